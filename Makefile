@@ -1,0 +1,53 @@
+# Two commands matter: `make run` shows what turnlog sees, `make test` proves it.
+# Everything lands in .venv; only Python 3.11+, pip and make are needed beforehand.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: run test lint types faults faults-slice fuzz bench docs clean
+
+run: $(VENV)/.installed
+	@$(BIN)/turnlog check --or-sample samples/claude
+
+test: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+# The writer under kills, full disks, lying syncs and eight processes: the whole sweep.
+faults: $(VENV)/.dev
+	$(BIN)/python -m faults
+
+# A seeded slice of the same, a few minutes long, for CI.
+faults-slice: $(VENV)/.dev
+	$(BIN)/python -m faults --slice
+
+fuzz: $(VENV)/.fuzz
+	$(BIN)/python -m fuzz
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m tests.write_docs
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz .bench .faults
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("turnlog needs Python 3.11 or newer; set PYTHON=…" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
+	@touch $@

@@ -1,0 +1,111 @@
+"""Every error turnlog raises, with the way out.
+
+An error is raised for a caller's mistake or a machine's failure. What is merely untidy in the
+world (a damaged line, an unknown record type) is a value and never appears here.
+
+    TurnlogError                      .hint says what to do next
+    ├── UsageError (ValueError)       the caller's mistake; exit code 2
+    │   ├── InvalidId                 a session or agent id that could leave its directory
+    │   ├── NotSerialisable           a record that JSON cannot hold; nothing was written
+    │   ├── AmbiguousSession          a prefix that several sessions share
+    │   └── ClosedLog                 an append after close
+    ├── NotFound (LookupError)        no such log, session or home; exit code 2
+    └── LogError (OSError)            the machine's failure; exit code 3; .path tells where
+        ├── NotALog                   a directory, a FIFO, a device, a symbolic link
+        ├── LogLocked                 another writer holds the lock past the deadline
+        ├── FormatTooNew              written by a later turnlog; reading works, writing does not
+        ├── UnsafeFilesystem          locks mean nothing here, so several writers would lose records
+        ├── StorageFull               no space, quota or file-size limit; the log stays usable
+        ├── WriteFailed               the write failed otherwise; the handle refuses further writes
+        └── SyncFailed                written, but perhaps not durable; the handle refuses further writes
+"""
+
+from __future__ import annotations
+
+import os
+
+
+class TurnlogError(Exception):
+    """The root of the tree. *hint* is one sentence a person can act on."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class UsageError(TurnlogError, ValueError):
+    """The caller's mistake."""
+
+
+class InvalidId(UsageError):
+    """An id outside the grammar; using it as a file name could leave the root."""
+
+
+class NotSerialisable(UsageError):
+    """A value that cannot become one line of JSON. Nothing was written."""
+
+
+class AmbiguousSession(UsageError):
+    """A prefix that names several sessions."""
+
+
+class ClosedLog(UsageError):
+    """The log was closed, or refused further writes after a failure."""
+
+
+class NotFound(TurnlogError, LookupError):
+    """Nothing stands where the caller pointed."""
+
+
+class LogError(TurnlogError, OSError):
+    """The machine failed. *path* is the log it happened to, *errno* the system's reason if any."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str],
+        hint: str = "",
+        errno: int | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.path = os.fspath(path)
+        self.errno = errno
+
+
+class NotALog(LogError):
+    """Something other than a regular file."""
+
+
+class LogLocked(LogError):
+    """Another writer held the lock until the deadline. *holder* is its process id where known."""
+
+    def __init__(
+        self, message: str, *, path: str | os.PathLike[str], hint: str = "", holder: int | None = None
+    ) -> None:
+        super().__init__(message, path=path, hint=hint)
+        self.holder = holder
+
+
+class FormatTooNew(LogError):
+    """A later turnlog wrote this log; this one may read it but not write it."""
+
+
+class UnsafeFilesystem(LogError):
+    """A file system on which locks do not exclude other machines."""
+
+
+class StorageFull(LogError):
+    """ENOSPC, EDQUOT or EFBIG. The record was not saved; the log stays usable."""
+
+
+class WriteFailed(LogError):
+    """The write failed and the log's state is unknown; reopen it to go on."""
+
+
+class SyncFailed(LogError):
+    """The record was written but may not survive a power cut; reopen the log to go on."""

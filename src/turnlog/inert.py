@@ -1,0 +1,37 @@
+"""Text from a log, made harmless to look at.
+
+Logs hold whatever a tool printed: escape sequences that recolour or rewrite a terminal, bidi
+overrides that hide what a line says, NULs. Everything shown to a person goes through here first.
+Pure; knows nothing of terminals or HTML.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# C0 and C1 controls, DEL, bidi controls and isolates, zero-width and line separators, surrogates.
+_ACTIVE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff]"
+)
+
+
+def inert(text: str, *, keep: str = "") -> str:
+    """Make every active character of *text* visible, except those in *keep*."""
+    return _ACTIVE.sub(lambda m: m[0] if m[0] in keep else _visible(m[0]), text)
+
+
+def inert_bytes(data: bytes, limit: int = 100) -> str:
+    """Show the first *limit* bytes of *data* on one harmless line."""
+    return inert(data[:limit].decode("utf-8", "replace"))
+
+
+def _visible(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)  # The Control Pictures block draws each of them.
+    if code == 0x7F:
+        return "\u2421"
+    name = unicodedata.name(character, "")
+    return f"<{name.lower()}>" if name else f"<{code:04x}>"

@@ -1,0 +1,76 @@
+"""Names and places: the only room that knows paths.
+
+Owns where logs lie, what they are called and what lies beside them, in the three layouts `claude`,
+`dated` and `flat`. It reads names, never contents, changes nothing on disk, and imports nothing
+but the errors.
+"""
+
+from __future__ import annotations
+
+from turnlog.layout.find import LayoutName, LogFile, find_everywhere, find_logs, find_session
+from turnlog.layout.homes import Home, find_homes, turnlog_home
+from turnlog.layout.ids import (
+    check_agent_id,
+    check_session_id,
+    is_agent_id,
+    is_session_id,
+    is_uuid,
+    new_agent_id,
+    new_session_id,
+)
+from turnlog.layout.keys import hash_of, key_of, project_hash, project_key, same_project_key
+from turnlog.layout.names import Compression, LogKind, LogName, looks_like_log, read_name
+from turnlog.layout.places import (
+    claude_agent_log,
+    claude_log,
+    dated_log,
+    flat_archive,
+    flat_index,
+    flat_log,
+    flat_meta,
+    todo_file,
+)
+from turnlog.layout.side import SideFiles, history_log, plans, running, side_files
+from turnlog.layout.walk import Problem
+
+__all__ = [
+    "Compression",
+    "Home",
+    "LayoutName",
+    "LogFile",
+    "LogKind",
+    "LogName",
+    "Problem",
+    "SideFiles",
+    "check_agent_id",
+    "check_session_id",
+    "claude_agent_log",
+    "claude_log",
+    "dated_log",
+    "find_everywhere",
+    "find_homes",
+    "find_logs",
+    "find_session",
+    "flat_archive",
+    "flat_index",
+    "flat_log",
+    "flat_meta",
+    "hash_of",
+    "history_log",
+    "is_agent_id",
+    "is_session_id",
+    "is_uuid",
+    "key_of",
+    "looks_like_log",
+    "new_agent_id",
+    "new_session_id",
+    "plans",
+    "project_hash",
+    "project_key",
+    "read_name",
+    "running",
+    "same_project_key",
+    "side_files",
+    "todo_file",
+    "turnlog_home",
+]

@@ -1,0 +1,81 @@
+"""Ids: the grammar that lets an id become part of a file name.
+
+Owns what a session id and an agent id may look like, and how new ones are made. It promises that
+an id which passed a check is one plain path component on every platform: no separator, no dot, no
+drive, no Windows device, nothing that could leave the directory it is put into.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import uuid
+
+from turnlog.errors import InvalidId
+
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_AGENT = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
+# Windows opens the device when one of these names a file, whatever suffix follows it.
+_DEVICES = frozenset(
+    {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
+)
+
+_SESSION_HINT = (
+    "a session id begins with a letter or a digit and has at most 128 characters, "
+    "each a letter, a digit, '-' or '_'"
+)
+_AGENT_HINT = "an agent id has 1 to 128 characters, each a letter, a digit, '-' or '_'"
+_DEVICE_HINT = "Windows keeps this name for a device; choose another id"
+
+
+def check_session_id(text: str) -> str:
+    """Return *text* if it is a session id; raise InvalidId otherwise."""
+    return _check(text, _SESSION, "a session id", _SESSION_HINT)
+
+
+def check_agent_id(text: str) -> str:
+    """Return *text* if it is an agent id; raise InvalidId otherwise."""
+    return _check(text, _AGENT, "an agent id", _AGENT_HINT)
+
+
+def is_session_id(text: str) -> bool:
+    return _SESSION.fullmatch(text) is not None and not is_device(text)
+
+
+def is_agent_id(text: str) -> bool:
+    return _AGENT.fullmatch(text) is not None and not is_device(text)
+
+
+def is_uuid(text: str) -> bool:
+    """Tell whether *text* is a UUID as file names carry it: five groups, in either case."""
+    return _UUID.fullmatch(text) is not None
+
+
+def is_device(text: str) -> bool:
+    """Tell whether Windows would take *text* for a device such as CON or NUL."""
+    return text.lower() in _DEVICES
+
+
+def new_session_id() -> str:
+    return str(uuid.uuid4())
+
+
+def new_agent_id() -> str:
+    """Make an agent id in Claude Code's early short form: an "a" and six hex digits."""
+    return "a" + secrets.token_hex(3)
+
+
+def _check(text: str, grammar: re.Pattern[str], what: str, hint: str) -> str:
+    # fullmatch, because "$" would let a trailing newline through.
+    if grammar.fullmatch(text) is None:
+        raise InvalidId(f"{_shown(text)} is not {what}", hint=hint)
+    if is_device(text):
+        raise InvalidId(f"{_shown(text)} cannot be {what}", hint=_DEVICE_HINT)
+    return text
+
+
+def _shown(text: str) -> str:
+    # A hostile id may be megabytes long; the message must stay one readable line.
+    return repr(text) if len(text) <= 80 else repr(text[:80]) + "..."

@@ -1,0 +1,112 @@
+"""Project keys: the directory name under which a project's logs lie.
+
+Owns the two rules in use: Claude Code's key (`-home-u-my-app`) and the dated layout's hash
+(`v_FXjHoCS5zUJmfyn-5v`). It promises the same key as the program that writes the logs, to the
+last character, also for astral characters and paths beyond the cap of 200.
+
+Both rules lose information (/a/b, /a-b and /a.b share a key), so nothing here turns a key back
+into a path, and nothing ever should: the true directory stands in the records.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import string
+import unicodedata
+from collections.abc import Mapping
+
+from turnlog.errors import UsageError
+from turnlog.layout.ids import is_device
+
+KEY_CAP = 200
+"""A key of more UTF-16 units than this is cut and gets a hash of the whole path behind it."""
+
+_DIGITS = string.digits + string.ascii_lowercase
+_PLAIN = frozenset((string.ascii_letters + string.digits).encode())
+_CHOSEN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def key_of(path: str) -> str:
+    """Give the key of a path that is already real and in NFC. Pure.
+
+    Counts in UTF-16 units as JavaScript does: an astral character becomes two hyphens.
+    """
+    units = memoryview(path.encode("utf-16-le", "surrogatepass")).cast("B")
+    codes = [low | high << 8 for low, high in zip(units[::2], units[1::2], strict=True)]
+    key = "".join(chr(code) if code in _PLAIN else "-" for code in codes)
+    if len(key) <= KEY_CAP:
+        return key
+    return f"{key[:KEY_CAP]}-{_base36(_hash32(codes))}"
+
+
+def project_key(
+    directory: str | os.PathLike[str], *, environ: Mapping[str, str] = os.environ
+) -> str:
+    """Give the key under which Claude Code files the sessions of *directory*.
+
+    CLAUDE_CODE_PROJECT_DIR_NAME takes its place as it does there: only beside CLAUDE_CONFIG_DIR,
+    and only if it is a safe name.
+    """
+    chosen = environ.get("CLAUDE_CODE_PROJECT_DIR_NAME", "")
+    if (
+        environ.get("CLAUDE_CONFIG_DIR")
+        and _CHOSEN_NAME.fullmatch(chosen) is not None
+        and not is_device(chosen)
+    ):
+        return chosen
+    return key_of(unicodedata.normalize("NFC", os.path.realpath(_path_text(directory))))
+
+
+def hash_of(path: str) -> str:
+    """Give the dated layout's name for an absolute path: 20 characters, safe in a URL. Pure."""
+    digest = hashlib.sha256(path.encode("utf-8", "surrogatepass")).digest()
+    return base64.urlsafe_b64encode(digest).decode("ascii")[:20]
+
+
+def project_hash(directory: str | os.PathLike[str]) -> str:
+    """Give the hash of *directory*, made absolute first but not resolved: links keep their name."""
+    return hash_of(os.path.abspath(_path_text(directory)))
+
+
+def same_project_key(key: str, other: str) -> bool:
+    """Tell whether two keys may name one project.
+
+    Older builds of Claude Code hashed long paths differently, so of two cut keys only the first
+    200 characters are compared. Then "may" is all that can be said: compare the records' cwd.
+    """
+    if key == other:
+        return True
+    return _is_cut(key) and _is_cut(other) and key[:KEY_CAP] == other[:KEY_CAP]
+
+
+def _is_cut(key: str) -> bool:
+    return len(key) > KEY_CAP and key[KEY_CAP] == "-"
+
+
+def _hash32(codes: list[int]) -> int:
+    # JavaScript's `h = (h << 5) - h + c | 0`, then Math.abs: a signed 32-bit value made positive.
+    value = 0
+    for code in codes:
+        value = (value * 31 + code) & 0xFFFFFFFF
+    return value if value < 1 << 31 else (1 << 32) - value
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, rest = divmod(number, 36)
+        digits = _DIGITS[rest] + digits
+    return digits or "0"
+
+
+def _path_text(directory: str | os.PathLike[str]) -> str:
+    text = os.fspath(directory)
+    if "\0" in text:
+        raise UsageError(
+            f"{text[:80]!r} is not a directory: it holds a NUL character",
+            hint="give the path of the project's directory",
+        )
+    return text

@@ -1,0 +1,100 @@
+"""File names: what a file is, told from its name alone.
+
+Owns the endings of logs and the names that look like logs and are not. It promises that every name
+turnlog gives a log reads back as the same kind and id, and that copies put aside by a repair,
+unfinished files and the two reserved names never pass for a log.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from turnlog.layout.ids import is_agent_id, is_session_id
+
+LogKind: TypeAlias = Literal["session", "agent", "day"]
+Compression: TypeAlias = Literal["gz", "zst"]
+
+AGENT_PREFIX = "agent-"
+LOG_SUFFIX = ".jsonl"
+
+RESERVED = frozenset({"history", "journal"})
+"""Ids that no log may bear: history.jsonl holds a home's prompts, journal.jsonl the facts of a
+workflow or of turnlog itself."""
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_ENDINGS: tuple[tuple[str, Compression | None], ...] = (
+    (LOG_SUFFIX, None),
+    (LOG_SUFFIX + ".gz", "gz"),
+    (LOG_SUFFIX + ".zst", "zst"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogName:
+    """What the name of a log says. *id* is a session's id, an agent's id or a day."""
+
+    kind: LogKind
+    id: str
+    compression: Compression | None
+
+
+def read_name(name: str) -> LogName | None:
+    """Read a file's name (no directory); None if no log is called that."""
+    parted = _part(name)
+    if parted is None:
+        return None
+    stem, compression = parted
+    if stem.lower() in RESERVED:
+        return None
+    if stem.startswith(AGENT_PREFIX):
+        agent_id = stem.removeprefix(AGENT_PREFIX)
+        return LogName("agent", agent_id, compression) if is_agent_id(agent_id) else None
+    if _is_day(stem):
+        return LogName("day", stem, compression)
+    return LogName("session", stem, compression) if is_session_id(stem) else None
+
+
+def looks_like_log(name: str) -> bool:
+    """Tell whether someone may expect the file called *name* to be read as a log.
+
+    Wider than `read_name`: such a name that no log can bear deserves to be reported, while hidden
+    files, reserved names and copies put aside are left alone without a word.
+    """
+    parted = _part(name)
+    if parted is None:
+        return False
+    stem = parted[0]
+    hidden = not stem or stem.startswith(".")
+    return not hidden and stem.lower() not in RESERVED and LOG_SUFFIX + "." not in stem + "."
+
+
+def session_name(session_id: str) -> str:
+    return session_id + LOG_SUFFIX
+
+
+def agent_name(agent_id: str) -> str:
+    return AGENT_PREFIX + agent_id + LOG_SUFFIX
+
+
+def day_name(day: dt.date) -> str:
+    return day.isoformat() + LOG_SUFFIX
+
+
+def _part(name: str) -> tuple[str, Compression | None] | None:
+    for ending, compression in _ENDINGS:
+        if name.endswith(ending):
+            return name.removesuffix(ending), compression
+    return None
+
+
+def _is_day(stem: str) -> bool:
+    if _DAY.fullmatch(stem) is None:
+        return False
+    try:
+        dt.date.fromisoformat(stem)
+    except ValueError:
+        return False  # 2025-02-30 is no day; as a session's id it is still readable.
+    return True

@@ -1,0 +1,118 @@
+"""Places: where a new log goes.
+
+Owns the paths of the three layouts, for writing. It promises that a path made here lies beneath
+the directory it was made for whatever the ids are, because ids that could leave it are refused,
+and that the finder will read the file's name back as what it was made as. It creates nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from turnlog.errors import InvalidId, UsageError
+from turnlog.layout.ids import check_agent_id, check_session_id
+from turnlog.layout.keys import project_hash, project_key
+from turnlog.layout.names import LogName, agent_name, day_name, read_name, session_name
+
+_NAME_MAX = 255  # What the common file systems allow for one component.
+
+
+def claude_log(
+    home: str | os.PathLike[str],
+    project_dir: str | os.PathLike[str],
+    session_id: str,
+    *,
+    environ: Mapping[str, str] = os.environ,
+) -> Path:
+    """Give the place of a session's main log: `projects/KEY/ID.jsonl`."""
+    key = project_key(project_dir, environ=environ)
+    return _beneath(home, "projects", key, _session_log(session_id))
+
+
+def claude_agent_log(
+    home: str | os.PathLike[str],
+    project_dir: str | os.PathLike[str],
+    session_id: str,
+    agent_id: str,
+    *,
+    nested: bool = True,
+    environ: Mapping[str, str] = os.environ,
+) -> Path:
+    """Give the place of an agent's log: under its session, or beside it as early versions did."""
+    _session_log(session_id)
+    name = agent_name(check_agent_id(agent_id))
+    key = project_key(project_dir, environ=environ)
+    between = (session_id, "subagents") if nested else ()
+    return _beneath(home, "projects", key, *between, name)
+
+
+def dated_log(
+    home: str | os.PathLike[str], project_dir: str | os.PathLike[str], day: dt.date
+) -> Path:
+    """Give the place of a project's log for one UTC day: `projects/HASH/DATE.jsonl`."""
+    return _beneath(home, "projects", project_hash(project_dir), day_name(_utc_day(day)))
+
+
+def flat_log(directory: str | os.PathLike[str], session_id: str) -> Path:
+    """Give the place of a session's log in a flat store: `ID.jsonl`."""
+    return _beneath(directory, _session_log(session_id))
+
+
+def flat_meta(directory: str | os.PathLike[str], session_id: str) -> Path:
+    _session_log(session_id)
+    return _beneath(directory, session_id + ".meta.json")
+
+
+def flat_index(directory: str | os.PathLike[str]) -> Path:
+    return _beneath(directory, "index.json")
+
+
+def flat_archive(directory: str | os.PathLike[str], session_id: str) -> Path:
+    return _beneath(directory, "compressed", _session_log(session_id) + ".gz")
+
+
+def todo_file(home: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
+    """Give the place of an agent's todos. The main agent's id is the session's own."""
+    name = f"{check_session_id(session_id)}-agent-{check_agent_id(agent_id)}.json"
+    if len(name) > _NAME_MAX:
+        raise InvalidId(
+            f"the two ids make a file name of {len(name)} characters",
+            hint=f"file systems allow {_NAME_MAX}; choose a shorter session or agent id",
+        )
+    return _beneath(home, "todos", name)
+
+
+def _session_log(session_id: str) -> str:
+    """Give the log's name, refusing ids that would make it read as something else."""
+    name = session_name(check_session_id(session_id))
+    if read_name(name) != LogName("session", session_id, None):
+        raise InvalidId(
+            f"{session_id!r} cannot be the id of a new session",
+            hint="dates, 'history', 'journal' and names that begin with 'agent-' mean other files",
+        )
+    return name
+
+
+def _utc_day(day: dt.date) -> dt.date:
+    # A datetime is a date too, but its own date is the wall clock's, not UTC's.
+    if not isinstance(day, dt.datetime):
+        return day
+    if day.tzinfo is None:
+        raise UsageError(
+            f"{day.isoformat()} does not say which day it is in UTC",
+            hint="give a date, or a datetime with a time zone",
+        )
+    return day.astimezone(dt.UTC).date()
+
+
+def _beneath(directory: str | os.PathLike[str], *parts: str) -> Path:
+    base = Path(os.path.abspath(directory))
+    path = base.joinpath(*parts)
+    # The checks above leave only plain components. This states it once more, for all layouts.
+    assert all(os.path.basename(part) == part not in {"", ".", ".."} for part in parts), parts
+    assert len(path.parts) == len(base.parts) + len(parts), path
+    assert path.is_relative_to(base), path
+    return path

@@ -1,0 +1,176 @@
+"""Searching: every log of one home, whatever layouts are mixed in it.
+
+Owns the knowledge of which directories hold logs. It promises a fixed order, each log once, and no
+exception for what the disk looks like: directories that cannot be read and things that only look
+like logs become Problems, and the search goes on. It reads names, never contents, and follows
+links last, so that a log is known by its true place and not by a link to it.
+
+    projects/KEY/ID.jsonl                            session      claude
+    projects/KEY/agent-ID.jsonl                      agent        claude   (whose: its records know)
+    projects/KEY/ID/subagents/**/agent-ID.jsonl      agent        claude
+    projects/HASH/DATE.jsonl                         day          dated
+    sessions/ID.jsonl, sessions/compressed/*.gz      session      flat
+    *.jsonl in the home itself                       all kinds    flat     (if it is a flat store)
+
+Any of them may end in .gz or .zst.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from turnlog.layout.homes import Home
+from turnlog.layout.ids import is_session_id, is_uuid
+from turnlog.layout.names import Compression, LogKind, looks_like_log, read_name
+from turnlog.layout.walk import Item, Walk
+
+LayoutName: TypeAlias = Literal["claude", "dated", "flat"]
+_Role: TypeAlias = Literal["projects", "project", "session", "agents", "flat", "compressed"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log and what its place tells about it.
+
+    *session_id* is None where only records can tell: for an agent's log that lies beside the
+    sessions, and for a day's log, which several sessions share. *project_key* is the name of the
+    directory under projects/ (a hash in the dated layout).
+    """
+
+    path: Path
+    home: Home
+    layout: LayoutName
+    kind: LogKind
+    session_id: str | None
+    agent_id: str | None
+    project_key: str | None
+    compression: Compression | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A directory to look into, and what it is."""
+
+    path: str
+    role: _Role
+    project_key: str | None = None
+    session_id: str | None = None
+
+
+class Search:
+    """The search of one home. *found* holds the true places of the logs given so far."""
+
+    def __init__(self, home: Home, walk: Walk, found: set[str]) -> None:
+        self.home = home
+        self.walk = walk
+        self.found = found
+        self.waiting: list[_Place] = []  # A stack, not recursion: trees may be very deep.
+        self.linked_places: deque[_Place] = deque()
+        self.linked_files: list[tuple[_Place, Item]] = []
+
+    def logs(self) -> Iterator[LogFile]:
+        yield from self._home()
+        while self.waiting or self.linked_places:
+            place = self.waiting.pop() if self.waiting else self.linked_places.popleft()
+            yield from self._look(place, self.walk.enter(place.path))
+        for place, item in self.linked_files:
+            yield from self._log(place, item)
+
+    def _home(self) -> Iterator[LogFile]:
+        path = os.fspath(self.home)
+        items = self.walk.enter(path, expected=True)
+        places: list[tuple[Item, _Place]] = []
+        for item in items:
+            if item.name in {"projects", "sessions"} and item.kind == "broken":
+                self.walk.note(item.path, item.why)
+            # A file of that name goes on as a place: entering it tells what is wrong.
+            elif item.name == "projects":
+                places.append((item, _Place(item.path, "projects")))
+            elif item.name == "sessions":
+                places.append((item, _Place(item.path, "flat")))
+        has_projects = any(place.role == "projects" for _, place in places)
+        self._queue(places)
+        if not has_projects or _is_flat_store(items):
+            yield from self._look(_Place(path, "flat"), items)
+
+    def _look(self, place: _Place, items: list[Item]) -> Iterator[LogFile]:
+        """Give the logs of one directory, and queue the directories in it that may hold more."""
+        inner: list[tuple[Item, _Place]] = []
+        names = (read_name(item.name) for item in items if place.role == "flat")
+        ids = {name.id for name in names if name is not None}
+        for item in items:
+            below = _below(place, item, ids)
+            if item.kind == "file":
+                if place.role in {"projects", "session"}:
+                    continue
+                if item.linked:
+                    self.linked_files.append((place, item))
+                else:
+                    yield from self._log(place, item)
+            elif looks_like_log(item.name):
+                self.walk.note(item.path, item.why or "a directory, not a log")
+            elif item.kind == "directory" and below is not None:
+                inner.append((item, below))
+            elif item.kind == "broken" and below is not None:
+                self.walk.note(item.path, item.why)
+        self._queue(inner)
+
+    def _queue(self, places: list[tuple[Item, _Place]]) -> None:
+        self.waiting.extend(place for item, place in reversed(places) if not item.linked)
+        self.linked_places.extend(place for item, place in places if item.linked)
+
+    def _log(self, place: _Place, item: Item) -> Iterator[LogFile]:
+        name = read_name(item.name)
+        if name is None or (place.role == "agents" and name.kind != "agent"):
+            if looks_like_log(item.name):
+                self.walk.note(item.path, "no log is called that here")
+            return
+        if item.real in self.found:
+            return
+        self.found.add(item.real)
+        session_id = place.session_id if name.kind == "agent" else None
+        layout: LayoutName = "flat" if place.project_key is None else "claude"
+        yield LogFile(
+            path=Path(item.path),
+            home=self.home,
+            layout="dated" if name.kind == "day" else layout,
+            kind=name.kind,
+            session_id=name.id if name.kind == "session" else session_id,
+            agent_id=name.id if name.kind == "agent" else None,
+            project_key=place.project_key,
+            compression=name.compression,
+        )
+
+
+def _below(place: _Place, item: Item, ids: set[str]) -> _Place | None:
+    """Tell what a directory called *item* is in *place*; None if it holds no logs.
+
+    *ids* are those of the logs beside it in a flat store.
+    """
+    name = item.name
+    if name.startswith("."):
+        return None
+    if place.role == "projects":
+        return _Place(item.path, "project", project_key=name)
+    if place.role == "agents":
+        # Workflows nest their agents' logs in directories of their own.
+        return _Place(item.path, "agents", place.project_key, place.session_id)
+    if place.role == "session" and name == "subagents":
+        return _Place(item.path, "agents", place.project_key, place.session_id)
+    if place.role == "project" and is_session_id(name):
+        return _Place(item.path, "session", place.project_key, name)
+    if place.role == "flat" and name == "compressed":
+        return _Place(item.path, "compressed")
+    if place.role == "flat" and (is_uuid(name) or name in ids):
+        # A copy of one project's directory, lying anywhere: its agents came along.
+        return _Place(item.path, "session", None, name)
+    return None
+
+
+def _is_flat_store(items: list[Item]) -> bool:
+    return any(item.name == "index.json" or item.name.endswith(".meta.json") for item in items)

@@ -1,0 +1,133 @@
+"""Side files: what lies beside the logs.
+
+Owns the places of everything a home keeps about a session outside its logs, and of the home's
+prompts, plans and running processes. It promises to list only what exists, sorted, to take nothing
+of one session for another's, and never to fail because of what the disk looks like.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnlog.layout.homes import Home
+from turnlog.layout.ids import check_session_id
+from turnlog.layout.names import AGENT_PREFIX
+from turnlog.layout.walk import Problem, Walk
+
+
+@dataclass(frozen=True, slots=True)
+class SideFiles:
+    """What lies beside one session. Directories are None where there is none."""
+
+    session_id: str
+    todos: tuple[Path, ...]
+    tasks: Path | None
+    file_history: Path | None
+    session_env: Path | None
+    tool_results: tuple[Path, ...]
+    agent_metas: tuple[Path, ...]
+    flat_metas: tuple[Path, ...]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All of them, files and directories."""
+        directories = (self.tasks, self.file_history, self.session_env)
+        return (
+            *self.todos,
+            *(path for path in directories if path is not None),
+            *self.tool_results,
+            *self.agent_metas,
+            *self.flat_metas,
+        )
+
+
+def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = None) -> SideFiles:
+    """List what lies beside the session in *home*, whether or not its log still exists."""
+    check_session_id(session_id)
+    walk = Walk(problems)
+    results: list[Path] = []
+    metas: list[Path] = []
+    for directory in _session_directories(home, session_id, walk):
+        results.extend(_files(walk, os.path.join(directory, "tool-results")))
+        agents = _files(walk, os.path.join(directory, "subagents"))
+        metas.extend(path for path in agents if _is_agent_meta(path.name))
+    meta = session_id + ".meta.json"
+    return SideFiles(
+        session_id=session_id,
+        todos=tuple(_todos(home, session_id, walk)),
+        tasks=_directory(home, "tasks", session_id),
+        file_history=_directory(home, "file-history", session_id),
+        session_env=_directory(home, "session-env", session_id),
+        tool_results=tuple(results),
+        agent_metas=tuple(metas),
+        flat_metas=tuple(
+            path for path in (home.path / "sessions" / meta, home.path / meta) if path.is_file()
+        ),
+    )
+
+
+def history_log(home: Home) -> Path | None:
+    """Give the home's log of prompts, if it keeps one."""
+    path = home.path / "history.jsonl"
+    return path if os.path.isfile(path) else None
+
+
+def plans(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
+    items = Walk(problems).enter(str(home.path / "plans"))
+    return tuple(
+        Path(item.path) for item in items if item.kind == "file" and item.name.endswith(".md")
+    )
+
+
+def running(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
+    """List the PID.json files of the processes that run, or ran and were killed, by pid.
+
+    The name's stem is the pid. Whether the process lives is not for this room to say.
+    """
+    items = Walk(problems).enter(str(home.path / "sessions"))
+    paths = [Path(item.path) for item in items if item.kind == "file" and _is_pid_file(item.name)]
+    return tuple(sorted(paths, key=lambda path: (len(path.stem), path.stem)))
+
+
+def _session_directories(home: Home, session_id: str, walk: Walk) -> Iterator[str]:
+    """Give the paths where a directory of the session's own may be: one in each project."""
+    yield str(home.path / session_id)  # A project's directory that was copied and named as a home.
+    for item in walk.enter(str(home.path / "projects")):
+        if item.kind == "directory" and not item.name.startswith("."):
+            yield os.path.join(item.path, session_id)
+
+
+def _files(walk: Walk, directory: str) -> Iterator[Path]:
+    return (Path(item.path) for item in walk.files_beneath(directory))
+
+
+def _todos(home: Home, session_id: str, walk: Walk) -> Iterator[Path]:
+    prefix = session_id + "-agent-"
+    for item in walk.enter(str(home.path / "todos")):
+        if item.kind != "file" or not item.name.endswith(".json"):
+            continue
+        agent_id = item.name.removesuffix(".json").removeprefix(prefix)
+        if not item.name.startswith(prefix) or not agent_id:
+            continue
+        # "a-agent-b-agent-c" may be agent c of a session called "a-agent-b": not ours to claim.
+        # The main agent bears the session's id, which may itself hold the separator.
+        if "-agent-" in agent_id and agent_id != session_id:
+            continue
+        yield Path(item.path)
+
+
+def _directory(home: Home, kind: str, session_id: str) -> Path | None:
+    path = home.path / kind / session_id
+    return path if os.path.isdir(path) else None
+
+
+def _is_agent_meta(name: str) -> bool:
+    return name.startswith(AGENT_PREFIX) and name.endswith(".meta.json")
+
+
+def _is_pid_file(name: str) -> bool:
+    stem, suffix = os.path.splitext(name)
+    return suffix == ".json" and stem.isascii() and stem.isdigit()

@@ -1,0 +1,123 @@
+"""Walking: what lies in a directory, without surprises.
+
+Owns the listing of one directory. It promises a sorted answer, never an exception for the state of
+the disk (what cannot be read becomes a Problem), and that a real directory is entered once by one
+walk, however many links lead to it: so links cannot make a walk endless or count a log twice.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+ItemKind: TypeAlias = Literal["file", "directory", "other", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something on disk that could not be read as what it seems to be, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One name in a directory. *kind* is that of the thing itself, behind any link.
+
+    *real* is where it truly lies; *why* says what makes it "other" or "broken".
+    """
+
+    path: str
+    name: str
+    kind: ItemKind
+    linked: bool
+    real: str
+    why: str = ""
+
+
+class Walk:
+    """One walk over one or more trees: remembers where it has been and what went wrong."""
+
+    __slots__ = ("_entered", "problems")
+
+    def __init__(self, problems: list[Problem] | None = None) -> None:
+        self.problems: list[Problem] = [] if problems is None else problems
+        self._entered: set[str] = set()
+
+    def note(self, path: str, reason: str) -> None:
+        self.problems.append(Problem(Path(path), reason))
+
+    def enter(self, path: str, *, expected: bool = False) -> list[Item]:
+        """List a directory; nothing if it was entered before or is gone.
+
+        A directory that vanishes during a walk is no problem, unless it was *expected*.
+        """
+        real = os.path.realpath(path)
+        if real in self._entered:
+            return []
+        self._entered.add(real)
+        items: list[Item] = []
+        try:
+            with os.scandir(path) as listing:
+                # One by one, so that a failure halfway keeps what was already listed.
+                items.extend(_item(found, real) for found in listing)
+        except FileNotFoundError as error:
+            if expected:
+                self.note(path, _reason(error))
+        except OSError as error:
+            self.note(path, _reason(error))
+        items.sort(key=lambda item: item.name)
+        return items
+
+    def files_beneath(self, path: str) -> Iterator[Item]:
+        """Give the regular files of a tree, each directory's before those of its children.
+
+        Links to directories are not followed here: the tree is what really lies in it.
+        """
+        waiting = [path]
+        while waiting:
+            items = self.enter(waiting.pop())
+            yield from (item for item in items if item.kind == "file")
+            inner = (each for each in reversed(items) if each.kind == "directory")
+            waiting.extend(each.path for each in inner if not each.linked)
+
+
+def _item(found: os.DirEntry[str], real_directory: str) -> Item:
+    path, name = found.path, found.name
+    real = os.path.join(real_directory, name)
+    linked = False
+    try:
+        linked = found.is_symlink()
+        if linked:
+            real = os.path.realpath(path)
+        if found.is_dir():
+            return Item(path, name, "directory", linked, real)
+        if found.is_file():
+            return Item(path, name, "file", linked, real)
+        mode = found.stat().st_mode
+    except FileNotFoundError:
+        why = "a link to something that is gone" if linked else "gone"
+        return Item(path, name, "broken", linked, real, why)
+    except OSError as error:
+        return Item(path, name, "broken", linked, real, _reason(error))
+    return Item(path, name, "other", linked, real, f"{_what(mode)}, not a log")
+
+
+def _what(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "a FIFO"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    if stat.S_ISBLK(mode) or stat.S_ISCHR(mode):
+        return "a device"
+    return "something other than a regular file"
+
+
+def _reason(error: OSError) -> str:
+    # Only the system's words: the path already stands beside them.
+    return (error.strerror or type(error).__name__).lower()

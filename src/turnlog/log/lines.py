@@ -1,0 +1,100 @@
+"""Chunks of bytes in, whole lines out.
+
+A line ends at byte 0x0A and nowhere else: U+2028 inside a string is not a line's end. At most one
+line and one chunk are in memory; a line past the cap is measured, not kept. What follows the last
+newline is pending: it may be a record that is still being written.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Final
+
+from ..records.damage import EXCERPT_BYTES, Damage, Reason
+
+LINE_CAP: Final = 64 * 1024 * 1024
+CHUNK_BYTES: Final = 256 * 1024
+
+
+class Splitter:
+    """Collects chunks and gives back the lines they complete.
+
+    *offset* is where the first line not yet given begins; feed it *chunk_bytes* at a time at most.
+    """
+
+    def __init__(self, offset: int = 0, *, cap: int = LINE_CAP) -> None:
+        self.offset = offset
+        # A chunk no larger than the cap keeps every line within one chunk below it.
+        self.chunk_bytes = min(CHUNK_BYTES, cap)
+        self._cap = cap
+        self._carry = BytesIO()
+        self._carried = 0  # Bytes of the pending line, kept or only measured.
+        self._overlong = False
+
+    @property
+    def pending(self) -> bytes:
+        """The bytes after the last newline, as far as they are kept."""
+        return self._carry.getvalue()
+
+    @property
+    def pending_length(self) -> int:
+        return self._carried
+
+    @property
+    def pending_too_long(self) -> bool:
+        return self._overlong
+
+    def feed(self, chunk: bytes) -> list[bytes | Damage]:
+        """Take the next *chunk*; give the lines it completes, without their newlines."""
+        first, block = self.feed_block(chunk)
+        lines: list[bytes | Damage] = list(block.split(b"\n"))
+        lines.pop()  # The block ends in a newline, or is empty.
+        return lines if first is None else [first, *lines]
+
+    def feed_block(self, chunk: bytes) -> tuple[bytes | Damage | None, bytes]:
+        """Take the next *chunk*; give the line it completes, then all further lines in one piece."""
+        cut = chunk.rfind(b"\n") + 1
+        if not cut:
+            self._keep(chunk)
+            return None, b""
+        first: bytes | Damage | None = None
+        after_first = 0
+        if self._carried:
+            after_first = chunk.find(b"\n") + 1
+            first = self._complete(chunk[: after_first - 1])
+        if cut < len(chunk):
+            self._keep(chunk[cut:])
+        return first, chunk[after_first:cut]
+
+    def advance(self, line: bytes | Damage) -> int:
+        """Move past *line* and give the offset it began at."""
+        began = self.offset
+        self.offset += (len(line) if isinstance(line, bytes) else line.length) + 1
+        return began
+
+    def _keep(self, data: bytes) -> None:
+        self._carried += len(data)
+        if self._overlong:
+            return
+        if self._carried > self._cap:
+            head = self._carry.getvalue()[:EXCERPT_BYTES] or data[:EXCERPT_BYTES]
+            self._carry = BytesIO(head)
+            self._overlong = True
+        else:
+            self._carry.write(data)
+
+    def _complete(self, data: bytes) -> bytes | Damage:
+        self._keep(data)
+        length, overlong = self._carried, self._overlong
+        # getvalue hands over the buffer itself: the line is not copied a second time.
+        kept = self._carry.getvalue()
+        self._carry = BytesIO()
+        self._carried = 0
+        self._overlong = False
+        return too_long(kept, length) if overlong else kept
+
+
+def too_long(head: bytes, length: int, *, offset: int = 0) -> Damage:
+    """Describe a line past the cap."""
+    reason = Reason.TOO_LONG if head.strip(b"\x00") else Reason.NUL_RUN
+    return Damage(reason=reason, offset=offset, length=length, excerpt=head[:EXCERPT_BYTES])

@@ -1,0 +1,263 @@
+"""Reading a log: every record, every damage, whatever the bytes.
+
+    for item in read_log(path):
+        match item:
+            case Placed(record, offset): ...
+            case Damage(reason=reason, line=line): ...
+
+Promises: it survives any bytes, also while the log grows, shrinks or is replaced; it holds one
+buffer and one line; it loses no complete record up to the line cap; it reports every bad range and
+never writes. Damage is logged at WARNING under ``turnlog.log``.
+
+``offset`` of a reader is where the next read should begin: after the last line that ended in a
+newline. What follows it is ``pending``. A pending line that is a whole record is given too, as the
+last item, unless ``tail="wait"``, which is for those who come back for more.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
+
+from ..inert import inert_bytes
+from ..records.codec import Envelope, decode, decode_envelope, envelope_decoder
+from ..records.damage import Damage, Reason, damage_at
+from ..records.record import Record
+from .lines import LINE_CAP, Splitter, too_long
+from .salvage import salvage
+from .sources import BrokenArchive, PlainSource, Source, open_source
+
+logger = logging.getLogger("turnlog.log")
+
+Tail = Literal["take", "wait"]
+
+
+class Placed(NamedTuple):
+    """A record and where it stands. *line* counts from 1; 0 means unknown."""
+
+    record: Record
+    offset: int
+    length: int
+    line: int = 0
+
+
+class Pending(NamedTuple):
+    """Bytes after the last newline: perhaps a record that is still being written."""
+
+    offset: int
+    length: int
+    line: int
+    record: Record | None
+    excerpt: bytes
+
+
+class Reader:
+    """Reads one log forwards, once. Iterate over it; use it as a context manager or to its end."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        start: int = 0,
+        line: int = 0,
+        cap: int = LINE_CAP,
+        tail: Tail = "take",
+        source: Source | None = None,
+    ) -> None:
+        self.path = os.fspath(path)
+        self.source = source or open_source(path, start)
+        self.line = line or (1 if start == 0 else 0)
+        self.blank_lines = 0
+        self.lines = 0
+        self.pending: Pending | None = None
+        self._tail = tail
+        self._splitter = Splitter(start, cap=cap)
+        self._items = self._read()
+
+    @property
+    def offset(self) -> int:
+        """Where the next read should begin."""
+        return self._splitter.offset
+
+    def __iter__(self) -> Iterator[Placed | Damage]:
+        return self._items
+
+    def __next__(self) -> Placed | Damage:
+        return next(self._items)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._items.close()
+        self.source.close()
+
+    def _read(self) -> Iterator[Any]:
+        splitter = self._splitter
+        try:
+            while chunk := self.source.read(splitter.chunk_bytes):
+                for data in splitter.feed(chunk):
+                    offset = splitter.advance(data)
+                    number, self.line = self.line, self.line + 1 if self.line else 0
+                    self.lines += 1
+                    if isinstance(data, bytes):
+                        record = decode(data)
+                        if isinstance(record, Record):
+                            yield Placed(record, offset, len(data), number)
+                        else:
+                            yield from self._damaged(data, record, offset, number)
+                    else:
+                        yield self._warn(_moved(data, offset, number))
+        except BrokenArchive as error:
+            yield self._warn(
+                Damage(
+                    reason=Reason.BROKEN_ARCHIVE,
+                    offset=splitter.offset,
+                    length=splitter.pending_length,
+                    line=self.line,
+                    detail=str(error),
+                )
+            )
+        yield from self._end()
+
+    def _damaged(
+        self, data: bytes, damage: Damage, offset: int, number: int
+    ) -> Iterator[Placed | Damage]:
+        if damage.reason is Reason.BLANK:
+            self.blank_lines += 1
+            return
+        if damage.reason is Reason.NOT_AN_OBJECT:
+            yield self._warn(_moved(damage, offset, number))
+            return
+        for piece in salvage(data):
+            if piece.record is not None:
+                yield Placed(piece.record, offset + piece.start, piece.end - piece.start, number)
+            elif piece.reason is not Reason.BLANK:
+                yield self._warn(
+                    damage_at(
+                        data[piece.start : piece.end],
+                        piece.reason,
+                        offset=offset + piece.start,
+                        line=number,
+                        detail=damage.detail,
+                    )
+                )
+
+    def _end(self) -> Iterator[Placed | Damage]:
+        splitter = self._splitter
+        data = splitter.pending
+        if not splitter.pending_length:
+            return
+        if splitter.pending_too_long:
+            yield self._warn(
+                _moved(too_long(data, splitter.pending_length), self.offset, self.line)
+            )
+            return
+        record = decode(data)
+        whole = record if isinstance(record, Record) else None
+        self.pending = Pending(self.offset, len(data), self.line, whole, data[:100])
+        if whole is not None and self._tail == "take":
+            yield Placed(whole, self.offset, len(data), self.line)
+
+    def _warn(self, damage: Damage) -> Damage:
+        logger.warning(
+            "%s: line %s: %s (%d bytes at %d): %s",
+            self.path,
+            damage.line or "?",
+            damage.reason,
+            damage.length,
+            damage.offset,
+            inert_bytes(damage.excerpt),
+        )
+        return damage
+
+
+def read_log(
+    path: str | os.PathLike[str], *, start: int = 0, cap: int = LINE_CAP, tail: Tail = "take"
+) -> Reader:
+    """Read the log at *path* from *start*, the offset at which a line begins."""
+    return Reader(path, start=start, cap=cap, tail=tail)
+
+
+def read_range(
+    path: str | os.PathLike[str], first: int, stop: int, *, cap: int = LINE_CAP
+) -> Iterator[Placed]:
+    """Give the records number *first* up to, not including, *stop*; the first is number 0."""
+    with Reader(path, cap=cap) as reader:
+        yield from islice((item for item in reader if isinstance(item, Placed)), first, stop)
+
+
+def scan_log(
+    path: str | os.PathLike[str], *, start: int = 0, cap: int = LINE_CAP
+) -> Iterator[Envelope | Damage]:
+    """Give the envelope of every line, at several times the speed of reading it whole.
+
+    Damaged lines are reported as they are; nothing is salvaged from them.
+    """
+    source = open_source(path, start)
+    splitter = Splitter(start, cap=cap)
+    try:
+        while chunk := source.read(splitter.chunk_bytes):
+            first, block = splitter.feed_block(chunk)
+            if first is not None:
+                yield from _envelopes([first], splitter)
+            try:
+                batch = envelope_decoder.decode_lines(block)
+            except (ValueError, RecursionError):
+                batch = []
+            # The batch decoder does not insist on one record a line; we do.
+            if len(batch) == block.count(b"\n"):
+                splitter.offset += len(block)
+                yield from batch
+            else:
+                yield from _envelopes(block.split(b"\n")[:-1], splitter)
+    except BrokenArchive as error:
+        yield Damage(
+            reason=Reason.BROKEN_ARCHIVE, offset=splitter.offset, length=0, detail=str(error)
+        )
+    finally:
+        source.close()
+    if splitter.pending_length and not splitter.pending_too_long:
+        last = decode_envelope(splitter.pending)
+        if isinstance(last, Envelope):
+            yield last
+
+
+def _envelopes(
+    lines: Iterable[bytes | Damage], splitter: Splitter
+) -> Iterator[Envelope | Damage]:
+    for data in lines:
+        offset = splitter.advance(data)
+        found = decode_envelope(data) if isinstance(data, bytes) else data
+        if isinstance(found, Envelope):
+            yield found
+        elif found.reason is not Reason.BLANK:
+            yield _moved(found, offset, 0)
+
+
+def shrank(source: Source, offset: int) -> bool:
+    """Tell whether a plain log became shorter than what was read of it."""
+    return isinstance(source, PlainSource) and os.fstat(source.fd).st_size < offset
+
+
+def _moved(damage: Damage, offset: int, line: int) -> Damage:
+    return Damage(
+        reason=damage.reason,
+        offset=offset + damage.offset,
+        length=damage.length,
+        line=line,
+        detail=damage.detail,
+        excerpt=damage.excerpt,
+    )

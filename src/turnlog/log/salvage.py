@@ -1,0 +1,122 @@
+"""Records recovered from a damaged line.
+
+What happens to lines in the wild: two writers glue two records (``}{``), one cuts into another's
+record and writes its own there, a power cut leaves runs of NULs. The records in such a line are
+whole all the same. ``salvage`` finds them and accounts for every byte of the line: the pieces it
+gives lie end to end.
+
+A whole object found behind rubble might be a mere part of the record that was cut. It is taken for
+a record only if it carries what records carry and parts do not, so nothing is invented.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ..records.codec import decode
+from ..records.damage import Reason
+from ..records.record import FileHistoryDelta, FileHistorySnapshot, Record, Summary, Unknown
+from ..records.shallow import walk_object
+
+_START: Final = re.compile(rb'\{[ \t\r]*"[A-Za-z_]')
+# Keys that records begin with and the objects inside them do not.
+_RECORD_START: Final = re.compile(
+    rb'\{"(?:parentUuid|sessionId|uuid|isSidechain|logicalParentUuid|type|messageId)":'
+)
+_BLANK: Final = b" \t\r\n\x00\xef\xbb\xbf"
+# Hostile bytes must cost bounded time: after this many false starts the rest is one fragment.
+_MAX_FALSE_STARTS: Final = 2_000
+_MAX_NESTED: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes *start* to *end* of the line: a record, or the reason why they are none."""
+
+    start: int
+    end: int
+    record: Record | None = None
+    reason: Reason = Reason.FRAGMENT
+
+
+def salvage(line: bytes) -> list[Piece]:
+    """Take *line* apart into records and rubble."""
+    pieces: list[Piece] = []
+    done = 0
+    for start, end, record in _records(line):
+        pieces += _rubble(line, done, start)
+        pieces.append(Piece(start, end, record))
+        done = end
+    pieces += _rubble(line, done, len(line))
+    return pieces
+
+
+def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
+    done = search = 0
+    for _ in range(_MAX_FALSE_STARTS):
+        found = _START.search(line, search)
+        if found is None:
+            return
+        start = found.start()
+        walk = walk_object(line, start)
+        if walk.whole:
+            record = decode(line[start : walk.end])
+            clean = not line[done:start].strip(_BLANK)
+            if isinstance(record, Record) and (clean or _is_surely_a_record(record)):
+                yield start, walk.end, record
+                done = walk.end
+            search = walk.end
+            continue
+        broke_at = walk.end
+        # The record that broke this one in begins at the last brace before the break.
+        intruder = line.rfind(b'{"', start + 1, broke_at + 2)
+        limit = intruder if intruder > 0 else broke_at
+        for nested_start, nested_end, nested in _nested(line, start + 1, limit):
+            yield nested_start, nested_end, nested
+            done = search = nested_end
+        search = max(search, intruder if intruder > 0 else max(broke_at, start + 1))
+
+
+def _nested(line: bytes, start: int, limit: int) -> Iterator[tuple[int, int, Record]]:
+    """Find records that a cut one swallowed as if they were its values."""
+    position = start
+    for _ in range(_MAX_NESTED):
+        found = _RECORD_START.search(line, position, limit)
+        if found is None:
+            return
+        walk = walk_object(line, found.start())
+        record = decode(line[found.start() : walk.end]) if walk.whole else None
+        if isinstance(record, Record) and _is_surely_a_record(record):
+            yield found.start(), walk.end, record
+            position = walk.end
+        else:
+            position = found.start() + 1
+
+
+def _is_surely_a_record(record: Record) -> bool:
+    if isinstance(record, Unknown):
+        return False
+    if record.session_id is not None:
+        return True
+    if isinstance(record, FileHistorySnapshot | FileHistoryDelta):
+        return record.message_id is not None
+    if isinstance(record, Summary):
+        return record.leaf_uuid is not None
+    return record.dialect != "claude" and record.timestamp is not None
+
+
+def _rubble(line: bytes, start: int, end: int) -> Iterator[Piece]:
+    """Describe the bytes between records; runs of NULs are told apart from fragments."""
+    for run in re.finditer(rb"\x00+|[^\x00]+", line[start:end]):
+        text = run[0].strip(b" \t\r\n")
+        first, last = start + run.start(), start + run.end()
+        if run[0].startswith(b"\x00"):
+            yield Piece(first, last, reason=Reason.NUL_RUN)
+        elif text.removeprefix(b"\xef\xbb\xbf"):
+            broken = b'{"' in text or b'"' in text
+            yield Piece(first, last, reason=Reason.FRAGMENT if broken else Reason.NOT_JSON)
+        else:
+            yield Piece(first, last, reason=Reason.BLANK)

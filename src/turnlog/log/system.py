@@ -1,0 +1,150 @@
+"""The one door to what operating systems do differently: lock, sync, and what a disk is.
+
+    Linux     flock on the log itself; fdatasync
+    macOS     flock; F_FULLFSYNC, because fsync there stops at the drive's cache
+    Windows   a byte far past any log's end, locked with msvcrt; FlushFileBuffers by os.fsync
+
+A lock is the kernel's: it dies with its holder and there is no lock file to remove. The Linux way
+is tested; the other two are written to the vendors' documentation and have not been run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from typing import Final
+
+# Local locks say nothing to other machines here, and appends from two of them overwrite each other.
+NETWORK_FILESYSTEMS: Final = frozenset(
+    "9p afs ceph cifs davfs fuse.glusterfs fuse.gcsfuse fuse.rclone fuse.s3fs fuse.sshfs "
+    "fuse.davfs2 gfs2 lustre ncpfs nfs nfs4 ocfs2 smb2 smb3 smbfs".split()
+)
+# Probably fine with one machine writing, but nobody promises it.
+DOUBTFUL_FILESYSTEMS: Final = ("fuse", "vboxsf", "virtiofs", "prl_fs", "vmhgfs")
+
+_FIRST_PAUSE: Final = 0.00005
+_LONGEST_PAUSE: Final = 0.005
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _LOCK_AT: Final = 1 << 62
+
+    def _try_lock(fd: int) -> bool:
+        here = os.lseek(fd, 0, os.SEEK_CUR)
+        os.lseek(fd, _LOCK_AT, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(fd, here, os.SEEK_SET)
+        return True
+
+    def unlock(fd: int) -> None:
+        """Give the lock back."""
+        here = os.lseek(fd, 0, os.SEEK_CUR)
+        os.lseek(fd, _LOCK_AT, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+        finally:
+            os.lseek(fd, here, os.SEEK_SET)
+
+    def sync(fd: int) -> None:
+        """Return when the file's bytes are on the disk."""
+        os.fsync(fd)
+
+    def sync_directory(fd: int) -> None:
+        """Windows keeps directory entries durable by itself."""
+
+else:
+    import fcntl
+
+    def _try_lock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(fd: int) -> None:
+        """Give the lock back."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+    if sys.platform == "darwin":
+
+        def sync(fd: int) -> None:
+            """Return when the file's bytes are on the disk."""
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+
+        def sync_directory(fd: int) -> None:
+            """Return when the directory's entries are on the disk."""
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+
+    else:
+
+        def sync(fd: int) -> None:
+            """Return when the file's bytes are on the disk."""
+            os.fdatasync(fd)
+
+        def sync_directory(fd: int) -> None:
+            """Return when the directory's entries are on the disk."""
+            os.fsync(fd)
+
+
+def lock(fd: int, timeout: float | None) -> bool:
+    """Take the exclusive lock of *fd*: 0 tries once, None waits for ever; False means timed out."""
+    if _try_lock(fd):
+        return True
+    if timeout is None and sys.platform != "win32":
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        return True
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pause = _FIRST_PAUSE
+    while deadline is None or time.monotonic() < deadline:
+        time.sleep(pause)
+        if _try_lock(fd):
+            return True
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+    return False
+
+
+def lock_holder(fd: int) -> int | None:
+    """Name the process that holds the lock of *fd*, where the system tells."""
+    try:
+        inode = os.fstat(fd).st_ino
+        with open("/proc/locks", encoding="ascii") as locks:
+            for held in locks:
+                found = re.search(r"FLOCK\s+\S+\s+WRITE\s+(\d+)\s+\S+:(\d+)\s", held)
+                if found and int(found[2]) == inode:
+                    return int(found[1])
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def filesystem(fd: int) -> str:
+    """Name the kind of file system that *fd* lives on; empty where the system does not tell."""
+    device = os.fstat(fd).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}" if hasattr(os, "major") else ""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+            for mount in mounts:
+                left, _, right = mount.partition(" - ")
+                if left.split()[2] == wanted:
+                    return right.split()[0]
+    except (OSError, IndexError):
+        pass
+    return ""
+
+
+def is_network(kind: str) -> bool:
+    """Tell whether locks on a file system of this *kind* stop at this machine."""
+    return kind in NETWORK_FILESYSTEMS
+
+
+def is_doubtful(kind: str) -> bool:
+    """Tell whether nobody promises that locks work on a file system of this *kind*."""
+    return not is_network(kind) and kind.startswith(DOUBTFUL_FILESYSTEMS)

@@ -1,0 +1,120 @@
+"""The last records of a log, without reading the rest.
+
+A plain log is read backwards in growing blocks until enough lines are in hand, so the cost depends
+on the records asked for, not on the log. A compressed log has no way back and is read through.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from ..records.codec import decode
+from ..records.damage import Damage, Reason, damage_at
+from ..records.record import Record
+from .lines import LINE_CAP, too_long
+from .reader import Placed, Reader
+from .salvage import salvage
+from .sources import PlainSource, open_source
+
+_FIRST_BLOCK: Final = 64 * 1024
+_LARGEST_BLOCK: Final = 4 * 1024 * 1024
+
+
+def read_last(
+    path: str | os.PathLike[str], count: int, *, cap: int = LINE_CAP
+) -> list[Placed | Damage]:
+    """Give the last *count* records in the log's order, and the damage among them."""
+    source = open_source(path)
+    if not isinstance(source, PlainSource):
+        with Reader(path, cap=cap, source=source) as reader:
+            return _last_of(reader, count)
+    found: list[Placed | Damage] = []
+    missing = count
+    try:
+        for offset, line in _lines_backwards(source.fd, cap):
+            if missing <= 0:
+                break
+            for item in reversed(_items(line, offset)):
+                if missing > 0:
+                    found.append(item)
+                    missing -= isinstance(item, Placed)
+    finally:
+        source.close()
+    found.reverse()
+    return found
+
+
+def _lines_backwards(fd: int, cap: int) -> Iterator[tuple[int, bytes | Damage]]:
+    """Give every line from the last to the first, with its offset."""
+    position = os.fstat(fd).st_size
+    block = _FIRST_BLOCK
+    parts: deque[bytes] = deque()  # The pieces of a line whose beginning is not read yet.
+    held = 0
+    while position > 0:
+        size = min(block, position)
+        chunk = os.pread(fd, size, position - size)
+        if len(chunk) < size:  # The log shrank under us: what is left has no known end.
+            return
+        position -= size
+        block = min(block * 2, _LARGEST_BLOCK)
+        lines = chunk.split(b"\n")
+        end = position + size
+        if len(lines) > 1:
+            last = lines.pop()
+            yield end - len(last), _joined(last, parts, held, cap)
+            parts.clear()
+            held = 0
+            end -= len(last) + 1
+            while len(lines) > 1:
+                line = lines.pop()
+                yield end - len(line), line if len(line) <= cap else too_long(line, len(line))
+                end -= len(line) + 1
+        held += len(lines[0])
+        if held <= cap:
+            parts.appendleft(lines[0])
+        elif parts:
+            parts.clear()
+    if held:
+        yield 0, _joined(b"", parts, held, cap)
+
+
+def _joined(head: bytes, parts: deque[bytes], held: int, cap: int) -> bytes | Damage:
+    if held + len(head) > cap:
+        return too_long(head or b"?", held + len(head))
+    return b"".join((head, *parts))
+
+
+def _items(line: bytes | Damage, offset: int) -> list[Placed | Damage]:
+    if isinstance(line, Damage):
+        return [
+            Damage(
+                reason=line.reason, offset=offset, length=line.length, excerpt=line.excerpt
+            )
+        ]
+    record = decode(line)
+    if isinstance(record, Record):
+        return [Placed(record, offset, len(line))]
+    if record.reason is Reason.BLANK:
+        return []
+    items: list[Placed | Damage] = []
+    for piece in salvage(line):
+        data = line[piece.start : piece.end]
+        if piece.record is not None:
+            items.append(Placed(piece.record, offset + piece.start, len(data)))
+        elif piece.reason is not Reason.BLANK:
+            items.append(damage_at(data, piece.reason, offset=offset + piece.start))
+    return items
+
+
+def _last_of(reader: Reader, count: int) -> list[Placed | Damage]:
+    window: deque[Placed | Damage] = deque()
+    records = 0
+    for item in reader:
+        window.append(item)
+        records += isinstance(item, Placed)
+        while records > count or (window and count <= 0):
+            records -= isinstance(window.popleft(), Placed)
+    return list(window)

@@ -1,0 +1,106 @@
+"""The parts of a message.
+
+Each kind is a frozen struct; a kind nobody has met yet is an UnknownBlock that keeps its value.
+Free-form JSON (a tool's input, an image's source) is plain dicts and lists, to be read, not
+changed: a record's bytes never follow such a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Union
+
+from msgspec import Struct
+
+
+class TextBlock(Struct, frozen=True, tag="text"):
+    text: str
+    citations: Any = None
+
+
+class ThinkingBlock(Struct, frozen=True, tag="thinking"):
+    thinking: str = ""
+    signature: str | None = None
+
+
+class RedactedThinkingBlock(Struct, frozen=True, tag="redacted_thinking"):
+    data: str = ""
+
+
+class CallBlock(Struct, frozen=True, tag="tool_use"):
+    """A tool was asked."""
+
+    id: str
+    name: str
+    input: Any = None
+    caller: Any = None
+
+
+class ResultBlock(Struct, frozen=True, tag="tool_result"):
+    """A tool answered."""
+
+    tool_use_id: str
+    content: Union[str, tuple[Block, ...], dict[str, Any], None] = None  # noqa: UP007
+    is_error: bool | None = None
+
+    @property
+    def text(self) -> str:
+        """What a person would read of the answer."""
+        if isinstance(self.content, str):
+            return self.content
+        return text_of(self.content) if isinstance(self.content, tuple) else ""
+
+
+class ImageBlock(Struct, frozen=True, tag="image"):
+    source: Any = None
+
+
+class DocumentBlock(Struct, frozen=True, tag="document"):
+    source: Any = None
+    title: str | None = None
+
+
+class ToolReferenceBlock(Struct, frozen=True, tag="tool_reference"):
+    tool_name: str = ""
+
+
+class UnknownBlock(Struct, frozen=True):
+    """A block of a kind, or in a shape, that this version does not know."""
+
+    type: str
+    value: Any
+
+
+KnownBlock = (
+    TextBlock
+    | ThinkingBlock
+    | RedactedThinkingBlock
+    | CallBlock
+    | ResultBlock
+    | ImageBlock
+    | DocumentBlock
+    | ToolReferenceBlock
+)
+
+# What the fast decoder accepts. UnknownBlock has no tag on the wire: only the lenient way makes it.
+Block = KnownBlock
+AnyBlock = KnownBlock | UnknownBlock
+
+BLOCK_BY_TYPE: dict[str, type[Struct]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (
+        TextBlock,
+        ThinkingBlock,
+        RedactedThinkingBlock,
+        CallBlock,
+        ResultBlock,
+        ImageBlock,
+        DocumentBlock,
+        ToolReferenceBlock,
+    )
+}
+
+
+def text_of(blocks: Iterable[Any]) -> str:
+    """Join the visible text of *blocks*; thinking, calls and results are not part of it."""
+    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))

@@ -1,0 +1,189 @@
+"""From bytes to records and back. Total: any bytes give a record or a described damage.
+
+Two depths. ``decode`` gives the full record. ``decode_envelope`` gives who, when and where of a
+line and skips the rest at memory speed, for those who scan.
+
+``encode(decode(line)) == line`` for every line that is a record: a record keeps the bytes it came
+from. Values that were never a line are encoded strictly, and refused before a byte is written if
+JSON cannot hold them (NaN, cycles, arbitrary objects). Instants and UUIDs become text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Union
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from ..errors import NotSerialisable
+from .damage import Damage, Reason, damage_at
+from .dialects import BY_NAME, dialect_of
+from .kinds import CLAUDE_KINDS, KIND_BY_TYPE
+from .lenient import build
+from .loose import NotJson, loads_noting
+from .record import Assistant, Call, Record, Unknown, User
+from .shallow import walk_object
+from .state import STATE_PREFIXES, STATE_TYPES, State
+
+_REFUSALS = (ValueError, RecursionError)
+
+_to_json = msgspec.json.Encoder().encode
+_to_ascii_json = json.JSONEncoder(
+    allow_nan=False, default=msgspec.to_builtins, separators=(",", ":")
+).encode
+
+
+class Envelope(Struct, frozen=True, rename="camel"):
+    """Who, when and where of a line."""
+
+    type: str | None = None
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    session_id: str | None = None
+    timestamp: str | int | float | None = None
+    agent_id: str | None = None
+    is_sidechain: bool | None = None
+    cwd: str | None = None
+    version: str | None = None
+
+
+_decode_fast = msgspec.json.Decoder(Union[CLAUDE_KINDS]).decode  # type: ignore[valid-type]  # noqa: UP007
+envelope_decoder = msgspec.json.Decoder(Envelope)
+_decode_envelope = envelope_decoder.decode
+
+
+def decode(line: bytes) -> Record | Damage:
+    """Decode one line, given without its newline."""
+    try:
+        record: Record = _decode_fast(line)
+    except _REFUSALS:
+        return _decode_slowly(line)
+    if record.odd or record.dialect != "claude":
+        return _decode_slowly(line)
+    if isinstance(record, User | Assistant) and record.message is None:
+        return _decode_slowly(line)  # Another dialect's, or nothing was said.
+    force_setattr(record, "raw", line)
+    return record
+
+
+def decode_envelope(line: bytes) -> Envelope | Damage:
+    """Decode who, when and where of one line, given without its newline."""
+    try:
+        return _decode_envelope(line)
+    except _REFUSALS:
+        pass
+    fields, _, damage = _read(line)
+    return damage or build(Envelope, fields)[0]
+
+
+def encode(value: Record | Mapping[str, Any]) -> bytes:
+    """Give *value* as one line, without its newline; raise NotSerialisable if it cannot be one."""
+    if isinstance(value, dict):
+        return _dump(value)
+    if isinstance(value, Record):
+        return value.raw or _dump(_fields_of(value))
+    if isinstance(value, Mapping):
+        return _dump(dict(value))
+    raise NotSerialisable(
+        f"a {type(value).__name__} is not a record",
+        hint="pass a record or a mapping with at least a 'type'",
+    )
+
+
+def _decode_slowly(line: bytes) -> Record | Damage:
+    fields, noted, damage = _read(line)
+    if damage:
+        return damage
+    dialect = dialect_of(fields)
+    house = dialect.to_house(fields)
+    name = house.get("type")
+    given: dict[str, Any] = {"raw": line, "dialect": dialect.NAME}
+    kind: type[Record]
+    if not isinstance(name, str):
+        kind, given["wire_type"] = Unknown, ""
+    elif name in ("tool_call", "tool_use"):
+        kind, given["wire_type"] = Call, name
+    elif name in KIND_BY_TYPE:
+        kind = KIND_BY_TYPE[name]
+    else:
+        known = name in STATE_TYPES or name.startswith(STATE_PREFIXES)
+        kind, given["wire_type"] = (State if known else Unknown), name
+    record, odd = build(kind, house, **given)
+    if noted or odd:
+        force_setattr(record, "odd", (*noted, *odd))
+    return record
+
+
+def _read(line: bytes) -> tuple[dict[str, Any], tuple[str, ...], Damage | None]:
+    """Read an object from *line*, or say why there is none."""
+    try:
+        value, noted = loads_noting(line)
+    except NotJson as error:
+        return {}, (), damage_at(line, _why_not(line), detail=str(error))
+    if not isinstance(value, dict):
+        return {}, (), damage_at(line, Reason.NOT_AN_OBJECT)
+    return value, noted, None
+
+
+def _why_not(line: bytes) -> Reason:
+    bare = line.strip(b" \t\r\n")
+    if not bare:
+        return Reason.BLANK
+    if not bare.strip(b"\x00"):
+        return Reason.NUL_RUN
+    if bare.startswith(b"{") and walk_object(bare).ran_out:
+        return Reason.FRAGMENT
+    return Reason.NOT_JSON
+
+
+def _fields_of(record: Record) -> dict[str, Any]:
+    """Give a record that never was a line in the shape its dialect writes."""
+    fields = _plain(record)
+    return BY_NAME[record.dialect].from_house({"type": record.type} | fields)
+
+
+def _plain(value: Any) -> Any:
+    """Turn structs into the JSON they stand for, leaving out what was not set."""
+    if isinstance(value, Struct):
+        config = value.__struct_config__
+        plain = {"type": config.tag} if config.tag and not isinstance(value, Record) else {}
+        for field in msgspec.structs.fields(value):
+            item = getattr(value, field.name)
+            unset = item is None or (not field.required and item == field.default)
+            if not unset and not field.encode_name.startswith("("):
+                plain[field.encode_name] = _plain(item)
+        return plain
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _dump(fields: dict[str, Any]) -> bytes:
+    try:
+        try:
+            line = _to_json(fields)
+        except UnicodeEncodeError:  # A lone surrogate has no UTF-8 form; its escape does.
+            return _to_ascii_json(fields).encode("ascii")
+        # The encoder writes NaN and Infinity as null, which would lose them without a word.
+        if b"null" in line and _has_non_finite(fields):
+            raise ValueError("NaN and Infinity are not JSON")
+        return line
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise NotSerialisable(
+            f"the record cannot be written as JSON: {error}",
+            hint="use only objects, arrays, strings, finite numbers, booleans and null",
+        ) from None
+
+
+def _has_non_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, dict):
+        return any(map(_has_non_finite, value.values()))
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(map(_has_non_finite, value))
+    return isinstance(value, Struct) and _has_non_finite(msgspec.structs.asdict(value))

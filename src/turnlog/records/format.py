@@ -1,0 +1,33 @@
+"""The mark that says which version of turnlog's conventions a log follows.
+
+It is one record, ``{"type":"turnlog","format":1,…}``, at the head of every log that turnlog creates.
+It has no uuid and a type of its own, so Claude Code's reader, the SDK's and the seeds' pass over
+it. A log without it is somebody else's, and is read all the same. See docs/log-format.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .codec import decode, encode
+from .state import Format
+
+FORMAT: Final = 1
+
+
+def format_marker(writer: str, session_id: str | None = None) -> bytes:
+    """Give the marker's line, newline included, for a new log."""
+    mark: dict[str, object] = {"type": "turnlog", "format": FORMAT, "writer": writer}
+    if session_id is not None:
+        mark["sessionId"] = session_id
+    return encode(mark) + b"\n"
+
+
+def newer_format(head: bytes) -> int | None:
+    """Give the format of a log whose first bytes are *head*, if this version is too old for it."""
+    for line in head.split(b"\n", 3)[:3]:
+        if b'"turnlog"' in line:
+            record = decode(line)
+            if isinstance(record, Format) and record.format is not None:
+                return record.format if record.format > FORMAT else None
+    return None

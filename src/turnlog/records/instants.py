@@ -1,0 +1,34 @@
+"""When something happened, whatever notation a log used.
+
+Logs write instants as ISO 8601 text or as milliseconds since 1970. Both become aware UTC
+datetimes. What cannot be read (``9999-99-99T99:99:99Z`` stands in real logs) becomes None: an odd
+timestamp must never cost a record.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Epoch values below this are seconds: 1e11 seconds is the year 5138, 1e11 ms is March 1973.
+_SMALLEST_MS = 100_000_000_000
+
+
+def instant(value: Any) -> datetime | None:
+    """Read *value* as an instant; None if it is not one."""
+    try:
+        if isinstance(value, str):
+            at = datetime.fromisoformat(value)
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            ms = value if abs(value) >= _SMALLEST_MS else value * 1000
+            return _EPOCH + timedelta(milliseconds=ms)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def iso(at: datetime) -> str:
+    """Write *at* as Claude Code does: UTC, milliseconds, Z."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,82 @@
+"""JSON read with every allowance that loses nothing.
+
+The fast decoder refuses lines that are records all the same: a lone surrogate, a BOM, an integer
+of five thousand digits, ten thousand nested brackets, one byte that is not UTF-8. Each allowance
+taken is named, so that it can be reported. No UTF-16 guessing, no NUL bytes: those are damage.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from .shallow import walk_object
+
+BOM: Final = b"\xef\xbb\xbf"
+NOT_UTF8: Final = "(not UTF-8)"
+TOO_DEEP: Final = "(nested too deep)"
+
+_decode = msgspec.json.Decoder().decode
+
+
+class NotJson(ValueError):
+    """The bytes are no JSON value, with every allowance made."""
+
+
+def loads(line: bytes) -> Any:
+    """Read one JSON value from *line*; raise NotJson if there is none."""
+    return loads_noting(line)[0]
+
+
+def loads_noting(line: bytes) -> tuple[Any, tuple[str, ...]]:
+    """Read one JSON value and the allowances it took."""
+    try:
+        return _decode(line), ()
+    except (ValueError, RecursionError):
+        pass
+    if b"\x00" in line:
+        raise NotJson("contains NUL bytes")
+    text, noted = _text(line)
+    try:
+        return _loose_decoder.decode(text.strip(" \t\r\n")), noted
+    except RecursionError:
+        return _loads_shallow(line), (*noted, TOO_DEEP)
+    except ValueError as error:
+        raise NotJson(str(error)) from None
+
+
+def _text(line: bytes) -> tuple[str, tuple[str, ...]]:
+    body = line.removeprefix(BOM)
+    try:
+        return body.decode("utf-8"), ()
+    except UnicodeDecodeError:
+        return body.decode("utf-8", "replace"), (NOT_UTF8,)
+
+
+def _integer(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:  # Beyond the interpreter's digit limit; the raw bytes keep it exact.
+        return float(digits)
+
+
+# strict=False: a raw tab or escape character inside a string is sloppy, not damage.
+_loose_decoder = json.JSONDecoder(strict=False, parse_int=_integer)
+
+
+def _loads_shallow(line: bytes) -> dict[str, Any]:
+    """Read what can be read of an object too deep for any decoder: its shallow members."""
+    body = line.removeprefix(BOM)
+    walk = walk_object(body)
+    if not walk.whole or body[walk.end :].strip():
+        raise NotJson("nested too deep, and not a whole object")
+    found: dict[str, Any] = {}
+    for key_start, key_end, value_start, value_end in walk.members:
+        try:
+            key = _loose_decoder.decode(_text(body[key_start:key_end])[0])
+            found[key] = _loose_decoder.decode(_text(body[value_start:value_end])[0])
+        except (ValueError, RecursionError):
+            continue
+    return found

@@ -1,0 +1,308 @@
+"""What one line of a log means: typed, immutable, and still the line it came from.
+
+A record keeps ``raw``, the bytes it was decoded from; encoding it gives those bytes back, so
+whatever this version does not understand survives. Every field but the type is optional, because
+real logs omit every one of them somewhere. ``odd`` names the fields whose value had a shape nobody
+expects and was left out; ``fields`` is the whole line as plain JSON, unknown keys included.
+
+Names follow the house's words; the names on the wire are Claude Code's (camelCase). Records of the
+other dialects become these same types, see ``dialects``. Where a record lives is not its business.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct, field
+
+from .blocks import AnyBlock, Block, CallBlock, ResultBlock, TextBlock, text_of
+from .instants import instant
+from .loose import loads
+from .usage import Usage
+
+
+class Message(Struct, frozen=True):
+    """One API message, or the part of it that this record carries."""
+
+    role: str | None = None
+    content: str | tuple[Block, ...] | None = None
+    id: str | None = None
+    type: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    usage: Usage | None = None
+
+    @property
+    def blocks(self) -> tuple[AnyBlock, ...]:
+        """The parts; plain text counts as one text block."""
+        if isinstance(self.content, str):
+            return (TextBlock(self.content),)
+        return self.content or ()
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else text_of(self.content or ())
+
+
+class Record(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
+    """One line of a log."""
+
+    # These three describe the decoding, not the line. Their wire names are never used: a line
+    # that carries them anyway is decoded the lenient way, which ignores them.
+    raw: bytes = field(default=b"", name="(raw)")
+    dialect: str = field(default="claude", name="(dialect)")
+    odd: tuple[str, ...] = field(default=(), name="(odd)")
+
+    uuid: str | None = None
+    session_id: str | None = None
+    timestamp: str | int | float | None = None
+
+    @property
+    def type(self) -> str:
+        """The record's type as its log spells it."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def at(self) -> datetime | None:
+        """When it happened, in UTC; None if the line does not say."""
+        return instant(self.timestamp)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The whole line as plain JSON, decoded anew at each call."""
+        value = loads(self.raw) if self.raw else None
+        return value if isinstance(value, dict) else {}
+
+
+class Linked(Record, frozen=True, kw_only=True):
+    """A record that stands in a session's tree."""
+
+    parent_uuid: str | None = None
+    logical_parent_uuid: str | None = None
+    cwd: str | None = None
+    version: str | None = None
+    git_branch: str | None = None
+    is_sidechain: bool = False
+    user_type: str | None = None
+    agent_id: str | None = None
+    slug: str | None = None
+    entrypoint: str | None = None
+    is_meta: bool | None = None
+    team_name: str | None = None
+    agent_name: str | None = None
+    forked_from: Any = None
+
+
+class Spoken(Linked, frozen=True, kw_only=True):
+    """A record that carries a message."""
+
+    message: Message | None = None
+
+    @property
+    def blocks(self) -> tuple[AnyBlock, ...]:
+        return self.message.blocks if self.message else ()
+
+    @property
+    def text(self) -> str:
+        """The text a person would read, without thinking, calls and results."""
+        return self.message.text if self.message else ""
+
+    @property
+    def calls(self) -> tuple[CallBlock, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, CallBlock))
+
+    @property
+    def results(self) -> tuple[ResultBlock, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, ResultBlock))
+
+
+class User(Spoken, frozen=True, kw_only=True, tag="user"):
+    """A human's prompt, a tool's result, or something injected in the human's name."""
+
+    tool_use_result: Any = None
+    """What the tool reported beside its result: an object, a string or an array."""
+    source_tool_assistant_uuid: str | None = field(default=None, name="sourceToolAssistantUUID")
+    source_tool_use_id: str | None = field(default=None, name="sourceToolUseID")
+    prompt_id: str | None = None
+    prompt_source: str | None = None
+    permission_mode: str | None = None
+    thinking_metadata: Any = None
+    todos: Any = None
+    origin: Any = None
+    plan_content: str | None = None
+    is_compact_summary: bool | None = None
+    is_visible_in_transcript_only: bool | None = None
+    interrupted_message_id: str | None = None
+    metadata: Any = None
+
+
+class Assistant(Spoken, frozen=True, kw_only=True, tag="assistant"):
+    """One block, seldom several, of an API response; records of one response share message.id."""
+
+    request_id: str | None = None
+    is_api_error_message: bool | None = None
+    error: Any = None
+    effort: str | None = None
+    cost_usd: float | None = field(default=None, name="costUSD")
+    duration_ms: float | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        return self.message.usage if self.message else None
+
+    @property
+    def model(self) -> str | None:
+        return self.message.model if self.message else None
+
+
+class System(Spoken, frozen=True, kw_only=True, tag="system"):
+    """A note of the agent program itself; *subtype* says which kind."""
+
+    subtype: str | None = None
+    content: Any = None
+    level: str | None = None
+    # api_error
+    error: Any = None
+    cause: Any = None
+    retry_in_ms: float | None = None
+    retry_attempt: int | None = None
+    max_retries: int | None = None
+    # compact_boundary, microcompact_boundary
+    compact_metadata: Any = None
+    microcompact_metadata: Any = None
+    # stop_hook_summary
+    tool_use_id: str | None = field(default=None, name="toolUseID")
+    hook_count: int | None = None
+    hook_infos: Any = None
+    hook_errors: Any = None
+    hook_additional_context: Any = None
+    prevented_continuation: bool | None = None
+    stop_reason: str | None = None
+    has_output: bool | None = None
+    # turn_duration
+    duration_ms: float | None = None
+    message_count: int | None = None
+    # bridge_status
+    url: str | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return self.message.text if self.message else ""
+
+
+class Attachment(Linked, frozen=True, kw_only=True, tag="attachment"):
+    """Context that the agent program slipped in: hook output, reminders, files."""
+
+    attachment: Any = None
+
+    @property
+    def kind(self) -> str | None:
+        return _text_at(self.attachment, "type")
+
+
+class Progress(Linked, frozen=True, kw_only=True, tag="progress"):
+    """A sign of life while a tool, hook or agent runs."""
+
+    data: Any = None
+    tool_use_id: str | None = field(default=None, name="toolUseID")
+    parent_tool_use_id: str | None = field(default=None, name="parentToolUseID")
+
+    @property
+    def kind(self) -> str | None:
+        return _text_at(self.data, "type")
+
+
+class Call(Linked, frozen=True, kw_only=True, tag="tool_use"):
+    """A call as a record of its own (orchestrator's ``tool_call``, flat store's ``tool_use``)."""
+
+    wire_type: str = field(default="tool_use", name="(type)")
+    call_id: str | None = field(default=None, name="id")
+    name: str | None = None
+    input: Any = None
+
+    @property
+    def type(self) -> str:
+        return self.wire_type
+
+
+class Result(Spoken, frozen=True, kw_only=True, tag="tool_result"):
+    """A result as a record of its own (orchestrator's and flat store's ``tool_result``)."""
+
+    call_id: str | None = field(default=None, name="tool_use_id")
+    name: str | None = field(default=None, name="tool")
+    content: Any = None
+    is_error: bool | None = field(default=None, name="is_error")
+    duration_ms: float | None = field(default=None, name="duration_ms")
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else super().text
+
+
+class SystemInit(Linked, frozen=True, kw_only=True, tag="system_init"):
+    """The first record of a flat log: where and with which model it began."""
+
+    model: str | None = None
+
+
+class Summary(Linked, frozen=True, kw_only=True, tag="summary"):
+    """A summary; *leaf_uuid* in today's shape, *content* in the older one."""
+
+    summary: str | None = None
+    leaf_uuid: str | None = None
+    content: Any = None
+
+    @property
+    def text(self) -> str:
+        return self.summary or _text_at(self.content, "summary") or ""
+
+
+class QueueOperation(Linked, frozen=True, kw_only=True, tag="queue-operation"):
+    """A prompt entered or left the queue: enqueue, dequeue, remove, popAll."""
+
+    operation: str | None = None
+    content: Any = None
+
+
+class FileHistory(Linked, frozen=True, kw_only=True, tag="file-history"):
+    """A file was created, edited or deleted."""
+
+    path: str | None = None
+    operation: str | None = None
+    snippet: str | None = None
+
+
+class FileHistorySnapshot(Record, frozen=True, kw_only=True, tag="file-history-snapshot"):
+    """Which kept file versions belong to a message, for rewinding."""
+
+    message_id: str | None = None
+    snapshot: Any = None
+    is_snapshot_update: bool | None = None
+
+
+class FileHistoryDelta(Record, frozen=True, kw_only=True, tag="file-history-delta"):
+    """One more kept file version since a snapshot."""
+
+    message_id: str | None = None
+    snapshot_message_id: str | None = None
+    tracking_path: str | None = None
+    backup: Any = None
+
+
+class Unknown(Linked, frozen=True, kw_only=True):
+    """A record of a type this version has not met. Nothing of it is lost; see ``fields``."""
+
+    wire_type: str = field(default="", name="(type)")
+
+    @property
+    def type(self) -> str:
+        return self.wire_type
+
+
+def _text_at(value: Any, key: str) -> str | None:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None

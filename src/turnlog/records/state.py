@@ -1,0 +1,147 @@
+"""Records that say something about the session itself: its title, mode, links, origins.
+
+Claude Code appends them again and again; the last one of a type counts. They carry no uuid and
+mostly no timestamp, and equal lines are not duplicates. Types whose shape is settled have a class
+of their own; types known only by name become State, and their content is in ``fields``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+
+from .record import Linked, Record
+
+
+class CustomTitle(Record, frozen=True, kw_only=True, tag="custom-title"):
+    custom_title: str | None = None
+
+
+class AiTitle(Record, frozen=True, kw_only=True, tag="ai-title"):
+    ai_title: str | None = None
+
+
+class Tag(Record, frozen=True, kw_only=True, tag="tag"):
+    """An empty tag clears the one before."""
+
+    tag: str | None = None
+
+
+class LastPrompt(Record, frozen=True, kw_only=True, tag="last-prompt"):
+    last_prompt: str | None = None
+    leaf_uuid: str | None = None
+
+
+class Mode(Record, frozen=True, kw_only=True, tag="mode"):
+    mode: str | None = None
+
+
+class PermissionMode(Record, frozen=True, kw_only=True, tag="permission-mode"):
+    permission_mode: str | None = None
+
+
+class AgentName(Record, frozen=True, kw_only=True, tag="agent-name"):
+    agent_name: str | None = None
+
+
+class AgentMetadata(Record, frozen=True, kw_only=True, tag="agent_metadata"):
+    """What ``agent-ID.meta.json`` holds, as the SDK mirrors it into a log."""
+
+    agent_type: str | None = None
+    description: str | None = None
+    tool_use_id: str | None = None
+    parent_agent_id: str | None = None
+    worktree_path: str | None = None
+
+
+class PrLink(Record, frozen=True, kw_only=True, tag="pr-link"):
+    pr_number: int | None = None
+    pr_url: str | None = None
+    pr_repository: str | None = None
+
+
+class FrameLink(Record, frozen=True, kw_only=True, tag="frame-link"):
+    path: str | None = None
+    frame_url: str | None = None
+    title: str | None = None
+
+
+class WorktreeState(Record, frozen=True, kw_only=True, tag="worktree-state"):
+    worktree_session: Any = None
+
+
+class BridgeSession(Record, frozen=True, kw_only=True, tag="bridge-session"):
+    bridge_session_id: str | None = None
+    last_sequence_num: int | None = None
+
+
+class ForkContextRef(Record, frozen=True, kw_only=True, tag="fork-context-ref"):
+    agent_id: str | None = None
+    parent_session_id: str | None = None
+    parent_last_uuid: str | None = None
+    context_length: int | None = None
+
+
+class ContentReplacement(Record, frozen=True, kw_only=True, tag="content-replacement"):
+    replacements: Any = None
+
+
+class Relocated(Record, frozen=True, kw_only=True, tag="relocated"):
+    """The session went on in another directory."""
+
+    relocated_cwd: str | None = None
+
+
+class Format(Record, frozen=True, kw_only=True, tag="turnlog"):
+    """The format marker of logs that turnlog creates; see docs/log-format.md."""
+
+    format: int | None = None
+    writer: str | None = None
+
+
+class State(Linked, frozen=True, kw_only=True):
+    """A record whose type is known but whose shape is nobody's promise."""
+
+    wire_type: str = field(default="", name="(type)")
+
+    @property
+    def type(self) -> str:
+        return self.wire_type
+
+
+# Named in the public record of Claude Code's logs; their content is read through ``fields``.
+STATE_TYPES = frozenset(
+    {
+        "agent-color",
+        "agent-setting",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "artifact-autoreact-ledger",
+        "artifact-comment-monitor",
+        "atis-latch",
+        "attribution-snapshot",
+        "continued-in",
+        "cost-state",
+        "data-flow-incomplete",
+        "data-flow-records",
+        "derived-from",
+        "dev-mods",
+        "ended-by-model",
+        "failed",  # This and the next three: journals of workflows.
+        "launched",
+        "result",
+        "started",
+        "history-suppression",
+        "isolation-latch",
+        "memory-mode",
+        "observer-ref",
+        "resume-head-vouch",
+        "session-owner",
+        "tool",  # A call and its result in one record, written by programs that imitate Claude Code.
+        "tools-used",
+    }
+)
+# Families of state records that share a prefix.
+STATE_PREFIXES = ("marble-origami-",)
