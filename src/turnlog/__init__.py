@@ -1,0 +1,227 @@
+"""The durable memory of coding agents.
+
+    import turnlog
+
+    with turnlog.open_log("s.jsonl") as log:          # acknowledged means on the disk
+        log.append({"type": "user", "message": {"role": "user", "content": "Hello"}})
+
+    for item in turnlog.read_log("s.jsonl"):          # every record, every damage
+        match item:
+            case turnlog.Placed(record=turnlog.User() as user): print(user.text)
+            case turnlog.Damage(line=line, reason=reason): print(line, reason)
+
+Names are loaded when they are first used: ``import turnlog`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from turnlog.errors import (
+        AmbiguousSession as AmbiguousSession,
+    )
+    from turnlog.errors import (
+        ClosedLog as ClosedLog,
+    )
+    from turnlog.errors import (
+        FormatTooNew as FormatTooNew,
+    )
+    from turnlog.errors import (
+        InvalidId as InvalidId,
+    )
+    from turnlog.errors import (
+        LogError as LogError,
+    )
+    from turnlog.errors import (
+        LogLocked as LogLocked,
+    )
+    from turnlog.errors import (
+        NotALog as NotALog,
+    )
+    from turnlog.errors import (
+        NotFound as NotFound,
+    )
+    from turnlog.errors import (
+        NotSerialisable as NotSerialisable,
+    )
+    from turnlog.errors import (
+        StorageFull as StorageFull,
+    )
+    from turnlog.errors import (
+        SyncFailed as SyncFailed,
+    )
+    from turnlog.errors import (
+        TurnlogError as TurnlogError,
+    )
+    from turnlog.errors import (
+        UnsafeFilesystem as UnsafeFilesystem,
+    )
+    from turnlog.errors import (
+        UsageError as UsageError,
+    )
+    from turnlog.errors import (
+        WriteFailed as WriteFailed,
+    )
+    from turnlog.log.buffered import BufferedLog as BufferedLog
+    from turnlog.log.follow import Restart as Restart
+    from turnlog.log.follow import follow_log as follow_log
+    from turnlog.log.opening import open_log as open_log
+    from turnlog.log.reader import (
+        Pending as Pending,
+    )
+    from turnlog.log.reader import (
+        Placed as Placed,
+    )
+    from turnlog.log.reader import (
+        Reader as Reader,
+    )
+    from turnlog.log.reader import (
+        read_log as read_log,
+    )
+    from turnlog.log.reader import (
+        read_range as read_range,
+    )
+    from turnlog.log.reader import (
+        scan_log as scan_log,
+    )
+    from turnlog.log.repair import Repair as Repair
+    from turnlog.log.repair import repair as repair
+    from turnlog.log.tail import read_last as read_last
+    from turnlog.log.validate import (
+        Finding as Finding,
+    )
+    from turnlog.log.validate import (
+        Validation as Validation,
+    )
+    from turnlog.log.validate import (
+        validate as validate,
+    )
+    from turnlog.log.writer import Appended as Appended
+    from turnlog.log.writer import LogWriter as LogWriter
+    from turnlog.log.writer import News as News
+    from turnlog.records.codec import (
+        Envelope as Envelope,
+    )
+    from turnlog.records.codec import (
+        decode as decode,
+    )
+    from turnlog.records.codec import (
+        decode_envelope as decode_envelope,
+    )
+    from turnlog.records.codec import (
+        encode as encode,
+    )
+    from turnlog.records.damage import Damage as Damage
+    from turnlog.records.damage import Reason as Reason
+    from turnlog.records.meaning import (
+        Author as Author,
+    )
+    from turnlog.records.meaning import (
+        Meaning as Meaning,
+    )
+    from turnlog.records.meaning import (
+        author_of as author_of,
+    )
+    from turnlog.records.meaning import (
+        meaning_of as meaning_of,
+    )
+    from turnlog.records.record import (
+        Assistant as Assistant,
+    )
+    from turnlog.records.record import (
+        Attachment as Attachment,
+    )
+    from turnlog.records.record import (
+        Call as Call,
+    )
+    from turnlog.records.record import (
+        Message as Message,
+    )
+    from turnlog.records.record import (
+        Progress as Progress,
+    )
+    from turnlog.records.record import (
+        Record as Record,
+    )
+    from turnlog.records.record import (
+        Result as Result,
+    )
+    from turnlog.records.record import (
+        Summary as Summary,
+    )
+    from turnlog.records.record import (
+        System as System,
+    )
+    from turnlog.records.record import (
+        Unknown as Unknown,
+    )
+    from turnlog.records.record import (
+        User as User,
+    )
+    from turnlog.records.usage import Usage as Usage
+
+# Where each public name lives; tests/test_house.py keeps it equal to the imports above.
+_HOMES: dict[str, tuple[str, ...]] = {
+    "turnlog.errors": (
+        "AmbiguousSession",
+        "ClosedLog",
+        "FormatTooNew",
+        "InvalidId",
+        "LogError",
+        "LogLocked",
+        "NotALog",
+        "NotFound",
+        "NotSerialisable",
+        "StorageFull",
+        "SyncFailed",
+        "TurnlogError",
+        "UnsafeFilesystem",
+        "UsageError",
+        "WriteFailed",
+    ),
+    "turnlog.log.buffered": ("BufferedLog",),
+    "turnlog.log.follow": ("Restart", "follow_log"),
+    "turnlog.log.opening": ("open_log",),
+    "turnlog.log.reader": ("Pending", "Placed", "Reader", "read_log", "read_range", "scan_log"),
+    "turnlog.log.repair": ("Repair", "repair"),
+    "turnlog.log.tail": ("read_last",),
+    "turnlog.log.validate": ("Finding", "Validation", "validate"),
+    "turnlog.log.writer": ("Appended", "LogWriter", "News"),
+    "turnlog.records.codec": ("Envelope", "decode", "decode_envelope", "encode"),
+    "turnlog.records.damage": ("Damage", "Reason"),
+    "turnlog.records.meaning": ("Author", "Meaning", "author_of", "meaning_of"),
+    "turnlog.records.record": (
+        "Assistant",
+        "Attachment",
+        "Call",
+        "Message",
+        "Progress",
+        "Record",
+        "Result",
+        "Summary",
+        "System",
+        "Unknown",
+        "User",
+    ),
+    "turnlog.records.usage": ("Usage",),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 - a list, made from the table above.
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'turnlog' has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

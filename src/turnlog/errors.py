@@ -17,7 +17,7 @@ world (a damaged line, an unknown record type) is a value and never appears here
         ├── UnsafeFilesystem          locks mean nothing here, so several writers would lose records
         ├── StorageFull               no space, quota or file-size limit; the log stays usable
         ├── WriteFailed               the write failed otherwise; the handle refuses further writes
-        └── SyncFailed                written, but perhaps not durable; the handle refuses further writes
+        └── SyncFailed                perhaps not durable; the handle refuses further writes
 """
 
 from __future__ import annotations
@@ -85,7 +85,12 @@ class LogLocked(LogError):
     """Another writer held the lock until the deadline. *holder* is its process id where known."""
 
     def __init__(
-        self, message: str, *, path: str | os.PathLike[str], hint: str = "", holder: int | None = None
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str],
+        hint: str = "",
+        holder: int | None = None,
     ) -> None:
         super().__init__(message, path=path, hint=hint)
         self.holder = holder

@@ -321,40 +321,18 @@ def test_homes_that_share_a_directory_by_links_give_each_log_once(home, tmp_path
 
 
 def test_a_very_deep_tree_of_agents_does_not_exhaust_the_stack(home):
-    deep = home.path / "projects" / "-p" / SID / "subagents"
-    deep.mkdir(parents=True)
-    here = os.open(deep, os.O_RDONLY)
-    for _ in range(3000):  # Longer than any path may be: made step by step.
-        os.mkdir("d", dir_fd=here)
-        below = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(here)
-    touch(home, f"projects/-p/{SID}/subagents/agent-a1.jsonl")
-    assert len(names(home)) == 1
-    assert all("too long" in reason for reason in noted(home).values())
-    _remove_deep(deep / "d")
-
-
-def _remove_deep(path):
-    """Remove a chain of directories too long for one path, bottom up, step by step."""
-    here = os.open(path.parent, os.O_RDONLY)
-    chain = [here]
+    deep = f"{home.path}/projects/-p/{SID}/subagents"
+    os.makedirs(deep)
+    made = [deep := deep + "/d" for _ in range(1200)]
+    for path in made:
+        os.mkdir(path)
+    touch(home, os.path.relpath(deep, home.path) + "/agent-a1.jsonl")
     try:
-        while True:
-            chain.append(os.open("d", os.O_RDONLY, dir_fd=chain[-1]))
-            if len(chain) > 500:  # Lift the rest up, to hold few descriptors.
-                os.rename("d", f"lifted-{len(chain)}", src_dir_fd=chain[-1], dst_dir_fd=here)
-                break
-    except FileNotFoundError:
-        pass
-    while len(chain) > 1:
-        os.close(chain.pop())
-        os.rmdir("d", dir_fd=chain[-1])
-    os.close(here)
-    for lifted in path.parent.glob("lifted-*"):
-        lifted.rename(path)
-        _remove_deep(path)
+        assert len(names(home)) == 1
+    finally:  # What tidies up after tests is recursive itself.
+        os.unlink(deep + "/agent-a1.jsonl")
+        for path in reversed(made):
+            os.rmdir(path)
 
 
 def test_undecodable_names_do_no_harm(home):

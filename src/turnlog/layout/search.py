@@ -57,6 +57,7 @@ class _Place:
     """A directory to look into, and what it is."""
 
     path: str
+    real: str
     role: _Role
     project_key: str | None = None
     session_id: str | None = None
@@ -77,26 +78,27 @@ class Search:
         yield from self._home()
         while self.waiting or self.linked_places:
             place = self.waiting.pop() if self.waiting else self.linked_places.popleft()
-            yield from self._look(place, self.walk.enter(place.path))
+            yield from self._look(place, self.walk.enter(place.path, place.real))
         for place, item in self.linked_files:
             yield from self._log(place, item)
 
     def _home(self) -> Iterator[LogFile]:
         path = os.fspath(self.home)
-        items = self.walk.enter(path, expected=True)
+        real = os.path.realpath(path)
+        items = self.walk.enter(path, real, expected=True)
         places: list[tuple[Item, _Place]] = []
         for item in items:
             if item.name in {"projects", "sessions"} and item.kind == "broken":
                 self.walk.note(item.path, item.why)
             # A file of that name goes on as a place: entering it tells what is wrong.
             elif item.name == "projects":
-                places.append((item, _Place(item.path, "projects")))
+                places.append((item, _Place(item.path, item.real, "projects")))
             elif item.name == "sessions":
-                places.append((item, _Place(item.path, "flat")))
+                places.append((item, _Place(item.path, item.real, "flat")))
         has_projects = any(place.role == "projects" for _, place in places)
         self._queue(places)
         if not has_projects or _is_flat_store(items):
-            yield from self._look(_Place(path, "flat"), items)
+            yield from self._look(_Place(path, real, "flat"), items)
 
     def _look(self, place: _Place, items: list[Item]) -> Iterator[LogFile]:
         """Give the logs of one directory, and queue the directories in it that may hold more."""
@@ -156,19 +158,19 @@ def _below(place: _Place, item: Item, ids: set[str]) -> _Place | None:
     if name.startswith("."):
         return None
     if place.role == "projects":
-        return _Place(item.path, "project", project_key=name)
+        return _Place(item.path, item.real, "project", project_key=name)
     if place.role == "agents":
         # Workflows nest their agents' logs in directories of their own.
-        return _Place(item.path, "agents", place.project_key, place.session_id)
+        return _Place(item.path, item.real, "agents", place.project_key, place.session_id)
     if place.role == "session" and name == "subagents":
-        return _Place(item.path, "agents", place.project_key, place.session_id)
+        return _Place(item.path, item.real, "agents", place.project_key, place.session_id)
     if place.role == "project" and is_session_id(name):
-        return _Place(item.path, "session", place.project_key, name)
+        return _Place(item.path, item.real, "session", place.project_key, name)
     if place.role == "flat" and name == "compressed":
-        return _Place(item.path, "compressed")
+        return _Place(item.path, item.real, "compressed")
     if place.role == "flat" and (is_uuid(name) or name in ids):
         # A copy of one project's directory, lying anywhere: its agents came along.
-        return _Place(item.path, "session", None, name)
+        return _Place(item.path, item.real, "session", None, name)
     return None
 
 

@@ -52,12 +52,13 @@ class Walk:
     def note(self, path: str, reason: str) -> None:
         self.problems.append(Problem(Path(path), reason))
 
-    def enter(self, path: str, *, expected: bool = False) -> list[Item]:
+    def enter(self, path: str, real: str = "", *, expected: bool = False) -> list[Item]:
         """List a directory; nothing if it was entered before or is gone.
 
         A directory that vanishes during a walk is no problem, unless it was *expected*.
+        *real* is its true place where that is known: finding out takes a call for every level.
         """
-        real = os.path.realpath(path)
+        real = real or os.path.realpath(path)
         if real in self._entered:
             return []
         self._entered.add(real)
@@ -79,12 +80,12 @@ class Walk:
 
         Links to directories are not followed here: the tree is what really lies in it.
         """
-        waiting = [path]
+        waiting = [(path, "")]
         while waiting:
-            items = self.enter(waiting.pop())
+            items = self.enter(*waiting.pop())
             yield from (item for item in items if item.kind == "file")
             inner = (each for each in reversed(items) if each.kind == "directory")
-            waiting.extend(each.path for each in inner if not each.linked)
+            waiting.extend((each.path, each.real) for each in inner if not each.linked)
 
 
 def _item(found: os.DirEntry[str], real_directory: str) -> Item:

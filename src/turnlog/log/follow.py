@@ -16,8 +16,9 @@ import threading
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ..errors import NotFound
-from ..records.damage import Damage
+from turnlog.errors import NotFound
+from turnlog.records.damage import Damage
+
 from .lines import LINE_CAP
 from .reader import Placed, Reader
 from .sources import PlainSource, open_source
@@ -58,7 +59,9 @@ def follow_log(
                 yield Restart(reason)
                 offset, line, fingerprint = 0, 0, b""
                 continue
-            with Reader(path, start=offset, line=line, cap=cap, tail="wait", source=source) as reader:
+            with Reader(
+                path, start=offset, line=line, cap=cap, tail="wait", source=source
+            ) as reader:
                 yield from reader
                 offset, line = reader.offset, reader.line
                 fingerprint = _fingerprint(source, offset)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Final
 
-from ..records.damage import EXCERPT_BYTES, Damage, Reason
+from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
 
 LINE_CAP: Final = 64 * 1024 * 1024
 CHUNK_BYTES: Final = 256 * 1024
@@ -52,7 +52,7 @@ class Splitter:
         return lines if first is None else [first, *lines]
 
     def feed_block(self, chunk: bytes) -> tuple[bytes | Damage | None, bytes]:
-        """Take the next *chunk*; give the line it completes, then all further lines in one piece."""
+        """Take the next *chunk*; give the line it completes, then the further lines as one."""
         cut = chunk.rfind(b"\n") + 1
         if not cut:
             self._keep(chunk)

@@ -7,12 +7,14 @@ as created.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
 from typing import Final
 
-from ..errors import InvalidId, LogError, NotALog, NotFound
+from turnlog.errors import InvalidId, LogError, NotALog, NotFound
+
 from .sources import open_error
 from .system import sync, sync_directory
 
@@ -116,10 +118,8 @@ def _step_into(directory: int, name: str, *, create: bool) -> int:
         except FileNotFoundError:
             if not create:
                 raise
-        try:
+        with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=directory)
-        except FileExistsError:
-            pass
         inner = os.open(name, flags, dir_fd=directory)
         os.fchmod(inner, 0o700)
         sync_directory(directory)

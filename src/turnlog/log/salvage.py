@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ..records.codec import decode
-from ..records.damage import Reason
-from ..records.record import FileHistoryDelta, FileHistorySnapshot, Record, Summary, Unknown
-from ..records.shallow import walk_object
+from turnlog.records.codec import decode
+from turnlog.records.damage import Reason
+from turnlog.records.record import FileHistoryDelta, FileHistorySnapshot, Record, Summary, Unknown
+from turnlog.records.shallow import walk_object
 
 _START: Final = re.compile(rb'\{[ \t\r]*"[A-Za-z_]')
 # Keys that records begin with and the objects inside them do not.

@@ -15,7 +15,8 @@ import sys
 import zlib
 from typing import Final, Protocol
 
-from ..errors import LogError, NotALog, NotFound
+from turnlog.errors import LogError, NotALog, NotFound
+
 from .lines import CHUNK_BYTES
 
 if sys.version_info >= (3, 14):
@@ -30,7 +31,7 @@ _BOMB_SLACK: Final = 64 * 1024 * 1024
 _BOMB_RATIO: Final = 200
 
 
-class BrokenArchive(Exception):  # noqa: N818 - never leaves the reader, which turns it into damage.
+class BrokenArchive(Exception):  # It never leaves the reader, which turns it into damage.
     """The compressed bytes end early, are no archive, or are a bomb."""
 
 

@@ -18,8 +18,28 @@ from typing import Final
 
 # Local locks say nothing to other machines here, and appends from two of them overwrite each other.
 NETWORK_FILESYSTEMS: Final = frozenset(
-    "9p afs ceph cifs davfs fuse.glusterfs fuse.gcsfuse fuse.rclone fuse.s3fs fuse.sshfs "
-    "fuse.davfs2 gfs2 lustre ncpfs nfs nfs4 ocfs2 smb2 smb3 smbfs".split()
+    {
+        "9p",
+        "afs",
+        "ceph",
+        "cifs",
+        "davfs",
+        "fuse.davfs2",
+        "fuse.gcsfuse",
+        "fuse.glusterfs",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "gfs2",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "smb2",
+        "smb3",
+        "smbfs",
+    }
 )
 # Probably fine with one machine writing, but nobody promises it.
 DOUBTFUL_FILESYSTEMS: Final = ("fuse", "vboxsf", "virtiofs", "prl_fs", "vmhgfs")

@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from ..records.codec import decode
-from ..records.damage import Damage, Reason, damage_at
-from ..records.record import Record
+from turnlog.records.codec import decode
+from turnlog.records.damage import Damage, Reason
+from turnlog.records.record import Record
+
 from .lines import LINE_CAP, too_long
-from .reader import Placed, Reader
-from .salvage import salvage
+from .reader import Placed, Reader, pieces_of
 from .sources import PlainSource, open_source
 
 _FIRST_BLOCK: Final = 64 * 1024
@@ -89,24 +89,11 @@ def _joined(head: bytes, parts: deque[bytes], held: int, cap: int) -> bytes | Da
 
 def _items(line: bytes | Damage, offset: int) -> list[Placed | Damage]:
     if isinstance(line, Damage):
-        return [
-            Damage(
-                reason=line.reason, offset=offset, length=line.length, excerpt=line.excerpt
-            )
-        ]
+        return [line.moved(offset)]
     record = decode(line)
     if isinstance(record, Record):
         return [Placed(record, offset, len(line))]
-    if record.reason is Reason.BLANK:
-        return []
-    items: list[Placed | Damage] = []
-    for piece in salvage(line):
-        data = line[piece.start : piece.end]
-        if piece.record is not None:
-            items.append(Placed(piece.record, offset + piece.start, len(data)))
-        elif piece.reason is not Reason.BLANK:
-            items.append(damage_at(data, piece.reason, offset=offset + piece.start))
-    return items
+    return [] if record.reason is Reason.BLANK else list(pieces_of(line, record, offset))
 
 
 def _last_of(reader: Reader, count: int) -> list[Placed | Damage]:

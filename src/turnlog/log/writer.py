@@ -31,7 +31,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self
 
-from ..errors import (
+from turnlog.errors import (
     ClosedLog,
     FormatTooNew,
     LogError,
@@ -44,9 +44,10 @@ from ..errors import (
     UsageError,
     WriteFailed,
 )
-from ..records.codec import encode
-from ..records.format import newer_format
-from ..records.record import Record
+from turnlog.records.codec import encode
+from turnlog.records.format import newer_format
+from turnlog.records.record import Record
+
 from . import system
 from .lines import LINE_CAP
 from .private import open_for_append
@@ -133,7 +134,25 @@ class LogWriter:
 
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> tuple[Appended, ...]:
         """Append *records* in one write. After a crash a prefix of them may stand."""
-        lines = self._lines(records)
+        return self.append_lines(self.lines_of(records))
+
+    def lines_of(self, records: Iterable[Record | Mapping[str, Any]]) -> list[bytes]:
+        """Encode *records*; raise NotSerialisable if one of them cannot be a line."""
+        lines = [encode(record) for record in records]
+        for line in lines:
+            if len(line) > self._line_cap:
+                raise NotSerialisable(
+                    f"a record of {len(line):,} bytes is longer than the cap of {self._line_cap:,}",
+                    hint="raise line_cap for writers and readers, or store the content elsewhere",
+                )
+            if b"\n" in line:
+                raise NotSerialisable(
+                    "a record's bytes contain a newline", hint="pass the record as one line"
+                )
+        return lines
+
+    def append_lines(self, lines: Sequence[bytes]) -> tuple[Appended, ...]:
+        """Append what ``lines_of`` gave."""
         if not lines:
             return ()
         size = self._lock()
@@ -153,7 +172,7 @@ class LogWriter:
         size = self._lock()
         try:
             with self._news(size) as news:
-                lines = self._lines(decide(news))
+                lines = self.lines_of(decide(news))
             placed = self._write(lines, size)
         finally:
             self._unlock()
@@ -244,20 +263,6 @@ class LogWriter:
         )
 
     # -- writing ----------------------------------------------------------------------------
-
-    def _lines(self, records: Iterable[Record | Mapping[str, Any]]) -> list[bytes]:
-        lines = [encode(record) for record in records]
-        for line in lines:
-            if len(line) > self._line_cap:
-                raise NotSerialisable(
-                    f"a record of {len(line):,} bytes is longer than the cap of {self._line_cap:,}",
-                    hint="raise line_cap for writers and readers, or store the content elsewhere",
-                )
-            if b"\n" in line:
-                raise NotSerialisable(
-                    "a record's bytes contain a newline", hint="pass the record as one line"
-                )
-        return lines
 
     def _write(self, lines: Sequence[bytes], size: int) -> tuple[Appended, ...]:
         if not lines:

@@ -19,7 +19,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from ..errors import NotSerialisable
+from turnlog.errors import NotSerialisable
+
 from .damage import Damage, Reason, damage_at
 from .dialects import BY_NAME, dialect_of
 from .kinds import CLAUDE_KINDS, KIND_BY_TYPE
@@ -51,7 +52,7 @@ class Envelope(Struct, frozen=True, rename="camel"):
     version: str | None = None
 
 
-_decode_fast = msgspec.json.Decoder(Union[CLAUDE_KINDS]).decode  # type: ignore[valid-type]  # noqa: UP007
+_decode_fast = msgspec.json.Decoder(Union[CLAUDE_KINDS]).decode  # noqa: UP007
 envelope_decoder = msgspec.json.Decoder(Envelope)
 _decode_envelope = envelope_decoder.decode
 

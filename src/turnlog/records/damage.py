@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Reason(StrEnum):
@@ -41,6 +42,10 @@ class Damage(Struct, frozen=True, kw_only=True):
     @property
     def end(self) -> int:
         return self.offset + self.length
+
+    def moved(self, offset: int, line: int = 0) -> Damage:
+        """Give the same damage as it stands in a log, *offset* bytes further on."""
+        return replace(self, offset=self.offset + offset, line=line)
 
 
 def damage_at(

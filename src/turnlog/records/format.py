@@ -1,8 +1,8 @@
 """The mark that says which version of turnlog's conventions a log follows.
 
-It is one record, ``{"type":"turnlog","format":1,…}``, at the head of every log that turnlog creates.
-It has no uuid and a type of its own, so Claude Code's reader, the SDK's and the seeds' pass over
-it. A log without it is somebody else's, and is read all the same. See docs/log-format.md.
+It is one record, ``{"type":"turnlog","format":1,…}``, at the head of each log turnlog creates. It
+has no uuid and a type of its own, so Claude Code's reader, the SDK's and the seeds' pass over it.
+A log without it is somebody else's, and is read all the same. See docs/log-format.md.
 """
 
 from __future__ import annotations

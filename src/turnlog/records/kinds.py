@@ -67,6 +67,5 @@ CLAUDE_KINDS: tuple[type[Record], ...] = (
     WorktreeState,
 )
 
-KIND_BY_TYPE: dict[str, type[Record]] = {
-    str(kind.__struct_config__.tag): kind for kind in (*CLAUDE_KINDS, Call, Result, SystemInit)
-}
+_KINDS: tuple[type[Record], ...] = (*CLAUDE_KINDS, Call, Result, SystemInit)
+KIND_BY_TYPE = {str(kind.__struct_config__.tag): kind for kind in _KINDS}

@@ -69,8 +69,7 @@ def _block(value: Any) -> AnyBlock:
     kind = BLOCK_BY_TYPE.get(kind_name)
     if kind is not None:
         try:
-            found: AnyBlock = msgspec.convert(value, kind)
-            return found
+            return msgspec.convert(value, kind)  # type: ignore[return-value]
         except _REFUSALS:
             pass
         try:

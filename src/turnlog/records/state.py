@@ -139,7 +139,7 @@ STATE_TYPES = frozenset(
         "observer-ref",
         "resume-head-vouch",
         "session-owner",
-        "tool",  # A call and its result in one record, written by programs that imitate Claude Code.
+        "tool",  # A call and its result in one, by programs that imitate Claude Code.
         "tools-used",
     }
 )

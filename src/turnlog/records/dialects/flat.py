@@ -6,7 +6,7 @@
     {"type":"tool_use","uuid":"tool-001","name":"…","input":{…},"timestamp":…}
     {"type":"tool_result","tool_use_id":"tool-001","content":"…","is_error":false,"timestamp":…}
 
-A call is named by its ``id`` if it has one, else by its ``uuid``: that is what its result points to.
+A call is named by its ``id`` if it has one, else by its ``uuid``: its result points there.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..usage import with_api_names
+from turnlog.records.usage import with_api_names
 
 NAME = "orchestrator"
 
@@ -56,7 +56,9 @@ def to_house(fields: dict[str, Any]) -> dict[str, Any]:
         asked = fields.get("arguments", fields.get("toolInput"))
         return house | {"type": kind, "id": call_id, "name": name, "input": asked}
     failed = "error" in fields or fields.get("status") == "error"
-    answer = fields.get("error") if "error" in fields else fields.get("result", fields.get("output"))
+    answer = (
+        fields.get("error") if "error" in fields else fields.get("result", fields.get("output"))
+    )
     return house | {
         "type": kind,
         "tool_use_id": call_id,
@@ -89,9 +91,7 @@ def from_house(fields: dict[str, Any]) -> dict[str, Any]:
         return own | _given(toolCallId=fields.get("id"))
     answer = "error" if fields.get("is_error") else "result"
     own = {"type": "tool_result", "tool": fields.get("tool"), answer: fields.get("content")} | own
-    return own | _given(
-        duration_ms=fields.get("duration_ms"), toolCallId=fields.get("tool_use_id")
-    )
+    return own | _given(duration_ms=fields.get("duration_ms"), toolCallId=fields.get("tool_use_id"))
 
 
 def _kind(fields: dict[str, Any]) -> str | None:

@@ -1,0 +1,80 @@
+"""The group of commands: which there are, and how their failures are told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
+
+import click
+
+from turnlog import __version__
+from turnlog.errors import LogError, NotALog, TurnlogError
+from turnlog.inert import inert
+
+COMMANDS: Final = {
+    "check": "Check logs for damage; without arguments, all of yours.",
+    "repair": "Mend a damaged log without throwing a byte away.",
+}
+
+
+class Commands(click.Group):
+    """Commands that are imported when they are named, one module each."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"turnlog.cli.{name}").command
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):  # From the table, so that help imports no command.
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="turnlog COMMAND --help tells more, with examples.",
+)
+@click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
+def app() -> None:
+    """Keep, check and mend the session logs of coding agents."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; give its exit code."""
+    try:
+        code = app.main(list(arguments), prog_name="turnlog", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context else "turnlog"
+        return _tell(error.format_message(), f"{where} --help shows what it takes", 2)
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away, which is its right. Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except TurnlogError as error:
+        failed = isinstance(error, LogError) and not isinstance(error, NotALog)
+        return _tell(error.message, error.hint, 3 if failed else 2)
+    except OSError as error:
+        return _tell(str(error), "", 3)
+
+
+def _tell(message: str, hint: str, code: int) -> int:
+    click.echo(f"error: {inert(message)}", err=True)
+    if hint:
+        click.echo(f"hint: {inert(hint)}", err=True)
+    return code

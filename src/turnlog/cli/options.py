@@ -1,0 +1,66 @@
+"""Options and arguments that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from turnlog.layout import (
+    Home,
+    LogFile,
+    Problem,
+    find_everywhere,
+    find_homes,
+    find_session,
+    read_name,
+)
+from turnlog.log.sources import open_regular
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+home_option = click.option(
+    "--home",
+    "homes",
+    multiple=True,
+    metavar="DIR",
+    help="A directory in which an agent keeps its sessions; may be given several times.  "
+    "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude]",
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
+)
+
+
+def logs_named(
+    names: Iterable[str], homes: Iterable[str], problems: list[Problem]
+) -> Iterator[LogFile]:
+    """Give the logs that *names* mean: files, directories, ids' beginnings or ``latest``."""
+    for name in names:
+        path = Path(name)
+        if path.is_dir():
+            yield from find_everywhere((Home(path),), problems=problems)
+        elif path.exists() or os.sep in name or name.endswith((".jsonl", ".gz", ".zst")):
+            yield log_at(path)
+        else:
+            yield from find_session(find_homes(tuple(homes)), name, problems=problems)
+
+
+def log_at(path: Path) -> LogFile:
+    """Describe the file at *path* as the log it is taken for."""
+    os.close(open_regular(path))  # A mistake in the name is told at once, not as a finding.
+    name = read_name(path.name)
+    kind = name.kind if name else "session"
+    return LogFile(
+        path=path,
+        home=Home(path.parent),
+        layout="flat",
+        kind=kind,
+        session_id=name.id if name and kind == "session" else path.name,
+        agent_id=name.id if name and kind == "agent" else None,
+        project_key=None,
+        compression=name.compression if name else None,
+    )

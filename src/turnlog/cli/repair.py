@@ -1,0 +1,95 @@
+"""``turnlog repair``: what can be saved, and saving it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from turnlog.cli.options import home_option, json_option, logs_named
+
+if TYPE_CHECKING:
+    from turnlog.log.repair import Repair
+
+
+@click.command(
+    name="repair",
+    epilog="""\b
+Examples:
+  turnlog repair s.jsonl           show what would be done
+  turnlog repair 5f0c --write      do it, to all damaged logs of that session
+The log as it was, and the bytes that are no records, stay beside the repaired log.
+Exit code: 0 nothing to repair, or repaired; 1 a repair is needed; 2 a mistake; 3 a failure.""",
+)
+@click.argument("name", metavar="PATH|SESSION")
+@home_option
+@json_option
+@click.option("--write", is_flag=True, help="Do it. Without this, only show what would be done.")
+def command(name: str, homes: tuple[str, ...], *, as_json: bool, write: bool) -> int:
+    """Mend damaged logs without throwing a byte away.
+
+    Every whole record is kept, byte for byte and in order. What is no record goes to a quarantine
+    file. Stop the agent that writes the log first.
+    """
+    from turnlog.log.repair import repair
+
+    logs = list(logs_named((name,), homes, []))
+    plans = [repair(log.path, write=write) for log in logs]
+    if as_json:
+        import msgspec
+
+        document = {"repairs": [_document(plan) for plan in plans]}
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+    else:
+        for plan in plans:
+            _show(plan)
+    return 1 if any(plan.needed and not plan.written for plan in plans) else 0
+
+
+def _document(plan: Repair) -> dict[str, object]:
+    return {
+        "path": plan.path,
+        "needed": plan.needed,
+        "written": plan.written,
+        "records": plan.records,
+        "salvaged": plan.salvaged,
+        "blank": plan.blank,
+        "adds_newline": plan.adds_newline,
+        "quarantined": [
+            {"offset": d.offset, "length": d.length, "line": d.line, "reason": d.reason}
+            for d in plan.quarantined
+        ],
+        "original": plan.original,
+        "quarantine": plan.quarantine,
+    }
+
+
+def _show(plan: Repair) -> None:
+    from turnlog.cli.show import console, counted, safe, short_path, size
+    from turnlog.inert import inert_bytes
+
+    out = console()
+    out.print(f"[bold]{short_path(plan.path)}[/]")
+    if not plan.needed:
+        out.print(f"  [green]✓[/] whole: {counted(plan.records, 'record')}, nothing to repair")
+        return
+    verb = "kept" if plan.written else "would be kept"
+    out.print(f"  {counted(plan.records, 'record')} {verb}, {plan.salvaged:,} from damaged lines")
+    if plan.quarantined:
+        verb = "quarantined" if plan.written else "would be quarantined"
+        ranges = counted(len(plan.quarantined), "range")
+        out.print(f"  {size(plan.quarantined_bytes)} in {ranges} {verb}")
+    for damage in plan.quarantined[:5]:
+        what = f"line {damage.line:<6,} [red]{damage.reason.value:<15}[/]"
+        excerpt = safe(inert_bytes(damage.excerpt))
+        out.print(f"    {what} [dim]{excerpt}[/]", overflow="ellipsis", no_wrap=True)
+    if len(plan.quarantined) > 5:
+        out.print(f"    [dim]… and {len(plan.quarantined) - 5:,} more[/]")
+    if plan.adds_newline:
+        out.print("  the last record gets its newline")
+    if plan.written:
+        out.print(f"  [green]✓[/] repaired; the log as it was: {short_path(plan.original or '')}")
+        out.print(f"    what was no record: {short_path(plan.quarantine or '')}")
+    else:
+        out.print("  [dim]hint: nothing was changed; --write does it[/]")

@@ -1,0 +1,185 @@
+"""Appends that wait in memory and reach the disk together.
+
+They go every few seconds, or when enough of them wait. This is the weakest durability, chosen by
+name: a crash loses what waits; a clean exit, ``close``, SIGTERM and SIGHUP do not. What reaches the
+disk gets there the way LogWriter does it: one write, synced. If that fails, the records keep
+waiting and the caller is told, at the latest by the next call.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import signal
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
+
+from turnlog.errors import ClosedLog, LogError, TurnlogError
+from turnlog.records.record import Record
+
+from .writer import LogWriter
+
+logger = logging.getLogger("turnlog.log")
+
+EVERY_SECONDS: Final = 5.0
+MAX_RECORDS: Final = 500
+MAX_BYTES: Final = 1024 * 1024
+
+_open_logs: weakref.WeakSet[BufferedLog] = weakref.WeakSet()
+
+
+class BufferedLog:
+    """Gathers records and hands them to *writer* every *every_seconds*, or sooner when many."""
+
+    def __init__(
+        self,
+        writer: LogWriter,
+        *,
+        every_seconds: float = EVERY_SECONDS,
+        max_records: int = MAX_RECORDS,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._writer = writer
+        self._every = every_seconds
+        self._max_records = max_records
+        self._max_bytes = max_bytes
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._closed = False
+        self._failure: LogError | None = None
+        self._saver: threading.Thread | None = None
+        _open_logs.add(self)
+        _drain_on_signals()
+
+    @property
+    def path(self) -> os.PathLike[str]:
+        return self._writer.path
+
+    @property
+    def waiting(self) -> int:
+        """How many records are not on disk yet."""
+        return len(self._waiting)
+
+    def append(self, record: Record | Mapping[str, Any]) -> None:
+        """Take *record*; it reaches the disk soon. An error means that it was not taken."""
+        self.append_many((record,))
+
+    def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> None:
+        """Take *records*; they reach the disk soon. An error means that none was taken."""
+        lines = self._writer.lines_of(records)
+        with self._lock:
+            if self._closed:
+                raise ClosedLog(f"{self._writer.path} is closed", hint="open it again")
+            self._raise_failure()
+            if len(self._waiting) >= self._max_records or self._waiting_bytes >= self._max_bytes:
+                self._drain()
+            self._waiting += lines
+            self._waiting_bytes += sum(map(len, lines))
+            if self._saver is None:
+                self._saver = threading.Thread(target=self._save, daemon=True, name="turnlog-save")
+                self._saver.start()
+
+    def flush(self) -> None:
+        """Return when everything taken so far is on disk."""
+        with self._lock:
+            self._failure = None
+            self._drain()
+
+    def close(self) -> None:
+        """Save what waits, then close. If saving fails the log stays open, to be closed again."""
+        with self._lock:
+            if self._closed:
+                return
+            self.flush()
+            self._closed = True
+            self._wake.set()
+            self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _drain(self) -> None:
+        if not self._waiting:
+            return
+        batch, self._waiting = self._waiting, []
+        size, self._waiting_bytes = self._waiting_bytes, 0
+        before = self._writer.seen
+        try:
+            self._writer.append_lines(batch)
+        except BaseException:
+            # An interrupt may come after the write; what is in the log must not be written twice.
+            if self._writer.seen == before:
+                self._waiting = batch + self._waiting
+                self._waiting_bytes += size
+            raise
+
+    def _save(self) -> None:
+        while not self._wake.wait(self._every):
+            with self._lock:
+                try:
+                    self._drain()
+                except LogError as error:
+                    logger.error("%s: not saved: %s", self._writer.path, error)  # noqa: TRY400
+                    self._failure = error
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _after_fork_in_child(self) -> None:
+        """What waits is the parent's to save."""
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._waiting = []
+        self._waiting_bytes = 0
+        self._saver = None
+
+
+def drain_all() -> None:
+    """Save what waits in every open buffered log."""
+    for log in list(_open_logs):
+        try:
+            log.flush()
+        except TurnlogError as error:
+            logger.error("not saved at exit: %s", error)  # noqa: TRY400
+
+
+atexit.register(drain_all)
+
+
+def _reset_in_child() -> None:
+    for log in list(_open_logs):
+        log._after_fork_in_child()  # noqa: SLF001 - this module's own.
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_in_child)
+
+
+def _drain_on_signals() -> None:
+    """Turn a signal that would end the process on the spot into an orderly exit."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _exit_orderly)
+
+
+def _exit_orderly(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,265 @@
+"""Mending a damaged log without throwing a byte away.
+
+A repaired log holds every whole record of the damaged one, byte for byte and in order, each on its
+own line. What is no record goes to ``NAME.quarantine-TIME``, one JSON object per range, and the log
+as it was to ``NAME.original-TIME``. Both are on disk, and the new log has been read back and
+compared, before it takes the old one's place in one step. A kill at any moment leaves the old log
+or the new one.
+
+Repair is a dry run unless told to write. It works under the log's lock; whatever a program that
+knows no locks appends meanwhile is carried over.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+from msgspec import Struct, field
+
+from turnlog.errors import LogError, LogLocked, NotALog, StorageFull
+from turnlog.records.damage import Damage, Reason
+
+from . import system
+from .lines import LINE_CAP
+from .private import open_for_append
+from .reader import Pending, Placed, Reader
+from .sources import PlainSource, Source, open_source
+from .writer import LOCK_TIMEOUT, LogWriter
+
+logger = logging.getLogger("turnlog.log")
+
+_COPY_BYTES: Final = 1024 * 1024
+
+
+class Repair(Struct, kw_only=True):
+    """What was, or would be, done to a log."""
+
+    path: str
+    written: bool = False
+    records: int = 0
+    salvaged: int = 0
+    """Records among them that stood on a damaged line."""
+    blank: int = 0
+    """Blank lines, which a repaired log does not have."""
+    quarantined: list[Damage] = field(default_factory=list)
+    adds_newline: bool = False
+    """The last record was whole but had no newline."""
+    original: str | None = None
+    quarantine: str | None = None
+
+    @property
+    def needed(self) -> bool:
+        return bool(self.salvaged or self.quarantined or self.adds_newline)
+
+    @property
+    def quarantined_bytes(self) -> int:
+        return sum(damage.length for damage in self.quarantined)
+
+
+def repair(
+    path: str | os.PathLike[str],
+    *,
+    write: bool = False,
+    cap: int = LINE_CAP,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+) -> Repair:
+    """Say how the log at *path* would be repaired; do it if *write* is true."""
+    source = open_source(path)
+    plain = source.plain
+    if not plain and write:
+        source.close()
+        raise NotALog(
+            f"{os.fspath(path)} is compressed, and archives are never changed",
+            path=path,
+            hint="unpack it beside, and repair the unpacked log",
+        )
+    plan = Repair(path=os.fspath(path))
+    for _ in _survivors(plan, source, cap):
+        pass
+    if write and plan.needed:
+        return _rewrite(Path(path), cap, lock_timeout)
+    return plan
+
+
+def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
+    """Give the bytes of every whole record, and note in *plan* what happened to the rest."""
+    with Reader(plan.path, cap=cap, source=source) as reader:
+        for _, group in groupby(reader, key=attrgetter("line")):
+            items = list(group)
+            records = [item for item in items if isinstance(item, Placed)]
+            damages = [item for item in items if isinstance(item, Damage)]
+            plan.records += len(records)
+            plan.quarantined += damages
+            if damages or len(records) > 1:
+                plan.salvaged += len(records)
+            yield from (item.record.raw for item in records)
+        plan.blank = reader.blank_lines
+        if reader.pending is not None:
+            plan.adds_newline = reader.pending.record is not None
+            if not plan.adds_newline:
+                plan.quarantined.append(_torn(reader.pending))
+
+
+def _torn(pending: Pending) -> Damage:
+    return Damage(
+        reason=Reason.FRAGMENT,
+        offset=pending.offset,
+        length=pending.length,
+        line=pending.line,
+        detail="the last line was cut short",
+        excerpt=pending.excerpt,
+    )
+
+
+def _rewrite(path: Path, cap: int, lock_timeout: float | None) -> Repair:
+    # Opening it as a writer does checks the file system and the log's format.
+    LogWriter(path, create=False, lock_timeout=lock_timeout).close()
+    fd = open_for_append(path, create=False)
+    try:
+        if not system.lock(fd, lock_timeout):
+            raise LogLocked(
+                f"{path} is locked",
+                path=path,
+                holder=system.lock_holder(fd),
+                hint="stop the program that writes this log, then repair it",
+            )
+        if os.stat(path).st_ino != os.fstat(fd).st_ino:
+            raise LogLocked(f"{path} was replaced just now", path=path, hint="run the repair again")
+        return _rewrite_locked(path, fd, cap)
+    except OSError as error:
+        if isinstance(error, LogError):
+            raise
+        kind = StorageFull if error.errno == 28 else LogError
+        raise kind(
+            f"repair of {path} failed, the log is unchanged: {error.strerror or error}",
+            path=path,
+            errno=error.errno,
+            hint="free some space: a repair needs twice the log's size",
+        ) from None
+    finally:
+        os.close(fd)
+
+
+def _rewrite_locked(path: Path, fd: int, cap: int) -> Repair:
+    size = os.fstat(fd).st_size
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    original = path.with_name(f"{path.name}.original-{stamp}")
+    quarantine = path.with_name(f"{path.name}.quarantine-{stamp}")
+    fresh = path.with_name(f".{path.name}.repair-{stamp}")
+    plan = Repair(path=str(path), written=True, original=str(original), quarantine=str(quarantine))
+    with _NewFile(original) as copy:
+        for chunk in _chunks(fd, 0, size):
+            copy.write(chunk)
+    digest = hashlib.sha256()
+    try:
+        with _NewFile(fresh) as new:
+            for line in _survivors(plan, PlainSource(os.dup(fd), 0), cap):
+                digest.update(line + b"\n")
+                new.write(line + b"\n")
+            new.belong_like(os.fstat(fd))
+        with _NewFile(quarantine) as rest:
+            for damage in plan.quarantined:
+                rest.write(_quarantined(fd, damage, cap))
+        _check(fresh, plan.records, digest.digest(), cap)
+        _sync_parent(path)
+        os.replace(fresh, path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    _sync_parent(path)
+    _carry_over(path, fd, size)
+    logger.info("%s: repaired, %d records kept", path, plan.records)
+    return plan
+
+
+class _NewFile:
+    """A private file that must not exist yet, written whole and synced when the block ends."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        self._fd = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        self._file = os.fdopen(self._fd, "wb", buffering=_COPY_BYTES)
+        self.write = self._file.write
+
+    def belong_like(self, other: os.stat_result) -> None:
+        """Take the owner and mode of the file this one will replace."""
+        os.fchmod(self._fd, other.st_mode & 0o777)
+        if os.geteuid() == 0:
+            os.fchown(self._fd, other.st_uid, other.st_gid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            self._file.flush()
+            system.sync(self._fd)
+        finally:
+            self._file.close()
+
+
+def _chunks(fd: int, start: int, end: int) -> Iterator[bytes]:
+    while start < end and (chunk := os.pread(fd, min(_COPY_BYTES, end - start), start)):
+        yield chunk
+        start += len(chunk)
+
+
+def _quarantined(fd: int, damage: Damage, cap: int) -> bytes:
+    """Describe a range of damage, with its bytes unless they say nothing or are too many."""
+    described = {
+        "offset": damage.offset,
+        "length": damage.length,
+        "line": damage.line,
+        "reason": damage.reason.value,
+    }
+    if damage.reason is not Reason.NUL_RUN and damage.length <= cap:
+        data = os.pread(fd, damage.length, damage.offset)
+        try:
+            described["text"] = data.decode("utf-8")
+        except UnicodeDecodeError:
+            described["base64"] = base64.b64encode(data).decode("ascii")
+    return msgspec.json.encode(described) + b"\n"
+
+
+def _check(fresh: Path, records: int, digest: bytes, cap: int) -> None:
+    """Read the new log back: the same records, the same bytes, nothing else."""
+    found = hashlib.sha256()
+    count = 0
+    with Reader(fresh, cap=cap) as reader:
+        for item in reader:
+            if isinstance(item, Placed):
+                found.update(item.record.raw + b"\n")
+                count += 1
+    if found.digest() != digest or count != records:
+        raise LogError(
+            f"the repaired copy of {fresh} does not read back as written",
+            path=fresh,
+            hint="the disk may be failing; the log itself was not touched",
+        )
+
+
+def _sync_parent(path: Path) -> None:
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        system.sync_directory(directory)
+    finally:
+        os.close(directory)
+
+
+def _carry_over(path: Path, old_fd: int, size: int) -> None:
+    """Append what somebody without a lock wrote to the old log while it was repaired."""
+    late = b"".join(_chunks(old_fd, size, os.fstat(old_fd).st_size))
+    lines = [line for line in late.split(b"\n") if line.strip()]
+    if lines:
+        with LogWriter(path, create=False) as log:
+            log.append_lines(lines)

@@ -1,0 +1,195 @@
+"""What is wrong with a log, counted and listed.
+
+``validate`` reads a log once and changes nothing. Every line is valid, corrupt or blank, so
+``total == valid + corrupt + blank``; what follows the last newline counts only if it is a whole
+record. With *strict* each record is also held to the rules of its type.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from enum import StrEnum
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from msgspec import Struct, field
+
+from turnlog.inert import inert_bytes
+from turnlog.records.damage import Damage
+from turnlog.records.format import FORMAT
+from turnlog.records.loose import NOT_UTF8
+from turnlog.records.record import Linked, Record, Unknown
+from turnlog.records.rules import breaches
+from turnlog.records.state import Format
+
+from .lines import LINE_CAP
+from .reader import Placed, Reader
+
+# A log can be all damage; the list of findings must not outgrow memory.
+MAX_FINDINGS: Final = 10_000
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"  # Bytes that are not a record.
+    WARNING = "warning"  # A record that is not as it should be.
+    NOTE = "note"  # Worth knowing.
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that is not as it should be, and where."""
+
+    severity: Severity
+    code: str
+    line: int
+    offset: int
+    length: int
+    message: str
+    excerpt: str = ""
+
+
+class Validation(Struct, kw_only=True):
+    """The state of one log."""
+
+    path: str
+    size_bytes: int = 0
+    total: int = 0
+    valid: int = 0
+    corrupt: list[int] = field(default_factory=list)
+    """Numbers of the lines that hold damage."""
+    blank: int = 0
+    records: int = 0
+    """Records found, salvaged ones included."""
+    salvaged: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    unlisted: int = 0
+    """Findings beyond the first ten thousand, counted only."""
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    versions: Counter[str] = field(default_factory=Counter)
+    types: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_valid(self) -> bool:
+        return not self.corrupt
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing at all to report but notes."""
+        return self.is_valid and not any(f.severity is not Severity.NOTE for f in self.findings)
+
+    def add(self, finding: Finding) -> None:
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(finding)
+        else:
+            self.unlisted += 1
+
+
+def validate(
+    path: str | os.PathLike[str], *, strict: bool = False, cap: int = LINE_CAP
+) -> Validation:
+    """Check the log at *path*, line by line."""
+    with Reader(path, cap=cap) as reader:
+        result = Validation(path=os.fspath(path), size_bytes=os.stat(path).st_size)
+        for line, items in groupby(reader, key=attrgetter("line")):
+            records = damages = 0
+            for item in items:
+                if isinstance(item, Placed):
+                    records += 1
+                    _take_record(result, item, strict=strict)
+                else:
+                    damages += 1
+                    result.add(_of_damage(item))
+            if records > 1 and not damages:
+                result.add(_glued(line, item.offset, records))
+            if damages or records > 1:
+                result.corrupt.append(line)
+                result.salvaged += records
+        _take_end(result, reader)
+    result.blank = reader.blank_lines
+    result.total = reader.lines + (1 if reader.pending and reader.pending.record else 0)
+    result.valid = result.total - result.blank - len(result.corrupt)
+    return result
+
+
+def _glued(line: int, offset: int, records: int) -> Finding:
+    return Finding(
+        severity=Severity.ERROR,
+        code="glued",
+        line=line,
+        offset=offset,
+        length=0,
+        message=f"{records} records on one line",
+    )
+
+
+def _take_record(result: Validation, placed: Placed, *, strict: bool) -> None:
+    record = placed.record
+    result.records += 1
+    result.types[record.type or "(none)"] += 1
+    at = record.at
+    if at is not None:
+        result.first_at = min(at, result.first_at or at)
+        result.last_at = max(at, result.last_at or at)
+    if isinstance(record, Linked) and record.version:
+        result.versions[record.version] += 1
+    for code, message in _complaints(record, strict=strict):
+        result.add(
+            Finding(
+                severity=Severity.WARNING,
+                code=code,
+                line=placed.line,
+                offset=placed.offset,
+                length=placed.length,
+                message=message,
+            )
+        )
+
+
+def _complaints(record: Record, *, strict: bool) -> Iterator[tuple[str, str]]:
+    if NOT_UTF8 in record.odd:
+        yield "not-utf8", "contains bytes that are not UTF-8"
+    if isinstance(record, Format) and (record.format or 0) > FORMAT:
+        yield "newer-format", f"written in format {record.format}; this turnlog knows {FORMAT}"
+    if strict:
+        if isinstance(record, Unknown):
+            yield "unknown-type", f"unknown type {record.type!r}"
+        for message in breaches(record):
+            yield "breach", message
+
+
+def _of_damage(damage: Damage) -> Finding:
+    return Finding(
+        severity=Severity.ERROR,
+        code=damage.reason.value,
+        line=damage.line,
+        offset=damage.offset,
+        length=damage.length,
+        message=damage.detail or damage.reason.value,
+        excerpt=inert_bytes(damage.excerpt),
+    )
+
+
+def _take_end(result: Validation, reader: Reader) -> None:
+    pending = reader.pending
+    if pending is None:
+        return
+    whole = pending.record is not None
+    result.add(
+        Finding(
+            severity=Severity.NOTE if whole else Severity.WARNING,
+            code="no-final-newline" if whole else "torn-tail",
+            line=pending.line,
+            offset=pending.offset,
+            length=pending.length,
+            message="the last record has no newline"
+            if whole
+            else "the last line was cut short, or is being written",
+            excerpt=inert_bytes(pending.excerpt),
+        )
+    )
