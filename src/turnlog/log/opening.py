@@ -7,8 +7,9 @@ from typing import Literal, overload
 
 from turnlog import __version__
 from turnlog.log.buffered import BufferedLog
+from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.lines import LINE_CAP
-from turnlog.log.writer import LOCK_TIMEOUT, LogWriter
+from turnlog.log.writer import LogWriter
 from turnlog.records.format import format_marker
 
 

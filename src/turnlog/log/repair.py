@@ -13,6 +13,7 @@ knows no locks appends meanwhile is carried over.
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import logging
 import os
@@ -26,12 +27,11 @@ from typing import Final, Self
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.errors import LogError, LogLocked, NotALog, StorageFull
+from turnlog.errors import LogError, NotALog, StorageFull
 from turnlog.records.damage import Damage, Reason
 
 from . import system
 from .lines import LINE_CAP
-from .private import open_for_append
 from .reader import Pending, Placed, Reader
 from .sources import PlainSource, Source, open_source
 from .writer import LOCK_TIMEOUT, LogWriter
@@ -122,36 +122,28 @@ def _torn(pending: Pending) -> Damage:
 
 
 def _rewrite(path: Path, cap: int, lock_timeout: float | None) -> Repair:
-    # Opening it as a writer does checks the file system and the log's format.
-    LogWriter(path, create=False, lock_timeout=lock_timeout).close()
-    fd = open_for_append(path, create=False)
+    handle = Handle(path, create=False, lock_timeout=lock_timeout)
     try:
-        if not system.lock(fd, lock_timeout):
-            raise LogLocked(
-                f"{path} is locked",
-                path=path,
-                holder=system.lock_holder(fd),
-                hint="stop the program that writes this log, then repair it",
-            )
-        if os.stat(path).st_ino != os.fstat(fd).st_ino:
-            raise LogLocked(f"{path} was replaced just now", path=path, hint="run the repair again")
-        return _rewrite_locked(path, fd, cap)
+        size = handle.lock()
+        try:
+            return _rewrite_locked(path, handle.fd, size, cap)
+        finally:
+            handle.unlock()
     except OSError as error:
         if isinstance(error, LogError):
             raise
-        kind = StorageFull if error.errno == 28 else LogError
+        kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else LogError
         raise kind(
             f"repair of {path} failed, the log is unchanged: {error.strerror or error}",
             path=path,
             errno=error.errno,
-            hint="free some space: a repair needs twice the log's size",
+            hint="a repair needs room for twice the log's size, and leave to write beside it",
         ) from None
     finally:
-        os.close(fd)
+        handle.close()
 
 
-def _rewrite_locked(path: Path, fd: int, cap: int) -> Repair:
-    size = os.fstat(fd).st_size
+def _rewrite_locked(path: Path, fd: int, size: int, cap: int) -> Repair:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     original = path.with_name(f"{path.name}.original-{stamp}")
     quarantine = path.with_name(f"{path.name}.quarantine-{stamp}")

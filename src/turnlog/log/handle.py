@@ -1,0 +1,259 @@
+"""One open log and its lock: the only place that writes to a log.
+
+A handle is locked before it is written to, and what it locks is the file that the path names at
+that moment, not one that was renamed or removed meanwhile. After a full disk it stays usable. After
+any other failed write, and after a failed sync (the kernel may have dropped the pages and forgotten
+it), it refuses further writes. A forked child gets a descriptor of its own, since a shared one
+would share the parent's lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+import weakref
+from pathlib import Path
+from typing import Final
+
+from turnlog.errors import (
+    ClosedLog,
+    FormatTooNew,
+    LogError,
+    LogLocked,
+    StorageFull,
+    SyncFailed,
+    TurnlogError,
+    UnsafeFilesystem,
+    WriteFailed,
+)
+from turnlog.log import system
+from turnlog.log.private import open_for_append
+from turnlog.records.format import newer_format
+
+logger = logging.getLogger("turnlog.log")
+
+LOCK_TIMEOUT: Final = 10.0
+
+_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_MAX_REOPENS: Final = 100
+_HEAD_BYTES: Final = 4096
+
+_open_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
+
+
+class Handle:
+    """A log, open for appending. *reopened* counts how often the path named another file."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        create: bool,
+        lock_timeout: float | None,
+        root: Path | None = None,
+        allow_network_filesystem: bool = False,
+    ) -> None:
+        self.path = path
+        self.lock_timeout = lock_timeout
+        self.reopened = 0
+        self.fd = -1
+        self._name = str(path)
+        self._create = create
+        self._root = root
+        self._allow_network = allow_network_filesystem
+        self._mutex = threading.Lock()
+        self._refusal: TurnlogError | None = None
+        self._open()
+        _open_handles.add(self)
+
+    # -- the lock ---------------------------------------------------------------------------
+
+    def lock(self) -> int:
+        """Hold the log alone, among threads and processes; give its size."""
+        timeout = self.lock_timeout
+        if not (
+            self._mutex.acquire(blocking=False)
+            or (timeout != 0 and self._mutex.acquire(timeout=-1 if timeout is None else timeout))
+        ):
+            raise self._locked(os.getpid())
+        try:
+            if self._refusal is not None or self.fd < 0:
+                raise self._refused()
+            return self._lock_named_file()
+        except BaseException:
+            self._mutex.release()
+            raise
+
+    def unlock(self) -> None:
+        """Give the log back."""
+        try:
+            system.unlock(self.fd)
+        finally:
+            self._mutex.release()
+
+    def _lock_named_file(self) -> int:
+        """Lock the file that the path names now; it may not be the one that was opened."""
+        for _ in range(_MAX_REOPENS):
+            if not system.lock(self.fd, self.lock_timeout):
+                raise self._locked(system.lock_holder(self.fd))
+            try:
+                named = os.stat(self._name, follow_symlinks=False)
+                if named.st_ino == self._inode and named.st_dev == self._device:
+                    return named.st_size
+            except FileNotFoundError:
+                pass
+            logger.warning("%s: replaced or removed by somebody; reopening", self.path)
+            os.close(self.fd)  # Which gives up the lock, too.
+            self.fd = -1
+            self._open()
+            self.reopened += 1
+        raise LogError(f"{self.path} is replaced faster than it can be opened", path=self.path)
+
+    def _locked(self, holder: int | None) -> LogLocked:
+        who = f" by process {holder}" if holder else ""
+        return LogLocked(
+            f"{self.path} is locked{who}",
+            path=self.path,
+            holder=holder,
+            hint="wait for the other writer, or raise lock_timeout",
+        )
+
+    def _refused(self) -> ClosedLog:
+        if self._refusal is None:
+            return ClosedLog(f"{self.path} is closed", hint="open it again")
+        refused = ClosedLog(
+            f"this handle refuses writes since a failure: {self._refusal}", hint=self._refusal.hint
+        )
+        refused.__cause__ = self._refusal
+        return refused
+
+    # -- writing, under the lock ------------------------------------------------------------
+
+    def ends_in_newline(self, size: int) -> bool:
+        """Tell whether the last line, of a log of *size* bytes, is complete."""
+        return size == 0 or os.pread(self.fd, 1, size - 1) == b"\n"
+
+    def write(self, data: bytes, size: int) -> None:
+        """Write *data* at the end, which is at *size*: all of it, or an error."""
+        written = 0
+        try:
+            written = os.write(self.fd, data)
+            if written < len(data):  # A full disk or a limit: the second try says which.
+                written += os.write(self.fd, data[written:])
+        except OSError as error:
+            if written:
+                self._take_back(size, written)
+            raise self._write_error(error) from None
+        if written < len(data):
+            self._take_back(size, written)
+            raise self._write_error(OSError(errno.ENOSPC, "short write"))
+
+    def _take_back(self, size: int, written: int) -> None:
+        """Remove the fragment of a failed write, unless somebody wrote behind it."""
+        try:
+            if os.fstat(self.fd).st_size == size + written:
+                os.ftruncate(self.fd, size)
+        except OSError:
+            # The fragment stays; the next append seals it off.
+            logger.warning("%s: a fragment of %d bytes stays at %d", self.path, written, size)
+
+    def _write_error(self, error: OSError) -> LogError:
+        reason = error.strerror or str(error)
+        if error.errno in _FULL:
+            return StorageFull(
+                f"not saved, no room for {self.path}: {reason}",
+                path=self.path,
+                errno=error.errno,
+                hint="free some space and append again; the log is intact",
+            )
+        self._refusal = failed = WriteFailed(
+            f"not saved, writing {self.path} failed: {reason}",
+            path=self.path,
+            errno=error.errno,
+            hint="reopen the log; append again if the record is not there",
+        )
+        return failed
+
+    # -- and after it -----------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Return when everything written is on the disk."""
+        try:
+            system.sync(self.fd)
+        except OSError as error:
+            # Never sync again on this descriptor: the second try may succeed without the data.
+            self._refusal = failed = SyncFailed(
+                f"{self.path} may not be on disk: {error.strerror or error}",
+                path=self.path,
+                errno=error.errno,
+                hint="reopen the log; append again if the record is not there",
+            )
+            raise failed from None
+
+    def close(self) -> None:
+        """Close the descriptor, and with it the lock if it is held."""
+        with self._mutex:
+            if self.fd >= 0:
+                os.close(self.fd)
+                self.fd = -1
+                logger.info("%s: closed", self.path)
+
+    def __del__(self) -> None:
+        if getattr(self, "fd", -1) >= 0:
+            os.close(self.fd)
+
+    # -- opening ----------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        fd = open_for_append(self.path, root=self._root, create=self._create)
+        try:
+            self._check_filesystem(fd)
+            newer = newer_format(os.pread(fd, _HEAD_BYTES, 0))
+            if newer:
+                raise FormatTooNew(
+                    f"{self.path} has format {newer}, which this turnlog may read but not write",
+                    path=self.path,
+                    hint="upgrade turnlog: pip install -U turnlog",
+                )
+        except BaseException:
+            os.close(fd)
+            raise
+        # While the descriptor is open no other file can have these two numbers.
+        status = os.fstat(fd)
+        self._inode, self._device = status.st_ino, status.st_dev
+        self.fd = fd
+        logger.info("%s: opened for appending", self.path)
+
+    def _check_filesystem(self, fd: int) -> None:
+        kind = system.filesystem(fd)
+        if system.is_network(kind) and not self._allow_network:
+            raise UnsafeFilesystem(
+                f"{self.path} is on {kind}, where locks do not reach other machines",
+                path=self.path,
+                hint="keep the log on a local disk, or pass allow_network_filesystem=True "
+                "if only this machine writes it",
+            )
+        if system.is_network(kind) or system.is_doubtful(kind):
+            logger.warning("%s: on %s; only one machine may write here", self.path, kind)
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's descriptor and open one of our own."""
+        self._mutex = threading.Lock()
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+            try:
+                self._open()
+            except (TurnlogError, OSError) as error:
+                self._refusal = LogError(f"cannot reopen after fork: {error}", path=self.path)
+
+
+def _reopen_in_child() -> None:
+    for handle in list(_open_handles):
+        handle.after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reopen_in_child)
