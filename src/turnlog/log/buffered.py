@@ -19,9 +19,8 @@ from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
 from turnlog.errors import ClosedLog, LogError, TurnlogError
+from turnlog.log.writer import LogWriter
 from turnlog.records.record import Record
-
-from .writer import LogWriter
 
 logger = logging.getLogger("turnlog.log")
 

@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from turnlog.errors import NotFound
+from turnlog.log.lines import LINE_CAP
+from turnlog.log.reader import Placed, Reader
+from turnlog.log.sources import PlainSource, open_source
 from turnlog.records.damage import Damage
-
-from .lines import LINE_CAP
-from .reader import Placed, Reader
-from .sources import PlainSource, open_source
 
 logger = logging.getLogger("turnlog.log")
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.errors import InvalidId, LogError, NotALog, NotFound
-
-from .sources import open_error
-from .system import sync, sync_directory
+from turnlog.log.sources import open_error
+from turnlog.log.system import sync, sync_directory
 
 _HAS_DIR_FD: Final = os.open in os.supports_dir_fd and os.mkdir in os.supports_dir_fd
 _BASE: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)

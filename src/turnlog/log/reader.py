@@ -24,13 +24,12 @@ from types import TracebackType
 from typing import Literal, NamedTuple, Self
 
 from turnlog.inert import inert_bytes
+from turnlog.log.lines import LINE_CAP, Splitter, too_long
+from turnlog.log.salvage import salvage
+from turnlog.log.sources import BrokenArchive, Source, open_source
 from turnlog.records.codec import Envelope, decode, decode_envelope, envelope_decoder
 from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.record import Record
-
-from .lines import LINE_CAP, Splitter, too_long
-from .salvage import salvage
-from .sources import BrokenArchive, Source, open_source
 
 logger = logging.getLogger("turnlog.log")
 

@@ -28,13 +28,13 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.errors import LogError, NotALog, StorageFull
+from turnlog.log import system
+from turnlog.log.handle import LOCK_TIMEOUT, Handle
+from turnlog.log.lines import LINE_CAP
+from turnlog.log.reader import Pending, Placed, Reader
+from turnlog.log.sources import PlainSource, Source, open_source
+from turnlog.log.writer import LogWriter
 from turnlog.records.damage import Damage, Reason
-
-from . import system
-from .lines import LINE_CAP
-from .reader import Pending, Placed, Reader
-from .sources import PlainSource, Source, open_source
-from .writer import LOCK_TIMEOUT, LogWriter
 
 logger = logging.getLogger("turnlog.log")
 

@@ -16,8 +16,7 @@ import zlib
 from typing import Final, Protocol
 
 from turnlog.errors import LogError, NotALog, NotFound
-
-from .lines import CHUNK_BYTES
+from turnlog.log.lines import CHUNK_BYTES
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -11,13 +11,12 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
+from turnlog.log.lines import LINE_CAP, too_long
+from turnlog.log.reader import Placed, Reader, pieces_of
+from turnlog.log.sources import PlainSource, open_source
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.record import Record
-
-from .lines import LINE_CAP, too_long
-from .reader import Placed, Reader, pieces_of
-from .sources import PlainSource, open_source
 
 _FIRST_BLOCK: Final = 64 * 1024
 _LARGEST_BLOCK: Final = 4 * 1024 * 1024

@@ -19,15 +19,14 @@ from typing import Final
 from msgspec import Struct, field
 
 from turnlog.inert import inert_bytes
+from turnlog.log.lines import LINE_CAP
+from turnlog.log.reader import Placed, Reader
 from turnlog.records.damage import Damage
 from turnlog.records.format import FORMAT
 from turnlog.records.loose import NOT_UTF8
 from turnlog.records.record import Linked, Record, Unknown
 from turnlog.records.rules import breaches
 from turnlog.records.state import Format
-
-from .lines import LINE_CAP
-from .reader import Placed, Reader
 
 # A log can be all damage; the list of findings must not outgrow memory.
 MAX_FINDINGS: Final = 10_000

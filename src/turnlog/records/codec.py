@@ -20,15 +20,14 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from turnlog.errors import NotSerialisable
-
-from .damage import Damage, Reason, damage_at
-from .dialects import BY_NAME, dialect_of
-from .kinds import CLAUDE_KINDS, KIND_BY_TYPE
-from .lenient import build
-from .loose import NotJson, loads_noting
-from .record import Assistant, Call, Record, Unknown, User
-from .shallow import walk_object
-from .state import STATE_PREFIXES, STATE_TYPES, State
+from turnlog.records.damage import Damage, Reason, damage_at
+from turnlog.records.dialects import BY_NAME, dialect_of
+from turnlog.records.kinds import CLAUDE_KINDS, KIND_BY_TYPE
+from turnlog.records.lenient import build
+from turnlog.records.loose import NotJson, loads_noting
+from turnlog.records.record import Assistant, Call, Record, Unknown, User
+from turnlog.records.shallow import walk_object
+from turnlog.records.state import STATE_PREFIXES, STATE_TYPES, State
 
 _REFUSALS = (ValueError, RecursionError)
 

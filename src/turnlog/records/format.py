@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .codec import decode, encode
-from .state import Format
+from turnlog.records.codec import decode, encode
+from turnlog.records.state import Format
 
 FORMAT: Final = 1
 

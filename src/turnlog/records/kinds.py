@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .record import (
+from turnlog.records.record import (
     Assistant,
     Attachment,
     Call,
@@ -18,7 +18,7 @@ from .record import (
     SystemInit,
     User,
 )
-from .state import (
+from turnlog.records.state import (
     AgentMetadata,
     AgentName,
     AiTitle,

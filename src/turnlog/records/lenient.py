@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
-from .blocks import BLOCK_BY_TYPE, AnyBlock, UnknownBlock
+from turnlog.records.blocks import BLOCK_BY_TYPE, AnyBlock, UnknownBlock
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .shallow import walk_object
+from turnlog.records.shallow import walk_object
 
 BOM: Final = b"\xef\xbb\xbf"
 NOT_UTF8: Final = "(not UTF-8)"

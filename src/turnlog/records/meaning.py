@@ -10,8 +10,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from .blocks import CallBlock, ResultBlock, ThinkingBlock
-from .record import (
+from turnlog.records.blocks import CallBlock, ResultBlock, ThinkingBlock
+from turnlog.records.record import (
     Assistant,
     Attachment,
     Call,

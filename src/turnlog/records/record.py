@@ -16,10 +16,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from .blocks import AnyBlock, Block, CallBlock, ResultBlock, TextBlock, text_of
-from .instants import instant
-from .loose import loads
-from .usage import Usage
+from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock, TextBlock, text_of
+from turnlog.records.instants import instant
+from turnlog.records.loose import loads
+from turnlog.records.usage import Usage
 
 
 class Message(Struct, frozen=True):

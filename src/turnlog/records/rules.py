@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .record import Assistant, Record, User
+from turnlog.records.record import Assistant, Record, User
 
 # Fields on the wire, by dialect and type.
 REQUIRED: Final[dict[tuple[str, str], tuple[str, ...]]] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import field
 
-from .record import Linked, Record
+from turnlog.records.record import Linked, Record
 
 
 class CustomTitle(Record, frozen=True, kw_only=True, tag="custom-title"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from . import claude, flat, orchestrator
+from turnlog.records.dialects import claude, flat, orchestrator
 
 
 class Dialect(Protocol):
