@@ -82,8 +82,9 @@ def _show(plan: Repair) -> None:
         out.print(f"  {size(plan.quarantined_bytes)} in {ranges} {verb}")
     for damage in plan.quarantined[:5]:
         what = f"line {damage.line:<6,} [red]{damage.reason.value:<15}[/]"
-        excerpt = safe(inert_bytes(damage.excerpt))
-        out.print(f"    {what} [dim]{excerpt}[/]", overflow="ellipsis", no_wrap=True)
+        nuls = damage.reason == "nul-run"
+        shown = f"{damage.length:,} NUL bytes" if nuls else inert_bytes(damage.excerpt)
+        out.print(f"    {what} [dim]{safe(shown)}[/]", overflow="ellipsis", no_wrap=True)
     if len(plan.quarantined) > 5:
         out.print(f"    [dim]… and {len(plan.quarantined) - 5:,} more[/]")
     if plan.adds_newline:

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from turnlog.inert import inert_bytes
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Placed, Reader
-from turnlog.records.damage import Damage
+from turnlog.records.damage import Damage, Reason
 from turnlog.records.format import FORMAT
 from turnlog.records.loose import NOT_UTF8
 from turnlog.records.record import Linked, Record, Unknown
@@ -30,6 +30,17 @@ from turnlog.records.state import Format
 
 # A log can be all damage; the list of findings must not outgrow memory.
 MAX_FINDINGS: Final = 10_000
+
+
+_MEANING: Final = {
+    Reason.BLANK: "blank",
+    Reason.FRAGMENT: "part of a record, {:,} bytes",
+    Reason.NUL_RUN: "{:,} NUL bytes, as a power cut leaves them",
+    Reason.NOT_AN_OBJECT: "JSON, but not an object",
+    Reason.NOT_JSON: "not JSON",
+    Reason.TOO_LONG: "a line of {:,} bytes, over the cap",
+    Reason.BROKEN_ARCHIVE: "the archive does not unpack",
+}
 
 
 class Severity(StrEnum):
@@ -169,8 +180,10 @@ def _of_damage(damage: Damage) -> Finding:
         line=damage.line,
         offset=damage.offset,
         length=damage.length,
-        message=damage.detail or damage.reason.value,
-        excerpt=inert_bytes(damage.excerpt),
+        message=_MEANING[damage.reason].format(damage.length)
+        + (f": {damage.detail}" if damage.reason is Reason.BROKEN_ARCHIVE else ""),
+        # A picture of NULs tells less than their number.
+        excerpt="" if damage.reason is Reason.NUL_RUN else inert_bytes(damage.excerpt),
     )
 
 
