@@ -31,7 +31,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m bench
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m tests.write_docs
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz .bench .faults

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 import time
 from itertools import groupby
 from operator import attrgetter
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import home_option, json_option, logs_named
+from turnlog.cli.options import home_option, json_option, logs_named, show_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,12 +63,29 @@ def command(
     with _progress(logs) as advance:
         health = examine(logs, problems=problems, strict=strict, progress=advance)
     if as_json:
-        import msgspec
-
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(health)) + b"\n")
+        show_json(health)
     else:
-        _show(health, time.monotonic() - began, everything=everything, sampled=sampled)
+        from turnlog.cli.show import console
+
+        out = console()
+        if sampled:
+            homes = (str(or_sample),)
+            out.print("\n [yellow]You have no sessions yet; these are the bundled samples.[/]")
+        show(out, health, homes, everything=everything)
+        out.print(f"\n [dim]Checked in {time.monotonic() - began:.1f} s; nothing was changed.[/]")
     return 0 if health.is_well and health.totals.logs else 1
+
+
+def show(out: Console, health: Health, homes: tuple[str, ...], *, everything: bool = False) -> None:
+    """Draw the health of some logs."""
+    if not health.totals.logs and not health.findings:
+        out.print("No logs found.")
+        out.print("[dim]hint: name a file, or a directory with --home[/]")
+        return
+    out.print()
+    _show_totals(out, health.totals)
+    _show_findings(out, health, everything=everything)
+    _show_way_out(out, health, homes)
 
 
 def _logs(names: tuple[str, ...], homes: tuple[str, ...], problems: list[Problem]) -> list[LogFile]:
@@ -90,24 +106,6 @@ def _progress(logs: list[LogFile]):  # type: ignore[no-untyped-def]  # noqa: ANN
         except OSError:
             continue
     return progress(f"Checking {len(logs)} logs", total)
-
-
-def _show(health: Health, seconds: float, *, everything: bool, sampled: bool) -> None:
-    from turnlog.cli.show import console
-
-    out = console()
-    totals = health.totals
-    if not totals.logs and not health.findings:
-        out.print("No logs found.")
-        out.print("[dim]hint: name a file, or a directory with --home[/]")
-        return
-    out.print()
-    if sampled:
-        out.print(" [yellow]You have no sessions yet; these are the bundled samples.[/]")
-        out.print()
-    _show_totals(out, totals)
-    _show_findings(out, health, everything=everything)
-    out.print(f"\n [dim]Checked in {seconds:.1f} s; nothing was changed.[/]")
 
 
 def _show_totals(out: Console, totals: Totals) -> None:
@@ -177,17 +175,19 @@ def _show_findings(out: Console, health: Health, *, everything: bool) -> None:
             out.print(f"     [dim]… and {len(found) - limit:,} more[/]")
     if len(shown) < len(serious):
         out.print(f"\n   [dim]… and {len(serious) - len(shown):,} more logs (--all)[/]")
-    _show_way_out(out, health)
 
 
-def _show_way_out(out: Console, health: Health) -> None:
+def _show_way_out(out: Console, health: Health, homes: tuple[str, ...]) -> None:
     from turnlog.cli.show import safe
 
     damaged = [f for f in health.findings if f.severity == "error" and f.code != "unreadable"]
-    if damaged:
-        path = safe(shlex.quote(damaged[0].path))
-        out.print("\n [dim]hint: see what can be saved with[/]")
-        out.print(f"   turnlog repair {path}", soft_wrap=True)
+    if not damaged:
+        return
+    log = next(log for log in health.logs if log.path == damaged[0].path)
+    name = log.session[:8] if log.session and log.in_home else log.path
+    words = ["turnlog", "repair", name, *(word for home in homes for word in ("--home", home))]
+    out.print("\n [dim]hint: see what can be saved with[/]")
+    out.print(f"   {safe(shlex.join(words))}", soft_wrap=True)
 
 
 def _is_serious(finding: LocatedFinding) -> bool:

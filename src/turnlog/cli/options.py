@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -64,3 +65,10 @@ def log_at(path: Path) -> LogFile:
         project_key=None,
         compression=name.compression if name else None,
     )
+
+
+def show_json(document: object) -> None:
+    """Print *document* as the one JSON document of a command."""
+    import msgspec
+
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document)) + b"\n")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
-
 import click
+from msgspec import Struct
 
-from turnlog.cli.options import home_option, json_option, logs_named
-
-if TYPE_CHECKING:
-    from turnlog.log.repair import Repair
+from turnlog.cli.options import home_option, json_option, logs_named, show_json
+from turnlog.log.repair import Repair, repair
+from turnlog.records.damage import Reason
 
 
 @click.command(
@@ -32,37 +29,62 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool, write: bool) ->
     Every whole record is kept, byte for byte and in order. What is no record goes to a quarantine
     file. Stop the agent that writes the log first.
     """
-    from turnlog.log.repair import repair
-
     logs = list(logs_named((name,), homes, []))
     plans = [repair(log.path, write=write) for log in logs]
     if as_json:
-        import msgspec
-
-        document = {"repairs": [_document(plan) for plan in plans]}
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+        show_json(RepairDocument(repairs=[_row(plan) for plan in plans]))
     else:
         for plan in plans:
             _show(plan)
     return 1 if any(plan.needed and not plan.written for plan in plans) else 0
 
 
-def _document(plan: Repair) -> dict[str, object]:
-    return {
-        "path": plan.path,
-        "needed": plan.needed,
-        "written": plan.written,
-        "records": plan.records,
-        "salvaged": plan.salvaged,
-        "blank": plan.blank,
-        "adds_newline": plan.adds_newline,
-        "quarantined": [
-            {"offset": d.offset, "length": d.length, "line": d.line, "reason": d.reason}
+class Range(Struct, kw_only=True):
+    """Bytes that are no record."""
+
+    offset: int
+    length: int
+    line: int
+    reason: Reason
+
+
+class RepairRow(Struct, kw_only=True):
+    """What was, or would be, done to one log."""
+
+    path: str
+    needed: bool
+    written: bool
+    records: int
+    salvaged: int
+    blank: int
+    adds_newline: bool
+    quarantined: list[Range]
+    original: str | None
+    quarantine: str | None
+
+
+class RepairDocument(Struct, kw_only=True):
+    """What `turnlog repair --json` prints."""
+
+    repairs: list[RepairRow]
+
+
+def _row(plan: Repair) -> RepairRow:
+    return RepairRow(
+        path=plan.path,
+        needed=plan.needed,
+        written=plan.written,
+        records=plan.records,
+        salvaged=plan.salvaged,
+        blank=plan.blank,
+        adds_newline=plan.adds_newline,
+        quarantined=[
+            Range(offset=d.offset, length=d.length, line=d.line, reason=d.reason)
             for d in plan.quarantined
         ],
-        "original": plan.original,
-        "quarantine": plan.quarantine,
-    }
+        original=plan.original,
+        quarantine=plan.quarantine,
+    )
 
 
 def _show(plan: Repair) -> None:

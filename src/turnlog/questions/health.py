@@ -24,6 +24,8 @@ class LogHealth(Struct, kw_only=True, frozen=True):
 
     path: str
     session: str | None
+    in_home: bool
+    """Found in a home, so that its session's id names it."""
     size_bytes: int
     total: int
     valid: int
@@ -155,6 +157,7 @@ def _add(health: Health, count: _Count, log: LogFile, result: Validation) -> Non
         LogHealth(
             path=path,
             session=log.session_id,
+            in_home=log.project_key is not None,
             size_bytes=result.size_bytes,
             total=result.total,
             valid=result.valid,

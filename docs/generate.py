@@ -1,0 +1,79 @@
+"""Write the documents that come from the code: CLI reference, JSON Schemas, the README's picture.
+
+`make docs` writes them; tests/test_generated.py fails when they are out of date.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from turnlog.cli import check
+from turnlog.cli.app import COMMANDS, app
+from turnlog.cli.repair import RepairDocument
+from turnlog.layout import find_homes, find_logs
+from turnlog.questions.health import Health, examine
+
+DOCS = Path(__file__).parent
+SCHEMAS = {"check": Health, "repair": RepairDocument}
+
+
+def cli_reference() -> str:
+    """Give every command's own help, in one page."""
+    parts = [
+        "# The command line\n",
+        "Made from the commands' own help by `make docs`.\n",
+        "Exit codes are the same everywhere: 0 done, 1 something was found wrong or nothing was",
+        "found, 2 a mistake in the call, 3 a failure. With `--json` a command prints one document",
+        "on stdout and nothing else; its JSON Schema is in [schemas/](schemas/). Errors go to",
+        "stderr as `error: …` and `hint: …`.\n",
+        _help_of(app, "turnlog"),
+    ]
+    context = click.Context(app, info_name="turnlog")
+    for name in COMMANDS:
+        command = app.get_command(context, name)
+        assert command is not None
+        parts += [f"## turnlog {name}\n", _help_of(command, f"turnlog {name}")]
+    return "\n".join(parts)
+
+
+def schema(kind: type) -> str:
+    """Give the JSON Schema of what a command prints with --json."""
+    return json.dumps(msgspec.json.schema(kind), indent=2, ensure_ascii=False) + "\n"
+
+
+def picture() -> str:
+    """Draw what `turnlog check` shows for the bundled samples."""
+    homes = find_homes((DOCS.parent / "samples" / "claude",))
+    health = examine([log for home in homes for log in find_logs(home)])
+    out = Console(record=True, file=io.StringIO(), width=82, highlight=False, force_terminal=True)
+    out.print("[bold green]$[/] turnlog check")
+    check.show(out, health, ())
+    drawn = out.export_svg(title="turnlog check", unique_id="turnlog-check")
+    return re.sub(r"@font-face {.*?}\n", "", drawn, flags=re.DOTALL)  # They would be fetched.
+
+
+def pages() -> dict[Path, str]:
+    """Give every generated file and its content."""
+    return {
+        DOCS / "cli.md": cli_reference(),
+        **{DOCS / "schemas" / f"{name}.json": schema(kind) for name, kind in SCHEMAS.items()},
+    }
+
+
+def _help_of(command: click.Command, name: str) -> str:
+    context = click.Context(command, info_name=name, max_content_width=88, terminal_width=88)
+    return f"```\n{command.get_help(context)}\n```\n"
+
+
+if __name__ == "__main__":
+    for path, text in {**pages(), DOCS / "images" / "check.svg": picture()}.items():
+        path.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{path.relative_to(DOCS.parent)}\n")
