@@ -1,0 +1,81 @@
+"""The command line as a whole."""
+
+import os
+import subprocess
+import sys
+
+import turnlog as package
+
+
+def test_version_is_answered_before_anything_is_imported():
+    code = (
+        "import sys; sys.argv = ['turnlog', '--version']\n"
+        "from turnlog.cli import main; main()\n"
+        "print([m for m in ('click', 'rich', 'msgspec', 'logging') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"turnlog {package.__version__}", "[]"]
+
+
+def test_help_names_every_command(turnlog):
+    code, out, _ = turnlog("--help")
+    assert code == 0
+    assert "check" in out
+    assert "repair" in out
+    assert turnlog()[1].startswith("Usage: turnlog")
+
+
+def test_an_unknown_command_is_the_callers_mistake(turnlog):
+    code, out, err = turnlog("chek")
+    assert code == 2
+    assert not out
+    assert err.startswith("error: ")
+    assert "hint: turnlog --help" in err
+
+
+def test_an_unknown_option_points_to_the_commands_help(turnlog):
+    code, _, err = turnlog("check", "--frobnicate")
+    assert code == 2
+    assert "hint: turnlog check --help" in err
+
+
+def test_a_broken_pipe_is_quiet(home):
+    command = "from turnlog.cli import main; main()"
+    done = subprocess.run(
+        f'{sys.executable} -c "{command}" check --all --home {home} | head -c 1',
+        shell=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "80"},
+    )
+    assert not done.stderr
+
+
+def test_a_log_without_permission_is_a_failure_with_a_hint(turnlog, tmp_path):
+    log = tmp_path / "s.jsonl"
+    log.write_bytes(b'{"type":"mode"}\n')
+    log.chmod(0)
+    if os.geteuid() == 0:
+        # Root may read everything: become nobody for this one.
+        code = (
+            "import os, sys; os.setgid(65534); os.setuid(65534)\n"
+            f"sys.argv = ['turnlog', 'check', {str(log)!r}]\n"
+            "from turnlog.cli import main; main()"
+        )
+        open_way(tmp_path)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        if "ModuleNotFoundError" in done.stderr or "can't open" in done.stderr:
+            return  # Nobody may not read this interpreter's packages either.
+        exit_code, err = done.returncode, done.stderr
+    else:
+        exit_code, _, err = turnlog("check", log)
+    assert exit_code == 3
+    assert "no permission" in err
+    assert "hint: " in err
+
+
+def open_way(path):
+    """Let others pass through the temporary directories that pytest made private."""
+    for directory in (path, *path.parents):
+        if directory.stat().st_uid == os.geteuid() and str(directory).startswith("/tmp/"):
+            directory.chmod(0o755)

@@ -1,0 +1,121 @@
+"""``turnlog check``, run as a person runs it."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+DAMAGED = "22222222-bbbb-4bbb-8bbb-222222222222"
+SCHEMAS = Path(__file__).parent.parent.parent / "docs" / "schemas"
+SAMPLES = Path(__file__).parent.parent.parent / "samples" / "claude"
+
+
+def test_a_whole_session_is_clean(turnlog, home):
+    code, out, err = turnlog("check", "1111", "--home", home)
+    assert code == 0
+    assert "1 log is whole" in out
+    assert not err
+
+
+def test_damage_is_found_and_shown_with_its_line(turnlog, home):
+    code, out, _ = turnlog("check", "--home", home)
+    assert code == 1
+    assert "sessions  2" in out
+    assert "glued" in out
+    assert "2 records on one line" in out
+    assert "9 NUL bytes" in out
+    assert "torn-tail" in out
+    assert "turnlog repair 22222222 --home" in out
+
+
+def test_checking_changes_nothing(turnlog, home, damaged_log):
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in home.rglob("*.jsonl")}
+    turnlog("check", "--strict", "--home", home)
+    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in home.rglob("*.jsonl")}
+    assert before == after
+    assert sorted(damaged_log.parent.iterdir()) == sorted(before)
+
+
+def test_json_is_one_document_that_fits_its_schema(turnlog, home):
+    code, out, err = turnlog("check", "--json", "--home", home)
+    document = json.loads(out)
+    jsonschema.validate(document, json.loads((SCHEMAS / "check.json").read_text("utf-8")))
+    assert code == 1
+    assert not err
+    assert document["totals"]["records"] == 3
+    assert {finding["code"] for finding in document["findings"]} == {
+        "glued",
+        "nul-run",
+        "torn-tail",
+    }
+    damaged = next(log for log in document["logs"] if log["session"] == DAMAGED)
+    assert damaged["corrupt"] == [1, 2]
+    assert damaged["total"] == damaged["valid"] + len(damaged["corrupt"]) + damaged["blank"]
+
+
+def test_strict_names_the_rule_that_is_broken(turnlog, tmp_path):
+    log = tmp_path / "s.jsonl"
+    log.write_bytes(b'{"type":"queue-operation","operation":"sing","sessionId":"s"}\n')
+    assert turnlog("check", log)[0] == 0
+    code, out, _ = turnlog("check", "--strict", log)
+    assert code == 1
+    assert "queue-operation without timestamp" in out
+    assert "operation 'sing'" in out
+
+
+def test_without_any_logs_it_says_so_and_finds_nothing(turnlog):
+    code, out, _ = turnlog("check")
+    assert code == 1
+    assert "No logs found" in out
+
+
+def test_the_samples_stand_in_for_a_newcomers_sessions(turnlog):
+    code, out, _ = turnlog("check", "--or-sample", SAMPLES)
+    assert code == 1
+    assert "bundled samples" in out
+    assert "sessions  4, and 1 agent" in out
+
+
+@pytest.mark.parametrize("name", ["../../x", "no-such-session", "missing.jsonl"])
+def test_a_name_that_means_nothing_is_the_callers_mistake(turnlog, home, name):
+    code, out, err = turnlog("check", name, "--home", home)
+    assert code == 2
+    assert not out
+    assert err.startswith("error: ")
+    assert "\nhint: " in err
+
+
+def test_an_ambiguous_prefix_lists_what_it_could_mean(turnlog, home):
+    twin = next(home.rglob("1111*.jsonl"))
+    (twin.parent / f"1111{twin.name[4:].replace('a', 'c')}").write_bytes(twin.read_bytes())
+    code, _, err = turnlog("check", "1111", "--home", home)
+    assert code == 2
+    assert "2 sessions" in err
+
+
+def test_a_directory_of_logs_may_be_named(turnlog, damaged_log):
+    code, out, _ = turnlog("check", damaged_log.parent)
+    assert code == 1
+    assert "1 log has findings" in out
+
+
+def test_a_home_that_is_not_there_is_the_callers_mistake(turnlog, tmp_path):
+    code, _, err = turnlog("check", "--home", tmp_path / "nowhere")
+    assert code == 2
+    assert "hint: " in err
+
+
+def test_a_log_cannot_steer_the_terminal(turnlog, tmp_path):
+    log = tmp_path / "s.jsonl"
+    log.write_bytes(b"\x1b]0;owned\x07\x1b[31m \xe2\x80\xae [bold]red[/bold] not a record\n")
+    _, out, _ = turnlog("check", log, COLUMNS="200")
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "\u202e" not in out
+    assert "[bold]red[/bold]" in out
+    assert "␛" in out
+
+
+def test_colour_stays_away_from_pipes(turnlog, home):
+    assert "\x1b[" not in turnlog("check", "--home", home)[1]
