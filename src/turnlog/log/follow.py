@@ -4,6 +4,8 @@ Follow gives what stands in the log, then whatever is appended, until told to st
 shrank, was replaced or had its tail rewritten is not the log that was being read: a Restart says
 so, and reading begins again at its start. A partial last line waits for its newline.
 
+Only plain logs grow; a compressed one is read as it is, with ``read_log``.
+
 It looks at the file's size and identity a few times a second rather than asking the kernel for
 events: that works on every file system and costs one ``stat`` a look.
 """
@@ -19,7 +21,8 @@ from typing import Final, NamedTuple
 from turnlog.errors import NotFound
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Placed, Reader
-from turnlog.log.sources import PlainSource, open_source
+from turnlog.log.sources import PlainSource, open_regular
+from turnlog.log.system import read_at
 from turnlog.records.damage import Damage
 
 logger = logging.getLogger("turnlog.log")
@@ -44,44 +47,42 @@ def follow_log(
 ) -> Iterator[Placed | Damage | Restart]:
     """Give items of the log at *path* as they come, until *stop* is set."""
     stop = stop or threading.Event()
-    offset, line, fingerprint = start, 0, b""
+    offset, line, before = start, 0, b""
     while True:
         try:
-            source = open_source(path, offset)
-        except NotFound:
-            source = None
-        if source is not None:
-            reason = _changed(source, offset, fingerprint)
-            if reason:
-                source.close()
-                logger.warning("%s: %s; reading it from the start", os.fspath(path), reason)
-                yield Restart(reason)
-                offset, line, fingerprint = 0, 0, b""
-                continue
-            with Reader(
-                path, start=offset, line=line, cap=cap, tail="wait", source=source
-            ) as reader:
-                yield from reader
-                offset, line = reader.offset, reader.line
-                fingerprint = _fingerprint(source, offset)
+            fd = open_regular(path)
+        except NotFound:  # Not there yet, or between a removal and a rename.
+            fd = -1
+        if fd >= 0:
+            try:
+                reason = _changed(fd, offset, before)
+                if reason:
+                    logger.warning("%s: %s; reading it from the start", os.fspath(path), reason)
+                    yield Restart(reason)
+                    offset, line = 0, 0
+                source = PlainSource(os.dup(fd), offset)
+                with Reader(
+                    path, start=offset, line=line, cap=cap, tail="wait", source=source
+                ) as reader:
+                    yield from reader
+                    offset, line = reader.offset, reader.line
+                before = _bytes_before(fd, offset)
+            finally:
+                os.close(fd)
         if stop.wait(poll_seconds):
             return
 
 
-def _changed(source: object, offset: int, fingerprint: bytes) -> str:
+def _changed(fd: int, offset: int, before: bytes) -> str:
     """Tell why what lies before *offset* is no longer what was read; empty if it is."""
-    if not isinstance(source, PlainSource) or not fingerprint:
-        return ""
-    if os.fstat(source.fd).st_size < offset:
+    if os.fstat(fd).st_size < offset:
         return "the log shrank"
-    if _fingerprint(source, offset) != fingerprint:
+    if before and _bytes_before(fd, offset) != before:
         return "the log was rewritten"
     return ""
 
 
-def _fingerprint(source: object, offset: int) -> bytes:
-    """The bytes just before *offset*: timestamps and uuids make them unlike any other's."""
-    if not isinstance(source, PlainSource):
-        return b""
+def _bytes_before(fd: int, offset: int) -> bytes:
+    """Give the last bytes that were read: their uuids and instants make them unlike any others."""
     size = min(offset, _FINGERPRINT_BYTES)
-    return os.pread(source.fd, size, offset - size)
+    return read_at(fd, size, offset - size)

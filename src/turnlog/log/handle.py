@@ -83,13 +83,19 @@ class Handle:
                 raise self._refused()
             return self._lock_named_file()
         except BaseException:
-            self._mutex.release()
+            self.release(sync=False)
             raise
 
-    def unlock(self) -> None:
-        """Give the log back."""
+    def release(self, *, sync: bool) -> None:
+        """Give the log back to other processes; return when what was written is on the disk.
+
+        Other threads wait until the sync is done: the descriptor must not change under it.
+        """
         try:
-            system.unlock(self.fd)
+            if self.fd >= 0:
+                system.unlock(self.fd)
+                if sync:
+                    self._sync()
         finally:
             self._mutex.release()
 
@@ -133,7 +139,7 @@ class Handle:
 
     def ends_in_newline(self, size: int) -> bool:
         """Tell whether the last line, of a log of *size* bytes, is complete."""
-        return size == 0 or os.pread(self.fd, 1, size - 1) == b"\n"
+        return size == 0 or system.read_at(self.fd, 1, size - 1) == b"\n"
 
     def write(self, data: bytes, size: int) -> None:
         """Write *data* at the end, which is at *size*: all of it, or an error."""
@@ -180,6 +186,12 @@ class Handle:
 
     def sync(self) -> None:
         """Return when everything written is on the disk."""
+        with self._mutex:
+            if self._refusal is not None or self.fd < 0:
+                raise self._refused()
+            self._sync()
+
+    def _sync(self) -> None:
         try:
             system.sync(self.fd)
         except OSError as error:
@@ -210,7 +222,7 @@ class Handle:
         fd = open_for_append(self.path, root=self._root, create=self._create)
         try:
             self._check_filesystem(fd)
-            newer = newer_format(os.pread(fd, _HEAD_BYTES, 0))
+            newer = newer_format(system.read_at(fd, _HEAD_BYTES, 0))
             if newer:
                 raise FormatTooNew(
                     f"{self.path} has format {newer}, which this turnlog may read but not write",

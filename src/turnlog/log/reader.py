@@ -134,6 +134,7 @@ class Reader:
                 )
             )
         yield from self._end()
+        self.source.close()
 
     def _end(self) -> Iterator[Placed | Damage]:
         splitter = self._splitter

@@ -17,6 +17,7 @@ import errno
 import hashlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import groupby
@@ -128,7 +129,7 @@ def _rewrite(path: Path, cap: int, lock_timeout: float | None) -> Repair:
         try:
             return _rewrite_locked(path, handle.fd, size, cap)
         finally:
-            handle.unlock()
+            handle.release(sync=False)
     except OSError as error:
         if isinstance(error, LogError):
             raise
@@ -185,9 +186,10 @@ class _NewFile:
 
     def belong_like(self, other: os.stat_result) -> None:
         """Take the owner and mode of the file this one will replace."""
-        os.fchmod(self._fd, other.st_mode & 0o777)
-        if os.geteuid() == 0:
-            os.fchown(self._fd, other.st_uid, other.st_gid)
+        if sys.platform != "win32":
+            os.fchmod(self._fd, other.st_mode & 0o777)
+            if os.geteuid() == 0:
+                os.fchown(self._fd, other.st_uid, other.st_gid)
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +203,7 @@ class _NewFile:
 
 
 def _chunks(fd: int, start: int, end: int) -> Iterator[bytes]:
-    while start < end and (chunk := os.pread(fd, min(_COPY_BYTES, end - start), start)):
+    while start < end and (chunk := system.read_at(fd, min(_COPY_BYTES, end - start), start)):
         yield chunk
         start += len(chunk)
 
@@ -215,7 +217,7 @@ def _quarantined(fd: int, damage: Damage, cap: int) -> bytes:
         "reason": damage.reason.value,
     }
     if damage.reason is not Reason.NUL_RUN and damage.length <= cap:
-        data = os.pread(fd, damage.length, damage.offset)
+        data = system.read_at(fd, damage.length, damage.offset)
         try:
             described["text"] = data.decode("utf-8")
         except UnicodeDecodeError:

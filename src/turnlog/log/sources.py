@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from turnlog.errors import LogError, NotALog, NotFound
 from turnlog.log.lines import CHUNK_BYTES
+from turnlog.log.system import read_at
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -53,12 +54,14 @@ class PlainSource:
         self._position = start
 
     def read(self, size: int) -> bytes:
-        data = os.pread(self.fd, size, self._position)
+        data = read_at(self.fd, size, self._position)
         self._position += len(data)
         return data
 
     def close(self) -> None:
-        os.close(self.fd)
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
 
 class PackedSource:
@@ -94,7 +97,7 @@ class PackedSource:
 def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:
     """Open the log at *path*; offsets into a compressed log count its unpacked bytes."""
     fd = open_regular(path)
-    magic = os.pread(fd, 4, 0)
+    magic = read_at(fd, 4, 0)
     if not _is_packed(magic):
         return PlainSource(fd, start)
     packed = PackedSource(fd, magic)

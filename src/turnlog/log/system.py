@@ -1,4 +1,4 @@
-"""The one door to what operating systems do differently: lock, sync, and what a disk is.
+"""The one door to what operating systems do differently: lock, sync, read, and what a disk is.
 
     Linux     flock on the log itself; fdatasync
     macOS     flock; F_FULLFSYNC, because fsync there stops at the drive's cache
@@ -80,6 +80,11 @@ if sys.platform == "win32":
     def sync_directory(fd: int) -> None:
         """Windows keeps directory entries durable by itself."""
 
+    def read_at(fd: int, size: int, offset: int) -> bytes:
+        """Read up to *size* bytes at *offset*, wherever the descriptor stands."""
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.read(fd, size)
+
 else:
     import fcntl
 
@@ -93,6 +98,8 @@ else:
     def unlock(fd: int) -> None:
         """Give the lock back."""
         fcntl.flock(fd, fcntl.LOCK_UN)
+
+    read_at = os.pread
 
     if sys.platform == "darwin":
 

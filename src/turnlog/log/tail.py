@@ -14,6 +14,7 @@ from typing import Final
 from turnlog.log.lines import LINE_CAP, too_long
 from turnlog.log.reader import Placed, Reader, pieces_of
 from turnlog.log.sources import PlainSource, open_source
+from turnlog.log.system import read_at
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.record import Record
@@ -54,7 +55,7 @@ def _lines_backwards(fd: int, cap: int) -> Iterator[tuple[int, bytes | Damage]]:
     held = 0
     while position > 0:
         size = min(block, position)
-        chunk = os.pread(fd, size, position - size)
+        chunk = read_at(fd, size, position - size)
         if len(chunk) < size:  # The log shrank under us: what is left has no known end.
             return
         position -= size

@@ -85,6 +85,7 @@ class LogWriter:
             )
         self.path = Path(path)
         self.durability = durability
+        self._synced = durability == "fsync"
         self.seen = seen
         self._head = head
         self._line_cap = line_cap
@@ -116,10 +117,10 @@ class LogWriter:
             with self._news(size) as news:
                 lines = self.lines_of(decide(news))
             placed = self._write(lines, size) if lines else ()
-        finally:
-            self._handle.unlock()
-        if placed and self.durability == "fsync":
-            self._handle.sync()
+        except BaseException:
+            self._handle.release(sync=False)
+            raise
+        self._handle.release(sync=self._synced and bool(placed))
         return placed
 
     def lines_of(self, records: Iterable[Record | Mapping[str, Any]]) -> list[bytes]:
@@ -131,7 +132,7 @@ class LogWriter:
                     f"a record of {len(line):,} bytes is longer than the cap of {self._line_cap:,}",
                     hint="raise line_cap for writers and readers, or store the content elsewhere",
                 )
-            if b"\n" in line:
+            if b"\n" in line:  # JSON has no need of it: these are somebody's raw bytes.
                 raise NotSerialisable(
                     "a record's bytes contain a newline", hint="pass the record as one line"
                 )
@@ -144,10 +145,10 @@ class LogWriter:
         size = self._handle.lock()
         try:
             placed = self._write(lines, size)
-        finally:
-            self._handle.unlock()
-        if self.durability == "fsync":
-            self._handle.sync()
+        except BaseException:
+            self._handle.release(sync=False)
+            raise
+        self._handle.release(sync=self._synced)
         return placed
 
     def sync(self) -> None:
