@@ -27,7 +27,13 @@ from turnlog.inert import inert_bytes
 from turnlog.log.lines import LINE_CAP, Splitter, too_long
 from turnlog.log.salvage import salvage
 from turnlog.log.sources import BrokenArchive, Source, open_source
-from turnlog.records.codec import Envelope, decode, decode_envelope, envelope_decoder
+from turnlog.records.codec import (
+    Envelope,
+    decode,
+    decode_envelope,
+    envelope_decoder,
+    is_settled,
+)
 from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.record import Record
 
@@ -211,7 +217,7 @@ def scan_log(
             except (ValueError, RecursionError):
                 batch = []
             # The batch decoder does not insist on one record a line; we do.
-            if len(batch) == _newlines(block):
+            if len(batch) == _lines_of_objects(block) and all(map(is_settled, batch)):
                 splitter.offset += len(block)
                 yield from batch
             else:
@@ -228,12 +234,16 @@ def scan_log(
             yield last
 
 
-def _newlines(block: bytes) -> int:
-    count = 0
+def _lines_of_objects(block: bytes) -> int:
+    """Count the lines of *block*; -1 if one of them does not begin as an object does."""
+    count = start = 0
     end = block.find(b"\n")  # Four times as fast as bytes.count, which looks at every byte.
     while end >= 0:
+        if block[start] != 0x7B:
+            return -1
         count += 1
-        end = block.find(b"\n", end + 1)
+        start = end + 1
+        end = block.find(b"\n", start)
     return count
 
 

@@ -20,12 +20,13 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from turnlog.errors import NotSerialisable
+from turnlog.records.blocks import UnknownBlock
 from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.dialects import BY_NAME, dialect_of
 from turnlog.records.kinds import CLAUDE_KINDS, KIND_BY_TYPE
 from turnlog.records.lenient import build
 from turnlog.records.loose import NotJson, loads_noting
-from turnlog.records.record import Assistant, Call, Record, Unknown, User
+from turnlog.records.record import Assistant, Record, Unknown, User
 from turnlog.records.shallow import walk_object
 from turnlog.records.state import STATE_PREFIXES, STATE_TYPES, State
 
@@ -35,6 +36,10 @@ _to_json = msgspec.json.Encoder().encode
 _to_ascii_json = json.JSONEncoder(
     allow_nan=False, default=msgspec.to_builtins, separators=(",", ":")
 ).encode
+
+
+# What lines of other dialects may be called; None stands for those that say ``role``.
+_DIALECT_TYPES = frozenset({None, "user", "assistant", "tool_call", "tool_result"})
 
 
 class Envelope(Struct, frozen=True, rename="camel"):
@@ -73,11 +78,18 @@ def decode(line: bytes) -> Record | Damage:
 def decode_envelope(line: bytes) -> Envelope | Damage:
     """Decode who, when and where of one line, given without its newline."""
     try:
-        return _decode_envelope(line)
+        envelope = _decode_envelope(line)
+        if is_settled(envelope):
+            return envelope
     except _REFUSALS:
         pass
     fields, _, damage = _read(line)
-    return damage or build(Envelope, fields)[0]
+    return damage or build(Envelope, dialect_of(fields).to_house(fields))[0]
+
+
+def is_settled(envelope: Envelope) -> bool:
+    """Tell whether *envelope* says all it can; other dialects hide some of it elsewhere."""
+    return envelope.session_id is not None or envelope.type not in _DIALECT_TYPES
 
 
 def encode(value: Record | Mapping[str, Any]) -> bytes:
@@ -105,8 +117,6 @@ def _decode_slowly(line: bytes) -> Record | Damage:
     kind: type[Record]
     if not isinstance(name, str):
         kind, given["wire_type"] = Unknown, ""
-    elif name in ("tool_call", "tool_use"):
-        kind, given["wire_type"] = Call, name
     elif name in KIND_BY_TYPE:
         kind = KIND_BY_TYPE[name]
     else:
@@ -148,6 +158,8 @@ def _fields_of(record: Record) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Turn structs into the JSON they stand for, leaving out what was not set."""
+    if isinstance(value, UnknownBlock):
+        return value.value
     if isinstance(value, Struct):
         config = value.__struct_config__
         plain = {"type": config.tag} if config.tag and not isinstance(value, Record) else {}
@@ -169,7 +181,7 @@ def _dump(fields: dict[str, Any]) -> bytes:
         except UnicodeEncodeError:  # A lone surrogate has no UTF-8 form; its escape does.
             return _to_ascii_json(fields).encode("ascii")
         # The encoder writes NaN and Infinity as null, which would lose them without a word.
-        if b"null" in line and _has_non_finite(fields):
+        if b"null" in line and _has_non_finite(msgspec.to_builtins(fields)):
             raise ValueError("NaN and Infinity are not JSON")
         return line
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -184,6 +196,4 @@ def _has_non_finite(value: Any) -> bool:
         return not math.isfinite(value)
     if isinstance(value, dict):
         return any(map(_has_non_finite, value.values()))
-    if isinstance(value, list | tuple | set | frozenset):
-        return any(map(_has_non_finite, value))
-    return isinstance(value, Struct) and _has_non_finite(msgspec.structs.asdict(value))
+    return isinstance(value, list | tuple) and any(map(_has_non_finite, value))

@@ -68,4 +68,4 @@ CLAUDE_KINDS: tuple[type[Record], ...] = (
 )
 
 _KINDS: tuple[type[Record], ...] = (*CLAUDE_KINDS, Call, Result, SystemInit)
-KIND_BY_TYPE = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
+KIND_BY_TYPE = {str(kind.__struct_config__.tag): kind for kind in _KINDS} | {"tool_call": Call}

@@ -219,14 +219,13 @@ class Progress(Linked, frozen=True, kw_only=True, tag="progress"):
 class Call(Linked, frozen=True, kw_only=True, tag="tool_use"):
     """A call as a record of its own (orchestrator's ``tool_call``, flat store's ``tool_use``)."""
 
-    wire_type: str = field(default="tool_use", name="(type)")
     call_id: str | None = field(default=None, name="id")
     name: str | None = None
     input: Any = None
 
     @property
     def type(self) -> str:
-        return self.wire_type
+        return "tool_call" if self.dialect == "orchestrator" else "tool_use"
 
 
 class Result(Spoken, frozen=True, kw_only=True, tag="tool_result"):

@@ -22,6 +22,7 @@ _TOKEN = re.compile(
     rb")",
     re.DOTALL,
 )
+_CUT_NUMBER = re.compile(rb"[ \t\r\n]*+-?[0-9]*+(?:\.[0-9]*+)?(?:[eE][-+]?[0-9]*+)?")
 _BUDGET: Final = 2_000_000
 _CLOSER: Final = {0x7B: 0x7D, 0x5B: 0x5D}
 
@@ -109,4 +110,6 @@ def _ran_out(data: bytes, position: int, rest: bytes) -> bool:
         return True
     if rest[0] == 0x22:  # A string that no quote closes.
         return data.find(b"\x00", position) < 0
-    return any(word.startswith(rest) for word in (b"true", b"false", b"null", b"-"))
+    if _CUT_NUMBER.fullmatch(data, position):
+        return True
+    return any(word.startswith(rest) for word in (b"true", b"false", b"null"))

@@ -13,9 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from turnlog.errors import NotSerialisable
+
 NAME = "flat"
 
 _SPEAKERS = ("user", "assistant")
+_TYPES = ("system_init", *_SPEAKERS, "tool_use", "tool_result")
 _IN_MESSAGE = ("content", "thinking", "usage", "model", "stop_reason", "stopReason")
 
 
@@ -52,6 +55,11 @@ def to_house(fields: dict[str, Any]) -> dict[str, Any]:
 
 def from_house(fields: dict[str, Any]) -> dict[str, Any]:
     kind = fields.get("type")
+    if kind not in _TYPES:
+        raise NotSerialisable(
+            f"the flat store's dialect has no record of type {kind!r}",
+            hint=f"it has {', '.join(_TYPES)}",
+        )
     if kind in _SPEAKERS:
         message = fields.get("message") or {}
         content = message.get("content") or []

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from turnlog.errors import NotSerialisable
 from turnlog.records.usage import with_api_names
 
 NAME = "orchestrator"
 
 _SPEAKERS = ("user", "assistant")
+_TYPES = (*_SPEAKERS, "tool_call", "tool_result")
 _SIBLING_COUNTERS = ("inputTokens", "outputTokens", "cacheCreationTokens", "cacheReadTokens")
 _TYPE_OF_ROLE = {
     "user": "user",
@@ -28,9 +30,9 @@ _TYPE_OF_ROLE = {
 
 
 def recognises(fields: dict[str, Any]) -> bool:
-    if "message" in fields:
-        return False
     kind = _kind(fields)
+    if "message" in fields and kind != "tool_call":
+        return False
     if kind in _SPEAKERS:
         return isinstance(fields.get("content"), str)
     if kind == "tool_result":
@@ -71,6 +73,11 @@ def to_house(fields: dict[str, Any]) -> dict[str, Any]:
 
 def from_house(fields: dict[str, Any]) -> dict[str, Any]:
     kind = fields.get("type")
+    if kind not in _TYPES:
+        raise NotSerialisable(
+            f"the orchestrator's dialect has no record of type {kind!r}",
+            hint=f"it has {', '.join(_TYPES)}",
+        )
     own = {
         key: fields[key]
         for key in ("uuid", "parentUuid", "sessionId", "timestamp", "cwd", "metadata")
