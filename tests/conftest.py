@@ -1,0 +1,19 @@
+"""What every test shares: how Hypothesis works here."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Deadlines measure the machine, not the code; nothing is stored between runs. For a longer hunt:
+# HYPOTHESIS_PROFILE=hunt.
+_common = {
+    "deadline": None,
+    "database": None,
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("house", max_examples=80, **_common)
+settings.register_profile("hunt", max_examples=5_000, **_common)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
