@@ -34,7 +34,7 @@ from turnlog.records.codec import (
     envelope_decoder,
     is_settled,
 )
-from turnlog.records.damage import Damage, Reason, damage_at
+from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason, damage_at
 from turnlog.records.record import Record
 
 logger = logging.getLogger("turnlog.log")
@@ -143,18 +143,19 @@ class Reader:
         self.source.close()
 
     def _end(self) -> Iterator[Placed | Damage]:
+        """Account for what follows the last newline."""
         splitter = self._splitter
-        data = splitter.pending
-        if not splitter.pending_length:
+        data, length = splitter.pending, splitter.pending_length
+        if not length:
             return
-        if splitter.pending_too_long:
-            yield self._warn(too_long(data, splitter.pending_length).moved(self.offset, self.line))
+        if splitter.pending_too_long and self._tail == "take":
+            yield self._warn(too_long(data, length).moved(self.offset, self.line))
             return
-        record = decode(data)
+        record = None if splitter.pending_too_long else decode(data)
         whole = record if isinstance(record, Record) else None
-        self.pending = Pending(self.offset, len(data), self.line, whole, data[:100])
+        self.pending = Pending(self.offset, length, self.line, whole, data[:EXCERPT_BYTES])
         if whole is not None and self._tail == "take":
-            yield Placed(whole, self.offset, len(data), self.line)
+            yield Placed(whole, self.offset, length, self.line)
 
     def _warn(self, damage: Damage) -> Damage:
         logger.warning(

@@ -25,7 +25,7 @@ from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.dialects import BY_NAME, dialect_of
 from turnlog.records.kinds import CLAUDE_KINDS, KIND_BY_TYPE
 from turnlog.records.lenient import build
-from turnlog.records.loose import NotJson, loads_noting
+from turnlog.records.loose import BOM, NotJson, loads_noting
 from turnlog.records.record import Assistant, Record, Unknown, User
 from turnlog.records.shallow import walk_object
 from turnlog.records.state import STATE_PREFIXES, STATE_TYPES, State
@@ -140,7 +140,7 @@ def _read(line: bytes) -> tuple[dict[str, Any], tuple[str, ...], Damage | None]:
 
 
 def _why_not(line: bytes) -> Reason:
-    bare = line.strip(b" \t\r\n")
+    bare = line.removeprefix(BOM).strip(b" \t\r\n")
     if not bare:
         return Reason.BLANK
     if not bare.strip(b"\x00"):
