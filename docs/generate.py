@@ -17,12 +17,19 @@ from rich.console import Console
 
 from turnlog.cli import check
 from turnlog.cli.app import COMMANDS, app
+from turnlog.cli.info import SessionDocument
 from turnlog.cli.repair import RepairDocument
 from turnlog.layout import find_homes, find_logs
+from turnlog.questions.catalog import SessionList
 from turnlog.questions.health import Health, examine
 
 DOCS = Path(__file__).parent
-SCHEMAS = {"check": Health, "repair": RepairDocument}
+SCHEMAS = {
+    "check": Health,
+    "info": SessionDocument,
+    "repair": RepairDocument,
+    "sessions": SessionList,
+}
 
 
 def cli_reference() -> str:

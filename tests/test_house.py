@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 import turnlog
 import turnlog.errors
 
@@ -121,7 +122,7 @@ def test_importing_turnlog_imports_nothing_heavy():
     import subprocess
     import sys
 
-    heavy = "msgspec click rich logging asyncio turnlog.log turnlog.records".split()
+    heavy = ["msgspec", "click", "rich", "logging", "asyncio", "turnlog.log", "turnlog.records"]
     code = f"import sys, turnlog; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

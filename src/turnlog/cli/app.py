@@ -15,6 +15,9 @@ from turnlog.errors import LogError, NotALog, TurnlogError
 from turnlog.inert import inert
 
 COMMANDS: Final = {
+    "sessions": "List sessions, the one that was active last first.",
+    "show": "Show a session: prompts, answers, one line for each call.",
+    "info": "Show what is known of a session.",
     "check": "Check logs for damage; without arguments, all of yours.",
     "repair": "Mend a damaged log without throwing a byte away.",
 }

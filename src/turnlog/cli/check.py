@@ -65,7 +65,7 @@ def command(
     if as_json:
         show_json(health)
     else:
-        from turnlog.cli.show import console
+        from turnlog.cli.terminal import console
 
         out = console()
         if sampled:
@@ -97,7 +97,7 @@ def _logs(names: tuple[str, ...], homes: tuple[str, ...], problems: list[Problem
 
 
 def _progress(logs: list[LogFile]):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    from turnlog.cli.show import progress
+    from turnlog.cli.terminal import progress
 
     total = 0
     for log in logs:
@@ -109,7 +109,7 @@ def _progress(logs: list[LogFile]):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 def _show_totals(out: Console, totals: Totals) -> None:
-    from turnlog.cli.show import counted, safe, size
+    from turnlog.cli.terminal import counted, safe, size
 
     rows = [
         ("projects", f"{totals.projects:,}"),
@@ -133,7 +133,7 @@ def _show_totals(out: Console, totals: Totals) -> None:
 
 def _show_types(out: Console, totals: Totals) -> None:
     """Draw which types the records are of: the first few, and the rest together."""
-    from turnlog.cli.show import safe
+    from turnlog.cli.terminal import safe
 
     if not totals.records:
         return
@@ -150,7 +150,7 @@ def _show_types(out: Console, totals: Totals) -> None:
 
 
 def _show_findings(out: Console, health: Health, *, everything: bool) -> None:
-    from turnlog.cli.show import counted, log_name
+    from turnlog.cli.terminal import counted, log_name
 
     by_path = attrgetter("path")
     troubled = [
@@ -178,7 +178,7 @@ def _show_findings(out: Console, health: Health, *, everything: bool) -> None:
 
 
 def _show_way_out(out: Console, health: Health, homes: tuple[str, ...]) -> None:
-    from turnlog.cli.show import safe
+    from turnlog.cli.terminal import safe
 
     damaged = [f for f in health.findings if f.severity == "error" and f.code != "unreadable"]
     if not damaged:
@@ -195,7 +195,7 @@ def _is_serious(finding: LocatedFinding) -> bool:
 
 
 def _line(finding: LocatedFinding) -> str:
-    from turnlog.cli.show import safe
+    from turnlog.cli.terminal import safe
 
     colour = {"error": "red", "warning": "yellow"}.get(finding.severity, "dim")
     where = f"line {finding.line:<6,}" if finding.line else "           "

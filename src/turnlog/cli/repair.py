@@ -88,7 +88,7 @@ def _row(plan: Repair) -> RepairRow:
 
 
 def _show(plan: Repair) -> None:
-    from turnlog.cli.show import console, counted, safe, short_path, size
+    from turnlog.cli.terminal import console, counted, safe, short_path, size
     from turnlog.inert import inert_bytes
 
     out = console()

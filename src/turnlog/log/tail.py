@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from turnlog.log.lines import LINE_CAP, too_long
@@ -19,6 +19,7 @@ from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.record import Record
 
+ENDS_BYTES: Final = 64 * 1024
 _FIRST_BLOCK: Final = 64 * 1024
 _LARGEST_BLOCK: Final = 4 * 1024 * 1024
 
@@ -45,6 +46,47 @@ def read_last(
         source.close()
     found.reverse()
     return found
+
+
+def read_ends(
+    path: str | os.PathLike[str], size_bytes: int = ENDS_BYTES, *, cap: int = LINE_CAP
+) -> tuple[list[Placed], list[Placed], bool]:
+    """Give the records in the first and the last *size_bytes*, and whether that is all.
+
+    A compressed log is read through: its end is nowhere else to be had.
+    """
+    source = open_source(path)
+    try:
+        size = os.fstat(source.fd).st_size if isinstance(source, PlainSource) else 0
+        whole = not isinstance(source, PlainSource) or size <= 2 * size_bytes
+        with Reader(path, cap=cap, source=source) as reader:
+            if whole:
+                return _records(reader), [], True
+            head = _records(item for item in _until(reader, size_bytes))
+        return head, _tail_records(path, size - size_bytes, cap), False
+    finally:
+        source.close()
+
+
+def _records(items: Iterable[Placed | Damage]) -> list[Placed]:
+    return [item for item in items if isinstance(item, Placed)]
+
+
+def _until(reader: Reader, offset: int) -> Iterator[Placed | Damage]:
+    for item in reader:
+        yield item
+        if item.offset + item.length >= offset:
+            return
+
+
+def _tail_records(path: str | os.PathLike[str], start: int, cap: int) -> list[Placed]:
+    """Read from the first line that begins behind *start*."""
+    with Reader(path, start=start, cap=cap) as reader:
+        items = iter(reader)
+        for item in items:  # Most likely we landed inside a line: its rest is no damage.
+            if item.offset > start or isinstance(item, Placed):
+                return _records([item, *items])
+    return []
 
 
 def _lines_backwards(fd: int, cap: int) -> Iterator[tuple[int, bytes | Damage]]:

@@ -1,0 +1,82 @@
+"""``turnlog sessions``: which sessions there are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from turnlog.cli.options import home_option, json_option, show_json
+
+if TYPE_CHECKING:
+    from turnlog.questions.catalog import SessionList, SessionRow
+
+
+@click.command(
+    name="sessions",
+    epilog="""\b
+Examples:
+  turnlog sessions                 the twenty that were active last
+  turnlog sessions --project .     those that worked in this directory
+  turnlog sessions --limit 0       all of them""",
+)
+@home_option
+@json_option
+@click.option("--project", metavar="DIR", help="Only sessions that worked in DIR or below it.")
+@click.option("--limit", default=20, show_default=True, help="How many to show; 0 shows all.")
+@click.option("--offset", default=0, show_default=True, help="How many to leave out first.")
+def command(
+    homes: tuple[str, ...], *, as_json: bool, project: str | None, limit: int, offset: int
+) -> int:
+    """List sessions, the one that was active last first."""
+    from turnlog.layout import find_homes
+    from turnlog.questions.catalog import list_sessions
+
+    found = list_sessions(
+        find_homes(homes), project=project, limit=limit or None, offset=max(0, offset)
+    )
+    if as_json:
+        show_json(found)
+    else:
+        _show(found)
+    return 0 if found.sessions else 1
+
+
+def _show(found: SessionList) -> None:
+    from rich.table import Table
+
+    from turnlog.cli.terminal import console
+
+    out = console()
+    if not found.sessions:
+        out.print("No sessions found.")
+        out.print("[dim]hint: name a home with --home, or run: turnlog check[/]")
+        return
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    table.add_column("session", no_wrap=True, min_width=8)
+    table.add_column("active", justify="right", no_wrap=True, min_width=10)
+    table.add_column("project", no_wrap=True, min_width=10, max_width=20)
+    table.add_column("what it is about", no_wrap=True, overflow="ellipsis", ratio=1)
+    now = datetime.now(UTC)
+    for row in found.sessions:
+        table.add_row(*_cells(row, now))
+    out.print(table)
+    if found.next is not None:
+        left = found.total - found.next
+        out.print(f"[dim]… and {left:,} more; go on with --offset {found.next}[/]")
+
+
+def _cells(row: SessionRow, now: datetime) -> tuple[str, ...]:
+    from turnlog.cli.terminal import age, safe
+
+    name = (row.project or "").rstrip("/").rpartition("/")[2] or "?"
+    title = safe(row.title or "untitled")
+    agents = f" [dim]+{row.agents} agent{'s' if row.agents > 1 else ''}[/]" if row.agents else ""
+    style = "dim" if row.state == "expired" else "bold"
+    return (
+        f"[{style}]{safe(row.id[:8])}[/]",
+        age(now, row.last_active_at),
+        f"[cyan]{safe(name)}[/]",
+        f"{title}{agents}",
+    )

@@ -1,0 +1,93 @@
+"""How commands show things on a terminal. Rich is imported only when something is drawn."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from turnlog.inert import inert
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console() -> Console:
+    """Give a console that respects pipes and NO_COLOR and never interprets a log's text."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=True, soft_wrap=not sys.stdout.isatty())
+
+
+def safe(text: str) -> str:
+    """Make one line of text harmless: to the terminal, and to rich's own markup."""
+    from rich.markup import escape
+
+    return escape(inert(text))
+
+
+def safe_text(text: str) -> str:
+    """Make prose harmless; its lines stay lines."""
+    from rich.markup import escape
+
+    return escape(inert(text, keep="\n\t"))
+
+
+def short_path(path: str | os.PathLike[str]) -> str:
+    """Write *path* the way people say it."""
+    text = os.fspath(path)
+    home = str(Path.home())
+    return safe("~" + text[len(home) :] if text.startswith(home + os.sep) else text)
+
+
+def log_name(path: str | os.PathLike[str], width: int = 72) -> str:
+    """Name a log by its project and session, cut on the left, where names are alike."""
+    text = os.sep.join(Path(path).parts[-2:])
+    return safe(text if len(text) <= width else "…" + text[1 - width :])
+
+
+def age(now: datetime, then: datetime | None) -> str:
+    """Write how long ago *then* was, the way people say it."""
+    if then is None:
+        return ""
+    seconds = (now - then).total_seconds()
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{then:%Y-%m-%d}" if unit == "d" and count > 30 else f"{count} {unit} ago"
+    return "now"
+
+
+def size(count: float) -> str:
+    """Write a number of bytes for people."""
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Write a count with its noun."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+@contextmanager
+def progress(what: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on stderr while bytes are worked through; nothing if nobody watches."""
+    if not sys.stderr.isatty() or total_bytes < 20_000_000:
+        yield lambda _done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(
+        *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
+        task = bar.add_task(what, total=total_bytes)
+        yield lambda done: bar.advance(task, done)

@@ -1,0 +1,128 @@
+"""The fold that tells what a session is about: title, times, counts.
+
+One fold serves every place that needs it: the bare listing, which feeds it a log's first and last
+records; metadata files; and whoever reads a whole log. It takes records one by one, in the log's
+order, and any record may be missing.
+
+A title is, in this order: what a person called the session, what a model called it, its last
+prompt, a summary, its first prompt. Only records of those types count; the same words inside a
+tool's input do not.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct, field
+
+from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.record import Assistant, Linked, Record, Summary, SystemInit, User
+from turnlog.records.state import AiTitle, CustomTitle, LastPrompt, Relocated, Tag
+
+PROMPT_LENGTH: Final = 200
+
+# What the program wraps in angle brackets is not what the human typed.
+_MARKUP: Final = re.compile(r"\s*<[a-z][\w-]*[\s>]")
+_INTERRUPTED: Final = re.compile(r"\[Request interrupted by user[^\]]*\]")
+_COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
+_SHELL: Final = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
+
+
+class SessionSummary(Struct):
+    """What is known of a session so far; feed it with ``take``."""
+
+    records: int = 0
+    prompts: int = 0
+    started_at: datetime | None = None
+    last_active_at: datetime | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    models: dict[str, int] = field(default_factory=dict)
+    tag: str | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+    last_prompt: str | None = None
+    summary: str | None = None
+    first_prompt: str | None = None
+    first_command: str | None = None
+    is_sidechain: bool = False
+    """The first record is an agent's: this is no session of its own."""
+
+    @property
+    def title(self) -> str | None:
+        return (
+            self.custom_title
+            or self.ai_title
+            or self.last_prompt
+            or self.summary
+            or self.first_prompt
+            or self.first_command
+        )
+
+    def take(self, record: Record) -> None:
+        """Fold one more record in."""
+        at = record.at
+        if at is not None:
+            self.started_at = min(at, self.started_at or at)
+            self.last_active_at = max(at, self.last_active_at or at)
+        if isinstance(record, Linked):
+            self._take_surroundings(record)
+        self.records += 1
+        match record:
+            case CustomTitle(custom_title=title):
+                self.custom_title = title or None
+            case AiTitle(ai_title=title):
+                self.ai_title = title or self.ai_title
+            case LastPrompt(last_prompt=prompt):
+                self.last_prompt = _one_line(prompt) if prompt else self.last_prompt
+            case Tag(tag=tag):
+                self.tag = tag or None
+            case Relocated(relocated_cwd=cwd):
+                self.cwd = cwd or self.cwd
+            case Summary():
+                self.summary = _one_line(record.text) or self.summary
+            case Assistant(model=str(model)):
+                self.models[model] = self.models.get(model, 0) + 1
+            case SystemInit(model=str(model)):
+                self.models.setdefault(model, 0)
+            case User():
+                self._take_prompt(record)
+
+    def _take_surroundings(self, record: Linked) -> None:
+        if self.records == 0:
+            self.is_sidechain = record.is_sidechain
+        self.cwd = self.cwd or record.cwd
+        self.git_branch = record.git_branch or self.git_branch
+        self.version = record.version or self.version
+
+    def _take_prompt(self, record: User) -> None:
+        if author_of(record) not in (Author.HUMAN, Author.CALLER):
+            return
+        if meaning_of(record) is not Meaning.PROMPT:
+            return
+        self.prompts += 1
+        if self.first_prompt is None:
+            words = spoken(record.text)
+            if words is not None:
+                self.first_prompt = words
+            elif self.first_command is None:
+                command = _COMMAND.search(record.text)
+                self.first_command = command[1].strip() if command else None
+
+
+def spoken(text: str) -> str | None:
+    """Give what a human typed, on one line and cut; None if a program wrote it."""
+    shell = _SHELL.search(text)
+    if shell:
+        return _one_line(f"! {shell[1].strip()}")
+    if _MARKUP.match(text) or _INTERRUPTED.match(text):
+        return None
+    return _one_line(text) or None
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= PROMPT_LENGTH else line[:PROMPT_LENGTH].rstrip() + "…"

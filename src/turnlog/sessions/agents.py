@@ -1,0 +1,175 @@
+"""Which call made which agent.
+
+An agent's log says whose session it belongs to, but not which call asked for it. That is told, from
+the surest source to the weakest, by the call's result (``toolUseResult.agentId``), by the
+``agent-ID.meta.json`` beside the log, by the progress the agent reported, and, as a last resort and
+marked as such, by a call whose prompt is the agent's first. Agents call agents: the call may stand
+in another agent's log. An agent whose call is nowhere is kept, and says so.
+
+Slugs repeat and are never an identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from turnlog.log.reader import Placed
+from turnlog.records.record import Progress, Spoken, User
+
+AGENT_TOOLS = frozenset({"Task", "Agent"})
+
+
+class How(StrEnum):
+    """How an agent's call was found."""
+
+    RESULT = "result"
+    META = "meta"
+    PROGRESS = "progress"
+    PROMPT = "prompt"  # A guess: the prompts are the same.
+
+
+class Spawn(Struct, frozen=True, kw_only=True):
+    """A call that asked for an agent."""
+
+    call_id: str
+    uuid: str | None
+    """The record that carries the call."""
+    caller: str | None
+    """The agent in whose log it stands; None for the main one."""
+    kind: str | None = None
+    description: str | None = None
+    prompt: str | None = None
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """A subagent of a session and where it came from. *how* is None for an orphan."""
+
+    id: str
+    path: Path
+    spawn: Spawn | None
+    how: How | None
+    kind: str | None = None
+    description: str | None = None
+
+    @property
+    def is_orphan(self) -> bool:
+        return self.spawn is None
+
+
+class Traces(Struct):
+    """What one log knows about agents, gathered in one pass."""
+
+    caller: str | None = None
+    spawns: dict[str, Spawn] = field(default_factory=dict)
+    call_of_agent: dict[str, str] = field(default_factory=dict)
+    progress_of_agent: dict[str, str] = field(default_factory=dict)
+    first_prompt: str | None = None
+
+    def see(self, placed: Placed) -> None:
+        """Take note of what *placed* tells about agents."""
+        record = placed.record
+        if isinstance(record, Spoken):
+            if self.first_prompt is None and isinstance(record, User):
+                self.first_prompt = record.text or None
+            for call in record.calls:
+                if call.name in AGENT_TOOLS:
+                    self._see_call(call.id, record.uuid, call.input)
+        if isinstance(record, User):
+            agent = _text(record.tool_use_result, "agentId")
+            if agent is not None and record.results:
+                self.call_of_agent[agent] = record.results[0].tool_use_id
+        elif isinstance(record, Progress) and record.kind == "agent_progress":
+            agent = _text(record.data, "agentId")
+            if agent is not None and record.parent_tool_use_id is not None:
+                self.progress_of_agent[agent] = record.parent_tool_use_id
+
+    def _see_call(self, call_id: str, uuid: str | None, asked: Any) -> None:
+        self.spawns[call_id] = Spawn(
+            call_id=call_id,
+            uuid=uuid,
+            caller=self.caller,
+            kind=_text(asked, "subagent_type"),
+            description=_text(asked, "description"),
+            prompt=_text(asked, "prompt"),
+        )
+
+
+def link_agents(main: Traces, agents: Mapping[str, tuple[Path, Traces]]) -> tuple[Agent, ...]:
+    """Link every agent of a session, given by id, to the call that spawned it."""
+    everywhere = [main, *(traces for _, traces in agents.values())]
+    spawns = {call: spawn for traces in everywhere for call, spawn in traces.spawns.items()}
+    found: dict[str, tuple[str, How]] = {}
+    metas = {agent: read_meta(path) for agent, (path, _) in agents.items()}
+    for agent in agents:
+        for call, how in _sources(agent, everywhere, metas[agent]):
+            if call in spawns:
+                found[agent] = (call, how)
+                break
+    free = {call: spawn for call, spawn in spawns.items() if call not in _calls(found)}
+    for agent, (_, traces) in agents.items():
+        if agent not in found and traces.first_prompt:
+            same = [call for call, spawn in free.items() if spawn.prompt == traces.first_prompt]
+            if same:
+                found[agent] = (same[0], How.PROMPT)
+                del free[same[0]]
+    return tuple(
+        _agent(agent, path, metas[agent], spawns, found.get(agent))
+        for agent, (path, _) in agents.items()
+    )
+
+
+def read_meta(log: Path) -> dict[str, Any]:
+    """Read the ``.meta.json`` beside an agent's log; nothing if there is none, or none to read."""
+    try:
+        beside = log.with_name(f"{log.name.split('.')[0]}.meta.json")
+        value = msgspec.json.decode(beside.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _sources(
+    agent: str, everywhere: Iterable[Traces], meta: dict[str, Any]
+) -> Iterable[tuple[str, How]]:
+    for traces in everywhere:
+        if agent in traces.call_of_agent:
+            yield traces.call_of_agent[agent], How.RESULT
+    named = _text(meta, "toolUseId")
+    if named is not None:
+        yield named, How.META
+    for traces in everywhere:
+        if agent in traces.progress_of_agent:
+            yield traces.progress_of_agent[agent], How.PROGRESS
+
+
+def _calls(found: Mapping[str, tuple[str, How]]) -> set[str]:
+    return {call for call, _ in found.values()}
+
+
+def _agent(
+    agent: str,
+    path: Path,
+    meta: dict[str, Any],
+    spawns: Mapping[str, Spawn],
+    found: tuple[str, How] | None,
+) -> Agent:
+    spawn = spawns[found[0]] if found else None
+    return Agent(
+        id=agent,
+        path=path,
+        spawn=spawn,
+        how=found[1] if found else None,
+        kind=_text(meta, "agentType") or (spawn.kind if spawn else None),
+        description=_text(meta, "description") or (spawn.description if spawn else None),
+    )
+
+
+def _text(value: Any, key: str) -> str | None:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,184 @@
+"""The records of one log, linked by parent.
+
+A log is written in one order and means another: each record names its parent, several may share
+one, and some name a parent that is not there. The tree keeps one small node a record, so that a log
+of a gigabyte fits; records are read back by offset when they are wanted.
+
+Promises:
+- Every record with a uuid has a node; the last of several with one uuid counts, as it does for
+  Claude Code, and the others are listed as *replaced*.
+- Every node is reached from some tip. A missing parent is bridged to the record before it in the
+  log, a cycle is cut at its first record, and both are listed as *gaps*.
+- Records without a uuid (titles, snapshots, modes) are listed as *loose*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from turnlog.log.reader import Placed
+from turnlog.records.meaning import Meaning, meaning_of
+from turnlog.records.record import Assistant, Linked, Spoken, System, User
+
+
+class Node(Struct, eq=False):
+    """A record's place in the tree. *parent* is the node above it, bridges included."""
+
+    uuid: str
+    type: str
+    position: int
+    """How many linked records stand before it in the log."""
+    offset: int
+    length: int
+    parent_uuid: str | None = None
+    logical_parent_uuid: str | None = None
+    timestamp: str = ""
+    agent_id: str | None = None
+    is_sidechain: bool = False
+    is_meta: bool = False
+    is_team: bool = False
+    is_prompt: bool = False
+    """It opens a turn."""
+    is_boundary: bool = False
+    """A compaction: what stands above it was summarised."""
+    message_id: str | None = None
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    source_uuid: str | None = None
+    """The record whose call this one answers, where the log says so."""
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def is_spoken(self) -> bool:
+        return self.type in ("user", "assistant")
+
+    def same_writer(self, other: Node) -> bool:
+        """Tell whether both were written by the same agent, or both by the main one."""
+        return self.is_sidechain == other.is_sidechain and self.agent_id == other.agent_id
+
+    def ancestry(self) -> Iterator[Node]:
+        """Give this node, its parent, and so on up to a root."""
+        node: Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+
+class GapReason(StrEnum):
+    """Why a record's parent is not the one it names."""
+
+    MISSING = "missing"  # No record of this log has that uuid.
+    CYCLE = "cycle"  # The record is its own ancestor.
+
+
+class Gap(Struct, frozen=True):
+    """A parent that could not be followed, and the record taken in its place."""
+
+    node: Node
+    named: str
+    reason: GapReason
+    bridged_to: Node | None
+
+
+class Tree:
+    """The nodes of one log and how they hang together."""
+
+    def __init__(self, items: Iterable[Placed]) -> None:
+        self.by_uuid: dict[str, Node] = {}
+        self.replaced: list[Node] = []
+        self.loose: list[Placed] = []
+        self.gaps: list[Gap] = []
+        for placed in items:
+            node = _node(placed, len(self.by_uuid) + len(self.replaced))
+            if node is None:
+                self.loose.append(placed)
+                continue
+            former = self.by_uuid.pop(node.uuid, None)
+            if former is not None:
+                self.replaced.append(former)
+            self.by_uuid[node.uuid] = node
+        self.nodes = sorted(self.by_uuid.values(), key=lambda node: node.position)
+        self._link()
+        self._cut_cycles()
+        for node in self.nodes:
+            if node.parent is not None:
+                node.parent.children.append(node)
+
+    @property
+    def roots(self) -> list[Node]:
+        return [node for node in self.nodes if node.parent is None]
+
+    @property
+    def tips(self) -> list[Node]:
+        """Nodes that are nobody's parent; every node is above some tip."""
+        return [node for node in self.nodes if not node.children]
+
+    @property
+    def branchings(self) -> list[Node]:
+        """Nodes with more than one child."""
+        return [node for node in self.nodes if len(node.children) > 1]
+
+    def _link(self) -> None:
+        before: dict[tuple[bool, str | None], Node] = {}
+        for node in self.nodes:
+            writer = (node.is_sidechain, node.agent_id)
+            if node.parent_uuid is not None:
+                node.parent = self.by_uuid.get(node.parent_uuid)
+                if node.parent is None:
+                    node.parent = before.get(writer)
+                    self.gaps.append(Gap(node, node.parent_uuid, GapReason.MISSING, node.parent))
+            before[writer] = node
+
+    def _cut_cycles(self) -> None:
+        """Make the first record of every cycle a root."""
+        settled: set[int] = set()
+        for start in self.nodes:
+            path: dict[int, Node] = {}
+            node: Node | None = start
+            while node is not None and node.position not in settled:
+                if node.position in path:
+                    ring = list(path.values())[list(path).index(node.position) :]
+                    first = min(ring, key=lambda each: each.position)
+                    named = first.parent_uuid or ""
+                    self.gaps.append(Gap(first, named, GapReason.CYCLE, None))
+                    first.parent = None
+                    break
+                path[node.position] = node
+                node = node.parent
+            settled.update(path)
+
+
+def _node(placed: Placed, position: int) -> Node | None:
+    """Make the node of a record, or None if it does not stand in the tree."""
+    record = placed.record
+    if not isinstance(record, Linked) or record.uuid is None:
+        return None
+    node = Node(
+        uuid=record.uuid,
+        type=record.type,
+        position=position,
+        offset=placed.offset,
+        length=placed.length,
+        parent_uuid=record.parent_uuid or None,
+        logical_parent_uuid=record.logical_parent_uuid,
+        timestamp=record.timestamp if isinstance(record.timestamp, str) else "",
+        agent_id=record.agent_id,
+        is_sidechain=record.is_sidechain,
+        is_meta=bool(record.is_meta),
+        is_team=bool(record.team_name),
+    )
+    if isinstance(record, System):
+        node.is_boundary = record.subtype == "compact_boundary"
+    elif isinstance(record, Spoken):
+        node.is_prompt = meaning_of(record) is Meaning.PROMPT
+        node.calls = tuple(call.id for call in record.calls)
+        node.results = tuple(result.tool_use_id for result in record.results)
+        if isinstance(record, Assistant) and record.message:
+            node.message_id = record.message.id or None
+        elif isinstance(record, User):
+            node.source_uuid = record.source_tool_assistant_uuid
+    return node

@@ -1,0 +1,144 @@
+"""Agents and the calls that made them."""
+
+import json
+
+import pytest
+
+from sessions.trees import answer, call, line, log_of, placed, record, result
+from turnlog.errors import NotFound
+from turnlog.layout import find_homes
+from turnlog.sessions.agents import How, Traces, link_agents
+from turnlog.sessions.session import Session
+
+ID = "33333333-cccc-4ccc-8ccc-333333333333"
+
+
+def traces(*records, caller=None):
+    found = Traces(caller=caller)
+    for item in placed(*records):
+        found.see(item)
+    return found
+
+
+def task(call_id, prompt="Look around", **more):
+    return call(call_id, "Task", prompt=prompt, subagent_type="Explore", **more)
+
+
+def log_at(tmp_path, agent):
+    return tmp_path / f"agent-{agent}.jsonl"
+
+
+def test_a_result_tells_surest(tmp_path):
+    main = traces(
+        answer("a", None, "m", task("c1", description="Look")),
+        result("r", "a", "c1", toolUseResult={"status": "completed", "agentId": "a1"}),
+    )
+    (agent,) = link_agents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    assert (agent.how, agent.spawn.call_id, agent.spawn.uuid) == (How.RESULT, "c1", "a")
+    assert (agent.kind, agent.description) == ("Explore", "Look")
+
+
+def test_the_meta_file_tells_where_no_result_does(tmp_path):
+    path = log_at(tmp_path, "a1")
+    path.with_name("agent-a1.meta.json").write_text(
+        json.dumps({"agentType": "Plan", "toolUseId": "c1"})
+    )
+    (agent,) = link_agents(traces(answer("a", None, "m", task("c1"))), {"a1": (path, traces())})
+    assert (agent.how, agent.kind) == (How.META, "Plan")
+
+
+def test_a_meta_file_that_is_not_json_is_passed_over(tmp_path):
+    path = log_at(tmp_path, "a1")
+    path.with_name("agent-a1.meta.json").write_bytes(b"\xff{")
+    (agent,) = link_agents(Traces(), {"a1": (path, traces())})
+    assert agent.is_orphan
+
+
+def test_progress_tells_of_an_agent_that_never_finished(tmp_path):
+    progress = record("p", "a", "progress", parentToolUseID="c1", toolUseID="agent_1")
+    progress["data"] = {"type": "agent_progress", "agentId": "a1", "prompt": "Look around"}
+    main = traces(answer("a", None, "m", task("c1")), progress)
+    (agent,) = link_agents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    assert agent.how is How.PROGRESS
+
+
+def test_an_equal_prompt_is_a_guess_and_says_so(tmp_path):
+    first = record("q", message={"role": "user", "content": "Look around"}, isSidechain=True)
+    agents = {"a1": (log_at(tmp_path, "a1"), traces(first, caller="a1"))}
+    (agent,) = link_agents(traces(answer("a", None, "m", task("c1"))), agents)
+    assert agent.how is How.PROMPT
+
+
+def test_one_call_is_not_guessed_for_two_agents(tmp_path):
+    first = record("q", message={"role": "user", "content": "Look around"}, isSidechain=True)
+    agents = {name: (log_at(tmp_path, name), traces(first)) for name in ("a1", "a2")}
+    found = link_agents(traces(answer("a", None, "m", task("c1"))), agents)
+    assert [agent.how for agent in found] == [How.PROMPT, None]
+
+
+def test_agents_call_agents(tmp_path):
+    main = traces(
+        answer("a", None, "m", task("c1")), result("r", "a", "c1", toolUseResult={"agentId": "a1"})
+    )
+    inner = traces(
+        answer("x", None, "n", task("c2")),
+        result("y", "x", "c2", toolUseResult={"agentId": "a2"}),
+        caller="a1",
+    )
+    agents = {
+        "a1": (log_at(tmp_path, "a1"), inner),
+        "a2": (log_at(tmp_path, "a2"), traces(caller="a2")),
+    }
+    found = {agent.id: agent for agent in link_agents(main, agents)}
+    assert found["a1"].spawn.caller is None
+    assert found["a2"].spawn.caller == "a1"
+
+
+@pytest.fixture
+def home(tmp_path):
+    project = tmp_path / "home" / "projects" / "-home-ada-orchard"
+    (project / ID / "subagents").mkdir(parents=True)
+    main = [
+        record("q", sessionId=ID),
+        answer("a", "q", "m", task("c1"), sessionId=ID),
+        result("r", "a", "c1", sessionId=ID, toolUseResult={"agentId": "a1"}),
+    ]
+    (project / f"{ID}.jsonl").write_bytes(log_of(*main))
+    inner = record("x", sessionId=ID, isSidechain=True, agentId="a1")
+    (project / ID / "subagents" / "agent-a1.jsonl").write_bytes(log_of(inner))
+    beside = record("y", sessionId=ID, isSidechain=True, agentId="old")
+    (project / "agent-old.jsonl").write_bytes(log_of(beside))
+    other = record("z", sessionId="another", isSidechain=True, agentId="far")
+    (project / "agent-far.jsonl").write_bytes(line({"type": "mode"}) + b"\n" + log_of(other))
+    return find_homes((tmp_path / "home",))
+
+
+def test_a_session_finds_its_agents_in_its_directory_and_beside_it(home):
+    session = Session.find(home, "3333")
+    assert {agent.id: agent.how for agent in session.agents} == {"a1": How.RESULT, "old": None}
+
+
+def test_records_are_read_back_by_their_place(home):
+    session = Session.find(home, ID)
+    texts = [record.uuid for _, record in session.records(session.whole_thread)]
+    assert texts == ["q", "a", "r"]
+
+
+def test_a_session_that_lost_its_main_log_says_so(home):
+    session = Session.find(home, ID)
+    session.path.unlink()
+    orphaned = Session.find(home, ID)
+    with pytest.raises(NotFound, match="lost its main log"):
+        _ = orphaned.path
+    assert {agent.id for agent in orphaned.agents} == {"a1", "old"}
+
+
+def test_a_compressed_session_reads_like_a_plain_one(home):
+    import gzip
+
+    session = Session.find(home, ID)
+    plain = session.path
+    plain.with_name(plain.name + ".gz").write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    packed = Session.find(home, ID)
+    assert [record.uuid for _, record in packed.records(packed.whole_thread)] == ["q", "a", "r"]

@@ -1,0 +1,139 @@
+"""Threads: what the SDK gives, and what it loses."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sessions.trees import answer, call, names, record, result, tree
+from turnlog.layout import find_homes, find_logs
+from turnlog.log.reader import Placed, read_log
+from turnlog.sessions.session import turns_of
+from turnlog.sessions.threads import main_thread, main_tip, visible, whole_thread
+from turnlog.sessions.tree import Tree
+
+CORPUS = Path(
+    os.environ.get("TURNLOG_CORPUS", Path(__file__).parents[3] / "shared" / "corpus" / "claude")
+)
+
+
+def test_the_newest_tip_of_the_main_agent_is_where_it_goes_on():
+    found = tree(
+        record("a"),
+        record("b", "a", "assistant"),
+        record("c", "b"),
+        record("agent", "b", isSidechain=True),
+        record("meta", "b", isMeta=True),
+    )
+    assert main_tip(found).uuid == "c"
+
+
+def test_a_tip_that_nobody_said_leads_to_the_last_thing_said():
+    found = tree(record("a"), record("b", "a", "assistant"), record("p", "b", "progress"))
+    assert main_tip(found).uuid == "b"
+
+
+def test_an_empty_log_has_no_thread():
+    assert main_thread(tree()) == whole_thread(tree()) == []
+
+
+def test_parallel_results_are_put_back_behind_their_response():
+    found = tree(
+        record("q"),
+        answer("a1", "q", "m1", call("c1")),
+        answer("a2", "a1", "m1", call("c2")),
+        result("r1", "a1", "c1", timestamp="2026-01-01T00:00:02Z"),
+        result("r2", "a2", "c2", timestamp="2026-01-01T00:00:01Z"),
+        answer("end", "r1", "m2"),
+    )
+    # The path is q, a1, r1, end; behind a1 come the rest of its response and the other result.
+    assert names(main_thread(found)) == ["q", "a1", "a2", "r2", "r1", "end"]
+
+
+def test_a_result_that_hangs_elsewhere_is_taken_if_its_call_is_open():
+    found = tree(
+        record("q"),
+        answer("a1", "q", "m1", call("c1")),
+        answer("a2", "a1", "m1", call("c2")),
+        result("r2", "a2", "c2"),
+        result("stray", "q", "c1"),
+        answer("end", "r2", "m2"),
+    )
+    assert "stray" in names(main_thread(found))
+
+
+def test_a_compaction_ends_the_main_thread_and_not_the_whole_one():
+    found = tree(
+        record("a"),
+        record("b", "a", "assistant"),
+        record("cut", None, "system", subtype="compact_boundary", logicalParentUuid="b"),
+        record("sum", "cut", isCompactSummary=True),
+        record("c", "sum"),
+    )
+    assert names(main_thread(found)) == ["cut", "sum", "c"]
+    assert names(whole_thread(found)) == ["a", "b", "cut", "sum", "c"]
+
+
+def test_a_compaction_whose_logical_parent_is_gone_goes_on_at_the_record_before():
+    found = tree(
+        record("a"),
+        record("cut", None, "system", subtype="compact_boundary", logicalParentUuid="gone"),
+        record("c", "cut"),
+    )
+    assert names(whole_thread(found)) == ["a", "cut", "c"]
+
+
+def test_a_missing_parent_ends_the_main_thread_and_is_bridged_in_the_whole_one():
+    found = tree(record("a"), record("b", "a"), record("d", "lost"), record("e", "d"))
+    assert names(main_thread(found)) == ["d", "e"]
+    assert names(whole_thread(found)) == ["a", "b", "d", "e"]
+
+
+def test_visible_keeps_what_was_said():
+    found = tree(record("a"), record("m", "a", isMeta=True), record("s", "m", "system"))
+    assert names(visible(found.nodes)) == ["a"]
+
+
+def test_a_turn_is_a_prompt_and_what_follows():
+    found = tree(
+        record("q1"),
+        answer("a1", "q1", "m1", call("c1")),
+        result("r1", "a1", "c1"),
+        record("q2", "r1"),
+        answer("a2", "q2", "m2"),
+    )
+    turns = turns_of(whole_thread(found))
+    assert [turn.prompt.uuid for turn in turns] == ["q1", "q2"]
+    assert [names(turn.nodes) for turn in turns] == [["q1", "a1", "r1"], ["q2", "a2"]]
+
+
+def sessions_of_the_corpus():
+    if not CORPUS.is_dir():
+        return []
+    (home,) = find_homes((CORPUS,))
+    return [log.path for log in find_logs(home) if log.kind == "session"]
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
+def test_the_main_thread_of_every_real_session_is_the_sdks():
+    from claude_agent_sdk import get_session_messages
+
+    os.environ["CLAUDE_CONFIG_DIR"] = str(CORPUS)
+    try:
+        compared = longer = 0
+        for path in sessions_of_the_corpus():
+            found = Tree(item for item in read_log(path) if isinstance(item, Placed))
+            ours = names(visible(main_thread(found)))
+            theirs = [message.uuid for message in get_session_messages(path.stem)]
+            assert ours == theirs, path.name
+            whole = names(visible(whole_thread(found)))
+            assert set(ours) <= set(whole)
+            longer += len(whole) > len(ours)
+            compared += 1
+            reached = {node.uuid for tip in found.tips for node in tip.ancestry()}
+            assert reached == set(found.by_uuid), path.name
+    finally:
+        del os.environ["CLAUDE_CONFIG_DIR"]
+    assert compared > 100
+    # Compactions and missing parents: what the SDK does not give and the whole thread does.
+    assert longer == 7
