@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -18,10 +18,7 @@ from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LogFile, Problem, find_everywhere
 from turnlog.log.tail import read_ends
 from turnlog.records.summary import SessionSummary
-
-IDLE: Final = timedelta(days=30)
-
-State = Literal["created", "active", "expired"]
+from turnlog.sessions.life import Life, State
 
 
 class SessionRow(Struct, kw_only=True, frozen=True):
@@ -94,21 +91,22 @@ def _row(
         if problems is not None:
             problems.append(Problem(log.path, str(error)))
         return None
-    found = SessionSummary()
+    found, life = SessionSummary(), Life()
     for placed in (*head, *tail):
         found.take(placed.record)
+        life.take(placed.record)
     if found.is_sidechain:
         return None
     # Records without an instant say nothing of activity; the file's own time is the next best.
-    active_at = found.last_active_at or datetime.fromtimestamp(status.st_mtime, UTC)
+    life.last_active_at = life.last_active_at or datetime.fromtimestamp(status.st_mtime, UTC)
     return SessionRow(
         id=log.session_id or "",
         project=found.cwd,
         title=found.title,
         started_at=found.started_at,
-        last_active_at=active_at,
+        last_active_at=life.last_active_at,
         records=found.records if whole else None,
-        state=_state(found, active_at, now),
+        state=life.state(now),
         home=os.fspath(log.home),
         path=os.fspath(log.path),
         size_bytes=status.st_size,
@@ -117,12 +115,6 @@ def _row(
         tag=found.tag,
         models=[model for model in found.models if not model.startswith("<")],
     )
-
-
-def _state(found: SessionSummary, active_at: datetime, now: datetime) -> State:
-    if not found.records:
-        return "created"
-    return "expired" if now - active_at >= IDLE else "active"
 
 
 def _is_in(cwd: str | None, project: str) -> bool:

@@ -15,12 +15,10 @@ from turnlog.records.state import Format
 FORMAT: Final = 1
 
 
-def format_marker(writer: str, session_id: str | None = None) -> bytes:
-    """Give the marker's line, newline included, for a new log."""
-    mark: dict[str, object] = {"type": "turnlog", "format": FORMAT, "writer": writer}
-    if session_id is not None:
-        mark["sessionId"] = session_id
-    return encode(mark) + b"\n"
+def format_marker(writer: str, **more: str | None) -> bytes:
+    """Give the marker's line, newline included, for a new log; *more* may say whose it is."""
+    said = {key: value for key, value in more.items() if value is not None}
+    return encode({"type": "turnlog", "format": FORMAT, "writer": writer} | said) + b"\n"
 
 
 def newer_format(head: bytes) -> int | None:

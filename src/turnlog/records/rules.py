@@ -32,7 +32,7 @@ REQUIRED: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("claude", "agent-name"): ("agentName", "sessionId"),
     ("claude", "pr-link"): ("prNumber", "prUrl", "sessionId"),
     ("claude", "worktree-state"): ("worktreeSession", "sessionId"),
-    ("claude", "turnlog"): ("format",),
+    ("claude", "turnlog"): ("format|event",),
     ("orchestrator", "user"): ("content", "timestamp"),
     ("orchestrator", "assistant"): ("content", "timestamp", "usage|inputTokens", "model"),
     ("orchestrator", "tool_call"): ("tool|toolName", "arguments|toolInput", "timestamp"),

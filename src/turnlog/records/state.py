@@ -94,10 +94,14 @@ class Relocated(Record, frozen=True, kw_only=True, tag="relocated"):
 
 
 class Format(Record, frozen=True, kw_only=True, tag="turnlog"):
-    """The format marker of logs that turnlog creates; see docs/log-format.md."""
+    """A mark of turnlog's own: the head of a log, or an event in it; see docs/log-format.md."""
 
     format: int | None = None
     writer: str | None = None
+    event: str | None = None
+    process: Any = None
+    cwd: str | None = None
+    git_commit: str | None = None
 
 
 class State(Linked, frozen=True, kw_only=True):

@@ -1,1 +1,5 @@
-"""One session: the tree of its records, its threads and turns, and its agents."""
+"""One session: the tree of its records, its threads, turns and agents; and writing one."""
+
+from __future__ import annotations
+
+from turnlog.sessions import build as build

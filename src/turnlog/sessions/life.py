@@ -1,0 +1,166 @@
+"""A session's life: created, active, resumed, expired, deleted; and beside it, ended or crashed.
+
+State is a function of facts on disk and now, so that every process sees the same. turnlog's
+writers leave three kinds of marks in the log, records of type ``turnlog`` that other readers pass
+over: the head, ``opened`` with the process that writes, and ``ended``. A session whose last mark is
+``opened`` is running if that process lives, else it crashed. For a session that Claude Code wrote,
+the PID file it keeps while it runs says the same. That a session was active a minute ago says
+neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from turnlog.errors import UsageError
+from turnlog.layout import Home, running
+from turnlog.records.record import Record
+from turnlog.records.state import Format
+from turnlog.sessions.surroundings import Process, process
+
+IDLE: Final = timedelta(days=30)
+
+
+class State(StrEnum):
+    """Where a session stands in its life."""
+
+    CREATED = "created"
+    ACTIVE = "active"
+    RESUMED = "resumed"
+    EXPIRED = "expired"
+    DELETED = "deleted"
+
+
+# What may follow what. Whatever is not here is a mistake.
+MOVES: Final = {
+    State.CREATED: {State.ACTIVE, State.EXPIRED, State.DELETED},
+    State.ACTIVE: {State.ACTIVE, State.RESUMED, State.EXPIRED, State.DELETED},
+    State.RESUMED: {State.ACTIVE, State.RESUMED, State.EXPIRED, State.DELETED},
+    State.EXPIRED: {State.RESUMED, State.DELETED},
+    State.DELETED: set(),
+}
+
+
+class Life(Struct):
+    """The facts of a session's life; feed it the records of its log with ``take``."""
+
+    records: int = 0
+    """Records that say something, marks not counted."""
+    last_active_at: datetime | None = None
+    opened: int = 0
+    records_since_opened: int = 0
+    writers: list[Process] = field(default_factory=list)
+    """Processes that opened it and have not said goodbye."""
+    ended_at: datetime | None = None
+
+    def take(self, record: Record) -> None:
+        """Fold one more record in."""
+        if isinstance(record, Format):
+            self._take_mark(record)
+            return
+        self.records += 1
+        self.records_since_opened += 1
+        self.ended_at = None
+        if record.at is not None:
+            self.last_active_at = max(record.at, self.last_active_at or record.at)
+
+    def _take_mark(self, mark: Format) -> None:
+        if mark.event == "opened":
+            self.opened += 1
+            self.records_since_opened = 0
+            self.ended_at = None
+            writer = _process_of(mark.process)
+            if writer is not None:
+                self.writers.append(writer)
+        elif mark.event == "ended":
+            writer = _process_of(mark.process)
+            if writer in self.writers:
+                self.writers.remove(writer)
+            self.ended_at = None if self.writers else mark.at
+
+    def state(self, now: datetime, *, idle: timedelta = IDLE) -> State:
+        """Tell where the session stands at *now*."""
+        if self.last_active_at is not None and now - self.last_active_at >= idle:
+            return State.EXPIRED
+        if not self.records:
+            return State.CREATED
+        if self.opened > 1 and not self.records_since_opened:
+            return State.RESUMED
+        return State.ACTIVE
+
+    @property
+    def is_running(self) -> bool:
+        """Somebody who writes it lives."""
+        return any(writer.is_alive for writer in self.writers)
+
+    @property
+    def crashed(self) -> bool:
+        """A writer is gone and did not say goodbye, and nobody else has it open."""
+        return bool(self.writers) and not self.is_running
+
+
+def life_of(records: Iterable[Record]) -> Life:
+    """Fold a session's records into the facts of its life."""
+    life = Life()
+    for record in records:
+        life.take(record)
+    return life
+
+
+def check_move(before: State, after: State) -> None:
+    """Raise if a session in *before* cannot become *after*."""
+    if after not in MOVES[before]:
+        allowed = ", ".join(sorted(MOVES[before])) or "nothing"
+        raise UsageError(
+            f"a session that is {before} cannot become {after}", hint=f"it can become {allowed}"
+        )
+
+
+class Running(Struct, frozen=True):
+    """What a PID file of Claude Code says, and whether it is still true."""
+
+    session_id: str
+    pid: int
+    status: str | None
+    is_alive: bool
+    path: Path
+
+
+def claude_processes(home: Home) -> list[Running]:
+    """List the sessions that Claude Code runs, or ran when it was killed."""
+    found = []
+    for path in running(home):
+        try:
+            said: Any = msgspec.json.decode(path.read_bytes())
+            session_id, pid = said["sessionId"], int(said.get("pid", path.stem))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if isinstance(session_id, str):
+            status = said.get("status")
+            alive = _is_the_same(pid, said.get("procStart"))
+            found.append(
+                Running(session_id, pid, status if isinstance(status, str) else None, alive, path)
+            )
+    return found
+
+
+def _is_the_same(pid: int, started: Any) -> bool:
+    """Tell whether *pid* is still the process that began at *started*, as far as one can tell."""
+    living = process(pid)
+    if living is None:
+        return False
+    return not living.started or started is None or str(started) == living.started
+
+
+def _process_of(said: Any) -> Process | None:
+    try:
+        return msgspec.convert(said, Process)
+    except (msgspec.ValidationError, ValueError, TypeError):
+        return None

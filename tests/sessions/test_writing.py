@@ -1,0 +1,309 @@
+"""Writing a session: records find their place, whoever else writes."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import turnlog
+from turnlog import build
+from turnlog.errors import InvalidId, UsageError
+from turnlog.log.reader import Placed, read_log
+from turnlog.records.state import Format
+from turnlog.sessions.life import IDLE, MOVES, Life, State, check_move, claude_processes, life_of
+from turnlog.sessions.session import tree_of
+from turnlog.sessions.surroundings import git_branch, git_commit, process
+
+ID = "44444444-dddd-4ddd-8ddd-444444444444"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return turnlog.open(tmp_path / "store")
+
+
+def records(path):
+    return [item.record for item in read_log(path) if isinstance(item, Placed)]
+
+
+def said(path):
+    return [record for record in records(path) if not isinstance(record, Format)]
+
+
+def test_each_record_follows_the_one_before(store, tmp_path):
+    with store.create(project=tmp_path) as session:
+        first = session.append(build.user("Hello"))
+        second = session.append(build.assistant("Hi", model="m"))
+        third = session.append(build.user("Bye"))
+    found = tree_of(session.path)
+    assert [node.uuid for node in found.tips[0].ancestry()] == [third, second, first]
+    assert not found.gaps
+
+
+def test_what_is_missing_is_filled_in_and_what_is_given_stays(store, tmp_path):
+    with store.create(project=tmp_path) as session:
+        session.append(build.user("Hello") | {"gitBranch": "mine", "extra": 1})
+    (record,) = said(session.path)
+    assert record.session_id == session.session_id
+    assert record.cwd == str(tmp_path)
+    assert record.at is not None
+    assert (record.git_branch, record.fields["extra"]) == ("mine", 1)
+
+
+def test_a_log_appears_with_its_first_record_and_begins_with_the_marker(store):
+    session = store.create()
+    assert not session.path.exists() or not session.path.read_bytes()
+    session.append(build.user("Hello"))
+    head = records(session.path)[0]
+    assert (head.type, head.format, head.session_id) == ("turnlog", 1, session.session_id)
+
+
+def test_two_writers_of_one_session_make_one_thread(store):
+    one = store.create(session_id=ID)
+    one.append(build.user("one"))
+    two = store.resume(ID)
+    two.append(build.user("two"))
+    one.append(build.user("three"))
+    two.append(build.user("four"))
+    found = tree_of(one.path)
+    assert len(found.tips) == 1
+    assert [record.text for record in said(one.path)] == ["one", "two", "three", "four"]
+
+
+def test_a_repeated_uuid_is_written_once_also_by_another_process(store):
+    fields = build.user("once") | {"uuid": "fixed"}
+    with store.create(session_id=ID) as session:
+        assert session.append(fields) == session.append(fields) == "fixed"
+    with store.resume(ID) as again:
+        assert again.append(fields) == "fixed"
+        assert again.append(build.user("twice")) != "fixed"
+    assert [record.text for record in said(session.path)] == ["once", "twice"]
+
+
+def test_records_without_a_uuid_are_kept_every_time(store):
+    with store.create() as session:
+        assert session.append(build.title("A")) is None
+        session.append(build.title("A"))
+    assert [record.type for record in said(session.path)] == ["custom-title"] * 2
+
+
+def test_a_batch_hangs_together(store):
+    with store.create() as session:
+        session.append_many([build.user("a"), build.assistant("b", model="m"), build.user("c")])
+    assert len(tree_of(session.path).tips) == 1
+
+
+def test_an_agent_has_a_log_of_its_own_in_the_same_session(store):
+    with store.create(session_id=ID) as session:
+        asked = build.call("Task", {"prompt": "Look", "subagent_type": "Explore"})
+        session.append(build.user("Go"))
+        session.append(build.assistant([asked], model="m"))
+        with store.agent(session, "a753668") as agent:
+            agent.append(build.user("Look"))
+        session.append(build.result(asked["id"], "done", detail={"agentId": "a753668"}))
+    assert agent.path.name == "agent-a753668.jsonl"
+    (record,) = said(agent.path)
+    assert (record.session_id, record.agent_id, record.is_sidechain) == (ID, "a753668", True)
+    (linked,) = store.session(ID).agents
+    assert linked.spawn.call_id == asked["id"]
+
+
+@pytest.mark.parametrize("session_id", ["../../x", "a/b", "", "x" * 200, "CON"])
+def test_an_id_that_could_leave_the_store_is_refused(store, session_id):
+    with pytest.raises(InvalidId):
+        store.create(session_id=session_id)
+
+
+def test_an_existing_session_is_not_created_again(store):
+    with store.create(session_id=ID) as session:
+        session.append(build.user("Hello"))
+    with pytest.raises(UsageError, match="exists"):
+        store.create(session_id=ID)
+
+
+def test_a_record_of_another_session_is_refused(store):
+    with store.create() as session, pytest.raises(UsageError, match="does not belong"):
+        session.append(build.user("Hello") | {"sessionId": "another"})
+
+
+def test_a_record_without_a_type_is_refused_and_nothing_is_written(store):
+    session = store.create()
+    with pytest.raises(UsageError, match="needs a type"):
+        session.append({"message": "Hello"})
+    assert not session.path.read_bytes()
+    assert session.tip is None
+
+
+def test_a_failed_append_does_not_move_the_tip(store):
+    with store.create() as session:
+        first = session.append(build.user("Hello"))
+        with pytest.raises(turnlog.NotSerialisable):
+            session.append(build.user("Bad") | {"n": float("nan")})
+        assert session.tip == first
+
+
+def test_the_users_own_home_is_not_written_unless_named(tmp_path, monkeypatch):
+    home = tmp_path / ".claude"
+    project = home / "projects" / "-p"
+    project.mkdir(parents=True)
+    (project / f"{ID}.jsonl").write_text(json.dumps(build.user("x") | {"sessionId": ID}) + "\n")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home))
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    store = turnlog.open()
+    assert [row.id for row in store.sessions()] == [ID]
+    with pytest.raises(UsageError, match="not turnlog's to write"):
+        store.resume(ID)
+    with store.create() as session:
+        session.append(build.user("Hello"))
+    assert session.path.is_relative_to(tmp_path / "own")
+    assert len(turnlog.open().sessions()) == 2
+
+
+def _append(path_of_store, text, count):
+    store = turnlog.open(path_of_store)
+    with store.resume(ID) as session:
+        for number in range(count):
+            session.append(build.user(f"{text}{number}"))
+
+
+def test_processes_that_share_a_session_make_one_thread(store):
+    with store.create(session_id=ID) as session:
+        session.append(build.user("start"))
+    workers = [
+        multiprocessing.Process(target=_append, args=(store.root, name, 15)) for name in "abcd"
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    found = tree_of(session.path)
+    assert len(found.nodes) == 61
+    assert len(found.tips) == 1
+    assert not found.gaps
+    texts = [record.text for record in said(session.path)]
+    for name in "abcd":
+        mine = [text for text in texts if text.startswith(name)]
+        assert mine == [f"{name}{number}" for number in range(15)]
+
+
+# -- life ----------------------------------------------------------------------------------------
+
+
+def life(path):
+    return life_of(records(path))
+
+
+def test_a_session_lives_from_created_to_expired(store):
+    now = datetime.now(UTC)
+    assert Life().state(now) is State.CREATED
+    with store.create(session_id=ID) as session:
+        session.append(build.user("Hello"))
+        assert life(session.path).state(now) is State.ACTIVE
+        assert life(session.path).is_running
+    ended = life(session.path)
+    assert ended.ended_at is not None
+    assert not ended.is_running
+    assert not ended.crashed
+    again = store.resume(ID)
+    again.append_many([])
+    assert life(session.path).state(now) is State.RESUMED
+    again.append(build.user("More"))
+    assert life(session.path).state(now) is State.ACTIVE
+    assert life(session.path).state(now + IDLE + timedelta(days=1)) is State.EXPIRED
+
+
+def test_illegal_moves_raise_and_say_what_is_legal():
+    check_move(State.ACTIVE, State.EXPIRED)
+    with pytest.raises(UsageError, match="deleted cannot become active") as caught:
+        check_move(State.DELETED, State.ACTIVE)
+    assert caught.value.hint == "it can become nothing"
+    assert set(MOVES) == set(State)
+
+
+def test_a_writer_that_was_killed_leaves_a_crashed_session(store):
+    code = (
+        "import sys, turnlog, os, signal\n"
+        f"session = turnlog.open({str(store.root)!r}).create(session_id={ID!r})\n"
+        "session.append(turnlog.build.user('Hello'))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [row.id for row in store.crashed()] == [ID]
+    with store.resume(ID) as session:
+        session.append(build.user("Back"))
+    assert [record.text for record in said(session.path)] == ["Hello", "Back"]
+
+
+def test_an_exception_does_not_look_like_a_good_end(store):
+    session = store.create()
+    session.append(build.user("Hello"))
+    session.__exit__(RuntimeError, RuntimeError(), None)
+    assert life(session.path).ended_at is None
+
+
+def test_one_of_two_writers_saying_goodbye_does_not_end_the_session(store):
+    one = store.create(session_id=ID)
+    one.append(build.user("one"))
+    two = store.resume(ID)
+    two.append(build.user("two"))
+    two.close()
+    assert life(one.path).ended_at is None
+    assert life(one.path).is_running
+
+
+def test_a_process_is_not_mistaken_for_a_later_one_with_its_number():
+    me = process()
+    assert me.is_alive
+    assert not type(me)(me.pid, "1", me.boot).is_alive
+    assert process(2**22 + 1) is None
+
+
+def test_claude_codes_pid_files_tell_running_and_crashed(tmp_path):
+    (tmp_path / "sessions").mkdir()
+    me = process()
+    alive = {"pid": me.pid, "sessionId": "a", "procStart": me.started, "status": "waiting"}
+    files = {f"{me.pid}.json": alive, "99999999.json": {"pid": 99999999, "sessionId": "b"}}
+    for name, fields in files.items():
+        (tmp_path / "sessions" / name).write_text(json.dumps(fields))
+    (tmp_path / "sessions" / "1.json").write_text("not json")
+    found = {each.session_id: each for each in claude_processes(turnlog.open(tmp_path).homes[0])}
+    assert (found["a"].is_alive, found["a"].status) == (True, "waiting")
+    assert not found["b"].is_alive
+
+
+# -- surroundings --------------------------------------------------------------------------------
+
+
+def test_branch_and_commit_are_read_without_git(tmp_path):
+    git = tmp_path / ".git"
+    (git / "refs" / "heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/feature/x\n")
+    (git / "refs" / "heads" / "feature").mkdir()
+    (git / "refs" / "heads" / "feature" / "x").write_text("abc123\n")
+    below = tmp_path / "src"
+    below.mkdir()
+    assert (git_branch(below), git_commit(below)) == ("feature/x", "abc123")
+    (git / "refs" / "heads" / "feature" / "x").unlink()
+    (git / "packed-refs").write_text("# pack\ndef456 refs/heads/feature/x\n")
+    assert git_commit(below) == "def456"
+    (git / "HEAD").write_text("0123abcd\n")
+    assert (git_branch(below), git_commit(below)) == (None, "0123abcd")
+
+
+def test_no_repository_is_no_branch(tmp_path):
+    if any((parent / ".git").exists() for parent in tmp_path.parents):
+        pytest.skip("the temporary directory lies inside a repository")
+    assert git_branch(tmp_path) is None
+    assert git_commit(tmp_path) is None
+
+
+def test_a_project_that_no_longer_exists_can_still_be_written_to(store, tmp_path):
+    with store.create(project=tmp_path / "gone", session_id=ID) as session:
+        session.append(build.user("Hello"))
+    assert os.path.basename(store.session(ID).summary.cwd) == "gone"
