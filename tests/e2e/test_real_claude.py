@@ -10,6 +10,7 @@ import pytest
 import turnlog
 from e2e.fake_api import FakeApi
 from turnlog import build
+from turnlog.sessions.fork import fork
 
 CLAUDE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 ID = "66666666-ffff-4fff-8fff-666666666666"
@@ -108,6 +109,15 @@ def test_turnlog_goes_on_where_claude_stopped(claude):
     *_, (_, last) = found.records(found.thread)
     assert last.text == "Thank you"
     assert turnlog.validate(log).is_valid
+
+
+def test_claude_resumes_a_fork(claude, api):
+    write_session(claude)
+    with claude.store.create(project=claude.project) as writer:
+        fork(claude.store.session(ID), writer)
+    done = claude("--resume", writer.session_id, "-p", "And pears?")
+    assert done.returncode == 0, done.stderr
+    assert roles(api.requests[-1])[:5] == ["user", "assistant", "user", "assistant", "user"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,82 @@
+"""A new session that begins where another stood at some record.
+
+The records of the thread up to that one are copied: from its very first, over compactions, with the
+parallel results that belong to them, in the log's order. They get new uuids, since two records of
+one uuid in one home confuse whoever looks for it, and each says where it came from
+(``forkedFrom``). Links between them are kept; what only made sense in the old session (its team,
+its slug, signs of life of tools) is left behind. The old session is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from uuid import uuid4
+
+from turnlog.errors import NotFound
+from turnlog.sessions.session import Session
+from turnlog.sessions.threads import whole_thread
+from turnlog.sessions.tree import Node
+from turnlog.sessions.writing import SessionWriter
+
+_COPIED: Final = frozenset({"user", "assistant", "system", "attachment"})
+_LEFT_BEHIND: Final = ("teamName", "agentName", "slug", "sourceToolAssistantUUID", "session_id")
+_LINKS: Final = ("parentUuid", "logicalParentUuid")
+_BATCH: Final = 200
+
+
+def fork_records(session: Session, at: str | None = None) -> Iterator[dict[str, Any]]:
+    """Give the records of a fork of *session* at the record *at*, or at its newest tip."""
+    nodes = _thread_to(session, at)
+    renamed = {node.uuid: str(uuid4()) for node in nodes}
+    for node, record in session.records(nodes):
+        fields = {key: value for key, value in record.fields.items() if key not in _LEFT_BEHIND}
+        for link in _LINKS:
+            if fields.get(link) is not None:
+                fields[link] = _link(node, fields[link], renamed)
+        fields.pop("sessionId", None)
+        fields["uuid"] = renamed[node.uuid]
+        fields["forkedFrom"] = {"sessionId": session.id, "messageUuid": node.uuid}
+        yield fields
+
+
+def fork(session: Session, into: SessionWriter, at: str | None = None) -> int:
+    """Write a fork of *session* with *into*, a new session's writer; give how many records."""
+    count = 0
+    batch: list[dict[str, Any]] = []
+    for fields in fork_records(session, at):
+        batch.append(fields)
+        count += 1
+        if len(batch) == _BATCH:
+            into.append_many(batch)
+            batch = []
+    into.append_many(batch)
+    title = session.summary.title
+    if title:
+        into.append({"type": "custom-title", "customTitle": f"{title} (fork)"})
+    return count
+
+
+def _thread_to(session: Session, at: str | None) -> list[Node]:
+    tree = session.tree
+    tip = None
+    if at is not None:
+        named = [node for node in tree.nodes if node.uuid.startswith(at)]
+        if len(named) != 1:
+            raise NotFound(
+                f"{len(named)} records of session {session.id} have a uuid that begins with {at!r}",
+                hint="turnlog show SESSION --raw prints the records with their uuids",
+            )
+        tip = named[0]
+    nodes = [node for node in whole_thread(tree, tip) if node.type in _COPIED]
+    return sorted(nodes, key=lambda node: node.position)
+
+
+def _link(node: Node, named: str, renamed: dict[str, str]) -> str | None:
+    """Give the new uuid of a linked record; one that was left behind is bridged upwards."""
+    if named in renamed:
+        return renamed[named]
+    above = node.parent
+    while above is not None and above.uuid not in renamed:
+        above = above.parent
+    return renamed[above.uuid] if above is not None else None
