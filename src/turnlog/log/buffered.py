@@ -72,7 +72,7 @@ class BufferedLog:
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> None:
         """Take *records*; they reach the disk soon. An error means that none was taken."""
         lines = self._writer.lines_of(records)
-        with self._lock:
+        with _Undisturbed(), self._lock:
             if self._closed:
                 raise ClosedLog(f"{self._writer.path} is closed", hint="open it again")
             self._raise_failure()
@@ -86,13 +86,13 @@ class BufferedLog:
 
     def flush(self) -> None:
         """Return when everything taken so far is on disk."""
-        with self._lock:
+        with _Undisturbed(), self._lock:
             self._failure = None
             self._drain()
 
     def close(self) -> None:
         """Save what waits, then close. If saving fails the log stays open, to be closed again."""
-        with self._lock:
+        with _Undisturbed(), self._lock:
             if self._closed:
                 return
             self.flush()
@@ -170,15 +170,43 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_in_child)
 
 
+class _Undisturbed:
+    """Keeps signals waiting while records are between memory and disk.
+
+    Signals are handled in the main thread, between any two steps of it: without this, one of them
+    could come after a batch left the buffer and before it is in the log, or before that is known.
+    """
+
+    depth = 0
+    waiting: int | None = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            _Undisturbed.depth += 1
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            _Undisturbed.depth -= 1
+            number, _Undisturbed.waiting = _Undisturbed.waiting, None
+            if number is not None and _Undisturbed.depth == 0:
+                _exit_orderly(number, None)
+
+
 def _drain_on_signals() -> None:
     """Turn a signal that would end the process on the spot into an orderly exit."""
     if threading.current_thread() is not threading.main_thread():
         return
-    for name in ("SIGTERM", "SIGHUP"):
+    for name in ("SIGTERM", "SIGHUP", "SIGINT"):
         number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+        usual = (signal.SIG_DFL, signal.default_int_handler)
+        if number is not None and signal.getsignal(number) in usual:
             signal.signal(number, _exit_orderly)
 
 
 def _exit_orderly(number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+    if _Undisturbed.depth:
+        _Undisturbed.waiting = number
+    elif number == signal.SIGINT:
+        raise KeyboardInterrupt
+    else:
+        raise SystemExit(128 + number)

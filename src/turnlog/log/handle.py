@@ -30,6 +30,7 @@ from turnlog.errors import (
 )
 from turnlog.log import system
 from turnlog.log.private import open_for_append
+from turnlog.log.sources import open_error
 from turnlog.records.format import newer_format
 
 logger = logging.getLogger("turnlog.log")
@@ -59,11 +60,13 @@ class Handle:
         self.lock_timeout = lock_timeout
         self.reopened = 0
         self.fd = -1
+        self._closed = False
+        self._held = False
         self._name = str(path)
         self._create = create
         self._root = root
         self._allow_network = allow_network_filesystem
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._refusal: TurnlogError | None = None
         self._open()
         _open_handles.add(self)
@@ -71,37 +74,56 @@ class Handle:
     # -- the lock ---------------------------------------------------------------------------
 
     def lock(self) -> int:
-        """Hold the log alone, among threads and processes; give its size."""
+        """Hold the log alone, among threads and processes; give its size.
+
+        An interrupt may come at any point, also between the locking and the return. So whoever
+        calls this calls ``abandon`` on every exception, this method's own included.
+        """
         timeout = self.lock_timeout
+        if self._held and _owns(self._mutex):  # A signal handler that appends in mid-append.
+            raise self._locked(os.getpid())
         if not (
             self._mutex.acquire(blocking=False)
             or (timeout != 0 and self._mutex.acquire(timeout=-1 if timeout is None else timeout))
         ):
             raise self._locked(os.getpid())
+        self._held = True
+        if self._refusal is not None or self._closed:
+            raise self._refused()
         try:
-            if self._refusal is not None or self.fd < 0:
-                raise self._refused()
             return self._lock_named_file()
-        except BaseException:
-            self.release(sync=False)
-            raise
+        except OSError as error:
+            raise self._typed(error) from None
 
     def release(self, *, sync: bool) -> None:
         """Give the log back to other processes; return when what was written is on the disk.
 
         Other threads wait until the sync is done: the descriptor must not change under it.
         """
+        system.unlock(self.fd)
+        if sync:
+            self._sync()
+        self._held = False
+        self._mutex.release()
+
+    def abandon(self) -> None:
+        """Give back whatever this thread holds, if anything."""
+        if not _owns(self._mutex):
+            return
         try:
             if self.fd >= 0:
                 system.unlock(self.fd)
-                if sync:
-                    self._sync()
         finally:
-            self._mutex.release()
+            self._held = False
+            while _owns(self._mutex):
+                self._mutex.release()
 
     def _lock_named_file(self) -> int:
         """Lock the file that the path names now; it may not be the one that was opened."""
         for _ in range(_MAX_REOPENS):
+            if self.fd < 0:  # An earlier reopening failed: the disk was full, or the path gone.
+                self._open()
+                self.reopened += 1
             if not system.lock(self.fd, self.lock_timeout):
                 raise self._locked(system.lock_holder(self.fd))
             try:
@@ -111,10 +133,8 @@ class Handle:
             except FileNotFoundError:
                 pass
             logger.warning("%s: replaced or removed by somebody; reopening", self.path)
-            os.close(self.fd)  # Which gives up the lock, too.
-            self.fd = -1
-            self._open()
-            self.reopened += 1
+            fd, self.fd = self.fd, -1
+            os.close(fd)  # Which gives up the lock, too.
         raise LogError(f"{self.path} is replaced faster than it can be opened", path=self.path)
 
     def _locked(self, holder: int | None) -> LogLocked:
@@ -139,15 +159,22 @@ class Handle:
 
     def ends_in_newline(self, size: int) -> bool:
         """Tell whether the last line, of a log of *size* bytes, is complete."""
-        return size == 0 or system.read_at(self.fd, 1, size - 1) == b"\n"
+        try:
+            return size == 0 or system.read_at(self.fd, 1, size - 1) == b"\n"
+        except OSError as error:
+            raise self._typed(error) from None
 
-    def write(self, data: bytes, size: int) -> None:
-        """Write *data* at the end, which is at *size*: all of it, or an error."""
+    def write(self, data: bytes, size: int) -> int:
+        """Write *data* at the end, which was at *size*: all of it, or an error; give where it is.
+
+        It is elsewhere than at *size* if a program that knows no locks wrote in between.
+        """
         written = 0
         try:
             written = os.write(self.fd, data)
             if written < len(data):  # A full disk or a limit: the second try says which.
-                written += os.write(self.fd, data[written:])
+                written += self._write_rest(data, size, written)
+            end = os.lseek(self.fd, 0, os.SEEK_CUR)  # Where this very descriptor stopped writing.
         except OSError as error:
             if written:
                 self._take_back(size, written)
@@ -155,6 +182,16 @@ class Handle:
         if written < len(data):
             self._take_back(size, written)
             raise self._write_error(OSError(errno.ENOSPC, "short write"))
+        return end - len(data)
+
+    def _write_rest(self, data: bytes, size: int, written: int) -> int:
+        """Go on after a short write, unless somebody wrote behind the fragment."""
+        if os.fstat(self.fd).st_size != size + written:
+            raise OSError(errno.ENOSPC, "short write, and another program wrote behind it")
+        count = os.write(self.fd, data[written:])
+        if os.fstat(self.fd).st_size != size + written + count:
+            raise OSError(errno.ENOSPC, "another program wrote into the record")
+        return count
 
     def _take_back(self, size: int, written: int) -> None:
         """Remove the fragment of a failed write, unless somebody wrote behind it."""
@@ -164,6 +201,10 @@ class Handle:
         except OSError:
             # The fragment stays; the next append seals it off.
             logger.warning("%s: a fragment of %d bytes stays at %d", self.path, written, size)
+
+    def _typed(self, error: OSError) -> LogError:
+        """Give an error that happened before anything was written its type."""
+        return error if isinstance(error, LogError) else open_error(error, self.path)
 
     def _write_error(self, error: OSError) -> LogError:
         reason = error.strerror or str(error)
@@ -187,7 +228,7 @@ class Handle:
     def sync(self) -> None:
         """Return when everything written is on the disk."""
         with self._mutex:
-            if self._refusal is not None or self.fd < 0:
+            if self._refusal is not None or self._closed:
                 raise self._refused()
             self._sync()
 
@@ -207,6 +248,7 @@ class Handle:
     def close(self) -> None:
         """Close the descriptor, and with it the lock if it is held."""
         with self._mutex:
+            self._closed = True
             if self.fd >= 0:
                 os.close(self.fd)
                 self.fd = -1
@@ -219,7 +261,10 @@ class Handle:
     # -- opening ----------------------------------------------------------------------------
 
     def _open(self) -> None:
-        fd = open_for_append(self.path, root=self._root, create=self._create)
+        try:
+            fd = open_for_append(self.path, root=self._root, create=self._create)
+        except OSError as error:
+            raise self._typed(error) from None
         try:
             self._check_filesystem(fd)
             newer = newer_format(system.read_at(fd, _HEAD_BYTES, 0))
@@ -229,12 +274,15 @@ class Handle:
                     path=self.path,
                     hint="upgrade turnlog: pip install -U turnlog",
                 )
+            # While the descriptor is open no other file can have these two numbers.
+            status = os.fstat(fd)
+            self._inode, self._device = status.st_ino, status.st_dev
+        except OSError as error:
+            os.close(fd)
+            raise self._typed(error) from None
         except BaseException:
             os.close(fd)
             raise
-        # While the descriptor is open no other file can have these two numbers.
-        status = os.fstat(fd)
-        self._inode, self._device = status.st_ino, status.st_dev
         self.fd = fd
         logger.info("%s: opened for appending", self.path)
 
@@ -252,14 +300,17 @@ class Handle:
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's descriptor and open one of our own."""
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
+        self._held = False
         if self.fd >= 0:
             os.close(self.fd)
-            self.fd = -1
-            try:
-                self._open()
-            except (TurnlogError, OSError) as error:
-                self._refusal = LogError(f"cannot reopen after fork: {error}", path=self.path)
+            self.fd = -1  # The next append opens the log anew.
+
+
+def _owns(mutex: threading.RLock) -> bool:
+    """Tell whether this thread holds *mutex*, as threading.Condition asks it."""
+    owned: bool = mutex._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001
+    return owned
 
 
 def _reopen_in_child() -> None:

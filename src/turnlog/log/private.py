@@ -35,14 +35,14 @@ def open_for_append(path: Path, *, root: Path | None = None, create: bool = True
             if not create:
                 raise
             fd = create_file(name, directory)
-        except OSError as error:
-            raise open_error(error, path) from None
-        else:
-            if create and directory is not None:
-                # Another process may have made it just now and died before this step.
-                sync_directory(directory)
+        if create and directory is not None:
+            # Whoever made the log or its directories may have died before syncing them.
+            sync_directory(directory)
+            _sync_above(path)
     except FileNotFoundError:
         raise NotFound(f"no log at {path}", hint="pass create=True to start one") from None
+    except OSError as error:
+        raise open_error(error, path) from None
     finally:
         if directory is not None:
             os.close(directory)
@@ -62,9 +62,23 @@ def create_file(name: str, directory: int | None) -> int:
         if hasattr(os, "fchmod"):
             os.fchmod(fd, 0o600)
         sync(fd)
-    if directory is not None:
-        sync_directory(directory)
     return fd
+
+
+def _sync_above(path: Path) -> None:
+    """Sync the directories above the log's own, up to the edge of the file system."""
+    for directory in Path(os.path.abspath(path)).parents[1:]:
+        try:
+            fd = os.open(directory, os.O_RDONLY | _DIRECTORY | _BASE)
+        except OSError:  # Not ours to read: then it was there before any of us.
+            return
+        try:
+            sync_directory(fd)
+            is_edge = os.path.ismount(directory)
+        finally:
+            os.close(fd)
+        if is_edge:
+            return
 
 
 def _open_at(name: str, flags: int, directory: int | None) -> int:

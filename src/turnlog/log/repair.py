@@ -33,7 +33,7 @@ from turnlog.log import system
 from turnlog.log.handle import LOCK_TIMEOUT, Handle
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Pending, Placed, Reader
-from turnlog.log.sources import PlainSource, Source, open_source
+from turnlog.log.sources import PlainSource, Source, open_regular, open_source
 from turnlog.log.writer import LogWriter
 from turnlog.records.damage import Damage, Reason
 
@@ -125,11 +125,11 @@ def _torn(pending: Pending) -> Damage:
 def _rewrite(path: Path, cap: int, lock_timeout: float | None) -> Repair:
     handle = Handle(path, create=False, lock_timeout=lock_timeout)
     try:
-        size = handle.lock()
         try:
+            size = handle.lock()
             return _rewrite_locked(path, handle.fd, size, cap)
         finally:
-            handle.release(sync=False)
+            handle.abandon()
     except OSError as error:
         if isinstance(error, LogError):
             raise
@@ -156,7 +156,7 @@ def _rewrite_locked(path: Path, fd: int, size: int, cap: int) -> Repair:
     digest = hashlib.sha256()
     try:
         with _NewFile(fresh) as new:
-            for line in _survivors(plan, PlainSource(os.dup(fd), 0), cap):
+            for line in _survivors(plan, PlainSource(open_regular(path), 0, end=size), cap):
                 digest.update(line + b"\n")
                 new.write(line + b"\n")
             new.belong_like(os.fstat(fd))

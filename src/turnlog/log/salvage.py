@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from turnlog.records.codec import decode
@@ -26,7 +27,9 @@ _START: Final = re.compile(rb'\{[ \t\r]*"[A-Za-z_]')
 _RECORD_START: Final = re.compile(
     rb'\{"(?:parentUuid|sessionId|uuid|isSidechain|logicalParentUuid|type|messageId)":'
 )
-_BLANK: Final = b" \t\r\n\x00\xef\xbb\xbf"
+_BLANK: Final = b" \t\r\n\xef\xbb\xbf"
+# More runs of NULs than this in one piece of rubble are not told apart any more.
+_MAX_RUBBLE: Final = 64
 # Hostile bytes must cost bounded time: after this many false starts the rest is one fragment.
 _MAX_FALSE_STARTS: Final = 2_000
 _MAX_NESTED: Final = 16
@@ -64,7 +67,7 @@ def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
         walk = walk_object(line, start)
         if walk.whole:
             record = decode(line[start : walk.end])
-            clean = not line[done:start].strip(_BLANK)
+            clean = not line[done:start].strip(_BLANK)  # NULs stand for bytes that were lost.
             if isinstance(record, Record) and (clean or _is_surely_a_record(record)):
                 yield start, walk.end, record
                 done = walk.end
@@ -98,7 +101,9 @@ def _nested(line: bytes, start: int, limit: int) -> Iterator[tuple[int, int, Rec
 
 def _is_surely_a_record(record: Record) -> bool:
     if isinstance(record, Unknown):
-        return False
+        # A type yet to come; parts of a record carry no session.
+        named = record.session_id is not None and bool(record.type)
+        return named and (record.uuid is not None or record.timestamp is not None)
     if record.session_id is not None:
         return True
     if isinstance(record, FileHistorySnapshot | FileHistoryDelta):
@@ -110,13 +115,19 @@ def _is_surely_a_record(record: Record) -> bool:
 
 def _rubble(line: bytes, start: int, end: int) -> Iterator[Piece]:
     """Describe the bytes between records; runs of NULs are told apart from fragments."""
-    for run in re.finditer(rb"\x00+|[^\x00]+", line[start:end]):
-        text = run[0].strip(b" \t\r\n")
-        first, last = start + run.start(), start + run.end()
-        if run[0].startswith(b"\x00"):
-            yield Piece(first, last, reason=Reason.NUL_RUN)
-        elif text.removeprefix(b"\xef\xbb\xbf"):
-            broken = b'{"' in text or b'"' in text
-            yield Piece(first, last, reason=Reason.FRAGMENT if broken else Reason.NOT_JSON)
-        else:
-            yield Piece(first, last, reason=Reason.BLANK)
+    rubble = line[start:end]
+    done = 0
+    for run in islice(re.finditer(rb"\x00{8,}|\A\x00+|\x00+\Z", rubble), _MAX_RUBBLE):
+        yield from _fragment(rubble, start, done, run.start())
+        yield Piece(start + run.start(), start + run.end(), reason=Reason.NUL_RUN)
+        done = run.end()
+    yield from _fragment(rubble, start, done, len(rubble))
+
+
+def _fragment(rubble: bytes, base: int, start: int, end: int) -> Iterator[Piece]:
+    if start == end:
+        return
+    text = rubble[start:end].strip(b" \t\r\n\xef\xbb\xbf")
+    broken = Reason.FRAGMENT if b'"' in text else Reason.NOT_JSON
+    reason = broken if text else Reason.BLANK
+    yield Piece(base + start, base + end, reason=reason)

@@ -15,7 +15,7 @@ import sys
 import zlib
 from typing import Final, Protocol
 
-from turnlog.errors import LogError, NotALog, NotFound
+from turnlog.errors import LogError, NotALog, NotFound, StorageFull
 from turnlog.log.lines import CHUNK_BYTES
 from turnlog.log.system import read_at
 
@@ -45,16 +45,30 @@ class Source(Protocol):
 
 
 class PlainSource:
-    """A regular file, read from *start* by its descriptor."""
+    """A regular file, read from *start* to *end*, or as far as it goes, by its descriptor."""
 
     plain = True
 
-    def __init__(self, fd: int, start: int) -> None:
+    def __init__(self, fd: int, start: int, *, end: int | None = None) -> None:
         self.fd = fd
         self._position = start
+        self._end = end
 
     def read(self, size: int) -> bytes:
-        data = read_at(self.fd, size, self._position)
+        if self._end is not None:
+            size = min(size, self._end - self._position)
+            if size <= 0:
+                return b""
+        try:
+            data = read_at(self.fd, size, self._position)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise LogError(
+                f"reading failed at byte {self._position:,}: {reason}",
+                path=f"descriptor {self.fd}",
+                errno=error.errno,
+                hint="the disk may be failing; copy what can be read",
+            ) from None
         self._position += len(data)
         return data
 
@@ -136,6 +150,11 @@ def open_error(error: OSError, path: str | os.PathLike[str]) -> LogError:
         hint = f"its owner must grant access: chmod u+rw {where}"
         return LogError(f"no permission to open {where}", path=path, hint=hint, errno=error.errno)
     reason = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "free some space, or some inodes"
+        return StorageFull(
+            f"no room for {where}: {reason}", path=path, hint=hint, errno=error.errno
+        )
     return LogError(f"cannot open {where}: {reason}", path=path, errno=error.errno)
 
 

@@ -29,7 +29,7 @@ from turnlog.errors import NotSerialisable, UsageError
 from turnlog.log.handle import LOCK_TIMEOUT, Handle
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Reader
-from turnlog.log.sources import PlainSource
+from turnlog.log.sources import PlainSource, open_regular
 from turnlog.records.codec import encode
 from turnlog.records.record import Record
 
@@ -112,16 +112,16 @@ class LogWriter:
         This is the seam on which parents, idempotent retries and summaries stand: nobody can
         append between what *decide* read and what it wrote.
         """
-        size = self._handle.lock()
         try:
+            size = self._handle.lock()
             with self._news(size) as news:
                 lines = self.lines_of(decide(news))
             placed = self._write(lines, size) if lines else ()
+            self._handle.release(sync=self._synced and bool(placed))
+            return placed
         except BaseException:
-            self._handle.release(sync=False)
+            self._handle.abandon()
             raise
-        self._handle.release(sync=self._synced and bool(placed))
-        return placed
 
     def lines_of(self, records: Iterable[Record | Mapping[str, Any]]) -> list[bytes]:
         """Encode *records*; raise NotSerialisable if one of them cannot be a line."""
@@ -142,14 +142,14 @@ class LogWriter:
         """Append what ``lines_of`` gave."""
         if not lines:
             return ()
-        size = self._handle.lock()
         try:
+            size = self._handle.lock()
             placed = self._write(lines, size)
+            self._handle.release(sync=self._synced)
+            return placed
         except BaseException:
-            self._handle.release(sync=False)
+            self._handle.abandon()
             raise
-        self._handle.release(sync=self._synced)
-        return placed
 
     def sync(self) -> None:
         """Make durable what was appended with a weaker durability."""
@@ -179,10 +179,11 @@ class LogWriter:
             prefix = b"\n"
             logger.warning("%s: the last line was cut short; sealed it at %d", self.path, size)
         data = prefix + b"\n".join(lines) + b"\n"
-        self._handle.write(data, size)
-        self.seen = size + len(data)
+        start = self._handle.write(data, size)
+        # What a program that knows no locks wrote in between is still news.
+        self.seen = size if start != size else size + len(data)
         self._reopened = self._handle.reopened
-        offset = size + len(prefix)
+        offset = start + len(prefix)
         placed = []
         for line in lines:
             placed.append(Appended(offset, len(line)))
@@ -194,7 +195,8 @@ class LogWriter:
     def _news(self, size: int) -> Iterator[News]:
         restarted = self._handle.reopened != self._reopened or self.seen > size
         start = 0 if restarted else self.seen
-        source = PlainSource(os.dup(self._handle.fd), start)
+        # A descriptor of its own: a duplicate would share the lock with any child forked now.
+        source = PlainSource(open_regular(self.path), start, end=size)
         with Reader(self.path, start=start, cap=self._line_cap, source=source) as reader:
             yield News(reader, restarted)
         self.seen = size

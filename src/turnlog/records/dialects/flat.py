@@ -65,7 +65,8 @@ def from_house(fields: dict[str, Any]) -> dict[str, Any]:
         content = message.get("content") or []
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
         own = {key: value for key, value in fields.items() if key != "message"}
-        if kind == "assistant" and blocks and blocks[0].get("type") == "thinking":
+        first = blocks[0] if blocks and isinstance(blocks[0], dict) else {}
+        if kind == "assistant" and first.get("type") == "thinking":
             own["thinking"] = {k: v for k, v in blocks.pop(0).items() if k != "type"}
         own["content"] = blocks
         for key in ("usage", "model", "stop_reason"):
