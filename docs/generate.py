@@ -17,8 +17,12 @@ from rich.console import Console
 
 from turnlog.cli import check
 from turnlog.cli.app import COMMANDS, app
+from turnlog.cli.files import FilesDocument
 from turnlog.cli.info import SessionDocument
+from turnlog.cli.plans import PlansDocument
+from turnlog.cli.prompts import PromptsDocument
 from turnlog.cli.repair import RepairDocument
+from turnlog.cli.todos import TodosDocument
 from turnlog.layout import find_homes, find_logs
 from turnlog.questions.catalog import SessionList
 from turnlog.questions.health import Health, examine
@@ -26,9 +30,13 @@ from turnlog.questions.health import Health, examine
 DOCS = Path(__file__).parent
 SCHEMAS = {
     "check": Health,
+    "files": FilesDocument,
     "info": SessionDocument,
+    "plans": PlansDocument,
+    "prompts": PromptsDocument,
     "repair": RepairDocument,
     "sessions": SessionList,
+    "todos": TodosDocument,
 }
 
 

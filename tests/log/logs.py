@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
@@ -79,6 +80,20 @@ def unaccounted(data: bytes, reader: Reader, items: Iterable[Placed | Damage]) -
         rest += data[done:start]
         done = end
     return rest + data[done:]
+
+
+class Script(threading.Event):
+    """A stop that, each time follow would wait, takes one step instead, and then says stop."""
+
+    def __init__(self, *steps):
+        super().__init__()
+        self.steps = list(steps)
+
+    def wait(self, timeout=None):  # noqa: ARG002 - a script does not wait.
+        if not self.steps:
+            return True
+        self.steps.pop(0)()
+        return False
 
 
 def in_child(work: Callable[[], Any], *, uid: int | None = None) -> Any:

@@ -25,7 +25,13 @@ def test_every_sample_is_recognised_as_its_own_dialect(dialect):
 
 
 def test_the_lines_of_a_mixed_log_are_told_apart_one_by_one():
-    mixed = [FLAT["user"], CLAUDE["user"], ORCHESTRATOR["user"], FLAT["tool_result"], CLAUDE["mode"]]
+    mixed = [
+        FLAT["user"],
+        CLAUDE["user"],
+        ORCHESTRATOR["user"],
+        FLAT["tool_result"],
+        CLAUDE["mode"],
+    ]
     assert [read(sample).dialect for sample in mixed] == [
         "flat",
         "claude",

@@ -18,7 +18,7 @@ def marker(number):
 
 
 def test_the_marker_is_one_record_of_a_type_of_its_own():
-    line = format_marker("turnlog 0.1", SESSION)
+    line = format_marker("turnlog 0.1", sessionId=SESSION)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     record = decode(line[:-1])

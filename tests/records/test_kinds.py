@@ -107,12 +107,18 @@ def test_progress_names_the_call_it_belongs_to():
     ("name", "told"),
     [
         ("turn_duration", {"duration_ms": 8123, "message_count": 4}),
-        ("stop_hook_summary", {"hook_count": 1, "hook_errors": [], "prevented_continuation": False}),
+        (
+            "stop_hook_summary",
+            {"hook_count": 1, "hook_errors": [], "prevented_continuation": False},
+        ),
         ("away_summary", {"text": "The tail was made longer."}),
         ("local_command", {"text": "<command-name>/cost</command-name>"}),
         ("api_error", {"retry_in_ms": 512.25, "retry_attempt": 1, "max_retries": 10}),
         ("compact_boundary", {"parent_uuid": None, "text": "Conversation compacted"}),
-        ("microcompact_boundary", {"microcompact_metadata": {"trigger": "auto", "tokensSaved": 900}}),
+        (
+            "microcompact_boundary",
+            {"microcompact_metadata": {"trigger": "auto", "tokensSaved": 900}},
+        ),
         ("informational", {"level": "info"}),
         ("bridge_status", {"url": "https://kite.test/b"}),
         ("ui_telemetry", {"text": ""}),

@@ -16,7 +16,10 @@ def read(sample):
 
 
 def test_a_prompt_is_plain_text_or_blocks_and_reads_the_same():
-    plain, blocks = read(said("user", "Fly!")), read(said("user", [{"type": "text", "text": "Fly!"}]))
+    plain, blocks = (
+        read(said("user", "Fly!")),
+        read(said("user", [{"type": "text", "text": "Fly!"}])),
+    )
     assert plain.text == blocks.text == "Fly!"
     assert plain.blocks == blocks.blocks == (b.TextBlock("Fly!"),)
 
@@ -54,10 +57,13 @@ def test_an_answer_has_three_identities():
         ({"type": "thinking", "thinking": "", "signature": "s"}, b.ThinkingBlock("", "s")),
         ({"type": "redacted_thinking", "data": "eHh4"}, b.RedactedThinkingBlock("eHh4")),
         (CALL, b.CallBlock("toolu_01Kite", "Read", {"path": "kite.txt"})),
-        (CALL | {"caller": {"type": "direct"}}, b.CallBlock("toolu_01Kite", "Read", {"path": "kite.txt"}, {"type": "direct"})),
+        (
+            CALL | {"caller": {"type": "direct"}},
+            b.CallBlock("toolu_01Kite", "Read", {"path": "kite.txt"}, {"type": "direct"}),
+        ),
         (RESULT, b.ResultBlock("toolu_01Kite", "red", False)),
         (PICTURE, b.ImageBlock(PICTURE["source"])),
-        ({"type": "document", "source": {"type": "text"}, "title": "T"}, b.DocumentBlock({"type": "text"}, "T")),
+        ({"type": "document", "source": {}, "title": "T"}, b.DocumentBlock({}, "T")),
         ({"type": "tool_reference", "tool_name": "gust"}, b.ToolReferenceBlock("gust")),
         ({"type": "hologram", "z": 3}, b.UnknownBlock("hologram", {"type": "hologram", "z": 3})),
         ({"type": "text"}, b.UnknownBlock("text", {"type": "text"})),

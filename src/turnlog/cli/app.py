@@ -18,6 +18,11 @@ COMMANDS: Final = {
     "sessions": "List sessions, the one that was active last first.",
     "show": "Show a session: prompts, answers, one line for each call.",
     "info": "Show what is known of a session.",
+    "fork": "Copy a session up to a record into a new one.",
+    "files": "Show which files a session touched; compare and restore their versions.",
+    "todos": "Show what agents meant to do.",
+    "plans": "List plans, their versions and their sessions.",
+    "prompts": "List what was typed, newest first.",
     "check": "Check logs for damage; without arguments, all of yours.",
     "repair": "Mend a damaged log without throwing a byte away.",
 }

@@ -29,6 +29,7 @@ logger = logging.getLogger("turnlog.log")
 
 _POLL_SECONDS: Final = 0.2
 _FINGERPRINT_BYTES: Final = 256
+_SPAN_BYTES: Final = 1024 * 1024
 
 
 class Restart(NamedTuple):
@@ -60,17 +61,31 @@ def follow_log(
                     logger.warning("%s: %s; reading it from the start", os.fspath(path), reason)
                     yield Restart(reason)
                     offset, line = 0, 0
-                source = PlainSource(os.dup(fd), offset)
-                with Reader(
-                    path, start=offset, line=line, cap=cap, tail="wait", source=source
-                ) as reader:
-                    yield from reader
-                    offset, line = reader.offset, reader.line
+                items, offset, line = _next_items(path, fd, offset, line, cap)
+                # Taken before anything is handed out: whoever has an item in hand takes his time.
                 before = _bytes_before(fd, offset)
             finally:
                 os.close(fd)
+            yield from items
+            if items and not stop.is_set():
+                continue  # There may be more at once.
         if stop.wait(poll_seconds):
             return
+
+
+def _next_items(
+    path: str | os.PathLike[str], fd: int, offset: int, line: int, cap: int
+) -> tuple[list[Placed | Damage], int, int]:
+    """Read the next few megabytes, or the next line if it is longer than that."""
+    size = os.fstat(fd).st_size
+    span = _SPAN_BYTES
+    while True:
+        source = PlainSource(os.dup(fd), offset, end=offset + span)
+        with Reader(path, start=offset, line=line, cap=cap, tail="wait", source=source) as reader:
+            items = list(reader)
+        if reader.offset > offset or offset + span >= size:
+            return items, reader.offset, reader.line
+        span *= 4
 
 
 def _changed(fd: int, offset: int, before: bytes) -> str:

@@ -133,8 +133,8 @@ class Reader:
             yield self._warn(
                 Damage(
                     reason=Reason.BROKEN_ARCHIVE,
-                    offset=splitter.offset,
-                    length=splitter.pending_length,
+                    offset=splitter.offset + splitter.pending_length,
+                    length=0,
                     line=self.line,
                     detail=str(error),
                 )

@@ -150,11 +150,11 @@ def _rewrite_locked(path: Path, fd: int, size: int, cap: int) -> Repair:
     quarantine = path.with_name(f"{path.name}.quarantine-{stamp}")
     fresh = path.with_name(f".{path.name}.repair-{stamp}")
     plan = Repair(path=str(path), written=True, original=str(original), quarantine=str(quarantine))
-    with _NewFile(original) as copy:
-        for chunk in _chunks(fd, 0, size):
-            copy.write(chunk)
     digest = hashlib.sha256()
     try:
+        with _NewFile(original) as copy:
+            for chunk in _chunks(fd, 0, size):
+                copy.write(chunk)
         with _NewFile(fresh) as new:
             for line in _survivors(plan, PlainSource(open_regular(path), 0, end=size), cap):
                 digest.update(line + b"\n")
@@ -167,7 +167,8 @@ def _rewrite_locked(path: Path, fd: int, size: int, cap: int) -> Repair:
         _sync_parent(path)
         os.replace(fresh, path)
     except BaseException:
-        fresh.unlink(missing_ok=True)
+        for made in (fresh, quarantine, original):  # The log is as it was: nothing is lost.
+            made.unlink(missing_ok=True)
         raise
     _sync_parent(path)
     _carry_over(path, fd, size)

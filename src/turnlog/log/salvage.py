@@ -67,8 +67,8 @@ def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
         walk = walk_object(line, start)
         if walk.whole:
             record = decode(line[start : walk.end])
-            clean = not line[done:start].strip(_BLANK)  # NULs stand for bytes that were lost.
-            if isinstance(record, Record) and (clean or _is_surely_a_record(record)):
+            apart = _stands_apart(line, done, start, walk.end)
+            if isinstance(record, Record) and (apart or _is_surely_a_record(record)):
                 yield start, walk.end, record
                 done = walk.end
             search = walk.end
@@ -81,6 +81,15 @@ def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
             yield nested_start, nested_end, nested
             done = search = nested_end
         search = max(search, intruder if intruder > 0 else max(broke_at, start + 1))
+
+
+def _stands_apart(line: bytes, done: int, start: int, end: int) -> bool:
+    """Tell whether an object has only blanks, or other objects, on both its sides.
+
+    NULs are no blanks: they stand for bytes that were lost, perhaps the record's beginning.
+    """
+    after = line[end : end + 256].lstrip(_BLANK)
+    return not line[done:start].strip(_BLANK) and after[:1] in (b"", b"{")
 
 
 def _nested(line: bytes, start: int, limit: int) -> Iterator[tuple[int, int, Record]]:

@@ -83,7 +83,8 @@ class PackedSource:
 
     plain = False
 
-    def __init__(self, fd: int, magic: bytes) -> None:
+    def __init__(self, fd: int, magic: bytes, start: int = 0) -> None:
+        self._to_skip = start
         self._limit = _BOMB_SLACK + _BOMB_RATIO * os.fstat(fd).st_size
         self._given = 0
         self._file = os.fdopen(fd, "rb")
@@ -94,6 +95,12 @@ class PackedSource:
             self._stream = zstd.ZstdFile(self._file, "rb")
 
     def read(self, size: int) -> bytes:
+        while self._to_skip > 0:
+            skipped = len(self._unpack(min(self._to_skip, CHUNK_BYTES)))
+            self._to_skip = self._to_skip - skipped if skipped else 0
+        return self._unpack(size)
+
+    def _unpack(self, size: int) -> bytes:
         try:
             data = self._stream.read1(size)
         except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
@@ -112,11 +119,7 @@ def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:
     """Open the log at *path*; offsets into a compressed log count its unpacked bytes."""
     fd = open_regular(path)
     magic = read_at(fd, 4, 0)
-    if not _is_packed(magic):
-        return PlainSource(fd, start)
-    packed = PackedSource(fd, magic)
-    _skip(packed, start)
-    return packed
+    return PackedSource(fd, magic, start) if _is_packed(magic) else PlainSource(fd, start)
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
@@ -165,11 +168,3 @@ _O_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 def _is_packed(magic: bytes) -> bool:
     skippable = magic[1:] == _ZSTD_SKIPPABLE and 0x50 <= magic[0] <= 0x5F
     return magic.startswith(_GZIP) or magic == _ZSTD or skippable
-
-
-def _skip(source: Source, count: int) -> None:
-    while count > 0:
-        data = source.read(min(count, CHUNK_BYTES))
-        if not data:
-            return
-        count -= len(data)

@@ -35,10 +35,12 @@ def read_last(
     found: list[Placed | Damage] = []
     missing = count
     try:
-        for offset, line in _lines_backwards(source.fd, cap):
+        for number, (offset, line) in enumerate(_lines_backwards(source.fd, cap)):
             if missing <= 0:
                 break
-            for item in reversed(_items(line, offset)):
+            # The first is what follows the last newline: a record, or still being written.
+            items = _items(line, offset) if number else _unfinished(line, offset)
+            for item in reversed(items):
                 if missing > 0:
                     found.append(item)
                     missing -= isinstance(item, Placed)
@@ -136,6 +138,12 @@ def _items(line: bytes | Damage, offset: int) -> list[Placed | Damage]:
     if isinstance(record, Record):
         return [Placed(record, offset, len(line))]
     return [] if record.reason is Reason.BLANK else list(pieces_of(line, record, offset))
+
+
+def _unfinished(line: bytes | Damage, offset: int) -> list[Placed | Damage]:
+    items = _items(line, offset)
+    whole = isinstance(line, Damage) or (len(items) == 1 and isinstance(items[0], Placed))
+    return items if whole and items[0].offset == offset else []
 
 
 def _last_of(reader: Reader, count: int) -> list[Placed | Damage]:

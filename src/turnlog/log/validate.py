@@ -106,6 +106,7 @@ def validate(
     """Check the log at *path*, line by line."""
     with Reader(path, cap=cap) as reader:
         result = Validation(path=os.fspath(path), size_bytes=os.stat(path).st_size)
+        line = 0
         for line, items in groupby(reader, key=attrgetter("line")):
             records = damages = 0
             for item in items:
@@ -122,7 +123,8 @@ def validate(
                 result.salvaged += records
         _take_end(result, reader)
     result.blank = reader.blank_lines
-    result.total = reader.lines + (1 if reader.pending and reader.pending.record else 0)
+    # A line without an end counts if it was judged: a whole record, or damage.
+    result.total = reader.lines + (1 if line > reader.lines else 0)
     result.valid = result.total - result.blank - len(result.corrupt)
     return result
 

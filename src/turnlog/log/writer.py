@@ -83,7 +83,7 @@ class LogWriter:
             raise UsageError(
                 f"no durability called {durability!r}", hint="choose 'fsync', 'flush' or 'buffered'"
             )
-        self.path = Path(path)
+        self.path = Path(os.path.abspath(path))  # The program may go elsewhere; the log does not.
         self.durability = durability
         self._synced = durability == "fsync"
         self.seen = seen
@@ -180,9 +180,9 @@ class LogWriter:
             logger.warning("%s: the last line was cut short; sealed it at %d", self.path, size)
         data = prefix + b"\n".join(lines) + b"\n"
         start = self._handle.write(data, size)
-        # What a program that knows no locks wrote in between is still news.
-        self.seen = size if start != size else size + len(data)
-        self._reopened = self._handle.reopened
+        if start == size == self.seen:  # Else somebody wrote what this writer has not seen yet.
+            self.seen = size + len(data)
+            self._reopened = self._handle.reopened
         offset = start + len(prefix)
         placed = []
         for line in lines:

@@ -1,0 +1,286 @@
+"""``turnlog files``: which files a session touched, and how they were."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.errors import UsageError
+from turnlog.sessions.beside import text_of
+from turnlog.sessions.file_history import FileAt, SessionFiles, TouchedFile, Version
+from turnlog.sessions.restore import (
+    Outcome,
+    Restored,
+    content_of,
+    diff_of,
+    restore,
+    restore_all,
+)
+
+
+class EditRow(Struct, kw_only=True):
+    """A call that wrote a file; *record* is the one that holds its result."""
+
+    tool: str
+    record: str | None
+    agent: str | None
+    at: datetime | None
+    added: int | None
+    removed: int | None
+
+
+class DiffRow(Struct, kw_only=True):
+    """How two versions of a file differ, or what each edit changed where none were kept."""
+
+    text: str
+    added: int
+    removed: int
+    problem: str | None
+
+
+class FileRow(Struct, kw_only=True):
+    """A file that a session touched. *version* is the one it had at the message asked for."""
+
+    path: str
+    shown: str
+    versions: list[Version]
+    edits: list[EditRow]
+    version: Version | None = None
+    is_inferred: bool = False
+    content: str | None = None
+    diff: DiffRow | None = None
+
+
+class FilesDocument(Struct, kw_only=True):
+    """What `turnlog files --json` prints."""
+
+    session: str
+    project: str | None
+    files: list[FileRow]
+    strays: list[Version]
+    """Kept versions that no record speaks of."""
+    restored: list[Restored]
+    odd: int
+    """Snapshot records of a shape nobody expects."""
+    next: int | None = None
+
+
+@click.command(
+    name="files",
+    epilog="""\b
+Examples:
+  turnlog files latest                         every file the session touched
+  turnlog files 5f0c src/app.py                one of them, with its versions and edits
+  turnlog files 5f0c src/app.py --at 8b12      how it was when that message was sent
+  turnlog files 5f0c --at 8b12 --diff          what changed since then
+  turnlog files 5f0c app.py --at v1 --at v3 --diff    between two versions
+  turnlog files 5f0c --at 8b12 --restore /tmp/then    all files as they were then
+Exit code: 0 done, 1 nothing was found or a wanted version is missing, 2 a mistake, 3 a failure.""",
+)
+@click.argument("name", metavar="SESSION")
+@click.argument("path", metavar="[PATH]", required=False)
+@home_option
+@json_option
+@click.option(
+    "--at",
+    "ats",
+    multiple=True,
+    metavar="MESSAGE",
+    help="As it was when MESSAGE was sent: the beginning of a record's uuid, or of one file, vN. "
+    "Twice with --diff: between the two.",
+)
+@click.option("--diff", is_flag=True, help="Show what changed: since MESSAGE, else all of it.")
+@click.option(
+    "--restore",
+    "into",
+    metavar="DIR",
+    help="Write the files into DIR, all or PATH; without --at, as they were kept last. "
+    "With PATH, DIR may name the file to write.",
+)
+@click.option("--overwrite", is_flag=True, help="Let --restore replace files that exist.")
+@click.option("--raw", is_flag=True, help="Print the file's own bytes, whatever they are.")
+def command(
+    name: str,
+    path: str | None,
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    ats: tuple[str, ...],
+    diff: bool,
+    into: str | None,
+    overwrite: bool,
+    raw: bool,
+) -> int:
+    """Show which files a session touched; show, compare or restore their kept versions.
+
+    SESSION is the beginning of a session's id, or "latest"; PATH may be the end of a path.
+    Nothing is written but by --restore, which needs a place and replaces no file there unless
+    told to.
+    """
+    from turnlog.layout import find_homes
+    from turnlog.sessions.session import Session
+
+    _check(path, ats, diff=diff, into=into, raw=raw, as_json=as_json)
+    session = Session.find(find_homes(homes), name)
+    files = SessionFiles.of(session)
+    chosen = [files.find(path)] if path is not None else list(files.files.values())
+    if raw:
+        return _raw(files, chosen[0], ats)
+    document = FilesDocument(
+        session=session.id,
+        project=files.project,
+        files=[_file_row(file) for file in chosen],
+        strays=[] if path else [_told(each) for each in files.strays],
+        restored=[],
+        odd=files.odd,
+    )
+    if into is not None:
+        document.restored = _restore(files, path, ats, into, overwrite=overwrite)
+    elif diff:
+        _add_diffs(document, files, chosen, ats)
+    elif ats:
+        _add_state(document, files, chosen, ats[0], content=path is not None)
+    if as_json:
+        show_json(document)
+    else:
+        from turnlog.cli.files_shown import show
+
+        show(document, one=path is not None, diff=diff)
+    return _exit_code(document)
+
+
+def _check(
+    path: str | None,
+    ats: tuple[str, ...],
+    *,
+    diff: bool,
+    into: str | None,
+    raw: bool,
+    as_json: bool,
+) -> None:
+    """Refuse what contradicts itself before anything is read."""
+    if len(ats) > (2 if diff else 1):
+        many = "two" if diff else "one"
+        raise UsageError(f"--at is given {len(ats)} times", hint=f"{many} at most")
+    if sum((diff, into is not None, raw)) > 1:
+        raise UsageError("--diff, --restore and --raw exclude each other", hint="choose one")
+    if raw and (path is None or as_json):
+        raise UsageError("--raw prints one file's bytes", hint="name its PATH, without --json")
+    if into == "":
+        raise UsageError("--restore needs a place", hint="name a directory")
+    if path is None and any(at[:1] == "v" and at[1:].isdigit() for at in ats):
+        raise UsageError("vN is the version of one file", hint="name its PATH too")
+
+
+def _raw(files: SessionFiles, file: TouchedFile, ats: tuple[str, ...]) -> int:
+    found = files.version_at(file, ats[0] if ats else None)
+    data = content_of(found.version) if found is not None else b""
+    if isinstance(data, bytes):
+        sys.stdout.buffer.write(data)
+        return 0 if found is not None and not found.version.is_absent else 1
+    click.echo(f"error: the kept version cannot be read: {data.reason}", err=True)
+    return 1
+
+
+def _restore(
+    files: SessionFiles, path: str | None, ats: tuple[str, ...], into: str, *, overwrite: bool
+) -> list[Restored]:
+    at = ats[0] if ats else None
+    if path is not None:
+        return [restore(files, path, at, into, overwrite=overwrite)]
+    return list(restore_all(files, at, into, overwrite=overwrite))
+
+
+def _add_diffs(
+    document: FilesDocument, files: SessionFiles, chosen: list[TouchedFile], ats: tuple[str, ...]
+) -> None:
+    """Add to each file how it changed; files that did not are left out."""
+    rows: list[FileRow] = []
+    for row, file in zip(document.files, chosen, strict=True):
+        old = files.version_at(file, ats[0]) if ats else None
+        new = files.version_at(file, ats[1] if len(ats) > 1 else None)
+        first = old.version if old else file.versions[0] if file.versions else None
+        if new is not None and first is not None and (ats or len(file.versions) > 1):
+            found = diff_of(first, new.version, file.shown)
+            row.diff = DiffRow(
+                text=found.text, added=found.added, removed=found.removed, problem=found.problem
+            )
+        elif not ats:
+            # Nothing to compare: what the edits themselves tell, one after the other.
+            row.diff = DiffRow(
+                text="".join(edit.patch for edit in file.edits),
+                added=sum(edit.added or 0 for edit in file.edits),
+                removed=sum(edit.removed or 0 for edit in file.edits),
+                problem=None,
+            )
+        if row.diff is not None and (row.diff.text or row.diff.problem):
+            rows.append(row)
+    document.files = rows
+
+
+def _add_state(
+    document: FilesDocument,
+    files: SessionFiles,
+    chosen: list[TouchedFile],
+    at: str,
+    *,
+    content: bool,
+) -> None:
+    """Add to each file the version it had, and for one file what it held."""
+    states: dict[str, FileAt] = {}
+    if content:
+        found = files.version_at(chosen[0], at)
+        states = {chosen[0].path: found} if found else {}
+    else:
+        states = {each.file.path: each for each in files.at(at)}
+    document.files = [row for row in document.files if row.path in states]
+    for row in document.files:
+        state = states[row.path]
+        row.version = _told(state.version)
+        row.is_inferred = state.is_inferred
+        if content and not state.version.is_absent:
+            data = content_of(state.version)
+            if isinstance(data, bytes):
+                row.content = data.decode("utf-8", "replace")
+            else:
+                row.version = replace(row.version, problem=data.reason)
+
+
+def _exit_code(document: FilesDocument) -> int:
+    if document.restored:
+        done = {Outcome.WRITTEN, Outcome.ABSENT}
+        return 0 if all(row.outcome in done for row in document.restored) else 1
+    wrong = any(
+        (row.version and row.version.problem) or (row.diff and row.diff.problem)
+        for row in document.files
+    )
+    return 1 if wrong or not document.files else 0
+
+
+def _file_row(file: TouchedFile) -> FileRow:
+    return FileRow(
+        path=file.path,
+        shown=file.shown,
+        versions=[_told(each) for each in file.versions],
+        edits=[
+            EditRow(
+                tool=edit.tool,
+                record=edit.uuid,
+                agent=edit.agent_id,
+                at=edit.at,
+                added=edit.added,
+                removed=edit.removed,
+            )
+            for edit in file.edits
+        ],
+    )
+
+
+def _told(version: Version) -> Version:
+    """Give *version* with a name and place that JSON can hold, whatever the disk calls them."""
+    return replace(version, name=text_of(version.name), path=text_of(version.path))

@@ -1,0 +1,210 @@
+"""``turnlog plans``: what was agreed before it was done."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from turnlog.cli.options import home_option, json_option, show_json
+
+if TYPE_CHECKING:
+    from turnlog.sessions.plans import Plan, PlanVersion
+
+
+class PlanSession(Struct, kw_only=True):
+    """A session that a plan seems to belong to, and what hints at it: path, content or slug."""
+
+    id: str
+    hint: str
+
+
+class PlanVersionRow(Struct, kw_only=True):
+    """One text that a plan had; *text* is null in a list of plans."""
+
+    sha256: str
+    title: str | None
+    at: datetime | None
+    origin: str
+    session: str | None
+    size_bytes: int
+    text: str | None
+
+
+class PlanRow(Struct, kw_only=True):
+    """A plan, its versions, oldest first, and its sessions. No *path*: the file is gone."""
+
+    name: str | None
+    title: str | None
+    changed_at: datetime | None
+    versions: list[PlanVersionRow]
+    sessions: list[PlanSession]
+    problem: str | None
+    path: str | None
+    home: str | None
+
+
+class PlansDocument(Struct, kw_only=True):
+    """What `turnlog plans --json` prints."""
+
+    plans: list[PlanRow]
+    next: int | None
+    """The offset of the next page, or null."""
+    total: int
+
+
+@click.command(
+    name="plans",
+    epilog="""\b
+Examples:
+  turnlog plans                    the plans that changed last
+  turnlog plans --session latest   those that seem to belong to one session
+  turnlog plans calm-river         one plan, its versions and its sessions
+  turnlog plans calm-river --version 3fa9     the text it had then
+Exit code: 0 done, 1 nothing was found or a file could not be read, 2 a mistake, 3 a failure.""",
+)
+@click.argument("name", metavar="[NAME]", required=False)
+@home_option
+@json_option
+@click.option("--session", metavar="SESSION", help="Only plans that seem to belong to SESSION.")
+@click.option("--version", "digest", metavar="SHA256", help="Show this version's text only.")
+@click.option("--limit", default=20, show_default=True, help="How many to show; 0 shows all.")
+@click.option("--offset", default=0, show_default=True, help="How many to leave out first.")
+def command(
+    name: str | None,
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    session: str | None,
+    digest: str | None,
+    limit: int,
+    offset: int,
+) -> int:
+    """List plans, or show the one whose name begins with NAME. Nothing is changed.
+
+    Which sessions a plan belongs to is nowhere recorded; each is shown with what hints at it.
+    """
+    from turnlog.errors import UsageError
+    from turnlog.layout import find_homes, find_session
+    from turnlog.sessions.plans import find_plans, with_kept_versions
+
+    if digest is not None and name is None:
+        raise UsageError("--version needs a plan", hint="name it: turnlog plans NAME --version …")
+    found_homes = find_homes(homes)
+    plans = list(find_plans(found_homes))
+    if session is not None:
+        wanted = find_session(found_homes, session)[0].session_id
+        plans = [each for each in plans if any(link.session_id == wanted for link in each.sessions)]
+    first = max(0, offset) if name is None else 0
+    end = first + limit if limit > 0 and name is None else len(plans)
+    if name is not None:
+        plans = [with_kept_versions(_only(plans, name), found_homes)]
+        end = 1
+    document = PlansDocument(
+        plans=[_row(each, texts=name is not None) for each in plans[first:end]],
+        next=end if end < len(plans) else None,
+        total=len(plans),
+    )
+    if digest is not None:
+        document.plans[0].versions = [_version(document.plans[0], digest)]
+    if as_json:
+        show_json(document)
+    elif name is not None:
+        _show_one(document.plans[0], plans[0].text, only_text=digest is not None)
+    else:
+        _show(document)
+    return 1 if not document.plans or any(row.problem for row in document.plans) else 0
+
+
+def _only(plans: list[Plan], name: str) -> Plan:
+    from turnlog.errors import NotFound, UsageError
+
+    same = [each for each in plans if each.name == name]
+    found = same or [each for each in plans if (each.name or each.title or "").startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotFound(f"no plan's name begins with {name[:80]!r}", hint="turnlog plans lists them")
+    places = ", ".join(each.path or each.name or "?" for each in found[:5])
+    raise UsageError(f"{name!r} begins {len(found)} plans: {places}", hint="give more of the name")
+
+
+def _version(row: PlanRow, digest: str) -> PlanVersionRow:
+    from turnlog.errors import NotFound
+
+    found = [each for each in row.versions if digest and each.sha256.startswith(digest.lower())]
+    if len(found) != 1:
+        many = "several versions" if found else "no version"
+        raise NotFound(f"{many} begin with {digest[:80]!r}", hint="turnlog plans NAME lists them")
+    return found[0]
+
+
+def _row(plan: Plan, *, texts: bool) -> PlanRow:
+    return PlanRow(
+        name=plan.name,
+        title=plan.title,
+        changed_at=plan.changed_at,
+        versions=[_version_row(each, texts=texts) for each in plan.versions],
+        sessions=[PlanSession(id=each.session_id, hint=each.hint.value) for each in plan.sessions],
+        problem=plan.problem,
+        path=plan.path,
+        home=plan.home,
+    )
+
+
+def _version_row(version: PlanVersion, *, texts: bool) -> PlanVersionRow:
+    return PlanVersionRow(
+        sha256=version.sha256,
+        title=version.title,
+        at=version.at,
+        origin=version.origin.value,
+        session=version.session_id,
+        size_bytes=len(version.text.encode()),
+        text=version.text if texts else None,
+    )
+
+
+def _show(found: PlansDocument) -> None:
+    from turnlog.cli.terminal import age, console, counted, safe
+
+    out = console()
+    if not found.plans:
+        out.print("No plans found.")
+        out.print("[dim]hint: plans are plans/*.md in a home; name one with --home[/]")
+        return
+    now = datetime.now(UTC)
+    for row in found.plans:
+        gone = "" if row.path else " [yellow](its file is gone)[/]"
+        facts = f"{counted(len(row.versions), 'version')}, {counted(len(row.sessions), 'session')}"
+        title = safe(row.title or "untitled")
+        out.print(
+            f"[dim]{age(now, row.changed_at):>10}[/] [bold]{safe(row.name or '?')}[/] {title}"
+            f" [dim]{facts}[/]{gone}"
+        )
+        if row.problem:
+            out.print(f"           [red]✗[/] {safe(row.problem)}")
+    if found.next is not None:
+        left = found.total - found.next
+        out.print(f"[dim]… and {left:,} more; go on with --offset {found.next}[/]")
+
+
+def _show_one(row: PlanRow, text: str | None, *, only_text: bool) -> None:
+    from turnlog.cli.terminal import console, safe, safe_text, short_path
+
+    out = console()
+    if only_text:
+        out.print(safe_text(row.versions[0].text or ""))
+        return
+    out.print(f"[bold]{safe(row.title or 'untitled')}[/]")
+    out.print(f"[dim]{short_path(row.path) if row.path else 'its file is gone'}[/]\n")
+    for each in row.sessions:
+        out.print(f" [bold]{'session':<10}[/]{safe(each.id)} [dim]by {safe(each.hint)}, a hint[/]")
+    for version in row.versions:
+        at = f"{version.at:%Y-%m-%d %H:%M}" if version.at else "?"
+        out.print(f" [bold]{'version':<10}[/]{version.sha256[:12]} {at} [dim]{version.origin}[/]")
+    if row.problem:
+        out.print(f" [red]✗[/] {safe(row.problem)}")
+    if text is not None:
+        out.print(f"\n{safe_text(text)}")

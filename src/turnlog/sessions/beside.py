@@ -1,0 +1,249 @@
+"""Small files beside the logs: read whole within bounds, put in place whole or not at all.
+
+Reading gives the bytes or an Unreadable that says why; it opens regular files only, so that a FIFO
+cannot hang it and a huge file cannot fill memory. Writing makes private files (0600 in directories
+of 0700, whatever the umask): into a temporary file in the same directory, synced, then moved to its
+name, then the directory is synced. A kill at any moment leaves the old file or the new one, and at
+worst a ``.turnlog-….part`` beside it. Below the directory that the caller names no symbolic link is
+followed, so nothing can land outside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from msgspec import Struct
+
+from turnlog.errors import LogError, NotALog, StorageFull, WriteFailed
+from turnlog.log.system import sync, sync_directory
+
+READ_LIMIT: Final = 16 * 1024 * 1024
+_COPY_BYTES: Final = 1024 * 1024
+
+_HAS_DIR_FD: Final = {os.open, os.mkdir, os.rename, os.link, os.unlink} <= os.supports_dir_fd
+_BASE: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+_READ: Final = os.O_RDONLY | _BASE | getattr(os, "O_NONBLOCK", 0)
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BASE | _NOFOLLOW
+_FOLDER: Final = os.O_RDONLY | _BASE | getattr(os, "O_DIRECTORY", 0)
+_NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+
+
+class Unreadable(Struct, frozen=True):
+    """Why a file could not be read; a value, to be reported."""
+
+    reason: str
+
+
+def read_file(
+    path: str | os.PathLike[str], *, limit: int = READ_LIMIT, follow: bool = True
+) -> bytes | Unreadable:
+    """Read the whole file at *path*, unless it is larger than *limit*."""
+    opened = _open(path, follow=follow)
+    if isinstance(opened, Unreadable):
+        return opened
+    with os.fdopen(opened, "rb") as file:
+        try:
+            data = file.read(limit + 1)
+        except OSError as error:
+            return Unreadable(_words(error))
+    return data if len(data) <= limit else Unreadable(f"larger than {limit:,} bytes")
+
+
+def open_file(path: str | os.PathLike[str]) -> BinaryIO | Unreadable:
+    """Open a file that is itself, and not a link to another, for reading."""
+    opened = _open(path, follow=False)
+    return opened if isinstance(opened, Unreadable) else os.fdopen(opened, "rb")
+
+
+def pieces(file: BinaryIO) -> Iterator[bytes]:
+    """Give the bytes of *file*, some at a time."""
+    while piece := file.read(_COPY_BYTES):
+        yield piece
+
+
+def text_of(value: Any) -> str | None:
+    """Give *value* if it is text, with what has no UTF-8 form (lone surrogates) replaced."""
+    if not isinstance(value, str):
+        return None
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+
+def changed_at(path: str | os.PathLike[str]) -> datetime | None:
+    """When the file at *path* was last written; None if that cannot be told."""
+    try:
+        return datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
+    except (OSError, ValueError, OverflowError):
+        return None
+
+
+def put(root: Path, parts: Sequence[str], data: Iterable[bytes], *, overwrite: bool) -> int:
+    """Write *data* to the file *parts* beneath *root*, durably; give its size in bytes.
+
+    Raises FileExistsError where something stands there already, unless told to overwrite, and the
+    system's own OSError for the rest: `failure` turns it into one of ours.
+    """
+    folder = _Folder.beneath(root, parts[:-1])
+    name = parts[-1]
+    temporary = f".turnlog-{secrets.token_hex(8)}.part"
+    try:
+        if not overwrite and folder.has(name):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+        fd = folder.open(temporary, _NEW)
+        try:
+            size = _fill(fd, data, folder.owner_of(name))
+            folder.move(temporary, name, overwrite=overwrite)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                folder.remove(temporary)
+            raise
+        folder.sync()
+        return size
+    finally:
+        folder.close()
+
+
+def failure(error: OSError, path: str | os.PathLike[str]) -> LogError:
+    """Say what kept *path* from being written, and what would help."""
+    where = os.fspath(path)
+    reason = _words(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        hint = "make room and try again; nothing was changed"
+        return StorageFull(f"no room for {where}", path=where, hint=hint, errno=error.errno)
+    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EMLINK):
+        hint = "symbolic links are not followed when writing; name the real place"
+        return NotALog(f"cannot write {where}: {reason}", path=where, hint=hint, errno=error.errno)
+    hint = "nothing was changed"
+    return WriteFailed(f"cannot write {where}: {reason}", path=where, hint=hint, errno=error.errno)
+
+
+def _open(path: str | os.PathLike[str], *, follow: bool) -> int | Unreadable:
+    try:
+        fd = os.open(path, _READ if follow else _READ | _NOFOLLOW)
+    except FileNotFoundError:
+        return Unreadable("missing")
+    except ValueError:  # A NUL or a lone surrogate: no file is called that.
+        return Unreadable("no file can have this name")
+    except OSError as error:
+        linked = error.errno in (errno.ELOOP, errno.EMLINK)
+        return Unreadable("a symbolic link" if linked else _words(error))
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return Unreadable("not a regular file")
+
+
+def _fill(fd: int, data: Iterable[bytes], owner: tuple[int, int] | None) -> int:
+    with os.fdopen(fd, "wb", buffering=_COPY_BYTES) as file:
+        if hasattr(os, "fchmod"):
+            os.fchmod(fd, 0o600)
+        if owner is not None:
+            os.fchown(fd, *owner)
+        size = sum(file.write(piece) for piece in data)
+        file.flush()
+        sync(fd)
+    return size
+
+
+def _words(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
+
+
+class _Folder:
+    """A directory held open, so that nobody can swap it for a link while it is written to."""
+
+    def __init__(self, path: str, fd: int | None) -> None:
+        self._path = path
+        self._fd = fd
+
+    @classmethod
+    def beneath(cls, root: Path, parts: Sequence[str]) -> _Folder:
+        """Open the directory *parts* beneath *root*, making what is missing."""
+        if os.path.lexists(root) and not os.path.isdir(root):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(root))
+        os.makedirs(root, mode=0o700, exist_ok=True)
+        folder = cls(os.fspath(root), os.open(root, _FOLDER) if _HAS_DIR_FD else None)
+        for part in parts:
+            outer, folder = folder, folder._inner(part)
+            outer.close()
+        return folder
+
+    def _inner(self, name: str) -> _Folder:
+        path = os.path.join(self._path, name)
+        if self._fd is None:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            return _Folder(path, None)
+        try:
+            try:
+                return _Folder(path, os.open(name, _FOLDER | _NOFOLLOW, dir_fd=self._fd))
+            except FileNotFoundError:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=self._fd)
+            inner = os.open(name, _FOLDER | _NOFOLLOW, dir_fd=self._fd)
+        except BaseException:
+            self.close()
+            raise
+        os.fchmod(inner, 0o700)
+        sync_directory(self._fd)
+        return _Folder(path, inner)
+
+    def open(self, name: str, flags: int) -> int:
+        return os.open(self._at(name), flags, 0o600, dir_fd=self._fd)
+
+    def move(self, old: str, new: str, *, overwrite: bool) -> None:
+        """Give *old* the name *new* in one step; without *overwrite* only if it is free."""
+        here = self._fd
+        if not overwrite:
+            try:
+                os.link(self._at(old), self._at(new), src_dir_fd=here, dst_dir_fd=here)
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                # No hard links here: claim the name, then move over the claim.
+                os.close(self.open(new, _NEW))
+            else:
+                self.remove(old)
+                return
+        if here is None:
+            os.replace(self._at(old), self._at(new))
+        else:
+            os.rename(old, new, src_dir_fd=here, dst_dir_fd=here)
+
+    def remove(self, name: str) -> None:
+        os.unlink(self._at(name), dir_fd=self._fd)
+
+    def has(self, name: str) -> bool:
+        return self._stat(name) is not None
+
+    def owner_of(self, name: str) -> tuple[int, int] | None:
+        """Whose the file is that gets replaced; told to root only, who alone could take it."""
+        if not hasattr(os, "geteuid") or os.geteuid() != 0:
+            return None
+        found = self._stat(name)
+        return (found.st_uid, found.st_gid) if found and stat.S_ISREG(found.st_mode) else None
+
+    def sync(self) -> None:
+        if self._fd is not None:
+            sync_directory(self._fd)
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _stat(self, name: str) -> os.stat_result | None:
+        try:
+            return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def _at(self, name: str) -> str:
+        return name if self._fd is not None else os.path.join(self._path, name)

@@ -1,0 +1,289 @@
+"""Todos: what each agent of a session means to do.
+
+Claude Code kept them as one JSON array for each agent, ``todos/SESSION-agent-AGENT.json`` (the main
+agent bears the session's id), and keeps them now as ``tasks/SESSION/N.json``, one file each. Both
+change on their own, independent of the log, and outlive it. Reading is total: a file that is not
+JSON, is too large or has another shape becomes a list with a *problem*. `replace_todos` is the only
+function here that writes; it replaces a list whole, in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from turnlog.errors import NotALog, UsageError
+from turnlog.layout import (
+    Home,
+    Problem,
+    check_agent_id,
+    check_session_id,
+    find_logs,
+    is_agent_id,
+    is_session_id,
+    is_uuid,
+    side_files,
+    todo_file,
+)
+from turnlog.layout.walk import Walk
+from turnlog.log.reader import scan_log
+from turnlog.records.codec import Envelope, encode
+from turnlog.records.loose import NotJson, loads
+from turnlog.sessions.beside import Unreadable, changed_at, failure, put, read_file, text_of
+
+LIMIT: Final = 4 * 1024 * 1024
+_SEPARATOR: Final = "-agent-"
+
+TodoState: TypeAlias = Literal["pending", "in_progress", "completed"]
+Lost: TypeAlias = Literal["session", "agent"]
+
+
+class Todo(Struct, frozen=True, kw_only=True):
+    """One thing to do. Fields that the file does not say, or says oddly, are None."""
+
+    content: str
+    state: str | None = None
+    """pending, in_progress or completed; whatever else the file says is given as it is."""
+    priority: str | None = None
+    active_form: str | None = None
+
+
+class TodoList(Struct, frozen=True, kw_only=True):
+    """The todos of one agent, and what was wrong with their file."""
+
+    session_id: str
+    agent_id: str
+    path: str
+    todos: tuple[Todo, ...] = ()
+    changed_at: datetime | None = None
+    problem: str | None = None
+    lost: Lost | None = None
+    """For an orphan: whether its session or its agent has no log."""
+
+    @property
+    def is_main(self) -> bool:
+        return self.agent_id == self.session_id
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """One file of a session's tasks directory."""
+
+    session_id: str
+    id: str
+    path: str
+    subject: str | None = None
+    description: str | None = None
+    state: str | None = None
+    active_form: str | None = None
+    blocks: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def todos_of(
+    home: Home, session_id: str, *, problems: list[Problem] | None = None
+) -> tuple[TodoList, ...]:
+    """Give the todos of every agent of a session, the main agent's first."""
+    found = side_files(home, session_id, problems=problems).todos
+    prefix = session_id + _SEPARATOR
+    lists = (read_todos(path, session_id, path.stem.removeprefix(prefix)) for path in found)
+    return tuple(sorted(lists, key=lambda each: (not each.is_main, each.agent_id)))
+
+
+def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
+    """Give every list of todos in *home*; each says whether the log it belongs to is lost."""
+    walk = Walk(problems)
+    items = [item for item in walk.enter(str(home.path / "todos")) if item.name.endswith(".json")]
+    if not items:
+        return ()
+    mains, agents = _logs(home, problems)
+    found: list[TodoList] = []
+    for item in items:
+        named = _read_name(item.name.removesuffix(".json"), mains)
+        if item.kind != "file" or named is None:
+            walk.note(item.path, item.why or "no list of todos is called that")
+            continue
+        lost: Lost | None = None
+        if named[0] not in mains:
+            lost = "session"
+        elif named[0] != named[1] and named not in agents:
+            lost = "agent"
+        found.append(read_todos(Path(item.path), *named, lost=lost))
+    return tuple(found)
+
+
+def orphans(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
+    """Give the lists of todos whose session or agent has no log."""
+    return tuple(each for each in all_todos(home, problems=problems) if each.lost)
+
+
+def read_todos(path: Path, session_id: str, agent_id: str, *, lost: Lost | None = None) -> TodoList:
+    """Read one agent's todos from *path*, whatever stands there."""
+    todos, problem = _parse(read_file(path, limit=LIMIT))
+    return TodoList(
+        session_id=session_id,
+        agent_id=agent_id,
+        path=str(path),
+        todos=todos,
+        changed_at=changed_at(path),
+        problem=problem,
+        lost=lost,
+    )
+
+
+def tasks_of(
+    home: Home, session_id: str, *, problems: list[Problem] | None = None
+) -> tuple[Task, ...]:
+    """Give the session's tasks, in the order of their numbers."""
+    directory = side_files(home, session_id, problems=problems).tasks
+    if directory is None:
+        return ()
+    items = Walk(problems).enter(str(directory))
+    files = [item for item in items if item.kind == "file" and item.name.endswith(".json")]
+    tasks = (_task(session_id, Path(item.path)) for item in files if not item.name.startswith("."))
+    return tuple(sorted(tasks, key=lambda task: (len(task.id), task.id)))
+
+
+def sessions_with_tasks(home: Home, *, problems: list[Problem] | None = None) -> tuple[str, ...]:
+    """Give the ids of the sessions that *home* has a tasks directory for."""
+    items = Walk(problems).enter(str(home.path / "tasks"))
+    names = (item.name for item in items if item.kind == "directory")
+    return tuple(name for name in names if is_session_id(name))
+
+
+def replace_todos(
+    home: Home, session_id: str, agent_id: str, items: Iterable[Todo | Mapping[str, Any]]
+) -> Path:
+    """Replace an agent's todos, whole and in one step; the main agent's id is the session's own.
+
+    Mappings keep whatever further keys they have. A kill leaves the old list or the new one.
+    """
+    path = todo_file(home, check_session_id(session_id), check_agent_id(agent_id))
+    lines = [encode(_wire(item)) for item in items]
+    if path.is_symlink():
+        hint = "symbolic links are not followed when writing; remove it or write to its target"
+        raise NotALog(f"{path} is a symbolic link", path=path, hint=hint)
+    try:
+        put(home.path, ("todos", path.name), [b"[", b",".join(lines), b"]"], overwrite=True)
+    except OSError as error:
+        raise failure(error, path) from None
+    return path
+
+
+def _parse(data: bytes | Unreadable) -> tuple[tuple[Todo, ...], str | None]:
+    if isinstance(data, Unreadable):
+        return (), data.reason
+    if not data.strip():
+        return (), "empty"
+    try:
+        value = loads(data)
+    except NotJson:
+        return (), "not JSON"
+    if not isinstance(value, list):
+        return (), "not an array"
+    todos = tuple(todo for todo in map(_todo, value) if todo is not None)
+    odd = len(value) - len(todos)
+    return todos, f"{odd:,} of {len(value):,} are no todos" if odd else None
+
+
+def _todo(value: Any) -> Todo | None:
+    content = text_of(value.get("content")) if isinstance(value, dict) else None
+    if content is None:
+        return None
+    return Todo(
+        content=content,
+        state=text_of(value.get("status")),
+        priority=text_of(value.get("priority")),
+        active_form=text_of(value.get("activeForm")),
+    )
+
+
+def _task(session_id: str, path: Path) -> Task:
+    data = read_file(path, limit=LIMIT)
+    problem, value = None, None
+    if isinstance(data, Unreadable):
+        problem = data.reason
+    else:
+        try:
+            value = loads(data)
+        except NotJson:
+            problem = "not JSON"
+    if problem is None and not isinstance(value, dict):
+        problem = "not an object"
+    fields = value if isinstance(value, dict) else {}
+    return Task(
+        session_id=session_id,
+        id=text_of(fields.get("id")) or path.stem,
+        path=str(path),
+        subject=text_of(fields.get("subject")),
+        description=text_of(fields.get("description")),
+        state=text_of(fields.get("status")),
+        active_form=text_of(fields.get("activeForm")),
+        blocks=_ids(fields.get("blocks")),
+        blocked_by=_ids(fields.get("blockedBy")),
+        problem=problem,
+    )
+
+
+def _ids(value: Any) -> tuple[str, ...]:
+    texts = map(text_of, value) if isinstance(value, list) else ()
+    return tuple(text for text in texts if text is not None)
+
+
+def _read_name(stem: str, sessions: set[str]) -> tuple[str, str] | None:
+    """Read SESSION-agent-AGENT; where the ids hold the separator too, the logs may tell."""
+    cuts: Iterator[int] = (at for at in range(len(stem)) if stem.startswith(_SEPARATOR, at))
+    pairs = [(stem[:at], stem[at + len(_SEPARATOR) :]) for at in cuts]
+    pairs = [pair for pair in pairs if is_session_id(pair[0]) and is_agent_id(pair[1])]
+    surest = [pair for pair in pairs if pair[0] in sessions] or [
+        pair for pair in pairs if is_uuid(pair[0]) or pair[0] == pair[1]
+    ]
+    return next(iter(surest or pairs[-1:]), None)
+
+
+def _logs(home: Home, problems: list[Problem] | None) -> tuple[set[str], set[tuple[str, str]]]:
+    """Give the sessions that have a main log, and the agents of sessions that have one."""
+    mains: set[str] = set()
+    agents: set[tuple[str, str]] = set()
+    for log in find_logs(home, problems=problems):
+        if log.kind == "session" and log.session_id is not None:
+            mains.add(log.session_id)
+        elif log.kind == "agent" and log.agent_id is not None:
+            owner = log.session_id or _owner(log.path)
+            if owner is not None:
+                agents.add((owner, log.agent_id))
+    return mains, agents
+
+
+def _owner(path: Path) -> str | None:
+    """Ask an agent's log that lies beside the sessions whose it is."""
+    try:
+        envelopes = (item for item in scan_log(path) if isinstance(item, Envelope))
+        return next((each.session_id for each in envelopes if each.session_id), None)
+    except (OSError, LookupError):
+        return None
+
+
+def _wire(item: Todo | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(item, Todo):
+        fields = {
+            "content": item.content,
+            "status": item.state,
+            "priority": item.priority,
+            "activeForm": item.active_form,
+        }
+        found = {key: value for key, value in fields.items() if value is not None}
+    else:
+        found = dict(item)
+    if not isinstance(found.get("content"), str):
+        raise UsageError("a todo needs a content", hint="give each a 'content' and a 'status'")
+    if found.get("status", "pending") not in get_args(TodoState):
+        raise UsageError(
+            f"{found['status']!r} is nothing a todo can be",
+            hint=f"use one of {', '.join(get_args(TodoState))}",
+        )
+    return found

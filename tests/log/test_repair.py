@@ -1,0 +1,267 @@
+"""Repair: a dry run unless told otherwise, every record kept, no byte thrown away."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import json
+import os
+import resource
+import stat
+
+import pytest
+from hypothesis import given
+
+from log.logs import add, in_child, lines, numbered, put, read, told
+from records.samples import CLAUDE
+from strategies import to_line, untidy_logs
+from turnlog.errors import FormatTooNew, LogError, LogLocked, StorageFull
+from turnlog.log import system
+from turnlog.log.reader import Placed
+from turnlog.log.repair import repair
+from turnlog.log.validate import validate
+from turnlog.log.writer import LogWriter
+
+GLUED = lines(1, 2).replace(b"\n", b"") + b"\n"
+
+
+@pytest.fixture
+def log(tmp_path):
+    return tmp_path / "log.jsonl"
+
+
+def beside(log):
+    """The names that stand beside the log, times left out."""
+    return sorted(
+        path.name.partition("-")[0] for path in log.parent.iterdir() if path.name != log.name
+    )
+
+
+def quarantined(report):
+    with open(report.quarantine, "rb") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_without_being_told_to_it_only_says_what_it_would_do(log):
+    put(log, GLUED, b"junk\n\n", lines(3), b'{"torn')
+    before = log.read_bytes(), log.stat().st_mtime_ns
+    report = repair(log)
+    assert (report.written, report.needed) == (False, True)
+    assert (report.records, report.salvaged, report.blank) == (3, 2, 1)
+    assert [damage.reason.value for damage in report.quarantined] == ["not-json", "fragment"]
+    assert report.quarantined_bytes == 4 + 6
+    assert (report.original, report.quarantine) == (None, None)
+    assert (log.read_bytes(), log.stat().st_mtime_ns) == before
+    assert beside(log) == []
+
+
+def test_told_to_it_leaves_every_record_on_a_line_of_its_own(log):
+    put(log, GLUED, b"junk\n\n", lines(3), b'{"torn')
+    report = repair(log, write=True)
+    assert report.written
+    assert log.read_bytes() == lines(1, 2, 3)
+    assert validate(log).is_clean
+    assert beside(log) == ["log.jsonl.original", "log.jsonl.quarantine"]
+
+
+def test_the_log_as_it_was_is_kept_whole(log):
+    data = GLUED + b"\0\0\xff junk\n" + lines(3)
+    report = repair(put(log, data), write=True)
+    with open(report.original, "rb") as file:
+        assert file.read() == data
+
+
+def test_what_is_no_record_is_quarantined_with_its_place_and_bytes(log):
+    put(log, lines(1), b"junk \xc3\xa4\n", b"\xff\xfe\n", b"\0" * 9 + b"\n", b'{"torn')
+    found = quarantined(repair(log, write=True))
+    assert [entry["reason"] for entry in found] == ["not-json", "not-json", "nul-run", "fragment"]
+    assert [entry["line"] for entry in found] == [2, 3, 4, 5]
+    assert found[0]["text"] == "junk ä"
+    assert base64.b64decode(found[1]["base64"]) == b"\xff\xfe"
+    assert (found[0]["offset"], found[0]["length"]) == (len(lines(1)), 7)
+    assert found[3]["text"] == '{"torn'
+
+
+def test_a_sound_log_is_left_alone(log):
+    inode = put(log, lines(1), b"\n", lines(2)).stat().st_ino
+    report = repair(log, write=True)
+    assert (report.needed, report.written) == (False, False)
+    assert log.stat().st_ino == inode
+    assert beside(log) == []
+
+
+def test_a_whole_last_record_gets_its_newline(log):
+    put(log, lines(1, 2)[:-1])
+    assert repair(log).adds_newline
+    repair(log, write=True)
+    assert log.read_bytes() == lines(1, 2)
+
+
+def test_records_keep_their_bytes_whatever_is_unusual_about_them(log):
+    odd = b'{ "type":"mode" , "mode":"\\u0041", "n":1.0 }'
+    put(log, b"\xef\xbb\xbf", lines(1), odd, b"\r\n", b"junk\n")
+    before = [item.record.raw for item in read(log) if isinstance(item, Placed)]
+    repair(log, write=True)
+    assert [item.record.raw for item in read(log)] == before
+    assert odd in log.read_bytes()
+
+
+@given(data=untidy_logs())
+def test_a_repaired_log_has_the_same_records_and_nothing_else(tmp_path_factory, hushed, data):
+    path = put(tmp_path_factory.mktemp("repaired") / "log.jsonl", data)
+    before = [item.record.raw for item in read(path) if isinstance(item, Placed)]
+    planned = repair(path)
+    done = repair(path, write=True)
+    assert [item.record.raw for item in read(path)] == before
+    assert done.quarantined == planned.quarantined
+    assert done.records == len(before)
+    if planned.needed:
+        assert path.read_bytes() == b"".join(raw + b"\n" for raw in before)
+        with open(done.original, "rb") as file:
+            assert file.read() == data
+        assert not repair(path).needed
+
+
+def test_the_new_log_and_its_companions_are_as_private_as_the_old_log(log):
+    put(log, b"junk\n", lines(1))
+    log.chmod(0o640)
+    report = repair(log, write=True)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o640
+    for companion in (report.original, report.quarantine):
+        assert stat.S_IMODE(os.stat(companion).st_mode) == 0o600
+
+
+def test_two_repairs_keep_two_originals(log):
+    put(log, b"junk\n", lines(1))
+    repair(log, write=True)
+    add(log, b"more junk\n")
+    repair(log, write=True)
+    assert beside(log) == ["log.jsonl.original"] * 2 + ["log.jsonl.quarantine"] * 2
+    assert log.read_bytes() == lines(1)
+
+
+def test_a_log_that_is_being_written_is_not_repaired(log):
+    put(log, b"junk\n", lines(1))
+    with LogWriter(log) as writer:
+
+        def decide(news):
+            with pytest.raises(LogLocked) as refusal:
+                repair(log, write=True, lock_timeout=0)
+            assert refusal.value.hint
+            return [numbered(2)]
+
+        writer.append_after(decide)
+    assert log.read_bytes() == b"junk\n" + lines(1, 2)
+    assert beside(log) == []
+
+
+def test_a_writer_that_had_the_log_open_goes_on_in_the_repaired_one(log):
+    put(log, b"junk\n", lines(1))
+    with LogWriter(log) as writer:
+        writer.append(numbered(2))
+        repair(log, write=True)
+        news = []
+        writer.append_after(
+            lambda seen: news.append((seen.restarted, told(seen.items))) or [numbered(3)]
+        )
+    assert news == [(True, ["u-1", "u-2"])]
+    assert log.read_bytes() == lines(1, 2, 3)
+
+
+def at_sync(monkeypatch, number, step):
+    """Take *step* when the repair syncs for the *number*-th time."""
+    real, calls = system.sync, []
+
+    def sync(fd):
+        calls.append(fd)
+        if len(calls) == number:
+            step()
+        real(fd)
+
+    monkeypatch.setattr(system, "sync", sync)
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3])
+def test_what_a_program_without_locks_appends_meanwhile_is_kept_once(log, monkeypatch, moment):
+    put(log, b"junk\n", lines(1))
+    at_sync(monkeypatch, moment, lambda: add(log, lines("late")))
+    repair(log, write=True)
+    assert told(read(log)) == ["u-1", "u-late"]
+
+
+def test_a_failed_sync_leaves_the_log_as_it_was(log, monkeypatch):
+    put(log, b"junk\n", lines(1))
+
+    def fail():
+        raise OSError(errno.EIO, "Input/output error")
+
+    at_sync(monkeypatch, 2, fail)
+    with pytest.raises(LogError) as failure:
+        repair(log, write=True)
+    assert "unchanged" in str(failure.value)
+    assert log.read_bytes() == b"junk\n" + lines(1)
+    assert not [name for name in os.listdir(log.parent) if ".repair-" in name]
+
+
+@pytest.mark.parametrize("room", [10, 200])
+def test_without_room_the_log_stays_as_it_was(log, room):
+    put(log, b"junk\n", lines(1, 2, 3))
+    before = log.read_bytes()
+
+    def work():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+        try:
+            repair(log, write=True)
+        except StorageFull as full:
+            return full.errno, full.hint
+        return None
+
+    number, hint = in_child(work)
+    assert number == errno.EFBIG
+    assert "room" in hint
+    assert log.read_bytes() == before
+    assert not [name for name in os.listdir(log.parent) if ".repair-" in name]
+
+
+def test_without_room_no_half_copy_stays_behind(log):
+    put(log, b"junk\n", lines(1, 2, 3))
+
+    def work():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200, resource.RLIM_INFINITY))
+        try:
+            repair(log, write=True)
+        except StorageFull:
+            return os.listdir(log.parent)
+        return None
+
+    assert in_child(work) == ["log.jsonl"]
+
+
+def test_a_log_of_a_newer_format_is_not_repaired(log):
+    put(log, b'{"type":"turnlog","format":99}\n', b"junk\n", lines(1))
+    before = log.read_bytes()
+    with pytest.raises(FormatTooNew):
+        repair(log, write=True)
+    assert log.read_bytes() == before
+
+
+def test_an_over_long_line_is_described_and_kept_in_the_original(log):
+    put(log, lines(1), b"x" * 5000, b"\n", lines(2))
+    report = repair(log, write=True, cap=1000)
+    assert told(read(log)) == ["u-1", "u-2"]
+    (entry,) = quarantined(report)
+    assert (entry["reason"], entry["length"]) == ("too-long", 5000)
+    with open(report.original, "rb") as file:
+        assert b"x" * 5000 in file.read()
+
+
+def test_a_call_without_a_result_is_no_damage(log):
+    put(log, to_line(CLAUDE["assistant/call"]), b"\n", lines(1))
+    assert not repair(log).needed
+    assert validate(log).is_clean
+
+
+def test_equal_lines_are_no_damage(log):
+    put(log, (to_line(CLAUDE["ai-title"]) + b"\n") * 3, lines(1, 1))
+    assert not repair(log).needed
+    assert validate(log).is_clean
