@@ -128,6 +128,12 @@ def test_a_record_between_nuls_is_recovered(pair):
     assert set(reasons(line)) == {Reason.NUL_RUN}
 
 
+@pytest.mark.parametrize("name", ["turnlog", "fork-context-ref", "progress/none"])
+def test_a_record_at_the_start_of_its_line_is_not_doubted_for_the_nuls_behind_it(name):
+    line = to_line(CLAUDE[name])
+    assert recovered(line + NULS) == [line]
+
+
 @given(st.lists(sure_lines, min_size=1, max_size=3), st.data())
 def test_whole_records_between_cut_ones_are_all_recovered(whole, data):
     line = b""

@@ -19,7 +19,7 @@ from typing import Final
 
 from turnlog.records.codec import decode
 from turnlog.records.damage import Reason
-from turnlog.records.record import FileHistoryDelta, FileHistorySnapshot, Record, Summary, Unknown
+from turnlog.records.record import Linked, Record, Summary, Unknown
 from turnlog.records.shallow import walk_object
 
 _START: Final = re.compile(rb'\{[ \t\r]*"[A-Za-z_]')
@@ -86,10 +86,10 @@ def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
 def _stands_apart(line: bytes, done: int, start: int, end: int) -> bool:
     """Tell whether an object has only blanks, or other objects, on both its sides.
 
-    NULs are no blanks: they stand for bytes that were lost, perhaps the record's beginning.
+    NULs before it are no blanks: they stand for bytes that were lost, perhaps its own beginning.
     """
     after = line[end : end + 256].lstrip(_BLANK)
-    return not line[done:start].strip(_BLANK) and after[:1] in (b"", b"{")
+    return not line[done:start].strip(_BLANK) and after[:1] in (b"", b"{", b"\x00")
 
 
 def _nested(line: bytes, start: int, limit: int) -> Iterator[tuple[int, int, Record]]:
@@ -109,17 +109,20 @@ def _nested(line: bytes, start: int, limit: int) -> Iterator[tuple[int, int, Rec
 
 
 def _is_surely_a_record(record: Record) -> bool:
-    if isinstance(record, Unknown):
-        # A type yet to come; parts of a record carry no session.
-        named = record.session_id is not None and bool(record.type)
-        return named and (record.uuid is not None or record.timestamp is not None)
+    """Tell whether an object carries what records carry and the parts of records do not."""
     if record.session_id is not None:
-        return True
-    if isinstance(record, FileHistorySnapshot | FileHistoryDelta):
-        return record.message_id is not None
+        # A type yet to come must say more than whose it is.
+        said = record.uuid is not None or record.timestamp is not None
+        return bool(record.type) and (said or not isinstance(record, Unknown))
     if isinstance(record, Summary):
         return record.leaf_uuid is not None
-    return record.dialect != "claude" and record.timestamp is not None
+    if isinstance(record, Linked):
+        # Echoes of an agent's messages have uuid and time, too, but hang from nothing.
+        placed = record.uuid is not None and record.parent_uuid is not None
+        timed = record.timestamp is not None
+        return timed and (placed or record.dialect != "claude")
+    own = set(type(record).__struct_fields__) - set(Record.__struct_fields__)
+    return any(getattr(record, name) is not None for name in own)
 
 
 def _rubble(line: bytes, start: int, end: int) -> Iterator[Piece]:
