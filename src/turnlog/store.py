@@ -14,8 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from turnlog.errors import UsageError
 from turnlog.layout import (
@@ -28,6 +26,7 @@ from turnlog.layout import (
     new_session_id,
     turnlog_home,
 )
+from turnlog.log.closing import Closing
 from turnlog.log.reader import Placed, read_log
 from turnlog.log.writer import Durability
 from turnlog.questions.catalog import SessionRow, list_sessions
@@ -36,7 +35,7 @@ from turnlog.sessions.session import Session
 from turnlog.sessions.writing import SessionWriter
 
 
-class Store:
+class Store(Closing):
     """The sessions of some homes; *root* is where new ones are written."""
 
     def __init__(self, homes: Iterable[Home], root: Path) -> None:
@@ -93,17 +92,6 @@ class Store:
 
     def close(self) -> None:
         """Nothing is held open between calls."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _writer(
         self,

@@ -137,3 +137,17 @@ def test_the_main_thread_of_every_real_session_is_the_sdks():
     assert compared > 100
     # Compactions and missing parents: what the SDK does not give and the whole thread does.
     assert longer == 7
+
+
+def test_dialects_without_parents_are_one_thread_in_the_logs_order():
+    flat = [
+        {"type": "system_init", "timestamp": 1703001600000, "cwd": "/p", "model": "m"},
+        {"type": "user", "uuid": "u1", "content": [{"type": "text", "text": "Fix it"}]},
+        {"type": "tool_use", "uuid": "t1", "name": "Bash", "input": {"command": "ls"}},
+        {"type": "tool_result", "tool_use_id": "t1", "content": "a b", "is_error": False},
+        {"type": "assistant", "uuid": "u2", "content": [{"type": "text", "text": "Done"}]},
+    ]
+    found = tree(*flat)
+    assert len(whole_thread(found)) == 5
+    assert [node.type for node in main_thread(found)] == [fields["type"] for fields in flat]
+    assert not found.gaps

@@ -307,3 +307,46 @@ def test_a_project_that_no_longer_exists_can_still_be_written_to(store, tmp_path
     with store.create(project=tmp_path / "gone", session_id=ID) as session:
         session.append(build.user("Hello"))
     assert os.path.basename(store.session(ID).summary.cwd) == "gone"
+
+
+def test_a_crash_is_over_when_somebody_went_on_and_ended_well(store):
+    gone = {"pid": 99999999, "started": "1", "boot": "x"}
+    with store.create(session_id=ID) as session:
+        session.append(build.user("Hello"))
+    mark = {"type": "turnlog", "event": "opened", "sessionId": ID, "process": gone}
+    with session.path.open("ab") as log:
+        log.write(json.dumps(mark).encode() + b"\n")
+    assert life(session.path).crashed
+    with store.resume(ID) as again:
+        again.append(build.user("Back"))
+        assert not life(session.path).crashed
+    assert not life(session.path).crashed
+    assert life(session.path).ended_at is not None
+
+
+def test_the_tip_is_found_behind_any_number_of_titles(store):
+    with store.create(session_id=ID) as session:
+        tip = session.append(build.user("Hello"))
+        session.append_many([build.title(f"T{number}") for number in range(300)])
+    with store.resume(ID) as again:
+        again.append(build.user("Back"))
+    assert said(session.path)[-1].parent_uuid == tip
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        (build.system("note"), "system"),
+        (build.summary("words", leaf_uuid="u"), "summary"),
+        (build.queue_operation("enqueue", "later"), "queue-operation"),
+        (build.tag("red"), "tag"),
+        (build.user([build.text("a")]), "user"),
+        (build.assistant([build.thinking("hm", "sig")], model="m"), "assistant"),
+    ],
+)
+def test_what_the_builders_build_is_well_formed(store, fields, kind):
+    with store.create() as session:
+        session.append(fields)
+    checked = turnlog.validate(session.path, strict=True)
+    assert checked.is_clean, checked.findings
+    assert kind in checked.types

@@ -114,8 +114,9 @@ class Transcript:
 
     def _record(self, record: Record) -> None:
         from turnlog.cli.terminal import safe, safe_text
+        from turnlog.records.blocks import CallBlock, ResultBlock
         from turnlog.records.meaning import Meaning, meaning_of
-        from turnlog.records.record import Assistant, System, User
+        from turnlog.records.record import Assistant, Call, Result, System, User
 
         meaning = meaning_of(record)
         if isinstance(record, System) and record.subtype == "compact_boundary":
@@ -129,6 +130,12 @@ class Transcript:
             self.out.print()
         elif isinstance(record, User | Assistant):
             self._blocks(record)
+        elif isinstance(record, Call):
+            call_id = record.call_id or ""
+            self._open[call_id] = CallBlock(call_id, record.name or "?", record.input)
+        elif isinstance(record, Result):
+            answer = ResultBlock(record.call_id or "", record.text, record.is_error)
+            self._call(self._open.pop(record.call_id or "", None), answer)
 
     def _blocks(self, record: Any) -> None:
         from turnlog.cli.terminal import safe_text

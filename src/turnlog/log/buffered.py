@@ -15,10 +15,11 @@ import signal
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from types import FrameType, TracebackType
-from typing import Any, Final, Self
+from types import FrameType
+from typing import Any, Final
 
 from turnlog.errors import ClosedLog, LogError, TurnlogError
+from turnlog.log.closing import Closing
 from turnlog.log.writer import LogWriter
 from turnlog.records.record import Record
 
@@ -31,7 +32,7 @@ MAX_BYTES: Final = 1024 * 1024
 _open_logs: weakref.WeakSet[BufferedLog] = weakref.WeakSet()
 
 
-class BufferedLog:
+class BufferedLog(Closing):
     """Gathers records and hands them to *writer* every *every_seconds*, or sooner when many."""
 
     def __init__(
@@ -99,17 +100,6 @@ class BufferedLog:
             self._closed = True
             self._wake.set()
             self._writer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _drain(self) -> None:
         if not self._waiting:

@@ -20,10 +20,10 @@ import logging
 import os
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
-from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 from turnlog.inert import inert_bytes
+from turnlog.log.closing import Closing
 from turnlog.log.lines import LINE_CAP, Splitter, too_long
 from turnlog.log.salvage import salvage
 from turnlog.log.sources import BrokenArchive, Source, open_source
@@ -61,7 +61,7 @@ class Pending(NamedTuple):
     excerpt: bytes
 
 
-class Reader:
+class Reader(Closing):
     """Reads one log forwards, once. Iterate over it; use it as a context manager or to its end."""
 
     def __init__(
@@ -94,17 +94,6 @@ class Reader:
 
     def __next__(self) -> Placed | Damage:
         return next(self._items)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._items.close()

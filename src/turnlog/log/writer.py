@@ -22,10 +22,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 from turnlog.errors import NotSerialisable, UsageError
+from turnlog.log.closing import Closing
 from turnlog.log.handle import LOCK_TIMEOUT, Handle
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Reader
@@ -58,7 +58,7 @@ class News(NamedTuple):
 Decide = Callable[[News], Iterable[Record | Mapping[str, Any]]]
 
 
-class LogWriter:
+class LogWriter(Closing):
     """One handle for appending to one log.
 
     *head* is written before the first record of an empty log. *lock_timeout* is in seconds: 0
@@ -158,17 +158,6 @@ class LogWriter:
     def close(self) -> None:
         """Close the log. Everything acknowledged is already where it should be."""
         self._handle.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _write(self, lines: Sequence[bytes], size: int) -> tuple[Appended, ...]:
         if size == 0:

@@ -3,9 +3,9 @@
 State is a function of facts on disk and now, so that every process sees the same. turnlog's
 writers leave three kinds of marks in the log, records of type ``turnlog`` that other readers pass
 over: the head, ``opened`` with the process that writes, and ``ended``. A session whose last mark is
-``opened`` is running if that process lives, else it crashed. For a session that Claude Code wrote,
-the PID file it keeps while it runs says the same. That a session was active a minute ago says
-neither.
+``opened`` is running if that process lives, else it crashed; once somebody has gone on from there
+and ended it, it is a session like any other. For a session that Claude Code wrote, the PID file it
+keeps while it runs says the same. That a session was active a minute ago says neither.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Life(Struct):
     records_since_opened: int = 0
     writers: list[Process] = field(default_factory=list)
     """Processes that opened it and have not said goodbye."""
-    ended_at: datetime | None = None
+    forgiven: list[Process] = field(default_factory=list)
+    """Those of them before whose silence another writer ended the session well."""
+    goodbye_at: datetime | None = None
 
     def take(self, record: Record) -> None:
         """Fold one more record in."""
@@ -67,7 +69,7 @@ class Life(Struct):
             return
         self.records += 1
         self.records_since_opened += 1
-        self.ended_at = None
+        self.goodbye_at = None
         if record.at is not None:
             self.last_active_at = max(record.at, self.last_active_at or record.at)
 
@@ -75,7 +77,7 @@ class Life(Struct):
         if mark.event == "opened":
             self.opened += 1
             self.records_since_opened = 0
-            self.ended_at = None
+            self.goodbye_at = None
             writer = _process_of(mark.process)
             if writer is not None:
                 self.writers.append(writer)
@@ -83,7 +85,8 @@ class Life(Struct):
             writer = _process_of(mark.process)
             if writer in self.writers:
                 self.writers.remove(writer)
-            self.ended_at = None if self.writers else mark.at
+            self.forgiven = list(self.writers)
+            self.goodbye_at = mark.at
 
     def state(self, now: datetime, *, idle: timedelta = IDLE) -> State:
         """Tell where the session stands at *now*."""
@@ -96,14 +99,20 @@ class Life(Struct):
         return State.ACTIVE
 
     @property
+    def ended_at(self) -> datetime | None:
+        """When the last writer said goodbye; None while anybody writes."""
+        return None if self.is_running else self.goodbye_at
+
+    @property
     def is_running(self) -> bool:
         """Somebody who writes it lives."""
         return any(writer.is_alive for writer in self.writers)
 
     @property
     def crashed(self) -> bool:
-        """A writer is gone and did not say goodbye, and nobody else has it open."""
-        return bool(self.writers) and not self.is_running
+        """A writer is gone and did not say goodbye, and nobody went on from there."""
+        silent = [writer for writer in self.writers if writer not in self.forgiven]
+        return bool(silent) and not self.is_running
 
 
 def life_of(records: Iterable[Record]) -> Life:

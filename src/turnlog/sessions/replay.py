@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from turnlog.records.record import Assistant, Record, User
+from turnlog.records.record import Assistant, Call, Record, Result, User
 
 INTERRUPTED: Final = "[No result: the call was interrupted.]"
 OMITTED: Final = "[{} earlier messages omitted for performance. Full history available.]"
@@ -39,13 +39,13 @@ def _merged(records: Iterable[Record]) -> list[Message]:
     messages: list[Message] = []
     part_of: str | None = None
     for record in records:
-        if not isinstance(record, User | Assistant) or record.message is None:
-            continue
         if isinstance(record, User) and _is_for_people_only(record):
             continue
-        role = "assistant" if isinstance(record, Assistant) else "user"
-        response = record.message.id if isinstance(record, Assistant) else None
+        role = "assistant" if isinstance(record, Assistant | Call) else "user"
+        response = record.message.id if isinstance(record, Assistant) and record.message else None
         blocks = _blocks(record)
+        if not blocks:
+            continue
         same = messages and messages[-1]["role"] == role
         if same and (role == "user" or (response is not None and response == part_of)):
             messages[-1]["content"] += blocks
@@ -60,7 +60,18 @@ def _is_for_people_only(record: User) -> bool:
     return bool(record.is_visible_in_transcript_only) and not record.is_compact_summary
 
 
-def _blocks(record: User | Assistant) -> list[Message]:
+def _blocks(record: Record) -> list[Message]:
+    if isinstance(record, Call):
+        asked = record.input if isinstance(record.input, dict) else {}
+        return [{"type": "tool_use", "id": record.call_id, "name": record.name, "input": asked}]
+    if isinstance(record, Result):
+        answer = record.content if isinstance(record.content, str) else str(record.content)
+        block = {"type": "tool_result", "tool_use_id": record.call_id, "content": answer}
+        return [block | {"is_error": True} if record.is_error else block]
+    if not isinstance(record, User | Assistant):
+        return []
+    if record.dialect != "claude":
+        return [{"type": "text", "text": record.text}] if record.text.strip() else []
     content = record.fields.get("message", {}).get("content")
     if isinstance(content, str):
         return [_text(content)] if content.strip() else []

@@ -9,7 +9,8 @@ Promises:
   Claude Code, and the others are listed as *replaced*.
 - Every node is reached from some tip. A missing parent is bridged to the record before it in the
   log, a cycle is cut at its first record, and both are listed as *gaps*.
-- Records without a uuid (titles, snapshots, modes) are listed as *loose*.
+- Records without a uuid (titles, snapshots, modes) are listed as *loose*. Dialects that know no
+  parents, and not always uuids, have nodes all the same: each record follows the one before.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Node(Struct, eq=False):
     is_team: bool = False
     is_prompt: bool = False
     """It opens a turn."""
+    is_chained: bool = False
+    """Its dialect knows no parents: each record follows the one before."""
     is_boundary: bool = False
     """A compaction: what stands above it was summarised."""
     message_id: str | None = None
@@ -126,7 +129,10 @@ class Tree:
         before: dict[tuple[bool, str | None], Node] = {}
         for node in self.nodes:
             writer = (node.is_sidechain, node.agent_id)
-            if node.parent_uuid is not None:
+            if node.is_chained:
+                node.parent = before.get(writer)
+                node.parent_uuid = node.parent.uuid if node.parent else None
+            elif node.parent_uuid is not None:
                 node.parent = self.by_uuid.get(node.parent_uuid)
                 if node.parent is None:
                     node.parent = before.get(writer)
@@ -155,10 +161,11 @@ class Tree:
 def _node(placed: Placed, position: int) -> Node | None:
     """Make the node of a record, or None if it does not stand in the tree."""
     record = placed.record
-    if not isinstance(record, Linked) or record.uuid is None:
+    chained = record.dialect != "claude" and isinstance(record, Linked)
+    if not isinstance(record, Linked) or (record.uuid is None and not chained):
         return None
     node = Node(
-        uuid=record.uuid,
+        uuid=record.uuid or f"@{placed.offset}",
         type=record.type,
         position=position,
         offset=placed.offset,
@@ -170,6 +177,7 @@ def _node(placed: Placed, position: int) -> Node | None:
         is_sidechain=record.is_sidechain,
         is_meta=bool(record.is_meta),
         is_team=bool(record.team_name),
+        is_chained=chained and record.parent_uuid is None,
     )
     if isinstance(record, System):
         node.is_boundary = record.subtype == "compact_boundary"

@@ -197,7 +197,8 @@ class SessionWriter:
         for item in recent:
             if isinstance(item, Placed):
                 self._see(item.record)
-        if recent:
+        # Without a tip among the last records, the first append reads the log from its start.
+        if recent and self._tip is not None:
             # What comes behind the last line seen is news, also if it came while we looked.
             last = recent[-1]
             unfinished = last.offset + last.length >= self.path.stat().st_size
