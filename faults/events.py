@@ -107,6 +107,8 @@ def _record_wrapped(work: Callable[[Tell], None], directory: Path) -> list[Event
         work(tell)
 
     told, _ = run_child(wrapped)
+    if failed := [word for word in told if word[0] == "failed"]:
+        raise RuntimeError(f"the scene failed: {failed[0]}")
     events = []
     for word in told:
         if word[0] == "event":
@@ -123,7 +125,8 @@ def _wrap(note: Callable[..., None]) -> None:
     open_, mkdir = os.open, os.mkdir
 
     def path_of(fd: int | None, name: str = "") -> str:
-        return os.path.join(os.readlink(f"/proc/self/fd/{fd}") if fd is not None else "", name)
+        base = os.readlink(f"/proc/self/fd/{fd}") if fd is not None else ""
+        return os.path.join(base, name) if name else base
 
     def noting_write(fd: int, data: bytes) -> int:
         written = write(fd, data)

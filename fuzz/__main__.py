@@ -60,6 +60,8 @@ def main() -> int:
         print("error: atheris is not installed\nhint: run: make fuzz", file=sys.stderr)
         return 2
     targets = list(SHARES) if options.target == "all" else [options.target]
+    for number in (signal.SIGINT, signal.SIGTERM):  # Also in the background, where one is ignored.
+        signal.signal(number, signal.default_int_handler)
     _prepare(targets)
     slices = _plan(targets, options.executions)
     started = time.monotonic()

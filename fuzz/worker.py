@@ -44,9 +44,10 @@ def noting(oracle: Callable[[bytes], None], target: str, directory: str) -> Call
 
 
 def _place(error: Exception) -> tuple:
-    """Name where *error* arose: its kind and the last lines of it, however deep it recursed."""
-    frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
-    return (type(error).__name__, *frames[1:3], frames[-1])
+    """Name where *error* arose: what broke, and in which function, however deep it recursed."""
+    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    broken = str(error) if isinstance(error, AssertionError) else ""
+    return type(error).__name__, broken, *(code.co_qualname for code in (*frames[1:3], frames[-1]))
 
 
 def _write_down(directory: str, target: str, place: tuple, data: bytes, error: Exception) -> None:
