@@ -250,8 +250,11 @@ class Handle:
         with self._mutex:
             self._closed = True
             if self.fd >= 0:
-                os.close(self.fd)
-                self.fd = -1
+                fd, self.fd = self.fd, -1  # Closed or not, it is not ours to close again.
+                try:
+                    os.close(fd)
+                except OSError as error:
+                    raise self._typed(error) from None
                 logger.info("%s: closed", self.path)
 
     def __del__(self) -> None:

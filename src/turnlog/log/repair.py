@@ -75,21 +75,34 @@ def repair(
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> Repair:
     """Say how the log at *path* would be repaired; do it if *write* is true."""
-    source = open_source(path)
-    plain = source.plain
-    if not plain and write:
-        source.close()
-        raise NotALog(
-            f"{os.fspath(path)} is compressed, and archives are never changed",
+    try:
+        plan, is_archive = _plan(path, cap)
+        if is_archive and write:
+            raise NotALog(
+                f"{os.fspath(path)} is compressed, and archives are never changed",
+                path=path,
+                hint="unpack it beside, and repair the unpacked log",
+            )
+        return _rewrite(Path(path), cap, lock_timeout) if write and plan.needed else plan
+    except OSError as error:
+        if isinstance(error, LogError):
+            raise
+        kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else LogError
+        raise kind(
+            f"repair of {os.fspath(path)} failed, the log is unchanged: {error.strerror or error}",
             path=path,
-            hint="unpack it beside, and repair the unpacked log",
-        )
+            errno=error.errno,
+            hint="a repair needs room for twice the log's size, and leave to write beside it",
+        ) from None
+
+
+def _plan(path: str | os.PathLike[str], cap: int) -> tuple[Repair, bool]:
+    """Read the log once and say what there is to do; tell whether it is an archive."""
     plan = Repair(path=os.fspath(path))
+    source = open_source(path)
     for _ in _survivors(plan, source, cap):
         pass
-    if write and plan.needed:
-        return _rewrite(Path(path), cap, lock_timeout)
-    return plan
+    return plan, not source.plain
 
 
 def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
@@ -125,22 +138,10 @@ def _torn(pending: Pending) -> Damage:
 def _rewrite(path: Path, cap: int, lock_timeout: float | None) -> Repair:
     handle = Handle(path, create=False, lock_timeout=lock_timeout)
     try:
-        try:
-            size = handle.lock()
-            return _rewrite_locked(path, handle.fd, size, cap)
-        finally:
-            handle.abandon()
-    except OSError as error:
-        if isinstance(error, LogError):
-            raise
-        kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else LogError
-        raise kind(
-            f"repair of {path} failed, the log is unchanged: {error.strerror or error}",
-            path=path,
-            errno=error.errno,
-            hint="a repair needs room for twice the log's size, and leave to write beside it",
-        ) from None
+        size = handle.lock()
+        return _rewrite_locked(path, handle.fd, size, cap)
     finally:
+        handle.abandon()
         handle.close()
 
 
