@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
 
 from log.logs import SOURCE, in_child, numbered, put, read, run_fresh, told
-from turnlog.errors import ClosedLog, LogError, NotSerialisable, StorageFull
+from turnlog.errors import ClosedLog, LogError, NotSerialisable, StorageFull, TurnlogError
+from turnlog.log import system
 from turnlog.log.buffered import BufferedLog, drain_all
 from turnlog.log.writer import LogWriter
 
@@ -133,6 +136,34 @@ def test_a_failure_in_the_background_reaches_the_next_caller(log):
 
     assert in_child(work) == ("StorageFull", True)
     assert told(read(log))[0] == "u-1"
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="the saving thread dies of a ClosedLog, and appends are taken as if nothing were",
+)
+def test_a_sync_that_fails_in_the_background_is_told_until_somebody_reopens(log, monkeypatch):
+    died = []
+    monkeypatch.setattr(threading, "excepthook", died.append)
+    writer = LogWriter(log)
+    buffered = BufferedLog(writer, every_seconds=0.01)
+
+    def fail(fd):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(system, "sync", fail)
+    taken = refused = 0
+    deadline = time.monotonic() + 20
+    while refused < 3 and taken < 200 and time.monotonic() < deadline:
+        try:
+            buffered.append(numbered(taken))
+            taken += 1
+        except TurnlogError:
+            refused += 1
+        time.sleep(0.02)
+    writer.close()
+    assert refused == 3
+    assert died == []
 
 
 def test_a_forked_child_does_not_save_what_waits_in_its_parent(log):
