@@ -138,10 +138,6 @@ def test_a_failure_in_the_background_reaches_the_next_caller(log):
     assert told(read(log))[0] == "u-1"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the saving thread dies of a ClosedLog, and appends are taken as if nothing were",
-)
 def test_a_sync_that_fails_in_the_background_is_told_until_somebody_reopens(log, monkeypatch):
     died = []
     monkeypatch.setattr(threading, "excepthook", died.append)

@@ -138,3 +138,13 @@ def test_the_last_records_of_a_log_being_cut_are_fewer_not_wrong(log):
     os.truncate(log, len(lines(*range(20))) + 30)
     found = read_last(log, 3)
     assert [word for word in told(found) if word.startswith("u-")] == ["u-17", "u-18", "u-19"]
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_no_records_are_asked_for_and_none_are_given(log, count):
+    import gzip
+
+    put(log, lines(1, 2))
+    packed = log.with_name("packed.jsonl.gz")
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    assert read_last(log, count) == read_last(packed, count) == []

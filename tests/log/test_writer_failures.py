@@ -283,9 +283,6 @@ def test_one_handle_used_by_two_threads_excludes_them_from_each_other(log):
     assert told(read(log)) == ["u-1"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the refused append gives up the lock that the outer one holds"
-)
 def test_an_append_inside_a_decision_is_refused_and_the_lock_stays_held(log):
     with LogWriter(log) as writer, LogWriter(log, lock_timeout=0) as other:
 
@@ -302,7 +299,6 @@ def test_an_append_inside_a_decision_is_refused_and_the_lock_stays_held(log):
     assert told(read(log)) == ["u-outer", "u-later", "u-last"]
 
 
-@pytest.mark.xfail(strict=True, reason="the append that was interrupted ends in a RuntimeError")
 def test_a_signal_handler_that_appends_does_not_break_the_append_it_interrupts(log):
     outcome = []
     with LogWriter(log) as writer:

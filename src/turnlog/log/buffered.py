@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any, Final
 
-from turnlog.errors import ClosedLog, LogError, TurnlogError
+from turnlog.errors import ClosedLog, StorageFull, TurnlogError
 from turnlog.log.closing import Closing
 from turnlog.log.writer import LogWriter
 from turnlog.records.record import Record
@@ -52,7 +52,7 @@ class BufferedLog(Closing):
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._closed = False
-        self._failure: LogError | None = None
+        self._failure: TurnlogError | None = None
         self._saver: threading.Thread | None = None
         _open_logs.add(self)
         _drain_on_signals()
@@ -106,12 +106,12 @@ class BufferedLog(Closing):
             return
         batch, self._waiting = self._waiting, []
         size, self._waiting_bytes = self._waiting_bytes, 0
-        before = self._writer.seen
+        before = self._writer.written
         try:
             self._writer.append_lines(batch)
         except BaseException:
             # An interrupt may come after the write; what is in the log must not be written twice.
-            if self._writer.seen == before:
+            if self._writer.written == before:
                 self._waiting = batch + self._waiting
                 self._waiting_bytes += size
             raise
@@ -121,12 +121,14 @@ class BufferedLog(Closing):
             with self._lock:
                 try:
                     self._drain()
-                except LogError as error:
+                except TurnlogError as error:
                     logger.error("%s: not saved: %s", self._writer.path, error)  # noqa: TRY400
                     self._failure = error
 
     def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
+        failure = self._failure
+        if isinstance(failure, StorageFull):  # There may be room by now; the rest does not heal.
+            self._failure = None
         if failure is not None:
             raise failure
 

@@ -62,6 +62,7 @@ class Handle:
         self.fd = -1
         self._closed = False
         self._held = False
+        self._refused_inside = 0
         self._name = str(path)
         self._create = create
         self._root = root
@@ -80,7 +81,9 @@ class Handle:
         calls this calls ``abandon`` on every exception, this method's own included.
         """
         timeout = self.lock_timeout
-        if self._held and _owns(self._mutex):  # A signal handler that appends in mid-append.
+        if self._held and _owns(self._mutex):
+            # An append inside an append: by a decision, or by a signal's handler.
+            self._refused_inside += 1
             raise self._locked(os.getpid())
         if not (
             self._mutex.acquire(blocking=False)
@@ -109,6 +112,9 @@ class Handle:
     def abandon(self) -> None:
         """Give back whatever this thread holds, if anything."""
         if not _owns(self._mutex):
+            return
+        if self._refused_inside:  # What is held belongs to the append around this one.
+            self._refused_inside -= 1
             return
         try:
             if self.fd >= 0:

@@ -29,6 +29,7 @@ def read_last(
 ) -> list[Placed | Damage]:
     """Give the last *count* records in the log's order, and the damage among them."""
     source = open_source(path)
+    count = max(0, count)
     if not isinstance(source, PlainSource):
         with Reader(path, cap=cap, source=source) as reader:
             return _last_of(reader, count)
@@ -152,6 +153,6 @@ def _last_of(reader: Reader, count: int) -> list[Placed | Damage]:
     for item in reader:
         window.append(item)
         records += isinstance(item, Placed)
-        while records > count or (window and count <= 0):
+        while window and (records > count or count == 0):
             records -= isinstance(window.popleft(), Placed)
     return list(window)

@@ -87,6 +87,8 @@ class LogWriter(Closing):
         self.durability = durability
         self._synced = durability == "fsync"
         self.seen = seen
+        self.written = 0
+        """Records this writer has written, synced or not."""
         self._head = head
         self._line_cap = line_cap
         self._handle = Handle(
@@ -169,6 +171,7 @@ class LogWriter(Closing):
             logger.warning("%s: the last line was cut short; sealed it at %d", self.path, size)
         data = prefix + b"\n".join(lines) + b"\n"
         start = self._handle.write(data, size)
+        self.written += len(lines)
         if start == size == self.seen:  # Else somebody wrote what this writer has not seen yet.
             self.seen = size + len(data)
             self._reopened = self._handle.reopened
