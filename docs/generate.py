@@ -18,6 +18,7 @@ from rich.console import Console
 from turnlog.cli import check
 from turnlog.cli.app import COMMANDS, app
 from turnlog.cli.files import FilesDocument
+from turnlog.cli.fork import ForkDocument
 from turnlog.cli.info import SessionDocument
 from turnlog.cli.plans import PlansDocument
 from turnlog.cli.prompts import PromptsDocument
@@ -30,6 +31,7 @@ from turnlog.questions.health import Health, examine
 DOCS = Path(__file__).parent
 SCHEMAS = {
     "check": Health,
+    "fork": ForkDocument,
     "files": FilesDocument,
     "info": SessionDocument,
     "plans": PlansDocument,

@@ -57,7 +57,7 @@ class Store(Closing):
         session_id: str | None = None,
         durability: Durability = "fsync",
     ) -> SessionWriter:
-        """Begin a session that works in *project*; its log appears with its first record."""
+        """Begin a session that works in *project*; its log is there at once, and empty."""
         made = check_session_id(session_id) if session_id is not None else new_session_id()
         path = claude_log(self.root, project, made)
         if path.exists():

@@ -143,3 +143,32 @@ def test_an_unknown_session_is_the_callers_mistake(turnlog, home):
         assert code == 2
         assert not out
         assert "hint: " in err
+
+
+def test_fork_makes_a_new_session_and_leaves_the_old_one(turnlog, home, tmp_path):
+    (old,) = home.rglob("1111*.jsonl")
+    before = old.read_bytes()
+    code, out, _ = turnlog("fork", "1111", "--home", home, "--into", tmp_path / "own", "--json")
+    assert code == 0
+    document = json.loads(out)
+    jsonschema.validate(document, json.loads((SCHEMAS / "fork.json").read_text("utf-8")))
+    assert (document["forked_from"], document["records"]) == (WHOLE, 1)
+    assert old.read_bytes() == before
+    _, shown, _ = turnlog("show", document["id"][:8], "--home", tmp_path / "own")
+    assert "one" in shown
+
+
+def test_a_fork_goes_to_turnlogs_own_home_unless_told(turnlog, home, tmp_path):
+    code, out, _ = turnlog("fork", "1111", "--home", home, TURNLOG_HOME=str(tmp_path / "kept"))
+    assert code == 0
+    assert "with 1 record" in out
+    assert len(list((tmp_path / "kept").rglob("*.jsonl"))) == 1
+
+
+def test_a_fork_at_a_record_that_is_not_there_writes_nothing(turnlog, home, tmp_path):
+    code, _, err = turnlog(
+        "fork", "1111", "--home", home, "--at", "zzz", "--into", tmp_path / "own"
+    )
+    assert code == 2
+    assert "hint: " in err
+    assert not list(tmp_path.glob("own/**/*"))

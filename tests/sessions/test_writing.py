@@ -55,9 +55,9 @@ def test_what_is_missing_is_filled_in_and_what_is_given_stays(store, tmp_path):
     assert (record.git_branch, record.fields["extra"]) == ("mine", 1)
 
 
-def test_a_log_appears_with_its_first_record_and_begins_with_the_marker(store):
+def test_a_new_log_is_empty_until_its_first_record_brings_the_marker(store):
     session = store.create()
-    assert not session.path.exists() or not session.path.read_bytes()
+    assert session.path.read_bytes() == b""
     session.append(build.user("Hello"))
     head = records(session.path)[0]
     assert (head.type, head.format, head.session_id) == ("turnlog", 1, session.session_id)

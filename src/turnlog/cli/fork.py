@@ -42,11 +42,12 @@ def command(
     SESSION is the beginning of a session's id, or "latest".
     """
     from turnlog.layout import find_homes
-    from turnlog.sessions.fork import fork
+    from turnlog.sessions.fork import fork, thread_to
     from turnlog.sessions.session import Session
     from turnlog.store import open_store
 
     session = Session.find(find_homes(homes), name)
+    thread_to(session, at)  # A mistake in --at is told before anything is made.
     store = open_store(into)
     with store.create(project=session.summary.cwd or ".") as writer:
         count = fork(session, writer, at)

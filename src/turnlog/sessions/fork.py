@@ -27,7 +27,7 @@ _BATCH: Final = 200
 
 def fork_records(session: Session, at: str | None = None) -> Iterator[dict[str, Any]]:
     """Give the records of a fork of *session* at the record *at*, or at its newest tip."""
-    nodes = _thread_to(session, at)
+    nodes = thread_to(session, at)
     renamed = {node.uuid: str(uuid4()) for node in nodes}
     for node, record in session.records(nodes):
         fields = {key: value for key, value in record.fields.items() if key not in _LEFT_BEHIND}
@@ -57,7 +57,8 @@ def fork(session: Session, into: SessionWriter, at: str | None = None) -> int:
     return count
 
 
-def _thread_to(session: Session, at: str | None) -> list[Node]:
+def thread_to(session: Session, at: str | None) -> list[Node]:
+    """Give the nodes that a fork at the record *at* would copy."""
     tree = session.tree
     tip = None
     if at is not None:
