@@ -27,7 +27,7 @@ _START: Final = re.compile(rb'\{[ \t\r]*"[A-Za-z_]')
 _RECORD_START: Final = re.compile(
     rb'\{"(?:parentUuid|sessionId|uuid|isSidechain|logicalParentUuid|type|messageId)":'
 )
-_BLANK: Final = b" \t\r\n\xef\xbb\xbf"
+_BLANKS: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*+")
 # More runs of NULs than this in one piece of rubble are not told apart any more.
 _MAX_RUBBLE: Final = 64
 # Hostile bytes must cost bounded time: after this many false starts the rest is one fragment.
@@ -88,8 +88,9 @@ def _stands_apart(line: bytes, done: int, start: int, end: int) -> bool:
 
     NULs before it are no blanks: they stand for bytes that were lost, perhaps its own beginning.
     """
-    after = line[end : end + 256].lstrip(_BLANK)
-    return not line[done:start].strip(_BLANK) and after[:1] in (b"", b"{", b"\x00")
+    after = _BLANKS.match(line, end)
+    follows = line[after.end() : after.end() + 1] if after else b""
+    return bool(_BLANKS.fullmatch(line, done, start)) and follows in (b"", b"{", b"\x00")
 
 
 def _nested(line: bytes, start: int, limit: int) -> Iterator[tuple[int, int, Record]]:
@@ -139,7 +140,6 @@ def _rubble(line: bytes, start: int, end: int) -> Iterator[Piece]:
 def _fragment(rubble: bytes, base: int, start: int, end: int) -> Iterator[Piece]:
     if start == end:
         return
-    text = rubble[start:end].strip(b" \t\r\n\xef\xbb\xbf")
-    broken = Reason.FRAGMENT if b'"' in text else Reason.NOT_JSON
-    reason = broken if text else Reason.BLANK
+    broken = Reason.FRAGMENT if b'"' in rubble[start:end] else Reason.NOT_JSON
+    reason = Reason.BLANK if _BLANKS.fullmatch(rubble, start, end) else broken
     yield Piece(base + start, base + end, reason=reason)

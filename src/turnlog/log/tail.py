@@ -142,9 +142,10 @@ def _items(line: bytes | Damage, offset: int) -> list[Placed | Damage]:
 
 
 def _unfinished(line: bytes | Damage, offset: int) -> list[Placed | Damage]:
-    items = _items(line, offset)
-    whole = isinstance(line, Damage) or (len(items) == 1 and isinstance(items[0], Placed))
-    return items if whole and items[0].offset == offset else []
+    if isinstance(line, Damage):
+        return [line.moved(offset)]
+    record = decode(line)
+    return [Placed(record, offset, len(line))] if isinstance(record, Record) else []
 
 
 def _last_of(reader: Reader, count: int) -> list[Placed | Damage]:
