@@ -33,7 +33,7 @@ STALLED = os.path.join(BASE, "stalled")
 DICTIONARY = os.path.join(BASE, "json.dict")
 HISTORY = os.path.join(BASE, "history.jsonl")
 
-SHARES = {"decoder": 0.6, "salvage": 0.3, "reader": 0.1}
+SHARES = {"decoder": 0.8, "salvage": 0.14, "reader": 0.06}
 SLICE = 500_000
 DEEP_SLICE = 50_000
 LONGEST = {"deep": 2560, "light": 400}

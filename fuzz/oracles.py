@@ -21,10 +21,9 @@ from turnlog.records.meaning import author_of, meaning_of
 from turnlog.records.record import Assistant, Record, Spoken, User
 from turnlog.records.shallow import walk_object
 
-from .reading import check_reader
+from .reading import check_reader, is_nothing
 
 _LARGE_BYTES = 32 * 1024
-_NOTHING = b" \t\r\n\xef\xbb\xbf"  # Bytes that need no account: blanks, and what editors prepend.
 _strict = msgspec.json.Decoder().decode
 
 
@@ -116,7 +115,7 @@ def check_salvage(data: bytes) -> None:
 
 def _check_rubble(data: bytes, reason: Reason) -> None:
     if reason is Reason.BLANK:
-        assert not data.strip(_NOTHING), "bytes hidden as blank"
+        assert is_nothing(data), "bytes hidden as blank"
     elif reason is Reason.NUL_RUN:
         assert not data.strip(b"\x00"), "bytes hidden as NULs"
     else:

@@ -15,7 +15,6 @@ from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.damage import Damage, Reason
 
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # How compressed logs begin: not for memory.
-_NOTHING = b" \t\r\n\xef\xbb\xbf"  # Bytes that need no account: blanks, and what editors prepend.
 _ALL = 64 << 20
 # Caps and chunk sizes to read with; the tiny ones only where they do not cost thousands of reads.
 _CAPS = (_ALL, _ALL, _ALL, 400, 100)
@@ -24,6 +23,11 @@ _STEPS = (_ALL, _ALL, _ALL, 200, 61)
 _TINY_STEPS = (_ALL, 61, 7, 2, 1)
 # Blocks so small that a short log has many: that is where reading backwards can go wrong.
 tail._FIRST_BLOCK, tail._LARGEST_BLOCK = 64, 256  # noqa: SLF001
+
+
+def is_nothing(data: bytes) -> bool:
+    """Tell whether bytes need no account: blanks, and the mark that editors prepend."""
+    return not data.replace(b"\xef\xbb\xbf", b"").strip(b" \t\r\n")
 
 
 class MemorySource:
@@ -93,7 +97,7 @@ def _check_account(data: bytes, items: list[Placed | Damage], reader: Reader) ->
     for item in items:
         offset, end = item.offset, item.offset + item.length
         assert offset >= done, "items overlap"
-        assert not data[done:offset].strip(_NOTHING), "bytes between items without an account"
+        assert is_nothing(data[done:offset]), "bytes between items without an account"
         if isinstance(item, Placed):
             assert item.record.raw == data[offset:end], "a record of other bytes"
         else:
@@ -106,7 +110,7 @@ def _check_account(data: bytes, items: list[Placed | Damage], reader: Reader) ->
         assert pending.offset + pending.length == len(data), "pending ends elsewhere"
         assert b"\n" not in data[pending.offset :], "pending holds a newline"
         rest = data[done : pending.offset]
-    assert not rest.strip(_NOTHING), "bytes at the end without an account"
+    assert is_nothing(rest), "bytes at the end without an account"
     assert reader.offset == data.rfind(b"\n") + 1, "the bookmark is not behind the last newline"
     assert reader.lines == data.count(b"\n"), "lines miscounted"
 

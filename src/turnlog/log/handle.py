@@ -98,16 +98,20 @@ class Handle:
         except OSError as error:
             raise self._typed(error) from None
 
-    def release(self, *, sync: bool) -> None:
+    def release(self, *, sync: bool) -> int:
         """Give the log back to other processes; return when what was written is on the disk.
 
-        Other threads wait until the sync is done: the descriptor must not change under it.
+        Other threads wait until the sync is done: the descriptor must not change under it. Gives
+        where the last write ended, which is further on than the writer thinks if a program that
+        knows no locks wrote in between.
         """
         system.unlock(self.fd)
+        end = os.lseek(self.fd, 0, os.SEEK_CUR)
         if sync:
             self._sync()
         self._held = False
         self._mutex.release()
+        return end
 
     def abandon(self) -> None:
         """Give back whatever this thread holds, if anything."""
@@ -170,17 +174,13 @@ class Handle:
         except OSError as error:
             raise self._typed(error) from None
 
-    def write(self, data: bytes, size: int) -> int:
-        """Write *data* at the end, which was at *size*: all of it, or an error; give where it is.
-
-        It is elsewhere than at *size* if a program that knows no locks wrote in between.
-        """
+    def write(self, data: bytes, size: int) -> None:
+        """Write *data* at the end, which is at *size*: all of it, or an error."""
         written = 0
         try:
             written = os.write(self.fd, data)
             if written < len(data):  # A full disk or a limit: the second try says which.
                 written += self._write_rest(data, size, written)
-            end = os.lseek(self.fd, 0, os.SEEK_CUR)  # Where this very descriptor stopped writing.
         except OSError as error:
             if written:
                 self._take_back(size, written)
@@ -188,7 +188,6 @@ class Handle:
         if written < len(data):
             self._take_back(size, written)
             raise self._write_error(OSError(errno.ENOSPC, "short write"))
-        return end - len(data)
 
     def _write_rest(self, data: bytes, size: int, written: int) -> int:
         """Go on after a short write, unless somebody wrote behind the fragment."""

@@ -45,7 +45,8 @@ NETWORK_FILESYSTEMS: Final = frozenset(
 DOUBTFUL_FILESYSTEMS: Final = ("fuse", "vboxsf", "virtiofs", "prl_fs", "vmhgfs")
 
 # A lock is held for some 20 microseconds; waiting longer than needed shows in the 99th percentile.
-_FIRST_PAUSE: Final = 0.0001
+_FIRST_PAUSE: Final = 0.00002
+_BRISK_TRIES: Final = 100
 _LONGEST_PAUSE: Final = 0.005
 
 if sys.platform == "win32":
@@ -131,11 +132,14 @@ def lock(fd: int, timeout: float | None) -> bool:
         return True
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = _FIRST_PAUSE
+    tries = 0
     while deadline is None or time.monotonic() < deadline:
         time.sleep(pause)
         if _try_lock(fd):
             return True
-        pause = min(pause * 1.1, _LONGEST_PAUSE)
+        tries += 1
+        if tries > _BRISK_TRIES:
+            pause = min(pause * 1.1, _LONGEST_PAUSE)
     return False
 
 

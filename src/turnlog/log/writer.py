@@ -88,7 +88,7 @@ class LogWriter(Closing):
         self._synced = durability == "fsync"
         self.seen = seen
         self.written = 0
-        """Records this writer has written, synced or not."""
+        """How many writes have succeeded, synced or not."""
         self._head = head
         self._line_cap = line_cap
         self._handle = Handle(
@@ -118,12 +118,13 @@ class LogWriter(Closing):
             size = self._handle.lock()
             with self._news(size) as news:
                 lines = self.lines_of(decide(news))
-            placed = self._write(lines, size) if lines else ()
-            self._handle.release(sync=self._synced and bool(placed))
-            return placed
+            data = _joined(lines)
+            prefix = self._write(data, size) if lines else b""
+            end = self._handle.release(sync=self._synced and bool(lines))
         except BaseException:
             self._handle.abandon()
             raise
+        return self._placed(lines, size, prefix, end - len(data)) if lines else ()
 
     def lines_of(self, records: Iterable[Record | Mapping[str, Any]]) -> list[bytes]:
         """Encode *records*; raise NotSerialisable if one of them cannot be a line."""
@@ -144,14 +145,16 @@ class LogWriter(Closing):
         """Append what ``lines_of`` gave."""
         if not lines:
             return ()
+        data = _joined(lines)
         try:
+            # Others wait for this lock: whatever can be done before or after it is.
             size = self._handle.lock()
-            placed = self._write(lines, size)
-            self._handle.release(sync=self._synced)
-            return placed
+            prefix = self._write(data, size)
+            end = self._handle.release(sync=self._synced)
         except BaseException:
             self._handle.abandon()
             raise
+        return self._placed(lines, size, prefix, end - len(data))
 
     def sync(self) -> None:
         """Make durable what was appended with a weaker durability."""
@@ -161,25 +164,32 @@ class LogWriter(Closing):
         """Close the log. Everything acknowledged is already where it should be."""
         self._handle.close()
 
-    def _write(self, lines: Sequence[bytes], size: int) -> tuple[Appended, ...]:
+    def _write(self, data: bytes, size: int) -> bytes:
+        """Write *data*, under the lock; give what had to stand before it."""
         if size == 0:
             prefix = self._head
         elif self._handle.ends_in_newline(size):
             prefix = b""
-        else:  # Evidence is kept, nothing merges.
-            prefix = b"\n"
+        else:
+            prefix = b"\n"  # A cut last line is sealed off: evidence is kept, nothing merges.
+        self._handle.write(prefix + data if prefix else data, size)
+        self.written += 1
+        return prefix
+
+    def _placed(
+        self, lines: Sequence[bytes], size: int, prefix: bytes, offset: int
+    ) -> tuple[Appended, ...]:
+        """Say where *lines*, which begin at *offset*, came to stand."""
+        if prefix and size:
             logger.warning("%s: the last line was cut short; sealed it at %d", self.path, size)
-        data = prefix + b"\n".join(lines) + b"\n"
-        start = self._handle.write(data, size)
-        self.written += len(lines)
-        if start == size == self.seen:  # Else somebody wrote what this writer has not seen yet.
-            self.seen = size + len(data)
-            self._reopened = self._handle.reopened
-        offset = start + len(prefix)
+        strangers = offset != size + len(prefix) or self.seen != size
         placed = []
         for line in lines:
             placed.append(Appended(offset, len(line)))
             offset += len(line) + 1
+        if not strangers:  # Else somebody wrote what this writer has not seen yet.
+            self.seen = offset
+            self._reopened = self._handle.reopened
         logger.debug("%s: appended %d records at %d", self.path, len(lines), size)
         return tuple(placed)
 
@@ -193,3 +203,7 @@ class LogWriter(Closing):
             yield News(reader, restarted)
         self.seen = size
         self._reopened = self._handle.reopened
+
+
+def _joined(lines: Sequence[bytes]) -> bytes:
+    return b"\n".join(lines) + b"\n"
