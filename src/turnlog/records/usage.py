@@ -2,7 +2,8 @@
 
 Three vocabularies exist for the same counters: the API's (``cache_creation_input_tokens``), the
 orchestrator's (``cache_creation_tokens``) and its camelCase sibling (``cacheCreationTokens``).
-All become one Usage. What counts, and how often, is the ledger's business, not this module's.
+All become one Usage. What is believed of it is ``counters``' business, how often it counts that of
+``responses``.
 """
 
 from __future__ import annotations
@@ -49,9 +50,8 @@ class Usage(Struct, frozen=True):
     @property
     def cache_write_5m(self) -> int:
         """Everything written to the cache that is not known to live for an hour."""
-        if self.cache_writes:
-            return self.cache_writes.five_minutes
-        return self.cache_write
+        apart = self.cache_writes or CacheWrites()
+        return split_writes(self.cache_write, apart.five_minutes, apart.one_hour)[0]
 
     @property
     def web_searches(self) -> int:
@@ -60,7 +60,17 @@ class Usage(Struct, frozen=True):
     @property
     def total(self) -> int:
         """All tokens: read, written, cached."""
-        return self.input + self.output + self.cache_write + self.cache_read
+        written = self.cache_write_5m + self.cache_write_1h
+        return self.input + self.output + written + self.cache_read
+
+
+def split_writes(scalar: int, five_minutes: int, one_hour: int) -> tuple[int, int]:
+    """Give the cache writes of five minutes and of an hour that both accounts together tell.
+
+    A log tells them twice: as one number, and apart by how long they live. What is not known to
+    live for an hour was written for five minutes, so an empty or partial breakdown hides nothing.
+    """
+    return max(five_minutes, scalar - one_hour), one_hour
 
 
 # Other writers' names for the API's counters.

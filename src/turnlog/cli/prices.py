@@ -1,0 +1,258 @@
+"""``turnlog prices``: what models cost, since when, and who says so."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from turnlog.cli.options import json_option, show_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turnlog.prices.cost import Prices
+    from turnlog.prices.rates import Price, Rates
+
+
+class Amounts(Struct, kw_only=True):
+    """Dollars per million tokens; of searches of the web, per thousand."""
+
+    input: str
+    output: str
+    cache_write_5m: str
+    cache_write_1h: str
+    cache_read: str
+    web_search: str
+
+
+class LongContext(Amounts, kw_only=True):
+    """What a whole request costs once the model reads more tokens than *above*."""
+
+    above: int
+
+
+class Factors(Struct, kw_only=True):
+    """By how much some terms change the price of tokens; null where the model has no such terms."""
+
+    fast: str | None
+    batch: str | None
+    us_only: str | None
+
+
+class PriceRow(Amounts, kw_only=True):
+    """One price of a model."""
+
+    model: str
+    provider: str
+    source: str
+    since: date | None
+    until: date | None
+    hours: str | None
+    long_context: list[LongContext]
+    factors: Factors
+
+
+class PriceDocument(Struct, kw_only=True):
+    """What `turnlog prices --json` prints."""
+
+    prices: list[PriceRow]
+    next: None = None
+    genai_prices: str
+    """The version of the genai-prices package that the table is from."""
+    problem: str | None
+    """Why there is no table, if so."""
+
+
+@click.command(
+    name="prices",
+    epilog="""\b
+Examples:
+  turnlog prices                                  Claude's models, today
+  turnlog prices claude-sonnet-4-6                all prices it ever had
+  turnlog prices claude-opus-4-6 --at 2026-02-10  the one of that day""",
+)
+@click.argument("model", required=False)
+@click.option("--at", "day", metavar="DATE", help="Only prices of that day, such as 2026-01-31.")
+@click.option("--home", multiple=True, hidden=True, expose_value=False)  # No home has prices.
+@json_option
+def command(model: str | None, day: str | None, *, as_json: bool) -> int:
+    """Show the prices used, what they are from, and when they hold.
+
+    MODEL is a name as logs have it. Without one the models of Anthropic are listed.
+    """
+    from turnlog.layout import turnlog_home
+    from turnlog.prices.cost import load_prices
+
+    prices = load_prices(turnlog_home())
+    document = describe(prices, model, _moment(day))
+    if as_json:
+        show_json(document)
+    else:
+        _show(document, model)
+    return 0 if document.prices else 1
+
+
+def describe(prices: Prices, model: str | None, at: datetime | None) -> PriceDocument:
+    """Gather the prices of *model*, or of all of Anthropic's, at *at*, or ever."""
+    if model is None:
+        found = [price for name in _listed(prices) if (price := prices.find(name, at))]
+    elif at is None:
+        found = prices.history(model)
+    else:
+        price = prices.find(model, at)
+        found = [price] if price else []
+    return PriceDocument(
+        prices=[_row(price) for price in found],
+        genai_prices=prices.table.version,
+        problem=prices.table.problem or None,
+    )
+
+
+def _listed(prices: Prices) -> list[str]:
+    """Name the models worth listing: Anthropic's, newest names first, and the user's own."""
+    from turnlog.prices.extras import MODELS
+
+    names = [
+        model.id
+        for provider in prices.table.providers
+        if provider.id == "anthropic"
+        for model in provider.models
+    ]
+    own = [override.model for override in prices.overrides]
+    return list(dict.fromkeys((*own, *sorted({*names, *MODELS}))))
+
+
+def _row(price: Price) -> PriceRow:
+    from turnlog.prices.extras import factors_of
+
+    def factor(*terms: str | None) -> str | None:
+        permille = factors_of(price.model, price.provider, *terms).permille
+        return f"{Decimal(permille[0]) / 1000:f}" if permille else None
+
+    hours = price.hours and f"{price.hours[0]:%H:%M} to {price.hours[1]:%H:%M} UTC"
+    return PriceRow(
+        model=price.model,
+        provider=price.provider,
+        source=price.source,
+        since=price.since,
+        until=price.until,
+        hours=hours,
+        long_context=[
+            LongContext(above=tier.above, **_amounts(tier.rates)) for tier in price.tiers
+        ],
+        factors=Factors(
+            fast=factor("fast", None, None),
+            batch=factor(None, "batch", None),
+            us_only=factor(None, None, "us"),
+        ),
+        **_amounts(price.rates),
+    )
+
+
+def _amounts(rates: Rates) -> dict[str, str]:
+    from turnlog.prices.money import price_per_million, price_per_thousand, written
+
+    tokens = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
+    amounts = {name: written(price_per_million(getattr(rates, name))) for name in tokens}
+    return amounts | {"web_search": written(price_per_thousand(rates.web_search))}
+
+
+def _moment(day: str | None) -> datetime | None:
+    if day is None:
+        return None
+    from turnlog.errors import UsageError
+
+    try:
+        return datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
+    except ValueError:
+        raise UsageError(f"{day!r} is not a day", hint="write it like 2026-01-31") from None
+
+
+def _show(found: PriceDocument, model: str | None) -> None:
+    from turnlog.cli.terminal import console, safe
+
+    out = console()
+    if found.problem:
+        out.print(f"[yellow]{safe(found.problem)}[/]")
+    if not found.prices:
+        out.print(f"No price is known for {safe(model or 'any model')}.")
+        if model:
+            out.print("[dim]hint: set one in config.toml, under \\[prices], or give it another[/]")
+            out.print('[dim]model\'s: like = "claude-sonnet-4-5"[/]')
+        return
+    if model is not None:
+        last = found.prices[-1]
+        who = f" of {safe(last.provider)}" if last.provider else ""
+        out.print(f"[bold]{safe(model)}[/]\npriced as {safe(last.model)}{who}\n")
+    _show_table(out, found, by_time=model is not None)
+    if model is not None:
+        _show_terms(out, found.prices[-1])
+    out.print(
+        f"\n[dim]Dollars per million tokens at the API, from genai-prices {found.genai_prices}"
+        " and\nturnlog's own table. With a subscription, costs are an estimate.[/]"
+    )
+
+
+def _show_table(out: Console, found: PriceDocument, *, by_time: bool) -> None:
+    from rich.table import Table
+
+    from turnlog.cli.terminal import safe
+
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    first = "holds" if by_time else "model"
+    table.add_column(first, no_wrap=True, overflow="ellipsis", min_width=18, max_width=40)
+    for name in ("input", "output", "5 min", "1 h", "read"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in found.prices:
+        name = _holds(row) if by_time else safe(row.model)
+        mark = " *" if row.source == "override" else ""
+        table.add_row(f"[bold]{name}[/]{mark}", *_cells(row))
+        for long in row.long_context:
+            table.add_row(f"[dim]  above {long.above:,} tokens[/]", *_cells(long))
+    out.print(table)
+    if any(row.source == "override" for row in found.prices):
+        out.print("[dim]* set in config.toml[/]")
+
+
+def _show_terms(out: Console, row: PriceRow) -> None:
+    """Say what else may change the price."""
+    terms = [
+        ("fast mode", row.factors.fast),
+        ("batches", row.factors.batch),
+        ("inference in the US only", row.factors.us_only),
+    ]
+    said = [f"{name} x {factor}" for name, factor in terms if factor]
+    if said:
+        out.print("\n" + ", ".join(said))
+    if Decimal(row.web_search):
+        out.print(f"web search ${_padded(row.web_search)} per thousand")
+
+
+def _cells(amounts: Amounts) -> tuple[str, ...]:
+    return (
+        _padded(amounts.input),
+        _padded(amounts.output),
+        _padded(amounts.cache_write_5m),
+        _padded(amounts.cache_write_1h),
+        _padded(amounts.cache_read),
+    )
+
+
+def _padded(amount: str) -> str:
+    """Write an amount with two decimals, or with more if it has them."""
+    whole, _, rest = amount.partition(".")
+    return f"{whole}.{rest.ljust(2, '0')}"
+
+
+def _holds(row: PriceRow) -> str:
+    if row.hours:
+        return row.hours
+    if row.since and row.until:
+        return f"{row.since} to {row.until}"
+    if row.until:
+        return f"until {row.until}"
+    return f"since {row.since}" if row.since else "always"

@@ -1,0 +1,207 @@
+"""Lines that hold a needle, found at the speed of memory.
+
+    for offset, line in find_lines(path, b'"usage"'):
+        ...
+
+Most questions concern few lines of a log. The others are never cut out, counted or decoded here:
+the log is read into one buffer that is used again and again, and the needle is looked for in all of
+it at once. Bytes only; what a line means, and whether it is a record at all, is for the caller.
+
+Promises: every line that holds a needle is given once, whole, without its newline; one that is
+longer than the line cap is given as damage. It survives a log that grows, shrinks or is replaced,
+holds one buffer and one line, reads compressed logs as any other, and never writes. ``offset`` is
+where the next search should begin: after the last newline.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from io import FileIO
+from typing import Final
+
+from turnlog.errors import LogError, UsageError
+from turnlog.log.closing import Closing
+from turnlog.log.lines import LINE_CAP, too_long
+from turnlog.log.reader import Tail
+from turnlog.log.sources import BrokenArchive, PlainSource, Source, open_source
+from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
+
+# As much as stays in a processor's own cache between being read and being searched.
+BUFFER_BYTES: Final = 1024 * 1024
+
+Found = tuple[int, bytes | Damage]
+_Fill = Callable[[memoryview], int]
+
+
+class FoundLines(Closing):
+    """The lines of one log that hold a needle. Iterate over it once; close it or go to its end."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *needles: bytes,
+        start: int = 0,
+        cap: int = LINE_CAP,
+        tail: Tail = "take",
+        buffer: bytearray | None = None,
+    ) -> None:
+        if not needles or any(not needle or b"\n" in needle for needle in needles):
+            raise UsageError(
+                "a needle has at least one byte and no newline, since it is looked for in a line",
+                hint="give the bytes to look for, such as a quoted key",
+            )
+        self.path = os.fspath(path)
+        self.offset = start
+        self.is_pending = False
+        """Whether the line given last had no newline: perhaps it is still being written."""
+        self._needles = needles
+        self._cap = cap
+        self._tail = tail
+        self._buffer = buffer or bytearray(BUFFER_BYTES)
+        self._source = open_source(path, start)
+        self._lines = self._find(_filler(self._source, start, self.path))
+
+    def __iter__(self) -> Iterator[Found]:
+        return self._lines
+
+    def __next__(self) -> Found:
+        return next(self._lines)
+
+    def close(self) -> None:
+        self._lines.close()
+        self._source.close()
+
+    def _find(self, fill: _Fill) -> Generator[Found, None, None]:
+        try:
+            with memoryview(self._buffer) as view:
+                yield from self._all(fill, view)
+        except BrokenArchive as error:
+            at = self.offset
+            why = Damage(reason=Reason.BROKEN_ARCHIVE, offset=at, length=0, detail=str(error))
+            yield at, why
+        self._source.close()
+
+    def _all(self, fill: _Fill, view: memoryview) -> Generator[Found, None, None]:
+        """Search the log a bufferful at a time; what follows its last newline is carried over."""
+        buffer = self._buffer
+        held = 0
+        while count := fill(view[held:]):
+            end = held + count
+            cut = buffer.rfind(b"\n", held, end) + 1
+            held = end
+            if cut:
+                held = yield from self._lines_before(cut, end, view)
+            elif end == len(buffer):
+                held = yield from self._long_line(fill, view)
+        if held and self._tail == "take" and self._holds(line := bytes(view[:held])):
+            yield self._given(line, held, is_pending=True)
+
+    def _lines_before(self, cut: int, end: int, view: memoryview) -> Generator[Found, None, int]:
+        """Give the lines that end before *cut*; give back how much of the buffer is left over."""
+        buffer, base, cap = self._buffer, self.offset, self._cap
+        first, *others = self._needles
+        position = 0
+        while True:
+            hit = buffer.find(first, position, cut)
+            for needle in others:
+                # Only up to the hit: what lies behind it can wait.
+                earlier = buffer.find(needle, position, cut if hit < 0 else hit + len(needle))
+                hit = hit if earlier < 0 else earlier
+            if hit < 0:
+                break
+            begin = max(buffer.rfind(b"\n", position, hit) + 1, position)
+            stop = buffer.find(b"\n", hit, cut)
+            line = bytes(view[begin:stop])
+            at = base + begin
+            yield at, (line if stop - begin <= cap else too_long(line, stop - begin, offset=at))
+            position = stop + 1
+        self.offset = base + cut
+        left = end - cut
+        view[:left] = view[cut:end]
+        return left
+
+    def _long_line(self, fill: _Fill, view: memoryview) -> Generator[Found, None, int]:
+        """Read on to the end of the line that fills the whole buffer.
+
+        It is collected up to the cap and only searched beyond it. What the buffer holds behind it
+        is searched as well; how much of that is left over is given back.
+        """
+        buffer, cap = self._buffer, self._cap
+        overlap = max(map(len, self._needles)) - 1
+        line = bytearray(buffer)
+        length = len(line)
+        holds = self._holds(line)
+        while count := fill(view):
+            stop = buffer.find(b"\n", 0, count)
+            piece = count if stop < 0 else stop
+            seam = line[max(0, len(line) - overlap) :] + view[:piece]
+            holds = holds or self._holds(seam)
+            length += piece
+            if length <= cap:
+                line += view[:piece]
+            else:
+                # The head, for the report, and as much of the end as a needle may begin in.
+                line = line[:EXCERPT_BYTES] + seam[max(0, len(seam) - overlap) :]
+            if stop >= 0:
+                if holds:
+                    yield self._given(bytes(line), length, is_pending=False)
+                self.offset += length + 1
+                left = count - stop - 1
+                view[:left] = view[stop + 1 : count]
+                cut = buffer.rfind(b"\n", 0, left) + 1
+                return (yield from self._lines_before(cut, left, view)) if cut else left
+        if holds and self._tail == "take":
+            yield self._given(bytes(line), length, is_pending=True)
+        return 0
+
+    def _given(self, line: bytes, length: int, *, is_pending: bool) -> Found:
+        """Give a line of *length* bytes, or the damage whose head *line* is."""
+        self.is_pending = is_pending
+        at = self.offset
+        return at, line if length <= self._cap else too_long(line, length, offset=at)
+
+    def _holds(self, line: bytes | bytearray) -> bool:
+        return any(needle in line for needle in self._needles)
+
+
+def find_lines(
+    path: str | os.PathLike[str],
+    *needles: bytes,
+    start: int = 0,
+    cap: int = LINE_CAP,
+    tail: Tail = "take",
+    buffer: bytearray | None = None,
+) -> FoundLines:
+    """Find the lines of the log at *path* that hold one of *needles*, from *start* on.
+
+    Who searches many logs, one after the other, gives the same *buffer* each time.
+    """
+    return FoundLines(path, *needles, start=start, cap=cap, tail=tail, buffer=buffer)
+
+
+def _filler(source: Source, start: int, path: str) -> _Fill:
+    """Give what fills a buffer with the next bytes of *source*, and tells how many they are."""
+    if not isinstance(source, PlainSource):
+
+        def unpack(view: memoryview) -> int:
+            data = source.read(len(view))
+            view[: len(data)] = data
+            return len(data)
+
+        return unpack
+    os.lseek(source.fd, start, os.SEEK_SET)
+    file = FileIO(source.fd, closefd=False)  # It reads straight into the buffer.
+
+    def read(view: memoryview) -> int:
+        try:
+            return file.readinto(view) or 0
+        except OSError as error:
+            raise LogError(
+                f"reading failed: {error.strerror or error}",
+                path=path,
+                errno=error.errno,
+                hint="the disk may be failing; copy what can be read",
+            ) from None
+
+    return read

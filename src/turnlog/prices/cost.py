@@ -1,0 +1,261 @@
+"""What usage costs, exactly, and what has no price, said.
+
+    prices = load_prices(turnlog_home())
+    prices.cost(usage, "claude-sonnet-4-5-20250929", at=instant)   # Decimal, or Unpriced
+    prices.bill(totals.responses).total_usd                        # and .unpriced, by model
+
+A model without a price is a value, never an exception, unless asked for one (*strict*). Each
+request is priced by itself, by the prices of its day and the terms it was made under; a context
+above a model's threshold makes the whole request dearer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from turnlog.errors import UsageError
+from turnlog.prices import extras
+from turnlog.prices.compiled import load_table
+from turnlog.prices.money import attodollars, dollars
+from turnlog.prices.overrides import Override
+from turnlog.prices.rates import Price, Tier, Unpriced
+from turnlog.prices.table import Table, price_at, prices_of
+from turnlog.records.counters import Counters, counters_of
+from turnlog.records.responses import UNKNOWN, Response
+from turnlog.records.usage import Usage
+
+Mode = Literal["auto", "calculate", "recorded"]
+MODES: Final[tuple[Mode, ...]] = ("auto", "calculate", "recorded")
+
+AnyUsage = Usage | Counters | Mapping[str, Any]
+
+
+class Terms(NamedTuple):
+    """What, beside the model and the day, decides a price."""
+
+    speed: str | None = None
+    service_tier: str | None = None
+    inference_geo: str | None = None
+
+
+class Quote(Struct, frozen=True):
+    """The price of a model on a day under some terms; or why there is none."""
+
+    price: Price | None
+    """With the factors of the terms applied."""
+    assumed: tuple[str, ...] = ()
+    reason: str = ""
+
+    def attodollars(self, counters: Counters) -> int:
+        """Give the cost of one request."""
+        assert self.price is not None
+        price = self.price
+        rates = price.rates_for(counters.context) if price.tiers else price.rates
+        return rates.cost(counters)
+
+
+class Bill(Struct, kw_only=True):
+    """What a number of responses cost together: an estimate at the API's prices."""
+
+    total_usd: Decimal = Decimal(0)
+    by_model: dict[str, Decimal] = field(default_factory=dict)
+    unpriced: list[Unpriced] = field(default_factory=list)
+    """By model and reason; their tokens are in no figure of the bill."""
+    assumed: dict[str, int] = field(default_factory=dict)
+    """Terms without a known price that were taken for the usual ones, and how often."""
+    recorded: int = 0
+    """Responses for which the cost was taken that the log had recorded."""
+
+
+class Prices:
+    """Prices to reckon with: a table, and the user's overrides of it."""
+
+    def __init__(self, table: Table, overrides: Iterable[Override] = ()) -> None:
+        self.table = table
+        self.overrides = tuple(overrides)
+        self._quotes: dict[tuple[str, date, Terms], Quote] = {}
+
+    def find(self, model: str, at: datetime | None = None) -> Price | None:
+        """Give the price of *model* at *at*, or now; None if there is none."""
+        return self._find(model, _moment(at), ())
+
+    def history(self, model: str) -> list[Price]:
+        """Give every price that *model* ever had, the oldest first, overrides last."""
+        found = self.table.find(model)
+        known = prices_of(*found) if found else []
+        own = [each for each in self.overrides if _is_for(each, model)]
+        return known + [price for each in own if (price := self._overriding(each, (), None))]
+
+    def quote(self, model: str, at: datetime | None, terms: Terms = Terms()) -> Quote:  # noqa: B008
+        """Give what a request to *model* costs under *terms*."""
+        moment = _moment(at)
+        key = (model, moment.date(), terms)
+        found = self._quotes.get(key)
+        if found is None:
+            found = self._quote(model, moment, terms)
+            if found.price is None or not found.price.is_by_hour:
+                self._quotes[key] = found
+        return found
+
+    def cost(
+        self, usage: AnyUsage, model: str, *, at: datetime | None = None, strict: bool = False
+    ) -> Decimal | Unpriced:
+        """Give what one request cost in dollars, or what has no price; *strict* raises for it."""
+        counters, terms = _read(usage)
+        quote = self.quote(model, at, terms)
+        if quote.price is not None:
+            return dollars(quote.attodollars(counters))
+        if strict:
+            raise UsageError(
+                f"{model}: {quote.reason}",
+                hint=f'set one in config.toml under [prices."{model}"]',
+            )
+        return Unpriced(model=model, counters=counters, messages=1, reason=quote.reason)
+
+    def bill(self, responses: Iterable[Response], *, mode: Mode = "calculate") -> Bill:
+        """Price *responses*: reckoned, as their logs recorded it, or recorded where it was."""
+        if mode not in MODES:
+            raise UsageError(f"{mode!r} is no way to reckon", hint=f"there are {', '.join(MODES)}")
+        bill = Bill()
+        by_model: dict[str, int] = {}
+        unpriced: dict[tuple[str, str], Unpriced] = {}
+        for response in responses:
+            name = response.model_name
+            atto = self._atto(response, mode, bill)
+            if isinstance(atto, int):
+                by_model[name] = by_model.get(name, 0) + atto
+                continue
+            empty = Unpriced(model=name, counters=Counters(), messages=0, reason=atto)
+            kept = unpriced.setdefault((name, atto), empty)
+            kept.counters.add(response.counters)
+            unpriced[name, atto] = replace(kept, messages=kept.messages + response.messages)
+        bill.by_model = {name: dollars(atto) for name, atto in by_model.items()}
+        bill.total_usd = dollars(sum(by_model.values()))
+        bill.unpriced = list(unpriced.values())
+        return bill
+
+    def _atto(self, response: Response, mode: Mode, bill: Bill) -> int | str:
+        """Give a response's cost in attodollars, or the reason why it has none."""
+        if mode != "calculate" and response.recorded_usd is not None:
+            bill.recorded += 1
+            return attodollars(response.recorded_usd)
+        if mode == "recorded":
+            return "no cost was recorded"
+        terms = Terms(response.speed, response.service_tier, response.inference_geo)
+        quote = self.quote(response.model or UNKNOWN, response.at, terms)
+        if quote.price is None:
+            return quote.reason
+        for what in quote.assumed:
+            bill.assumed[what] = bill.assumed.get(what, 0) + 1
+        return quote.attodollars(response.counters)
+
+    def _quote(self, model: str, at: datetime, terms: Terms) -> Quote:
+        price = self._find(model, at, ())
+        if price is None:
+            return Quote(None, reason="no price is known")
+        factors = extras.factors_of(price.model, price.provider, *terms)
+        if factors.unknown:
+            return Quote(None, reason=factors.unknown)
+        for permille in factors.permille:
+            dearer = tuple(Tier(t.above, t.rates.times(permille)) for t in price.tiers)
+            price = replace(price, rates=price.rates.times(permille), tiers=dearer)
+        return Quote(price, factors.assumed)
+
+    def _find(self, model: str, at: datetime, passed: tuple[str, ...]) -> Price | None:
+        day = at.astimezone(UTC).date()
+        for override in reversed(self.overrides):
+            if _is_for(override, model) and override.holds_on(day):
+                return self._overriding(override, passed, at)
+        found = self.table.find(model)
+        return price_at(*found, at) if found else None
+
+    def _overriding(
+        self, override: Override, passed: tuple[str, ...], at: datetime | None
+    ) -> Price | None:
+        """Give the price that *override* sets; one that is like itself in the end sets none."""
+        meant = self.table.find(override.like or override.model)
+        if override.rates is None:
+            name = override.like or ""
+            if name.lower() in passed:
+                return None
+            price = self._find(name, _moment(at), (*passed, override.model.lower()))
+            return price and replace(
+                price, source="override", since=override.since, until=override.until
+            )
+        return Price(
+            # Under its own name, if it has one: fast mode and batches are told by it.
+            model=meant[1].id if meant else override.model,
+            provider=meant[0].id if meant else "",
+            source="override",
+            rates=override.rates,
+            tiers=override.tiers,
+            since=override.since,
+            until=override.until,
+        )
+
+
+def load_prices(
+    directory: str | os.PathLike[str] | None = None, overrides: Iterable[Override] = ()
+) -> Prices:
+    """Load the prices; *directory*, turnlog's home, holds the compiled table."""
+    return Prices(load_table(directory), overrides)
+
+
+def cost(
+    usage: AnyUsage,
+    model: str,
+    *,
+    at: datetime | None = None,
+    strict: bool = False,
+    prices: Prices | None = None,
+) -> Decimal | Unpriced:
+    """Give what one request cost in dollars, exactly, by the prices of the day it was made.
+
+    Without *at* the prices of today are used, without *prices* those that come with turnlog.
+    """
+    return (prices or _usual_prices()).cost(usage, model, at=at, strict=strict)
+
+
+@cache
+def _usual_prices() -> Prices:
+    return load_prices()
+
+
+def _is_for(override: Override, model: str) -> bool:
+    return override.model.lower() == model.lower()
+
+
+def _moment(at: datetime | None) -> datetime:
+    """Give the instant whose prices hold: what is not dated is priced as of now."""
+    if at is None:
+        return datetime.now(UTC)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _read(usage: AnyUsage) -> tuple[Counters, Terms]:
+    """Read what was used, and under which terms, from any of the ways to say it."""
+    if isinstance(usage, Counters):
+        return usage, Terms()
+    if isinstance(usage, Usage):
+        counters, _ = counters_of(
+            {
+                "input_tokens": usage.input,
+                "output_tokens": usage.output,
+                "cache_creation_input_tokens": usage.cache_write_5m,
+                "cache_read_input_tokens": usage.cache_read,
+                "server_tool_use": {"web_search_requests": usage.web_searches},
+            }
+        )
+        counters.cache_write_1h = usage.cache_write_1h
+        return counters, Terms(usage.speed, usage.service_tier, usage.inference_geo)
+    counters, _ = counters_of(usage)
+    said = [usage.get(name) for name in Terms._fields]
+    return counters, Terms(*(value if isinstance(value, str) else None for value in said))

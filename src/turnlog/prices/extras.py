@@ -1,0 +1,116 @@
+"""What genai-prices does not know: our own small table, with the source of each figure.
+
+Factors are in thousandths. They apply to Claude models served by Anthropic itself; what other
+providers charge for such things is theirs to say, and nothing is assumed.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from turnlog.prices.money import rate_per_search
+from turnlog.prices.rates import Rates, Tier, rates_of
+
+# Searches of the web cost $10 per thousand with every model.
+# https://platform.claude.com/docs/en/about-claude/pricing, "Web search tool"
+WEB_SEARCH: Final = "10"
+_SEARCH: Final = rate_per_search(Decimal(WEB_SEARCH))
+
+# Models in the price list that genai-prices 0.2.1 lacks: those of limited availability.
+# https://platform.claude.com/docs/en/about-claude/pricing, "Model pricing"
+MODELS: Final[dict[str, Rates]] = {
+    "claude-mythos-5": rates_of("10", "50", web_search=WEB_SEARCH),
+    "claude-mythos-5-1": rates_of("10", "50", cache_read="0.25", web_search=WEB_SEARCH),
+}
+
+# Above 200,000 tokens Sonnet 4 cost twice as much to read and half as much again to write, the
+# whole request. genai-prices has this for Sonnet 4.5 and later, not for 4.
+# https://platform.claude.com/docs/en/api/service-tiers, on long requests of both
+LONG_CONTEXT: Final[dict[str, tuple[Tier, ...]]] = {
+    "claude-sonnet-4-0": (Tier(200_000, rates_of("6", "22.5", web_search=WEB_SEARCH)),),
+}
+
+# Fast mode, in which all tokens cost more, the cache's included.
+# 6 times: https://platform.claude.com/docs/en/build-with-claude/fast-mode (Opus 4.6: $30 / $150)
+#          https://code.claude.com/docs/en/fast-mode (4.6 and 4.7: $30 / $150; 4.8: $10 / $50)
+# 2 times: https://vercel.com/ai-gateway/models/claude-opus-5-fast ($10 / $50)
+#          https://docs.litellm.ai/blog/claude_opus_5_5 (twice its base price)
+FAST: Final = {
+    "claude-opus-4-6": 6000,
+    "claude-opus-4-7": 6000,
+    "claude-opus-4-8": 2000,
+    "claude-opus-5": 2000,
+    "claude-opus-5-5": 2000,
+}
+
+# Batches cost half, the cache's tokens included, searches excluded. genai-prices has it for models
+# of 2026 and from 2026-10-14 on; the discount is as old as batches.
+# https://platform.claude.com/docs/en/build-with-claude/batch-processing#pricing
+BATCH: Final = 500
+
+# Inference kept in the United States costs a tenth more in every category of tokens, from Opus 4.6
+# and Sonnet 4.6 on; older models cannot be asked for it.
+# https://platform.claude.com/docs/en/manage-claude/data-residency
+# https://docs.aws.amazon.com/claude-platform/latest/userguide/data-residency.html
+US_ONLY: Final = 1100
+_WITHOUT_GEOGRAPHY: Final = (
+    "claude-2",
+    "claude-3",
+    "claude-v1",
+    "claude-haiku-4-5",
+    "claude-opus-4-0",
+    "claude-opus-4-1",
+    "claude-opus-4-5",
+    "claude-sonnet-4-0",
+    "claude-sonnet-4-5",
+)
+
+# Names that mean the usual. Capacity of the priority tier is bought beforehand; its tokens are
+# accounted for at the usual prices. https://platform.claude.com/docs/en/api/service-tiers
+_USUAL_SPEEDS: Final = frozenset({None, "", "standard"})
+_USUAL_TIERS: Final = frozenset({None, "", "standard", "default", "auto", "priority"})
+_USUAL_PLACES: Final = frozenset({None, "", "global", "not_available"})
+
+
+class Factors(NamedTuple):
+    """How a request's terms change its price. *unknown* says why that cannot be told."""
+
+    permille: tuple[int, ...] = ()
+    assumed: tuple[str, ...] = ()
+    """Terms without a known price, taken for the usual ones."""
+    unknown: str = ""
+
+
+def factors_of(
+    model: str,
+    provider: str,
+    speed: str | None,
+    service_tier: str | None,
+    inference_geo: str | None,
+) -> Factors:
+    """Tell what the terms of a request mean for the price of *model*, named as in the table."""
+    permille: list[int] = []
+    assumed: list[str] = []
+    is_anthropic = provider == "anthropic"
+    if speed not in _USUAL_SPEEDS:
+        factor = FAST.get(model) if is_anthropic and speed == "fast" else None
+        if factor is None:
+            return Factors(unknown=f"no price is known for speed {speed!r}")
+        permille.append(factor)
+    if service_tier == "batch" and is_anthropic:
+        permille.append(BATCH)
+    elif service_tier not in _USUAL_TIERS:
+        assumed.append(f"service tier {service_tier!r} priced as standard")
+    if inference_geo == "us" and is_anthropic:
+        permille.extend([US_ONLY] if not model.startswith(_WITHOUT_GEOGRAPHY) else [])
+    elif inference_geo not in _USUAL_PLACES:
+        assumed.append(f"geography {inference_geo!r} priced as global")
+    return Factors(tuple(permille), tuple(assumed))
+
+
+def with_searches(rates: Rates) -> Rates:
+    """Add the price of a search where a table leaves it out for a Claude model."""
+    return rates if rates.web_search else replace(rates, web_search=_SEARCH)

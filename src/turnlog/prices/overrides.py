@@ -1,0 +1,167 @@
+"""The user's own prices: read from a table of config.toml, each whole or not at all.
+
+    [prices."my-model"]                  # the name as logs have it
+    input = 3.00                         # dollars per million tokens
+    output = 15.00
+    cache_write_5m = 3.75                # left out, the cache's follow from the input's:
+    cache_write_1h = 6.00                # 1.25 times, twice, a tenth
+    cache_read = 0.30
+    web_search = 10                      # dollars per thousand
+    since = 2026-01-01                   # the first day it holds; left out: always
+    until = 2026-07-01                   # the first day it holds no more
+    long_context = {above = 200000, input = 6.00, output = 22.50}
+
+    [prices."gateway-model"]
+    like = "claude-sonnet-4-5"           # priced as another model is
+
+Several prices of one model are a list, ``[[prices."my-model"]]``; of those that hold on a day the
+last counts. What is broken is reported and changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from msgspec import Struct
+
+from turnlog.prices.money import PRICE_DIGITS
+from turnlog.prices.rates import Rates, Tier, rates_of
+
+_CACHE: Final = ("cache_write_5m", "cache_write_1h", "cache_read")
+_PRICES: Final = ("input", "output", *_CACHE, "web_search")
+_OTHERS: Final = ("since", "until", "like", "long_context")
+_MAX_PRICE: Final = Decimal(1_000_000)
+
+
+class Override(Struct, frozen=True, kw_only=True):
+    """A price that the user has set for a model, for a stretch of time."""
+
+    model: str
+    rates: Rates | None = None
+    tiers: tuple[Tier, ...] = ()
+    like: str | None = None
+    since: date | None = None
+    until: date | None = None
+
+    def holds_on(self, day: date) -> bool:
+        after = self.since is None or day >= self.since
+        return after and (self.until is None or day < self.until)
+
+
+class PriceProblem(Struct, frozen=True):
+    """A price in the settings that cannot be used, and why."""
+
+    where: str
+    reason: str
+
+
+class _Broken(Exception):
+    """It never leaves this module, which turns it into a problem."""
+
+
+def overrides_from(
+    settings: Mapping[str, Any],
+) -> tuple[tuple[Override, ...], tuple[PriceProblem, ...]]:
+    """Read the plain ``[prices]`` table of a parsed config.toml."""
+    found: list[Override] = []
+    problems: list[PriceProblem] = []
+    for model, value in settings.items():
+        for where, table in _tables(f"prices.{model}", value):
+            try:
+                found.append(_override(model, table))
+            except _Broken as error:
+                problems.append(PriceProblem(where, str(error)))
+    return tuple(found), tuple(problems)
+
+
+def _tables(where: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list):
+        yield from ((f"{where}[{number}]", each) for number, each in enumerate(value))
+    else:
+        yield where, value
+
+
+def _override(model: str, table: Any) -> Override:
+    if not isinstance(table, Mapping):
+        raise _Broken(f"a table of prices is expected, not {table!r}")
+    unknown = sorted(set(table) - {*_PRICES, *_OTHERS})
+    if unknown:
+        raise _Broken(f"{unknown[0]!r} is no part of a price; known are {', '.join(_PRICES)}")
+    since, until = _day(table, "since"), _day(table, "until")
+    if since is not None and until is not None and since >= until:
+        raise _Broken(f"it ends ({until}) before it begins ({since})")
+    if "like" in table:
+        other = table["like"]
+        if not isinstance(other, str) or not other.strip() or other == model:
+            raise _Broken("'like' is the name of another model")
+        if any(name in table for name in (*_PRICES, "long_context")):
+            raise _Broken("it is either like another model or has prices of its own")
+        return Override(model=model, like=other, since=since, until=until)
+    rates = _rates(table, {})
+    return Override(model=model, rates=rates, tiers=_long_context(table), since=since, until=until)
+
+
+def _long_context(table: Mapping[str, Any]) -> tuple[Tier, ...]:
+    inner = table.get("long_context")
+    if inner is None:
+        return ()
+    if not isinstance(inner, Mapping) or set(inner) - {*_PRICES, "above"}:
+        raise _Broken("'long_context' is a table of 'above' and of prices")
+    above = inner.get("above")
+    if not isinstance(above, int) or isinstance(above, bool) or above <= 0:
+        raise _Broken("'long_context.above' is a number of tokens")
+    return (Tier(above, _rates(inner, table)),)
+
+
+def _rates(table: Mapping[str, Any], usual: Mapping[str, Any]) -> Rates:
+    prices = {name: _price(table, name) for name in _PRICES}
+    if prices["input"] is None or prices["output"] is None:
+        raise _Broken("'input' and 'output' are needed, in dollars per million tokens")
+    search = prices["web_search"]
+    if search is None:
+        search = _price(usual, "web_search") or Decimal(0)
+    return rates_of(
+        prices["input"],
+        prices["output"],
+        cache_write_5m=prices["cache_write_5m"],
+        cache_write_1h=prices["cache_write_1h"],
+        cache_read=prices["cache_read"],
+        web_search=search,
+    )
+
+
+def _price(table: Mapping[str, Any], name: str) -> Decimal | None:
+    value = table.get(name)
+    if value is None:
+        return None
+    price: Decimal | None = None
+    if isinstance(value, str | int | Decimal) and not isinstance(value, bool):
+        try:
+            price = Decimal(value)
+        except ArithmeticError:
+            price = None
+    elif isinstance(value, float) and math.isfinite(value):
+        price = Decimal(repr(value))  # As it was typed.
+    if price is None or not price.is_finite() or not 0 <= price <= _MAX_PRICE:
+        raise _Broken(f"{name} = {value!r} is not a price in dollars")
+    if price != round(price, PRICE_DIGITS):
+        raise _Broken(f"{name} = {value!r} has more than {PRICE_DIGITS} decimals")
+    return price
+
+
+def _day(table: Mapping[str, Any], name: str) -> date | None:
+    value = table.get(name)
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    if value is None:
+        return None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    raise _Broken(f"{name} = {value!r} is not a day, such as 2026-01-31")

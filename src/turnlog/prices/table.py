@@ -1,0 +1,167 @@
+"""The table of prices: which entry a model's name means, and which of its prices holds on a day.
+
+Names in logs come dressed: with a date, a context size, a cloud's region, a gateway's prefix. A
+name is undressed step by step and every step is a rule, not a resemblance: what no rule explains
+has no price. Pure; where the table comes from is told in ``compiled``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnlog.prices import extras
+from turnlog.prices.rates import Price, Rates, Tier
+
+# ["equals", text], ["starts", text], ["any", [match, …]] and so on.
+Match = list[Any]
+
+ANTHROPIC: Final = "anthropic"
+_MOST_PREFIXES: Final = 4
+
+_CONTEXT_SIZE: Final = re.compile(r"\[[0-9a-z]+\]$")
+_COMPACT_DATE: Final = re.compile(r"-(20[0-9]{2})(0[1-9]|1[0-2])([0-3][0-9])(?=[-:@]|$)")
+
+
+class Entry(Struct, frozen=True, array_like=True):
+    """Rates that hold from a day on, or at some hours of the day."""
+
+    rates: Rates
+    tiers: tuple[Tier, ...] = ()
+    since: date | None = None
+    hours: tuple[time, time] | None = None
+
+
+class Model(Struct, frozen=True, array_like=True):
+    """A model, the names it goes by, and its prices; later ones take precedence."""
+
+    id: str
+    match: Match
+    entries: tuple[Entry, ...]
+
+
+class Provider(Struct, frozen=True, array_like=True):
+    """Who sells models. *match* tells the names that can only be its own; None: no name can."""
+
+    id: str
+    match: Match | None
+    models: tuple[Model, ...]
+
+
+class Table(Struct, frozen=True):
+    """All that is known of prices."""
+
+    version: str
+    """The version of genai-prices it was compiled from; empty if there is none."""
+    providers: tuple[Provider, ...]
+    problem: str = ""
+    """Why there is none, if so."""
+
+    def find(self, name: str) -> tuple[Provider, Model] | None:
+        """Find the model that *name* means; None if no rule tells."""
+        plain = _CONTEXT_SIZE.sub("", name.strip().lower())
+        for _ in range(_MOST_PREFIXES):
+            found = self._by_rule(plain)
+            if found is None and plain in extras.MODELS:
+                found = _own(plain)
+            if found is None and "/" in plain:
+                # "vendor/model" as OpenRouter says it; else somebody's prefix to a bare name.
+                found = self._of("openrouter", plain.removeprefix("openrouter/"))
+            if found is not None or "/" not in plain:
+                return found
+            plain = plain.partition("/")[2]
+        return None
+
+    def _by_rule(self, name: str) -> tuple[Provider, Model] | None:
+        if "anthropic.claude" in name:
+            return self._of("aws", name)  # Bedrock's names; its regions have prices of their own.
+        for provider in self.providers:
+            if provider.match is not None and matches(provider.match, name):
+                found = self._of(provider.id, name)
+                # Zhipu's models are sold abroad by Z.ai, which lists some that it does not.
+                return found or (self._of("zai", name) if provider.id == "zhipuai" else None)
+        return None
+
+    def _of(self, provider_id: str, name: str) -> tuple[Provider, Model] | None:
+        dashed = _COMPACT_DATE.sub(r"-\1-\2-\3", name)
+        for provider in self.providers:
+            if provider.id == provider_id:
+                for spelt in dict.fromkeys((name, dashed)):
+                    for model in provider.models:
+                        if matches(model.match, spelt):
+                            return provider, model
+        return None
+
+
+def matches(match: Match, name: str) -> bool:
+    """Tell whether *name*, in lower case, is one that *match* means."""
+    how, what = match
+    if how == "any":
+        return any(matches(each, name) for each in what)
+    if how == "all":
+        return all(matches(each, name) for each in what)
+    if how == "regex":
+        return re.search(what, name) is not None
+    if how == "equals":
+        return bool(name == what)
+    if how == "starts":
+        return name.startswith(what)
+    return name.endswith(what) if how == "ends" else what in name
+
+
+def price_at(provider: Provider, model: Model, at: datetime) -> Price:
+    """Give the price of *model* at *at*."""
+    moment = at.astimezone(UTC)
+    for price in reversed(prices_of(provider, model)):
+        if (price.since is None or moment.date() >= price.since) and _is_at(price.hours, moment):
+            return price
+    return prices_of(provider, model)[0]
+
+
+def prices_of(provider: Provider, model: Model) -> list[Price]:
+    """Give all prices of *model*, the oldest first, each with the day on which it ends."""
+    return list(_prices(provider, model))
+
+
+def _prices(provider: Provider, model: Model) -> Iterator[Price]:
+    is_claude = provider.id == ANTHROPIC
+    long = extras.LONG_CONTEXT.get(model.id, ()) if is_claude else ()
+    starts = [entry.since for entry in model.entries]
+    is_by_hour = any(entry.hours is not None for entry in model.entries)
+    for number, entry in enumerate(model.entries):
+        price = Price(
+            model=model.id,
+            provider=provider.id,
+            source="turnlog" if provider is _OWN else "genai-prices",
+            rates=extras.with_searches(entry.rates) if is_claude else entry.rates,
+            tiers=entry.tiers or long,
+            since=entry.since,
+            until=next((day for day in starts[number + 1 :] if day is not None), None),
+            hours=entry.hours,
+            is_by_hour=is_by_hour,
+        )
+        if is_claude and price.tiers:
+            # A search costs the same in a long context.
+            dear = tuple(Tier(t.above, extras.with_searches(t.rates)) for t in price.tiers)
+            price = replace(price, tiers=dear)
+        yield price
+
+
+def _is_at(hours: tuple[time, time] | None, moment: datetime) -> bool:
+    if hours is None:
+        return True
+    start, end = hours
+    now = moment.time()
+    return start <= now < end if start <= end else now >= start or now < end
+
+
+def _own(name: str) -> tuple[Provider, Model]:
+    return _OWN, Model(name, ["equals", name], (Entry(extras.MODELS[name]),))
+
+
+_OWN: Final = Provider(ANTHROPIC, None, ())

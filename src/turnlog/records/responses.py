@@ -1,0 +1,253 @@
+"""The fold that counts each API response once, whatever was written of it and where.
+
+Sightings of one response are told by the message's id and the request's; by the message's id alone
+where there is no request's; by the record where there is neither. Of one message's sightings under
+several requests, those in a sidechain are replays of the others. Requests that each have a sighting
+outside a sidechain are responses of their own.
+
+Of a response's sightings the one with the largest output counts, then the one with the most tokens,
+then the last: early records carry counts that are not final. It counts whole; figures of two
+records are never mixed.
+
+It is given to the session that first paid. A session's own records beat replays, echoes and copies
+that say whose they are (``forkedFrom``, or another session's id). Where two sessions both claim a
+response as their own, as after a fork that rewrote its ids, the one that went its own way first is
+the older: the other follows it until the fork and has nothing of its own before. It is dated by the
+last record that the paying session has of it.
+
+A session's project is the directory in which it was first answered, also for its agents: a session
+that changes directories on its way stays one project's.
+
+Messages that the agent program made up itself are not responses, unless they claim tokens: those
+are counted under the model they name, so that no token is in a total and in no row.
+
+The result does not depend on the order of sightings, on how logs are cut, nor on repeats.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from turnlog.records.counters import Counters
+from turnlog.records.record import Record, SystemInit
+from turnlog.records.settling import (
+    AFTER_ALL,
+    Seen,
+    Seniority,
+    by_request,
+    folded,
+    is_same_place,
+    place_of,
+    settle,
+)
+from turnlog.records.sightings import SYNTHETIC, Sighting, sightings_of
+
+UNKNOWN: Final = "(unknown)"
+"""The model's name where no record tells it."""
+
+
+class Response(Struct, frozen=True, gc=False):
+    """One API response, or a further pass of one that is paid apart, counted."""
+
+    message_id: str | None
+    request_id: str | None
+    part: str
+    session: str | None
+    agent: str | None
+    is_sidechain: bool
+    at: datetime | None
+    """When its last record was written; None if no record tells."""
+    model: str | None
+    counters: Counters
+    speed: str | None
+    service_tier: str | None
+    inference_geo: str | None
+    recorded_usd: Decimal | None
+    """What the program that wrote the log thought it cost (``costUSD``)."""
+    cwd: str | None
+    project: str | None
+    """The directory its session began in."""
+    log: str
+    """The log that holds the record which counts, and where in it."""
+    offset: int
+
+    @property
+    def model_name(self) -> str:
+        """The model as reports name it: fast mode has prices of its own, and so a name."""
+        name = self.model or UNKNOWN
+        return f"{name}-fast" if self.speed == "fast" else name
+
+    @property
+    def messages(self) -> int:
+        """How many messages it is: one, but none for a further pass of the same."""
+        return 0 if self.part else 1
+
+
+class Responses:
+    """Every response sighted so far. Feed it with ``take``, then ``settle``."""
+
+    def __init__(self) -> None:
+        self.sightings = 0
+        self.synthetic = 0
+        """Messages without tokens that the agent program made up itself."""
+        self._nameless = 0
+        self._seen: dict[str, Seen] = {}
+
+    def take(self, sighting: Sighting) -> None:
+        """Fold one more sighting in, and take it over: it may be changed."""
+        name: str | None = sighting.message_id
+        if name is None or sighting.part or sighting.model == SYNTHETIC:
+            name = self._name(sighting)
+        if name is not None:
+            self._put(name, sighting)
+
+    def exchange(self, sighting: Sighting) -> tuple[list[Response], list[Response]]:
+        """Take a sighting; give the responses it concerns as they were before, and as they are."""
+        name = self._name(sighting)
+        if name is None:
+            return [], []
+        before = self._now(name)
+        self._put(name, sighting)
+        return before, self._now(name)
+
+    def settle(self) -> list[Response]:
+        """Give every response once, in the order in which they were first sighted."""
+        older = Seniority(self._seen)
+        settled: list[Response] = []
+        for seen in self._seen.values():
+            if isinstance(seen, Sighting):
+                settled.append(_response(seen, seen, seen.last_at, seen.recorded_usd))
+            else:
+                settled += (_response(*settle(group, older)) for group in by_request(seen.values()))
+        _place_in_projects(settled)
+        return settled
+
+    def _name(self, sighting: Sighting) -> str | None:
+        """Name what *sighting* tells of, all requests of one message alike; None: of nothing."""
+        if sighting.model == SYNTHETIC and not sighting.counters.total:
+            self.synthetic += 1
+            return None
+        name = sighting.message_id
+        if name is None:
+            name = sighting.request_id and f"request {sighting.request_id}"
+        if name is None:
+            name = sighting.record_id and f"record {sighting.record_id}"
+        if name is None:
+            self._nameless += 1
+            name = f"nameless {self._nameless}"
+        return f"{name} {sighting.part}" if sighting.part else name
+
+    def _put(self, name: str, sighting: Sighting) -> None:
+        self.sightings += 1
+        known = self._seen.setdefault(name, sighting)
+        if known is sighting:
+            return
+        if isinstance(known, Sighting):
+            if is_same_place(known, sighting):
+                self._seen[name] = folded(known, sighting)
+                return
+            known = self._seen[name] = {place_of(known): known}
+        place = place_of(sighting)
+        here = known.get(place)
+        known[place] = sighting if here is None else folded(here, sighting)
+
+    def _now(self, name: str) -> list[Response]:
+        seen = self._seen.get(name)
+        if seen is None:
+            return []
+        places = [seen] if isinstance(seen, Sighting) else seen.values()
+        return [_response(*settle(group, None)) for group in by_request(places)]
+
+
+def _place_in_projects(responses: Iterable[Response]) -> None:
+    """Give every response the project of its session."""
+    first: dict[str, tuple[bool, datetime, str]] = {}
+    for response in responses:
+        if response.session is not None and response.cwd is not None:
+            began = (response.is_sidechain, response.at or AFTER_ALL, response.cwd)
+            known = first.setdefault(response.session, began)
+            if began < known:
+                first[response.session] = began
+    for response in responses:
+        began_in = first.get(response.session or "")
+        if began_in is not None:
+            force_setattr(response, "project", began_in[2])
+
+
+class Totals:
+    """What a session used, current after each record; for those who write or read one.
+
+    Records of its several logs, the main one's and the agents', may be taken in any order.
+    """
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.counters = Counters()
+        """All models together."""
+        self.usage: dict[str, Counters] = {}
+        """By the model's name as reports say it, ``…-fast`` for fast mode."""
+        self.odd = 0
+        """Records whose usage held something odd; ``counters`` has the rule."""
+        self._folded = Responses()
+        self._counted: Counter[str] = Counter()
+        self._usual_model: str | None = None
+
+    def take(self, record: Record) -> None:
+        """Fold one more record in."""
+        if isinstance(record, SystemInit):
+            self._usual_model = record.model or self._usual_model
+            return
+        for sighting in sightings_of(record):
+            self.odd += bool(sighting.odd)
+            sighting.model = sighting.model or self._usual_model
+            before, after = self._folded.exchange(sighting)
+            if before != after:
+                self._count(before, -1)
+                self._count(after, 1)
+
+    @property
+    def responses(self) -> list[Response]:
+        """Every response counted so far, for those who price or list them."""
+        return self._folded.settle()
+
+    def _count(self, responses: Iterable[Response], times: int) -> None:
+        for response in responses:
+            name = response.model_name
+            self.messages += times * response.messages
+            self.counters.add(response.counters, times)
+            self.usage.setdefault(name, Counters()).add(response.counters, times)
+            self._counted[name] += times
+            if not self._counted[name]:
+                del self.usage[name]  # The response went on with another model.
+
+
+def _response(
+    counts: Sighting, place: Sighting, at: datetime | None, recorded_usd: Decimal | None
+) -> Response:
+    cwd = place.cwd or counts.cwd
+    return Response(  # By position, in the order above: there are many of them.
+        counts.message_id,
+        counts.request_id,
+        counts.part,
+        place.session,
+        place.agent,
+        place.is_sidechain,
+        at,
+        counts.model,
+        counts.counters,
+        counts.speed,
+        counts.service_tier,
+        counts.inference_geo,
+        recorded_usd,
+        cwd,
+        cwd,
+        counts.log,
+        counts.offset,
+    )

@@ -1,0 +1,190 @@
+"""Which of a response's sightings counts, and which session paid for it. Pure rules.
+
+See ``responses`` for what they are and why; here is how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+from turnlog.records.sightings import Sighting
+
+Place = tuple[str | None, str | None, str | None, bool, int]
+Seen = Sighting | dict[Place, Sighting]
+"""All sightings of one message: folded into one where they are of one place."""
+
+BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
+AFTER_ALL: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class Settled(NamedTuple):
+    """What was decided about one response."""
+
+    counts: Sighting
+    """The one whose figures count."""
+    place: Sighting
+    """The one that tells who paid, and where."""
+    at: datetime | None
+    recorded_usd: Decimal | None
+
+
+def settle(places: list[Sighting], older: Seniority | None) -> Settled:
+    """Decide about one response that was sighted in several places."""
+    claimants = _claimants(places)
+    payer = min(claimants, default=None)
+    if len(claimants) > 1 and older is not None:
+        payer = older.oldest(claimants)
+    paid = [each for each in places if each.session == payer]
+    best = min(each.rank for each in paid)
+    paid = [each for each in paid if each.rank == best]
+    counts = _heaviest(places)
+    # Of those that say the same, what the paying session itself has is the one to point at.
+    same = [each for each in paid if _said(each) == _said(counts)]
+    costs = [each.recorded_usd for each in places if each.recorded_usd is not None]
+    return Settled(
+        _heaviest(same) if same else counts,
+        min(paid, key=_where),
+        _latest(paid) or _latest(places),
+        max(costs, default=None),
+    )
+
+
+class Seniority:
+    """Tells which of several sessions that claim one response as their own is the oldest.
+
+    A fork holds a copy of everything up to where it left, so what each of two sessions has and the
+    other has not tells them apart: the one that has nothing of its own, or had it first, is older.
+    """
+
+    def __init__(self, seen: Mapping[str, Seen]) -> None:
+        rivals: set[str] = set()
+        for each in seen.values():
+            if isinstance(each, dict):
+                claimants = _claimants(each.values())
+                rivals.update(claimants if len(claimants) > 1 else ())
+        self._claims: dict[str, dict[str, datetime]] = {session: {} for session in rivals}
+        if rivals:
+            for name, each in seen.items():
+                for sighting in each.values() if isinstance(each, dict) else (each,):
+                    if sighting.session in rivals:
+                        claims = self._claims[sighting.session]
+                        at = sighting.last_at or AFTER_ALL
+                        claims[name] = min(at, claims.get(name, at))
+
+    def oldest(self, sessions: Iterable[str]) -> str:
+        """Give the oldest of *sessions*; of twins that nothing tells apart, the first by name."""
+        first, *others = sorted(sessions)
+        for other in others:
+            if self._left(other, first) < self._left(first, other):
+                first = other
+        return first
+
+    def _left(self, session: str, other: str) -> datetime:
+        """Tell when *session* first had something that *other* has not."""
+        theirs = self._claims.get(other, {})
+        own = (at for name, at in self._claims.get(session, {}).items() if name not in theirs)
+        return min(own, default=BEFORE_ALL)
+
+
+def place_of(sighting: Sighting) -> Place:
+    return (
+        sighting.request_id,
+        sighting.session,
+        sighting.agent,
+        sighting.is_sidechain,
+        sighting.rank,
+    )
+
+
+def is_same_place(one: Sighting, two: Sighting) -> bool:
+    return (
+        one.request_id == two.request_id
+        and one.session == two.session
+        and one.agent == two.agent
+        and one.is_sidechain == two.is_sidechain
+        and one.rank == two.rank
+    )
+
+
+def folded(one: Sighting, two: Sighting) -> Sighting:
+    """Fold two sightings of one place into the one that counts."""
+    winner, loser = (two, one) if _outweighs(two, one) else (one, two)
+    ends = loser.last_at
+    if ends is not None and (winner.last_at is None or ends > winner.last_at):
+        winner.last_at = ends
+    if loser.recorded_usd is not None:
+        winner.recorded_usd = max(winner.recorded_usd or loser.recorded_usd, loser.recorded_usd)
+    return winner
+
+
+def _outweighs(one: Sighting, two: Sighting) -> bool:
+    """Tell whether *one* counts rather than *two*."""
+    ours, theirs = one.counters, two.counters
+    if ours.output != theirs.output:
+        return ours.output > theirs.output
+    if ours.total != theirs.total:
+        return ours.total > theirs.total
+    if one.at != two.at:
+        return (one.at or BEFORE_ALL) > (two.at or BEFORE_ALL)
+    said, also_said = _said(one), _said(two)
+    if said != also_said:
+        return said > also_said
+    ours_at = (one.request_id or "", one.log, one.offset)
+    return ours_at < (two.request_id or "", two.log, two.offset)
+
+
+def _said(sighting: Sighting) -> tuple[Any, ...]:
+    """Give all that a sighting says, so that which one counts is never left to chance."""
+    counters = sighting.counters
+    figures = tuple(getattr(counters, name) for name in counters.__struct_fields__[:-1])
+    terms = (sighting.speed, sighting.service_tier, sighting.inference_geo)
+    texts = (*terms, sighting.model, sighting.cwd)
+    return (*(text or "" for text in texts), figures, sorted(counters.others.items()))
+
+
+def _latest(sightings: Iterable[Sighting]) -> datetime | None:
+    return max((each.last_at for each in sightings if each.last_at is not None), default=None)
+
+
+def by_request(places: Collection[Sighting]) -> list[list[Sighting]]:
+    """Part one message's sightings into responses, one for each request made outside a sidechain.
+
+    Those without a request, and replays under another one, belong to the first of them.
+    """
+    groups: dict[str | None, list[Sighting]] = {}
+    for each in places:
+        if each.request_id is not None and not each.is_sidechain:
+            groups.setdefault(each.request_id, []).append(each)
+    if len(groups) <= 1:
+        return [list(places)]
+    first = min(groups, key=lambda request: (_latest(groups[request]) or AFTER_ALL, request or ""))
+    for each in places:
+        if each.request_id is None or each.is_sidechain:
+            groups[each.request_id if each.request_id in groups else first].append(each)
+    return list(groups.values())
+
+
+def _claimants(places: Iterable[Sighting]) -> set[str]:
+    """Name the sessions that claim a response with the best right anyone has."""
+    claims = [each for each in places if each.session is not None]
+    best = min((each.rank for each in claims), default=None)
+    return {each.session for each in claims if each.session is not None and each.rank == best}
+
+
+def _heaviest(sightings: Iterable[Sighting]) -> Sighting:
+    return reduce(lambda one, two: two if _outweighs(two, one) else one, sightings)
+
+
+def _where(sighting: Sighting) -> tuple[Any, ...]:
+    """Order places by how much they tell: one that names an agent comes first."""
+    return (
+        sighting.agent is None,
+        sighting.agent or "",
+        sighting.is_sidechain,
+        sighting.cwd is None,
+        sighting.cwd or "",
+    )

@@ -1,0 +1,394 @@
+"""Where a line of a log tells what an API response used.
+
+A response is seen many times: each record that carries a part of it repeats its usage, an early one
+with a count that is not final; a fork copies it; a call's progress echoes what an agent was
+answered. A Sighting is one such telling. Which of them count is for ``responses`` to decide.
+
+These tell: records of an assistant, in every dialect, and the echoes in ``agent_progress``. These
+do not, since they repeat in sum what was told already: the usage in an agent's result
+(``toolUseResult.usage``) and in summaries of whole runs.
+
+One response may be paid in several parts. Passes that the usage's own figures leave out stand in
+``iterations``: an advisor's, under the advisor's model, and the compaction of the context. Each is
+a sighting of its own.
+
+Lines are read thrice at most: by a decoder that knows today's usage object and skips all else, by
+one that takes any usage object, and as the full record that ``decode`` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.records.codec import decode, encode
+from turnlog.records.counters import Counters, counters_of
+from turnlog.records.damage import Damage
+from turnlog.records.dialects import BY_NAME
+from turnlog.records.instants import instant
+from turnlog.records.record import Assistant, Progress, Record
+from turnlog.records.usage import split_writes
+from turnlog.records.usage_lines import (
+    REFUSALS,
+    LooseMessage,
+    ToldEnvelope,
+    ToldLine,
+    ToldMessage,
+    ToldUsage,
+    decode_line,
+    decode_loose_line,
+    decode_progress,
+)
+
+SYNTHETIC: Final = "<synthetic>"
+"""The model of messages that the agent program made up itself, such as notices of an error."""
+
+_PAID_APART: Final = ("advisor_message", "compaction")
+
+# How near a sighting is to the response itself.
+OWN, ASIDE, ECHO, COPY = range(4)
+
+
+class Sighting(Struct, gc=False, kw_only=True):
+    """One telling of what a response used, or several of one place, folded."""
+
+    message_id: str | None = None
+    request_id: str | None = None
+    record_id: str | None = None
+    """What the record is known by where the response has no id: its uuid, or its own bytes."""
+    part: str = ""
+    """Empty for the response itself, else which further pass of it this is."""
+    session: str | None = None
+    agent: str | None = None
+    is_sidechain: bool = False
+    rank: int = OWN
+    at: datetime | None = None
+    last_at: datetime | None = None
+    """The latest instant of those folded into it."""
+    model: str | None = None
+    counters: Counters
+    speed: str | None = None
+    service_tier: str | None = None
+    inference_geo: str | None = None
+    recorded_usd: Decimal | None = None
+    cwd: str | None = None
+    log: str = ""
+    offset: int = 0
+    odd: tuple[str, ...] = ()
+
+
+def sightings_in(line: bytes) -> tuple[Sighting, ...] | Damage:
+    """Give what *line*, without its newline, tells of responses; the damage if it is no record."""
+    try:
+        found = decode_line(line)
+    except REFUSALS:
+        return _slower(line)
+    if found.type == "assistant" and found.message is not None:
+        return _told(found, found.message, line)
+    if found.type == "user":
+        return ()
+    if found.type == "progress":
+        return _told_by_progress(line)
+    return _slowest(line)  # Another dialect's, or nothing was said.
+
+
+def sightings_of(record: Record) -> tuple[Sighting, ...]:
+    """Give what *record* tells of responses."""
+    if not isinstance(record, Assistant) and not _is_echo(record):
+        return ()
+    found = sightings_in(record.raw or encode(record))
+    return () if isinstance(found, Damage) else found
+
+
+def told_in(line: bytes) -> ToldLine | None:
+    """Give *line* if it is the usual record of a response that has an id; None sends it on."""
+    try:
+        found = decode_line(line)
+    except REFUSALS:
+        return None
+    message = found.message
+    if found.type != "assistant" or message is None or not message.id or message.usage is None:
+        return None
+    return None if _has_more(message.usage) else found
+
+
+def supersedes(later: ToldLine, earlier: ToldLine) -> bool:
+    """Tell whether *later* stands for both: one response's, in one place, and it says no less.
+
+    Folding both would give the same, at four times the price: most records repeat the one before.
+    """
+    message, before = later.message, earlier.message
+    if message is None or before is None or message.id != before.id:
+        return False
+    usage, less = message.usage, before.usage
+    if usage is None or less is None:
+        return False
+    if usage.output_tokens <= less.output_tokens and (
+        usage != less or message.model != before.model
+    ):
+        return False
+    if not (
+        later.request_id == earlier.request_id
+        and later.session_id == earlier.session_id
+        and later.agent_id == earlier.agent_id
+        and later.is_sidechain == earlier.is_sidechain
+        and later.cwd == earlier.cwd
+        and later.forked_from == earlier.forked_from
+        and earlier.cost_usd is None
+    ):
+        return False
+    at, before_at = _at(later.timestamp), _at(earlier.timestamp)
+    return at is not None and before_at is not None and at >= before_at
+
+
+def sighting_told(found: ToldLine) -> Sighting:
+    """Give the sighting that a line given by ``told_in`` is."""
+    message = found.message
+    assert message is not None
+    assert message.usage is not None
+    return _told_usage(_sighting(found, message, b""), message.usage)
+
+
+def _told(found: ToldLine, message: ToldMessage, line: bytes) -> tuple[Sighting, ...] | Damage:
+    if message.usage is None:
+        return ()
+    if _has_more(message.usage):
+        return _slowest(line)
+    return (_told_usage(_sighting(found, message, line), message.usage),)
+
+
+def _told_usage(sighting: Sighting, usage: ToldUsage) -> Sighting:
+    sighting.counters = _counted(usage)
+    sighting.speed = usage.speed or None
+    sighting.service_tier = usage.service_tier or None
+    sighting.inference_geo = usage.inference_geo or None
+    return sighting
+
+
+def _has_more(usage: ToldUsage) -> bool:
+    """Tell whether some passes are paid apart."""
+    passes = usage.iterations
+    return bool(passes) and any(each.type in _PAID_APART for each in passes or ())
+
+
+def _told_by_progress(line: bytes) -> tuple[Sighting, ...] | Damage:
+    """Read the agent's message that a record of progress may repeat."""
+    try:
+        found = decode_progress(line)
+    except REFUSALS:
+        return _slowest(line)
+    data = found.data
+    if data is None or data.type != "agent_progress" or data.message is None:
+        return ()
+    inner = data.message
+    if inner.type != "assistant" or inner.message is None:
+        return ()
+    inner.session_id = inner.session_id or found.session_id
+    inner.cwd = inner.cwd or found.cwd
+    if inner.timestamp is None:
+        inner.timestamp = found.timestamp
+    echoes = _told(inner, inner.message, line)
+    if not isinstance(echoes, Damage):
+        for echo in echoes:
+            echo.is_sidechain = True
+            echo.agent = data.agent_id or echo.agent
+            echo.rank = max(echo.rank, ECHO)
+    return echoes
+
+
+def _slower(line: bytes) -> tuple[Sighting, ...] | Damage:
+    """Read a line whose usage object is not today's."""
+    try:
+        found = decode_loose_line(line)
+    except REFUSALS:
+        return _slowest(line)
+    message = found.message
+    if found.type != "assistant" or message is None:
+        return () if found.type == "user" else _slowest(line)
+    if message.usage is None:
+        return ()
+    return _with_usage(_sighting(found, message, line), message.usage)
+
+
+def _slowest(line: bytes) -> tuple[Sighting, ...] | Damage:
+    """Read a line of another dialect, an echo, or one that only patience can read."""
+    record = decode(line)
+    if isinstance(record, Damage):
+        return record
+    fields = BY_NAME[record.dialect].to_house(record.fields)
+    if isinstance(record, Assistant):
+        return _from_fields(fields, line)
+    if _is_echo(record):
+        return tuple(_echoed(fields, line))
+    return ()
+
+
+def _is_echo(record: Record) -> bool:
+    return isinstance(record, Progress) and record.kind == "agent_progress"
+
+
+def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[Sighting]:
+    """Read the agent's message that a record of progress repeats."""
+    data = fields["data"]
+    inner = data.get("message")
+    if not isinstance(inner, dict) or inner.get("type") != "assistant":
+        return
+    around = {key: fields[key] for key in ("sessionId", "cwd", "timestamp") if key in fields}
+    said = {key: value for key, value in inner.items() if value not in (None, "")}
+    for sighting in _from_fields(around | said | {"isSidechain": True}, line):
+        sighting.agent = _text(data, "agentId") or sighting.agent
+        sighting.rank = max(sighting.rank, ECHO)
+        yield sighting
+
+
+def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[Sighting, ...]:
+    """Read a record of an assistant from plain JSON in the house's shape."""
+    message = fields.get("message")
+    if not isinstance(message, dict) or message.get("usage") is None:
+        return ()
+    at = instant(fields.get("timestamp"))
+    is_sidechain = fields.get("isSidechain") is True
+    origin = fields.get("forkedFrom")
+    source = _text(origin, "sessionId")
+    sighting = Sighting(
+        message_id=_text(message, "id"),
+        request_id=_text(fields, "requestId"),
+        session=source or _text(fields, "sessionId"),
+        agent=_text(fields, "agentId"),
+        is_sidechain=is_sidechain,
+        rank=COPY if origin is not None else (ASIDE if is_sidechain else OWN),
+        at=at,
+        last_at=at,
+        model=_text(message, "model"),
+        counters=Counters(),
+        recorded_usd=_dollars(fields.get("costUSD")),
+        cwd=_text(fields, "cwd"),
+    )
+    if sighting.message_id is None and sighting.request_id is None:
+        sighting.record_id = _text(fields, "uuid") or _digest(line, fields.get("timestamp"))
+    return _with_usage(sighting, message["usage"])
+
+
+def _sighting(found: ToldEnvelope, message: ToldMessage | LooseMessage, line: bytes) -> Sighting:
+    """Fill in everything but the figures."""
+    is_sidechain = found.is_sidechain is True
+    session, rank = found.session_id or None, ASIDE if is_sidechain else OWN
+    if found.forked_from is not None:
+        session, rank = found.forked_from.session_id or session, COPY
+    message_id, request_id = message.id or None, found.request_id or None
+    record_id = None
+    if message_id is None and request_id is None:
+        record_id = found.uuid or _digest(line, found.timestamp)
+    at = _at(found.timestamp)
+    return Sighting(
+        message_id=message_id,
+        request_id=request_id,
+        record_id=record_id,
+        session=session,
+        agent=found.agent_id or None,
+        is_sidechain=is_sidechain,
+        rank=rank,
+        at=at,
+        last_at=at,
+        model=message.model or None,
+        counters=_NOTHING,
+        recorded_usd=None if found.cost_usd is None else _dollars(found.cost_usd),
+        cwd=found.cwd or None,
+    )
+
+
+def _counted(usage: ToldUsage) -> Counters:
+    """Count today's usage object; every number in it is within bounds already."""
+    apart = usage.cache_creation
+    five_minutes = usage.cache_creation_input_tokens or 0
+    one_hour = 0
+    if apart is not None:
+        five_minutes, one_hour = split_writes(five_minutes, apart.five_minutes, apart.one_hour)
+    counters = Counters(
+        usage.input_tokens,
+        usage.output_tokens,
+        five_minutes,
+        one_hour,
+        usage.cache_read_input_tokens or 0,
+    )
+    tools = usage.server_tool_use
+    if tools is not None:
+        counters.web_searches = tools.web_search_requests
+        if tools.web_fetch_requests:
+            counters.others["server_tool_use.web_fetch_requests"] = tools.web_fetch_requests
+    if usage.output_tokens_details:
+        for name, count in usage.output_tokens_details.items():
+            if count:
+                counters.others[f"output_tokens_details.{name}"] = count
+    return counters
+
+
+def _with_usage(sighting: Sighting, usage: Any) -> tuple[Sighting, ...]:
+    """Fill in the figures of any usage object; one that is no object counts as nothing, oddly."""
+    if not isinstance(usage, dict):
+        sighting.counters, sighting.odd = Counters(), ("usage",)
+        return (sighting,)
+    sighting.counters, sighting.odd = counters_of(usage)
+    sighting.speed = _text(usage, "speed")
+    sighting.service_tier = _text(usage, "service_tier")
+    sighting.inference_geo = _text(usage, "inference_geo")
+    return (sighting, *_further(sighting, usage.get("iterations")))
+
+
+def _further(sighting: Sighting, iterations: Any) -> Iterator[Sighting]:
+    """Give the passes that are paid beside the response's own figures."""
+    if not isinstance(iterations, list):
+        return
+    for number, told in enumerate(iterations):
+        if isinstance(told, dict) and told.get("type") in _PAID_APART:
+            counters, odd = counters_of(
+                {key: value for key, value in told.items() if key not in ("type", "model")}
+            )
+            more = msgspec.structs.replace(
+                sighting,
+                part=f"{told['type']} {number}",
+                model=_text(told, "model") or sighting.model,
+                counters=counters,
+                recorded_usd=None,
+                odd=odd,
+            )
+            yield more
+
+
+def _at(timestamp: Any) -> datetime | None:
+    """Read the usual notation at once; every other one is ``instant``'s to read."""
+    try:
+        at = datetime.fromisoformat(timestamp)
+    except (TypeError, ValueError):
+        return instant(timestamp)
+    return at if at.tzinfo is UTC else instant(timestamp)
+
+
+def _dollars(value: Any) -> Decimal | None:
+    """Read a cost that a program recorded; None if it cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return Decimal(repr(value)) if 0 <= value < 1e9 else None
+
+
+def _digest(line: bytes, timestamp: Any) -> str | None:
+    """Name a record that has no other name by its bytes; without an instant two may be alike."""
+    if timestamp is None:
+        return None
+    from hashlib import blake2b  # noqa: PLC0415 - few need it, and it brings all of OpenSSL.
+
+    return blake2b(line, digest_size=16).hexdigest()
+
+
+def _text(where: Any, name: str) -> str | None:
+    """Give a text that is not empty."""
+    value = where.get(name) if isinstance(where, dict) else None
+    return value if isinstance(value, str) and value else None
+
+
+_NOTHING: Final = Counters()
