@@ -106,6 +106,9 @@ if TYPE_CHECKING:
     from turnlog.log.writer import Appended as Appended
     from turnlog.log.writer import LogWriter as LogWriter
     from turnlog.log.writer import News as News
+    from turnlog.prices.cost import Prices as Prices
+    from turnlog.prices.cost import cost as cost
+    from turnlog.prices.cost import load_prices as load_prices
     from turnlog.records.codec import (
         Envelope as Envelope,
     )
@@ -167,8 +170,16 @@ if TYPE_CHECKING:
     )
     from turnlog.records.usage import Usage as Usage
     from turnlog.sessions import build as build
+    from turnlog.sessions.convert import Converted as Converted
+    from turnlog.sessions.convert import convert as convert
+    from turnlog.sessions.fork import fork as fork
+    from turnlog.sessions.metadata import Metadata as Metadata
+    from turnlog.sessions.recover import Recovery as Recovery
+    from turnlog.sessions.replay import replay as replay
     from turnlog.sessions.session import Session as Session
     from turnlog.sessions.session import Turn as Turn
+    from turnlog.sessions.streaming import StreamedMessage as StreamedMessage
+    from turnlog.sessions.totals import SessionTotals as SessionTotals
     from turnlog.sessions.writing import SessionWriter as SessionWriter
     from turnlog.store import Store as Store
     from turnlog.store import open as open  # noqa: A004
@@ -200,6 +211,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.log.tail": ("read_last",),
     "turnlog.log.validate": ("Finding", "Validation", "validate"),
     "turnlog.log.writer": ("Appended", "LogWriter", "News"),
+    "turnlog.prices.cost": ("Prices", "cost", "load_prices"),
     "turnlog.records.codec": ("Envelope", "decode", "decode_envelope", "encode"),
     "turnlog.records.damage": ("Damage", "Reason"),
     "turnlog.records.meaning": ("Author", "Meaning", "author_of", "meaning_of"),
@@ -218,7 +230,14 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "turnlog.records.usage": ("Usage",),
     "turnlog.sessions": ("build",),
+    "turnlog.sessions.convert": ("Converted", "convert"),
+    "turnlog.sessions.fork": ("fork",),
+    "turnlog.sessions.metadata": ("Metadata",),
+    "turnlog.sessions.recover": ("Recovery",),
+    "turnlog.sessions.replay": ("replay",),
     "turnlog.sessions.session": ("Session", "Turn"),
+    "turnlog.sessions.streaming": ("StreamedMessage",),
+    "turnlog.sessions.totals": ("SessionTotals",),
     "turnlog.sessions.writing": ("SessionWriter",),
     "turnlog.store": ("Store", "open"),
 }

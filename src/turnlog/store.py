@@ -13,24 +13,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
-from turnlog.errors import UsageError
+from turnlog.errors import NotFound, UsageError
 from turnlog.layout import (
     Home,
+    LayoutName,
+    all_homes,
     check_session_id,
-    claude_agent_log,
     claude_log,
-    find_homes,
-    new_agent_id,
+    dated_log,
+    flat_directory,
+    flat_log,
     new_session_id,
     turnlog_home,
 )
 from turnlog.log.closing import Closing
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.writer import Durability
+from turnlog.log.writer import Durability, LogWriter
 from turnlog.questions.catalog import SessionRow, list_sessions
-from turnlog.sessions.life import Life, life_of
+from turnlog.sessions import build
+from turnlog.sessions.dated_writing import DatedWriter
+from turnlog.sessions.flat_writing import FlatWriter
+from turnlog.sessions.journal import Journal
+from turnlog.sessions.life import Running, State, check_move, claude_processes, marks_of
+from turnlog.sessions.recover import Recovery, examine, recover
+from turnlog.sessions.registry import Reindexed, reindex
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import SessionWriter
 
@@ -54,59 +62,176 @@ class Store(Closing):
         self,
         *,
         project: str | os.PathLike[str] = ".",
+        layout: LayoutName = "claude",
         session_id: str | None = None,
+        model: str | None = None,
         durability: Durability = "fsync",
     ) -> SessionWriter:
-        """Begin a session that works in *project*; its log is there at once, and empty."""
+        """Begin a session that works in *project*; its log is there at once.
+
+        *model* is what a flat log says at its head.
+        """
         made = check_session_id(session_id) if session_id is not None else new_session_id()
-        path = claude_log(self.root, project, made)
-        if path.exists():
+        if session_id is not None and self._has(made):
             raise UsageError(f"session {made} exists", hint="resume it instead")
-        return self._writer(path, made, project, durability=durability)
+        return self._writer(layout, made, project, durability, model=model)
 
-    def resume(self, text: str, *, durability: Durability = "fsync") -> SessionWriter:
-        """Open a session of this store's root for more."""
+    def resume(
+        self,
+        text: str,
+        *,
+        project: str | os.PathLike[str] | None = None,
+        durability: Durability = "fsync",
+    ) -> SessionWriter:
+        """Open a session of this store's root for more.
+
+        *project* is where it goes on; if not given, where it has worked so far.
+        """
+        session = self._own(text)
+        state = session.metadata.state
+        check_move(state, state if state is State.CREATED else State.RESUMED)
+        cwd = project or session.summary.cwd or "."
+        return self._writer(session.layout, session.id, cwd, durability, session=session)
+
+    def update(
+        self,
+        text: str,
+        *,
+        title: str | None = None,
+        tag: str | None = None,
+        pinned: bool | None = None,
+    ) -> Session:
+        """Set what a person sets of a session; an empty title or tag clears it.
+
+        Title and tag go into the session's own log, as Claude Code does it, a pin into the journal.
+        """
         session = self.session(text)
-        if not session.path.resolve().is_relative_to(self.root.resolve()):
-            raise UsageError(
-                f"session {session.id} is not turnlog's to write: {session.path}",
-                hint="open its home by name, as in turnlog.open(home), to write there",
-            )
-        cwd = session.summary.cwd or "."
-        return self._writer(session.path, session.id, cwd, durability=durability)
+        said = [build.title(title)] if title is not None else []
+        if tag is not None:
+            said.append(build.tag(tag))
+        if said:
+            if session.main_logs[-1].compression is not None:
+                raise UsageError(
+                    f"session {session.id} is archived, and archives are never changed",
+                    hint="restore it first",
+                )
+            with LogWriter(session.path, create=False) as log:
+                log.append_many({**each, "sessionId": session.id} for each in said)
+        if pinned is not None:
+            Journal.in_root(self.root).pin(session.id, pinned=pinned)
+        return Session(session.id, session.logs)
 
-    def agent(self, parent: SessionWriter, agent_id: str | None = None) -> SessionWriter:
-        """Begin an agent of *parent*: a log of its own in the same session."""
-        made = agent_id or new_agent_id()
-        path = claude_agent_log(self.root, parent.cwd, parent.session_id, made)
-        return self._writer(path, parent.session_id, parent.cwd, agent_id=made)
+    def pins(self) -> frozenset[str]:
+        """Give the ids of the sessions that are pinned."""
+        return Journal.in_root(self.root).pins()
+
+    def running(self) -> dict[str, Running]:
+        """Tell which sessions Claude Code runs, or ran when it was killed, by id."""
+        found: dict[str, Running] = {}
+        for home in self.homes:
+            for each in claude_processes(home):
+                if each.session_id not in found or each.is_alive:
+                    found[each.session_id] = each
+        return found
 
     def crashed(self) -> list[SessionRow]:
         """List the sessions whose writer is gone without having said goodbye."""
-        return [row for row in self.sessions() if self.life(row).crashed]
+        running = self.running()
+        return [row for row in self.sessions() if self._is_crashed(row, running.get(row.id))]
 
-    def life(self, row: SessionRow) -> Life:
-        """Gather the facts of a session's life from its log."""
-        items = (item for item in read_log(row.path) if isinstance(item, Placed))
-        return life_of(item.record for item in items)
+    def examine(self, text: str) -> Recovery:
+        """Say what is wrong with a session; nothing is changed."""
+        session = self.session(text)
+        return examine(session, self.running().get(session.id))
+
+    def recover(self, text: str) -> Recovery:
+        """Mend a session of this store's root after a crash; nothing of it is thrown away."""
+        session = self._own(text)
+        return recover(session, partial(self.resume, session.id), self.running().get(session.id))
+
+    def reindex(self) -> Reindexed:
+        """Rebuild the caches of the root's flat sessions from their logs."""
+        directory = flat_directory(self.root)
+        return (
+            reindex(directory)
+            if directory.is_dir()
+            else Reindexed(sessions=0, rewritten=0, dropped=0)
+        )
 
     def close(self) -> None:
         """Nothing is held open between calls."""
 
+    def _is_crashed(self, row: SessionRow, running: Running | None) -> bool:
+        if running is not None:
+            return not running.is_alive
+        shared_by = row.id if row.layout == "dated" else None
+        # A writer may say goodbye after its marks were read, and be gone when it is looked for:
+        # what it said is there when the marks are read once more.
+        return all(marks_of(row.path, shared_by).crashed for _ in range(2))
+
+    def _own(self, text: str) -> Session:
+        """Find a session that is this store's to write."""
+        try:
+            return Session.find((Home(self.root),), text)
+        except NotFound:
+            elsewhere = self.session(text)  # Else the error that says what to type instead.
+        raise UsageError(
+            f"session {elsewhere.id} is not turnlog's to write: {elsewhere.path}",
+            hint="open its home by name, as in turnlog.open(home), to write there",
+        )
+
+    def _has(self, session_id: str) -> bool:
+        try:
+            return Session.find((Home(self.root),), session_id).id == session_id
+        except NotFound:
+            return False
+
     def _writer(
         self,
-        path: Path,
+        layout: LayoutName,
         session_id: str,
         cwd: str | os.PathLike[str],
+        durability: Durability,
         *,
-        agent_id: str | None = None,
-        durability: Durability = "fsync",
+        session: Session | None = None,
+        model: str | None = None,
     ) -> SessionWriter:
+        """Open a writer: of *session*, where it lies, or of a new one."""
+        try:
+            cwd = os.path.abspath(cwd)
+        except FileNotFoundError:
+            raise UsageError(
+                "the working directory is gone", hint="name the project that the session works in"
+            ) from None
+        if session is not None and session.main_logs[-1].compression is not None:
+            raise UsageError(
+                f"session {session_id} is archived, and archives are never changed",
+                hint="restore it first",
+            )
+        if layout == "dated":
+            return DatedWriter(
+                partial(dated_log, self.root, cwd),
+                session_id=session_id,
+                cwd=cwd,
+                earlier=session.paths if session else (),
+                root=self.root,
+                durability=durability,
+            )
+        if layout == "flat":
+            return FlatWriter(
+                session.path if session else flat_log(flat_directory(self.root), session_id),
+                session_id=session_id,
+                cwd=cwd,
+                root=self.root,
+                durability=durability,
+                model=model,
+            )
+        if layout != "claude":
+            raise UsageError(f"no layout called {layout!r}", hint="claude, dated or flat")
         return SessionWriter(
-            path,
+            session.path if session else claude_log(self.root, cwd, session_id),
             session_id=session_id,
             cwd=cwd,
-            agent_id=agent_id,
             root=self.root,
             durability=durability,
         )
@@ -115,9 +240,7 @@ class Store(Closing):
 def open_store(root: str | os.PathLike[str] | None = None) -> Store:
     """Open the sessions under *root*, or the user's own."""
     if root is None:
-        own = turnlog_home(os.environ)
-        homes = find_homes()
-        return Store((*homes, *([Home(own)] if own.is_dir() else [])), own)
+        return Store(all_homes(), turnlog_home())
     path = Path(root).expanduser().absolute()
     return Store((Home(path),), path)
 

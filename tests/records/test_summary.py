@@ -4,9 +4,11 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from turnlog.records.codec import decode
-from turnlog.records.summary import SessionSummary, spoken
+from turnlog.records.summary import PROMPT_LENGTH, SessionSummary, spoken
 
 
 def fold(*records):
@@ -80,6 +82,21 @@ def test_what_a_human_typed_is_told_from_what_a_program_wrapped(text, said):
 def test_a_session_of_commands_is_called_by_its_first():
     found = fold(prompt("<command-name>/review</command-name>"))
     assert found.title == "/review"
+
+
+@given(st.text(st.sampled_from("ab \n\t\u2028"), max_size=1500))
+def test_a_long_text_is_cut_as_a_short_one_is(text):
+    line = " ".join(text.split())
+    cut = line if len(line) <= PROMPT_LENGTH else line[:PROMPT_LENGTH].rstrip() + "…"
+    assert spoken(text) == (cut or None)
+
+
+def test_what_an_editor_adds_to_a_prompt_does_not_hide_it():
+    blocks = [
+        {"type": "text", "text": text} for text in ("<ide_selection>x</ide_selection>", "Why?")
+    ]
+    assert fold(prompt(blocks)).title == "Why?"
+    assert fold(prompt(blocks[:1])).title is None
 
 
 def test_results_and_injected_records_are_no_prompts():

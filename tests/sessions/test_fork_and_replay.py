@@ -179,3 +179,27 @@ def test_a_replay_never_changes_the_log(store):
     replay(record for _, record in session.records(session.whole_thread))
     assert session.path.read_bytes() == before
     assert sum(isinstance(item, Placed) for item in read_log(session.path)) == 2
+
+
+@pytest.mark.parametrize("source", ["claude", "dated", "flat"])
+@pytest.mark.parametrize("target", ["claude", "dated", "flat"])
+def test_a_fork_in_any_layout_says_the_same(tmp_path, source, target):
+    store = turnlog.open(tmp_path)
+    with store.create(project=tmp_path, layout=source) as old:
+        old.append(build.user("How many?"))
+        calls = [build.call("Read", {"path": "a"}, call_id=f"c{n}") for n in (1, 2)]
+        old.append(build.assistant(calls, model="m", stop_reason="tool_use"))
+        old.append(
+            build.user([build.result(f"c{n}", f"{n}")["message"]["content"][0] for n in (1, 2)])
+        )
+        old.append(build.assistant("Three", model="m"))
+    with store.create(project=tmp_path, layout=target) as new:
+        fork(store.session(old.session_id), new)
+    one, two = store.session(old.session_id), store.session(new.session_id)
+    assert not two.tree.gaps
+    assert len(two.tree.tips) == 1
+    views = [replay(record for _, record in each.records(each.thread)) for each in (one, two)]
+    assert views[0] == views[1]
+    assert len(views[0]) == 4
+    if target == "claude":
+        assert {item.record.dialect for item in two.items()} == {"claude"}

@@ -103,7 +103,7 @@ def test_an_agent_has_a_log_of_its_own_in_the_same_session(store):
         asked = build.call("Task", {"prompt": "Look", "subagent_type": "Explore"})
         session.append(build.user("Go"))
         session.append(build.assistant([asked], model="m"))
-        with store.agent(session, "a753668") as agent:
+        with session.agent("a753668") as agent:
             agent.append(build.user("Look"))
         session.append(build.result(asked["id"], "done", detail={"agentId": "a753668"}))
     assert agent.path.name == "agent-a753668.jsonl"

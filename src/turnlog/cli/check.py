@@ -89,11 +89,11 @@ def show(out: Console, health: Health, homes: tuple[str, ...], *, everything: bo
 
 
 def _logs(names: tuple[str, ...], homes: tuple[str, ...], problems: list[Problem]) -> list[LogFile]:
-    from turnlog.layout import find_everywhere, find_homes
+    from turnlog.layout import all_homes, find_everywhere
 
     if names:
         return list(logs_named(names, homes, problems))
-    return list(find_everywhere(find_homes(homes), problems=problems))
+    return list(find_everywhere(all_homes(homes), problems=problems))
 
 
 def _progress(logs: list[LogFile]):  # type: ignore[no-untyped-def]  # noqa: ANN202

@@ -122,11 +122,11 @@ def command(
     Nothing is written but by --restore, which needs a place and replaces no file there unless
     told to.
     """
-    from turnlog.layout import find_homes
+    from turnlog.layout import all_homes
     from turnlog.sessions.session import Session
 
     _check(path, ats, diff=diff, into=into, raw=raw, as_json=as_json)
-    session = Session.find(find_homes(homes), name)
+    session = Session.find(all_homes(homes), name)
     files = SessionFiles.of(session)
     chosen = [files.find(path)] if path is not None else list(files.files.values())
     if raw:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 from msgspec import Struct
 
 from turnlog.cli.options import home_option, json_option, show_json
+
+if TYPE_CHECKING:
+    from turnlog.layout import LayoutName
 
 
 class ForkDocument(Struct, kw_only=True):
@@ -34,22 +39,34 @@ Examples:
     metavar="DIR",
     help="The home to write the new session to.  [default: turnlog's own]",
 )
+@click.option(
+    "--layout",
+    type=click.Choice(("claude", "dated", "flat")),
+    help="How the new session is laid out.  [default: as the old one]",
+)
 def command(
-    name: str, homes: tuple[str, ...], *, as_json: bool, at: str | None, into: str | None
+    name: str,
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    at: str | None,
+    into: str | None,
+    layout: LayoutName | None,
 ) -> int:
     """Copy a session up to a record into a new one. The old session is not touched.
 
     SESSION is the beginning of a session's id, or "latest".
     """
-    from turnlog.layout import find_homes
+    from turnlog.layout import all_homes
     from turnlog.sessions.fork import fork, thread_to
     from turnlog.sessions.session import Session
     from turnlog.store import open_store
 
-    session = Session.find(find_homes(homes), name)
+    session = Session.find(all_homes(homes), name)
     thread_to(session, at)  # A mistake in --at is told before anything is made.
     store = open_store(into)
-    with store.create(project=session.summary.cwd or ".") as writer:
+    project = session.summary.cwd or "."
+    with store.create(project=project, layout=layout or session.layout) as writer:
         count = fork(session, writer, at)
     document = ForkDocument(
         id=writer.session_id, path=str(writer.path), forked_from=session.id, records=count
@@ -62,6 +79,6 @@ def command(
     out = console()
     out.print(f"[green]✓[/] {safe(document.id)} with {counted(count, 'record')}")
     out.print(f"  {short_path(document.path)}", soft_wrap=True)
-    if into is not None:
+    if into is not None and writer.dialect == "claude":
         out.print(f"[dim]hint: go on with: claude --resume {safe(document.id)}[/]")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,22 @@ class SessionDocument(Struct, kw_only=True):
     git_branch: str | None
     version: str | None
     models: dict[str, int]
+    layout: str
+    state: str
+    crashed: bool
+    ended_at: datetime | None
+    pinned: bool
+    git_commit: str | None
+    messages: int
+    """API responses, each counted once, its agents' included."""
+    input: int
+    output: int
+    cache_write_5m: int
+    cache_write_1h: int
+    cache_read: int
+    cost_usd: str
+    """An estimate at the API's prices."""
+    unpriced: list[str]
     records: int
     prompts: int
     turns: int
@@ -56,10 +73,12 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
 
     SESSION is the beginning of a session's id, or "latest".
     """
-    from turnlog.layout import find_homes
+    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.sessions.journal import Journal
     from turnlog.sessions.session import Session
 
-    document = describe(Session.find(find_homes(homes), name))
+    session = Session.find(all_homes(homes), name)
+    document = describe(session, Journal.in_root(turnlog_home()).pins())
     if as_json:
         show_json(document)
     else:
@@ -67,9 +86,10 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
     return 0
 
 
-def describe(session: Session) -> SessionDocument:
-    """Gather everything about *session*."""
-    found, tree = session.summary, session.tree
+def describe(session: Session, pins: Collection[str] = ()) -> SessionDocument:
+    """Gather everything about *session*; *pins* are the ids of those that are pinned."""
+    found, tree, known, totals = session.summary, session.tree, session.metadata, session.totals
+    tokens = totals.tokens
     return SessionDocument(
         id=session.id,
         project=found.cwd,
@@ -80,6 +100,20 @@ def describe(session: Session) -> SessionDocument:
         git_branch=found.git_branch,
         version=found.version,
         models=found.models,
+        layout=session.layout,
+        state=known.state,
+        crashed=known.crashed,
+        ended_at=known.ended_at,
+        pinned=session.id in pins,
+        git_commit=known.git_commit,
+        messages=totals.messages,
+        input=tokens.input,
+        output=tokens.output,
+        cache_write_5m=tokens.cache_write_5m,
+        cache_write_1h=tokens.cache_write_1h,
+        cache_read=tokens.cache_read,
+        cost_usd=f"{totals.cost_usd:f}",
+        unpriced=totals.unpriced,
         records=found.records,
         prompts=found.prompts,
         turns=len(session.turns),
@@ -120,6 +154,8 @@ def _show(found: SessionDocument) -> None:
         ("time", span),
         ("version", found.version or ""),
         ("models", models),
+        ("cost", _cost(found)),
+        ("state", _state(found)),
         ("tag", found.tag or ""),
         ("records", f"{found.records:,}, of which {found.thread_records:,} in the main thread"),
         ("tree", tree),
@@ -133,3 +169,22 @@ def _show(found: SessionDocument) -> None:
         out.print(f" [bold]{'agent':<10}[/]{safe(agent.id)} {safe(what)} {how}")
     for log in found.logs:
         out.print(f" [bold]{'log':<10}[/]{short_path(log)}", soft_wrap=True)
+
+
+def _cost(found: SessionDocument) -> str:
+    """Say what the session cost, and what the figure leaves out."""
+    from decimal import Decimal
+
+    from turnlog.cli.terminal import counted
+    from turnlog.prices.money import shown
+
+    written = found.cache_write_5m + found.cache_write_1h
+    tokens = f"{found.input + written + found.cache_read:,} tokens in, {found.output:,} out"
+    left_out = f"; no price for {', '.join(found.unpriced)}" if found.unpriced else ""
+    told = f"{shown(Decimal(found.cost_usd))} at API prices{left_out}"
+    return f"{told} ({counted(found.messages, 'response')}, {tokens})" if found.messages else ""
+
+
+def _state(found: SessionDocument) -> str:
+    beside = "crashed" if found.crashed else "ended" if found.ended_at else ""
+    return ", ".join(filter(None, (found.state, beside, "pinned" if found.pinned else "")))

@@ -14,12 +14,12 @@ from turnlog.layout import (
     Home,
     LogFile,
     Problem,
+    all_homes,
     find_everywhere,
-    find_homes,
-    find_session,
     read_name,
 )
 from turnlog.log.sources import open_regular
+from turnlog.sessions.dated import find_any_session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +29,7 @@ home_option = click.option(
     multiple=True,
     metavar="DIR",
     help="A directory in which an agent keeps its sessions; may be given several times.  "
-    "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude]",
+    "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
@@ -47,7 +47,7 @@ def logs_named(
         elif path.exists() or os.sep in name or name.endswith((".jsonl", ".gz", ".zst")):
             yield log_at(path)
         else:
-            yield from find_session(find_homes(tuple(homes)), name, problems=problems)
+            yield from find_any_session(all_homes(tuple(homes)), name, problems=problems)
 
 
 def log_at(path: Path) -> LogFile:

@@ -87,15 +87,16 @@ def command(
     Which sessions a plan belongs to is nowhere recorded; each is shown with what hints at it.
     """
     from turnlog.errors import UsageError
-    from turnlog.layout import find_homes, find_session
+    from turnlog.layout import all_homes
+    from turnlog.sessions.dated import find_any_session
     from turnlog.sessions.plans import find_plans, with_kept_versions
 
     if digest is not None and name is None:
         raise UsageError("--version needs a plan", hint="name it: turnlog plans NAME --version …")
-    found_homes = find_homes(homes)
+    found_homes = all_homes(homes)
     plans = list(find_plans(found_homes))
     if session is not None:
-        wanted = find_session(found_homes, session)[0].session_id
+        wanted = find_any_session(found_homes, session)[0].session_id
         plans = [each for each in plans if any(link.session_id == wanted for link in each.sessions)]
     first = max(0, offset) if name is None else 0
     end = first + limit if limit > 0 and name is None else len(plans)

@@ -75,13 +75,13 @@ def command(
     offset: int,
 ) -> int:
     """List the prompts that were typed, newest first, from the history that a home keeps."""
-    from turnlog.layout import find_homes
+    from turnlog.layout import all_homes
     from turnlog.sessions.prompts import find_prompts
 
     problems: list[Problem] = []
     first = max(0, offset)
     found = find_prompts(
-        find_homes(homes),
+        all_homes(homes),
         project=project,
         session=session,
         text=text,

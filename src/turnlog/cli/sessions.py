@@ -30,11 +30,11 @@ def command(
     homes: tuple[str, ...], *, as_json: bool, project: str | None, limit: int, offset: int
 ) -> int:
     """List sessions, the one that was active last first."""
-    from turnlog.layout import find_homes
+    from turnlog.layout import all_homes
     from turnlog.questions.catalog import list_sessions
 
     found = list_sessions(
-        find_homes(homes), project=project, limit=limit or None, offset=max(0, offset)
+        all_homes(homes), project=project, limit=limit or None, offset=max(0, offset)
     )
     if as_json:
         show_json(found)

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from turnlog.cli.options import home_option
+from turnlog.cli.moments import moment
+from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.records.blocks import CallBlock, ResultBlock
-    from turnlog.records.record import Record
-    from turnlog.sessions.session import Session
+    from turnlog.cli.session_shown import Transcript
+    from turnlog.cli.show_document import BranchRow
+    from turnlog.cli.show_view import Asked, View
+    from turnlog.sessions.agents import Agent
+    from turnlog.sessions.filters import Filter
 
-# The argument that says most about a call, in the order in which they are looked for.
-_TELLING = ("command", "file_path", "pattern", "description", "query", "url", "prompt", "path")
+_END: Final = object()
+_AUTHORS: Final = ("human", "assistant", "tool", "agent", "caller", "program")
+
+
+def _span(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> tuple[int | None, int | None] | None:
+    """Read A:B as a slice is read."""
+    if value is None:
+        return None
+    first, colon, stop = value.partition(":")
+    try:
+        if colon:
+            return int(first) if first else None, int(stop) if stop else None
+    except ValueError:
+        pass
+    raise click.BadParameter(f"{value!r} is no range: say 0:20, 40: or -20:")
 
 
 @click.command(
@@ -29,158 +48,234 @@ _TELLING = ("command", "file_path", "pattern", "description", "query", "url", "p
 Examples:
   turnlog show latest              the session that changed last
   turnlog show 5f0c --last 20      the last 20 records, at once, however long the log
-  turnlog show 5f0c --thread main  only since the last compaction, as the agent sees it
+  turnlog show 5f0c --thread main  only since the last compaction
+  turnlog show 5f0c --context      what the agent would see if it went on now
+  turnlog show 5f0c --branches     where somebody went back and tried again
+  turnlog show 5f0c --thread 9b2e  the thread that leads to the record 9b2e…
+  turnlog show 5f0c --range 40:60  a part of the thread, counted in messages
+  turnlog show 5f0c --no-tools     only what was said
   turnlog show 5f0c --raw          the log's own lines""",
 )
 @click.argument("name", metavar="SESSION")
 @home_option
+@json_option
 @click.option("--last", type=int, metavar="N", help="Only the last N records, in the log's order.")
+@click.option("--range", "span", metavar="A:B", callback=_span, help="Only messages A up to B.")
 @click.option(
     "--thread",
-    type=click.Choice(("whole", "main")),
-    default="whole",
-    show_default=True,
-    help="From the very first record, or since the last compaction.",
+    metavar="whole|main|UUID",
+    help="From the very first record, since the last compaction, or up to a record.  "
+    "[default: whole]",
 )
-@click.option("--agents", is_flag=True, help="Also show what each agent did.")
+@click.option("--context", is_flag=True, help="The newest summary and what follows it.")
+@click.option("--branches", is_flag=True, help="List the ways the conversation went.")
+@click.option("--at", metavar="UUID", help="Only what leads to this record.")
+@click.option("--depth", type=click.IntRange(0), metavar="N", help="With --at: at most N steps.")
+@click.option("--prompts", is_flag=True, help="Only what was asked.")
+@click.option("--no-tools", is_flag=True, help="Without calls and results.")
+@click.option("--no-system", is_flag=True, help="Without what the agent program wrote.")
+@click.option(
+    "--author", "authors", multiple=True, type=click.Choice(_AUTHORS), help="Only their words."
+)
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only records of this type.")
+@click.option("--since", metavar="WHEN", callback=moment, help="2026-01-31, or 6h or 2d ago.")
+@click.option("--until", metavar="WHEN", callback=moment, help="Only what was before WHEN.")
+@click.option("--agents", is_flag=True, help="Also show what each agent did, below its call.")
 @click.option("--thinking", is_flag=True, help="Also show what the model thought.")
+@click.option("--full", is_flag=True, help="Show long pastes and summaries whole.")
 @click.option("--raw", is_flag=True, help="Print the lines of the log instead.")
-def command(
-    name: str,
-    homes: tuple[str, ...],
-    *,
-    last: int | None,
-    thread: str,
-    agents: bool,
-    thinking: bool,
-    raw: bool,
-) -> int:
+def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     """Show a session: prompts, answers, and one line for each call.
 
-    SESSION is the beginning of a session's id, or "latest".
+    SESSION and UUID are the beginning of an id; SESSION may be "latest".
     """
-    from turnlog.layout import find_homes
-    from turnlog.sessions.session import Session, records_of, tree_of
-    from turnlog.sessions.threads import whole_thread
+    _check(options)
+    from turnlog.layout import all_homes
+    from turnlog.sessions.session import Session
 
-    session = Session.find(find_homes(homes), name)
-    records = _records(session, last, thread)
-    if raw:
-        for record in records:
+    session = Session.find(all_homes(homes), name)
+    if options["branches"]:
+        from turnlog.cli.show_document import branches_document
+
+        found = branches_document(session)
+        if options["as_json"]:
+            show_json(found)
+        else:
+            _show_branches(found.branches, session.id)
+        return 0 if found.branches else 1
+    from turnlog.cli.show_view import choose
+
+    view = choose(session, _asked(options))
+    if options["raw"]:
+        for _, record in chain(view.kept_pairs(), view.pairs()):
             sys.stdout.buffer.write(record.raw + b"\n")
-        return 0
-    from turnlog.cli.terminal import console, safe
+    elif options["as_json"]:
+        from turnlog.cli.show_document import document_of
 
-    out = console()
-    os.environ.setdefault("LESS", "-FRX")
-    with out.pager(styles=True) if sys.stdout.isatty() else nullcontext():
-        shown = Transcript(out, thinking=thinking)
-        shown.show(records)
-        for agent in session.agents if agents else ():
-            what = safe(agent.description or agent.kind or "")
-            orphan = "" if agent.spawn else " [yellow](the call that made it is not in the logs)[/]"
-            out.print(f"\n[bold magenta]agent {safe(agent.id)}[/] {what}{orphan}")
-            nodes = whole_thread(tree_of(agent.path))
-            shown.show(record for _, record in records_of(agent.path, nodes))
+        show_json(document_of(view, agents=options["agents"], thinking=options["thinking"]))
+    else:
+        _show(view, options)
     return 0
 
 
-def _records(session: Session, last: int | None, thread: str) -> Iterable[Record]:
-    if last is not None:
-        from turnlog.log.reader import Placed
-        from turnlog.log.tail import read_last
+def _check(options: dict[str, Any]) -> None:
+    """Refuse what cannot be meant together."""
+    given = {key for key, value in options.items() if value not in (None, False, ())}
+    for one, *others in (
+        ("at", "thread", "context"),
+        ("last", "span"),
+        ("raw", "as_json"),
+        ("branches", *(key for key in options if key not in ("branches", "as_json"))),
+    ):
+        clash = given & set(others)
+        if one in given and clash:
+            names = {"span": "range", "as_json": "json", "authors": "author", "types": "type"}
+            other = names.get(min(clash), min(clash)).replace("_", "-")
+            raise click.UsageError(f"--{one} and --{other} cannot be given together")
+    if "depth" in given and "at" not in given:
+        raise click.UsageError("--depth counts the steps from --at")
 
-        items = read_last(session.path, last)
-        return [item.record for item in items if isinstance(item, Placed)]
-    nodes = session.thread if thread == "main" else session.whole_thread
-    return (record for _, record in session.records(nodes))
+
+def _asked(options: dict[str, Any]) -> Asked:
+    from turnlog.cli.show_view import Asked
+
+    return Asked(
+        thread=options["thread"],
+        context=options["context"],
+        at=options["at"],
+        depth=options["depth"],
+        last=options["last"],
+        span=options["span"],
+        only=_filter(options),
+    )
 
 
-class Transcript:
-    """Writes records for people. A call waits for its result, so that both take one line."""
+def _filter(options: dict[str, Any]) -> Filter:
+    from turnlog.records.meaning import Author
+    from turnlog.sessions import filters
 
-    def __init__(self, out: Console, *, thinking: bool) -> None:
-        self.out = out
-        self.thinking = thinking
-        self._open: dict[str, CallBlock] = {}
+    only = filters.EVERYTHING
+    if options["types"]:
+        only &= filters.of_type(*options["types"])
+    if options["authors"]:
+        only &= filters.by_author(*map(Author, options["authors"]))
+    if options["prompts"]:
+        only &= filters.only_prompts()
+    if options["no_tools"]:
+        only &= filters.without_tools()
+    if options["no_system"]:
+        only &= filters.without_system()
+    return only & filters.between(options["since"], options["until"])
 
-    def show(self, records: Iterable[Record]) -> None:
-        """Write *records*; calls that nobody answered come last."""
-        for record in records:
-            self._record(record)
-        for call in self._open.values():
-            self._call(call, None)
-        self._open.clear()
 
-    def _record(self, record: Record) -> None:
-        from turnlog.cli.terminal import safe, safe_text
-        from turnlog.records.blocks import CallBlock, ResultBlock
-        from turnlog.records.meaning import Meaning, meaning_of
-        from turnlog.records.record import Assistant, Call, Result, System, User
+def _show(view: View, options: dict[str, Any]) -> None:
+    from turnlog.cli.session_shown import Transcript
+    from turnlog.cli.terminal import console
 
-        meaning = meaning_of(record)
-        if isinstance(record, System) and record.subtype == "compact_boundary":
-            self.out.print("\n[dim]──── what stands above was summarised ────[/]\n")
-        elif meaning is Meaning.SUMMARY and isinstance(record, User):
-            self._paragraph(f"[dim italic]{safe(_cut(record.text, 400))}[/]")
-        elif isinstance(record, User) and meaning is Meaning.PROMPT:
-            at = f"{record.at:%Y-%m-%d %H:%M}" if record.at else ""
-            self.out.print(f"\n[bold green]▌[/][dim]{at}[/]")
-            self._paragraph(f"[bold]{safe_text(record.text.strip())}[/]")
-            self.out.print()
-        elif isinstance(record, User | Assistant):
-            self._blocks(record)
-        elif isinstance(record, Call):
-            call_id = record.call_id or ""
-            self._open[call_id] = CallBlock(call_id, record.name or "?", record.input)
-        elif isinstance(record, Result):
-            answer = ResultBlock(record.call_id or "", record.text, record.is_error)
-            self._call(self._open.pop(record.call_id or "", None), answer)
+    out = console()
+    agents = view.session.agents if options["agents"] else ()
+    made: dict[str, list[Agent]] = {}
+    for agent in agents:
+        if agent.spawn is not None:
+            made.setdefault(agent.spawn.call_id, []).append(agent)
+    shown = Transcript(
+        out,
+        thinking=options["thinking"],
+        full=options["full"],
+        gaps=view.gaps,
+        agents=made,
+        read_agent=view.agent_pairs,
+    )
+    steps = chain(_show_view(shown, view), _show_others(shown, view, agents))
+    if out.is_terminal:
+        os.environ.setdefault("LESS", "-FRX")
+        # Piece by piece, so that the first page of a long session is there at once.
+        click.echo_via_pager(_drawn(out, steps), color=True)
+    else:
+        for _ in steps:
+            pass
 
-    def _blocks(self, record: Any) -> None:
-        from turnlog.cli.terminal import safe_text
-        from turnlog.records.blocks import CallBlock, ResultBlock, TextBlock, ThinkingBlock
-        from turnlog.records.meaning import Author, author_of
 
-        program = author_of(record) is Author.PROGRAM
-        for block in record.blocks:
-            if isinstance(block, CallBlock):
-                self._open[block.id] = block
-            elif isinstance(block, ResultBlock):
-                self._call(self._open.pop(block.tool_use_id, None), block)
-            elif isinstance(block, ThinkingBlock) and self.thinking and block.thinking:
-                self._paragraph(f"[dim italic]{safe_text(block.thinking.strip())}[/]")
-            elif isinstance(block, TextBlock) and not program and block.text.strip():
-                self._paragraph(safe_text(block.text.strip()))
+def _drawn(out: Console, steps: Iterator[None]) -> Iterator[str]:
+    """Give what each step writes."""
+    more = True
+    while more:
+        with out.capture() as piece:
+            more = next(steps, _END) is not _END
+        yield piece.get()
 
-    def _paragraph(self, markup: str) -> None:
-        """Write text that may be long, indented also where it wraps."""
-        from rich.padding import Padding
 
-        self.out.print(Padding(markup, (0, 0, 0, 2), expand=False), soft_wrap=False)
+def _show_view(shown: Transcript, view: View) -> Iterator[None]:
+    from turnlog.cli.terminal import counted
+    from turnlog.records.instants import instant
 
-    def _call(self, call: CallBlock | None, result: ResultBlock | None) -> None:
-        from turnlog.cli.terminal import safe
+    digest = view.context.digest if view.context else None
+    if digest is not None and view.context is not None:
+        if digest.kept_come_first:
+            yield from shown.show(view.kept_pairs())
+        until = f" until {_at(instant(digest.until.timestamp))}" if digest.until else ""
+        count = counted(view.context.summarised, "message")
+        shown.rule(f"a summary of {count}{until}")
+        shown.prose(digest.text.strip() or "(its words are lost)", "italic", cut=True)
+        if view.kept and not digest.kept_come_first:
+            shown.rule(f"{counted(len(view.kept), 'record')} from before, kept as they are")
+            yield from shown.show(view.kept_pairs())
+        shown.rule("what follows")
+    if view.earlier is None:
+        way = "a larger --depth" if view.name == "ancestry" else "a larger --last, or none,"
+        shown.rule(f"earlier records omitted; {way} shows them")
+    elif view.earlier:
+        shown.rule(f"{counted(view.earlier, 'earlier message')} omitted")
+    yield from shown.show(view.pairs())
+    if view.next is not None and view.total is not None:
+        left = counted(view.total - view.next, "later message")
+        shown.rule(f"{left} omitted; go on with --range {view.next}:")
+        yield
 
-        name = safe(call.name) if call else "?"
-        asked = safe(_cut(_telling(call.input), 60)) if call else "[dim]call not in this part[/]"
-        if result is None:
-            answer = "[yellow]no result: interrupted[/]"
-        else:
-            first = safe(_cut(result.text, 60))
-            answer = f"[red]✗ {first}[/]" if result.is_error else f"[dim]{first}[/]"
-        self.out.print(
-            f"  [cyan]{name}[/] {asked} [dim]→[/] {answer}", overflow="ellipsis", no_wrap=True
+
+def _show_others(shown: Transcript, view: View, agents: tuple[Agent, ...]) -> Iterator[None]:
+    """Show the agents that no call on the screen has made."""
+    from turnlog.cli.terminal import counted
+
+    left = [agent for agent in agents if agent.id not in shown.shown]
+    if view.is_part:
+        elsewhere = [agent for agent in left if agent.spawn is not None]
+        left = [agent for agent in left if agent.spawn is None]
+        if elsewhere:
+            shown.rule(f"{counted(len(elsewhere), 'agent')} of calls outside this part")
+    if left:
+        shown.rule("agents of calls that are not above")
+    for agent in left:
+        shown.agent(agent)
+        yield
+    yield
+
+
+def _show_branches(rows: list[BranchRow], session_id: str) -> None:
+    from turnlog.cli.terminal import console, counted, safe
+    from turnlog.cli.wrapped import unwrap
+
+    out: Console = console()
+    if not rows:
+        out.print("Nothing was said.")
+        return
+    for row in rows:
+        mark = "[green]●[/]" if row.is_main else "[magenta]○[/]" if row.is_agents else "○"
+        what = (
+            "[green]main[/]" if row.is_main else "[magenta]an agent's[/]" if row.is_agents else ""
         )
+        count = counted(row.messages, "message")
+        if row.parting is not None:
+            own = f"{row.own_messages:,} of its own"
+            what += f"parts at [bold]{safe(row.parting[:8])}[/], {own}"
+        out.print(f"{mark} [bold]{safe(row.tip[:8])}[/] [dim]{_at(row.at)}[/]  {count}  {what}")
+        if row.first_said:
+            typed = (piece.text for piece in unwrap(row.first_said))
+            line = " ".join(" ".join(typed).split())
+            out.print(f"  {safe(line)}", overflow="ellipsis", no_wrap=True, soft_wrap=False)
+    if len(rows) > 1:
+        out.print(f"[dim]hint: turnlog show {safe(session_id[:8])} --thread UUID shows one[/]")
 
 
-def _telling(asked: Any) -> str:
-    if not isinstance(asked, dict):
-        return ""
-    found = (asked[key] for key in _TELLING if isinstance(asked.get(key), str))
-    return next(found, ", ".join(map(str, asked)))
-
-
-def _cut(text: str, width: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+def _at(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M}" if at else ""

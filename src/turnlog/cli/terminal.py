@@ -55,6 +55,8 @@ def age(now: datetime, then: datetime | None) -> str:
     if then is None:
         return ""
     seconds = (now - then).total_seconds()
+    if seconds < -60:
+        return f"{then:%Y-%m-%d}"  # A clock was wrong somewhere; say what the record says.
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             count = int(seconds // length)

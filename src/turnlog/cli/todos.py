@@ -95,10 +95,10 @@ def command(
 
     SESSION is the beginning of a session's id, or "latest".
     """
-    from turnlog.layout import find_homes
+    from turnlog.layout import all_homes
     from turnlog.sessions.todos import all_todos, sessions_with_tasks, tasks_of
 
-    found_homes = find_homes(homes)
+    found_homes = all_homes(homes)
     lists = [each for home in found_homes for each in all_todos(home)]
     wanted = _session_id(found_homes, name, lists) if name else None
     lists = [
@@ -136,11 +136,11 @@ def command(
 def _session_id(homes: tuple[Home, ...], name: str, lists: list[TodoList]) -> str:
     """Find the session that *name* means, also one of which only todos or tasks are left."""
     from turnlog.errors import NotFound
-    from turnlog.layout import find_session
+    from turnlog.sessions.dated import find_any_session
     from turnlog.sessions.todos import sessions_with_tasks
 
     try:
-        return find_session(homes, name)[0].session_id or ""
+        return find_any_session(homes, name)[0].session_id or ""
     except NotFound:
         ids = {each.session_id for each in lists}
         ids |= {each for home in homes for each in sessions_with_tasks(home)}

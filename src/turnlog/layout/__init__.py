@@ -8,7 +8,7 @@ but the errors.
 from __future__ import annotations
 
 from turnlog.layout.find import LayoutName, LogFile, find_everywhere, find_logs, find_session
-from turnlog.layout.homes import Home, find_homes, turnlog_home
+from turnlog.layout.homes import Home, all_homes, find_homes, turnlog_home
 from turnlog.layout.ids import (
     check_agent_id,
     check_session_id,
@@ -21,16 +21,20 @@ from turnlog.layout.ids import (
 from turnlog.layout.keys import hash_of, key_of, project_hash, project_key, same_project_key
 from turnlog.layout.names import Compression, LogKind, LogName, looks_like_log, read_name
 from turnlog.layout.places import (
+    agent_log_beside,
     claude_agent_log,
     claude_log,
     dated_log,
     flat_archive,
+    flat_directory,
     flat_index,
     flat_log,
     flat_meta,
+    journal_log,
     todo_file,
 )
-from turnlog.layout.side import SideFiles, history_log, plans, running, side_files
+from turnlog.layout.search import agent_logs_beside
+from turnlog.layout.side import SideFiles, history_log, plans, programs_own, running, side_files
 from turnlog.layout.walk import Problem
 
 __all__ = [
@@ -42,6 +46,9 @@ __all__ = [
     "LogName",
     "Problem",
     "SideFiles",
+    "agent_log_beside",
+    "agent_logs_beside",
+    "all_homes",
     "check_agent_id",
     "check_session_id",
     "claude_agent_log",
@@ -52,6 +59,7 @@ __all__ = [
     "find_logs",
     "find_session",
     "flat_archive",
+    "flat_directory",
     "flat_index",
     "flat_log",
     "flat_meta",
@@ -60,11 +68,13 @@ __all__ = [
     "is_agent_id",
     "is_session_id",
     "is_uuid",
+    "journal_log",
     "key_of",
     "looks_like_log",
     "new_agent_id",
     "new_session_id",
     "plans",
+    "programs_own",
     "project_hash",
     "project_key",
     "read_name",

@@ -8,7 +8,7 @@ to type instead; it never guesses between two.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from turnlog.errors import AmbiguousSession, InvalidId, NotFound
 from turnlog.layout.homes import Home
@@ -20,6 +20,7 @@ __all__ = [
     "LayoutName",
     "LogFile",
     "Problem",
+    "ShareOut",
     "find_everywhere",
     "find_logs",
     "find_session",
@@ -27,6 +28,11 @@ __all__ = [
 
 LATEST = "latest"
 _SHOWN = 5
+_KINDS = ("session", "day", "agent")
+
+ShareOut = Callable[[list[LogFile], list[Problem] | None], dict[str, list[LogFile]]]
+"""Tells which sessions have records in some days' logs: for each id its share of each log, the
+session that was heard of last coming last."""
 
 
 def find_logs(home: Home, *, problems: list[Problem] | None = None) -> Iterator[LogFile]:
@@ -45,21 +51,31 @@ def find_everywhere(
 
 
 def find_session(
-    homes: Iterable[Home], text: str, *, problems: list[Problem] | None = None
+    homes: Iterable[Home],
+    text: str,
+    *,
+    problems: list[Problem] | None = None,
+    share_out: ShareOut | None = None,
 ) -> tuple[LogFile, ...]:
     """Give the logs of the session whose id begins with *text*: main logs first, then agents'.
 
     A whole id wins over longer ids that begin with it; "latest" is the session whose main log
     changed last. Several main logs come back where one session lies in several places (two homes,
-    or a log beside its archive). Logs that do not tell their session by name are not among them.
+    or a log beside its archive) or has logs of several days. Names do not tell which sessions have
+    records in a day's log; *share_out* does, and without it they are not looked for.
     """
     if not text:
         raise InvalidId("an empty id names no session", hint="give the first characters of an id")
     homes = tuple(homes)
     sessions: dict[str, list[LogFile]] = {}
+    days: list[LogFile] = []
     for log in find_everywhere(homes, problems=problems):
-        if log.session_id is not None:
+        if log.kind == "day":
+            days.append(log)
+        elif log.session_id is not None:
             sessions.setdefault(log.session_id, []).append(log)
+    for session_id, logs in share_out(days, problems).items() if share_out and days else ():
+        sessions.setdefault(session_id, []).extend(logs)
     if text == LATEST:
         chosen = _latest(sessions)
     elif text in sessions:
@@ -83,10 +99,13 @@ def _only(ids: list[str], text: str) -> str | None:
 
 
 def _latest(sessions: dict[str, list[LogFile]]) -> str | None:
-    mains = (log for logs in sessions.values() for log in logs if log.kind == "session")
-    # The id settles a tie, so that the answer does not depend on the order of the disk.
-    newest = max(((_changed_ns(log), log.session_id or "") for log in mains), default=None)
-    return newest[1] if newest else None
+    mains = [log for logs in sessions.values() for log in logs if log.kind != "agent"]
+    newest = max(mains, key=lambda log: (_changed_ns(log), log.kind, log.session_id), default=None)
+    if newest is None or newest.kind != "day":
+        # The id has settled a tie, so that the answer does not depend on the order of the disk.
+        return newest.session_id if newest else None
+    # Those who share a log come in the order in which they were last heard of.
+    return [log for log in mains if log.path == newest.path][-1].session_id
 
 
 def _changed_ns(log: LogFile) -> int:
@@ -96,8 +115,8 @@ def _changed_ns(log: LogFile) -> int:
         return -1  # Gone since it was listed.
 
 
-def _order(log: LogFile) -> tuple[bool, bool, str]:
-    return log.kind != "session", log.compression is not None, str(log.path)
+def _order(log: LogFile) -> tuple[int, bool, str]:
+    return _KINDS.index(log.kind), log.compression is not None, str(log.path)
 
 
 def _nothing(homes: tuple[Home, ...], text: str) -> NotFound:

@@ -41,6 +41,15 @@ def find_homes(
     return _once(path for path in candidates if os.path.isdir(path))
 
 
+def all_homes(
+    named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
+) -> tuple[Home, ...]:
+    """List the homes as `find_homes` does, and turnlog's own unless others are *named*."""
+    homes = find_homes(named, environ)
+    own = turnlog_home(environ)
+    return homes if named or not os.path.isdir(own) else _once(iter((*homes, Home(own))))
+
+
 def turnlog_home(environ: Mapping[str, str] = os.environ) -> Path:
     """Tell where turnlog keeps its own things; the directory need not exist yet."""
     setting = environ.get("TURNLOG_HOME", "")

@@ -49,11 +49,25 @@ def claude_agent_log(
     return _beneath(home, "projects", key, *between, name)
 
 
+def agent_log_beside(main: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
+    """Give the place of an agent's log next to its session's main log, in any layout."""
+    _session_log(session_id)
+    name = agent_name(check_agent_id(agent_id))
+    return _beneath(Path(main).parent, session_id, "subagents", name)
+
+
 def dated_log(
     home: str | os.PathLike[str], project_dir: str | os.PathLike[str], day: dt.date
 ) -> Path:
     """Give the place of a project's log for one UTC day: `projects/HASH/DATE.jsonl`."""
     return _beneath(home, "projects", project_hash(project_dir), day_name(_utc_day(day)))
+
+
+def flat_directory(root: str | os.PathLike[str]) -> Path:
+    """Give the directory of a root's flat sessions: the root itself if it is such a directory."""
+    path = Path(os.path.abspath(root))
+    is_one = path.name == "sessions" or os.path.isfile(path / "index.json")
+    return path if is_one else path / "sessions"
 
 
 def flat_log(directory: str | os.PathLike[str], session_id: str) -> Path:
@@ -72,6 +86,11 @@ def flat_index(directory: str | os.PathLike[str]) -> Path:
 
 def flat_archive(directory: str | os.PathLike[str], session_id: str) -> Path:
     return _beneath(directory, "compressed", _session_log(session_id) + ".gz")
+
+
+def journal_log(root: str | os.PathLike[str]) -> Path:
+    """Give the place of turnlog's own journal."""
+    return _beneath(root, "journal.jsonl")
 
 
 def todo_file(home: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:

@@ -22,10 +22,10 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from turnlog.layout.homes import Home
-from turnlog.layout.ids import is_session_id, is_uuid
+from turnlog.layout.ids import check_session_id, is_session_id, is_uuid
 from turnlog.layout.names import Compression, LogKind, looks_like_log, read_name
 from turnlog.layout.walk import Item, Walk
 
@@ -52,8 +52,7 @@ class LogFile:
     compression: Compression | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """A directory to look into, and what it is."""
 
     path: str
@@ -80,7 +79,8 @@ class Search:
             place = self.waiting.pop() if self.waiting else self.linked_places.popleft()
             yield from self._look(place, self.walk.enter(place.path, place.real))
         for place, item in self.linked_files:
-            yield from self._log(place, item)
+            if (log := self._log(place, item)) is not None:
+                yield log
 
     def _home(self) -> Iterator[LogFile]:
         path = os.fspath(self.home)
@@ -106,38 +106,39 @@ class Search:
         names = (read_name(item.name) for item in items if place.role == "flat")
         ids = {name.id for name in names if name is not None}
         for item in items:
-            below = _below(place, item, ids)
             if item.kind == "file":
                 if place.role in {"projects", "session"}:
                     continue
                 if item.linked:
                     self.linked_files.append((place, item))
-                else:
-                    yield from self._log(place, item)
+                elif (log := self._log(place, item)) is not None:
+                    yield log
             elif looks_like_log(item.name):
                 self.walk.note(item.path, item.why or "a directory, not a log")
-            elif item.kind == "directory" and below is not None:
-                inner.append((item, below))
-            elif item.kind == "broken" and below is not None:
-                self.walk.note(item.path, item.why)
+            elif (below := _below(place, item, ids)) is not None:
+                if item.kind == "directory":
+                    inner.append((item, below))
+                elif item.kind == "broken":
+                    self.walk.note(item.path, item.why)
         self._queue(inner)
 
     def _queue(self, places: list[tuple[Item, _Place]]) -> None:
         self.waiting.extend(place for item, place in reversed(places) if not item.linked)
         self.linked_places.extend(place for item, place in places if item.linked)
 
-    def _log(self, place: _Place, item: Item) -> Iterator[LogFile]:
+    def _log(self, place: _Place, item: Item) -> LogFile | None:
+        """Give the log that *item* is; None if it is none, or was given before."""
         name = read_name(item.name)
         if name is None or (place.role == "agents" and name.kind != "agent"):
             if looks_like_log(item.name):
                 self.walk.note(item.path, "no log is called that here")
-            return
+            return None
         if item.real in self.found:
-            return
+            return None
         self.found.add(item.real)
         session_id = place.session_id if name.kind == "agent" else None
         layout: LayoutName = "flat" if place.project_key is None else "claude"
-        yield LogFile(
+        return LogFile(
             path=Path(item.path),
             home=self.home,
             layout="dated" if name.kind == "day" else layout,
@@ -176,3 +177,12 @@ def _below(place: _Place, item: Item, ids: set[str]) -> _Place | None:
 
 def _is_flat_store(items: list[Item]) -> bool:
     return any(item.name == "index.json" or item.name.endswith(".meta.json") for item in items)
+
+
+def agent_logs_beside(main: str | os.PathLike[str], session_id: str) -> Iterator[Path]:
+    """Give the plain logs of a session's agents in the directory beside its main log."""
+    directory = Path(main).parent / check_session_id(session_id) / "subagents"
+    for item in Walk().files_beneath(str(directory)):
+        name = read_name(item.name)
+        if name is not None and name.kind == "agent" and name.compression is None:
+            yield Path(item.path)

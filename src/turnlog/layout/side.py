@@ -1,8 +1,10 @@
 """Side files: what lies beside the logs.
 
 Owns the places of everything a home keeps about a session outside its logs, and of the home's
-prompts, plans and running processes. It promises to list only what exists, sorted, to take nothing
-of one session for another's, and never to fail because of what the disk looks like.
+prompts, plans and running processes; and the names of what belongs to the agent program alone
+(settings, plugins, skills, caches), which turnlog knows in order to leave it alone. It promises to
+list only what exists, sorted, to take nothing of one session for another's, and never to fail
+because of what the disk looks like.
 """
 
 from __future__ import annotations
@@ -16,6 +18,25 @@ from turnlog.layout.homes import Home
 from turnlog.layout.ids import check_session_id
 from turnlog.layout.names import AGENT_PREFIX
 from turnlog.layout.walk import Problem, Walk
+
+PROGRAMS_OWN = frozenset(
+    {
+        "CLAUDE.md",
+        "agents",
+        "cache",
+        "commands",
+        "config.json",
+        "debug",
+        "ide",
+        "plugins",
+        "settings.json",
+        "settings.local.json",
+        "shell-snapshots",
+        "skills",
+        "statsig",
+    }
+)
+"""Names in a home that belong to the agent program alone. Nothing in turnlog writes there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +88,12 @@ def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = 
             path for path in (home.path / "sessions" / meta, home.path / meta) if path.is_file()
         ),
     )
+
+
+def programs_own(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
+    """List what belongs to the agent program alone: its settings, plugins, skills and caches."""
+    items = Walk(problems).enter(str(home.path))
+    return tuple(Path(item.path) for item in items if item.name in PROGRAMS_OWN)
 
 
 def history_log(home: Home) -> Path | None:

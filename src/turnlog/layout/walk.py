@@ -11,8 +11,9 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 ItemKind: TypeAlias = Literal["file", "directory", "other", "broken"]
 
@@ -25,8 +26,7 @@ class Problem:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One name in a directory. *kind* is that of the thing itself, behind any link.
 
     *real* is where it truly lies; *why* says what makes it "other" or "broken".
@@ -65,14 +65,15 @@ class Walk:
         items: list[Item] = []
         try:
             with os.scandir(path) as listing:
+                within = os.path.join(real, "")
                 # One by one, so that a failure halfway keeps what was already listed.
-                items.extend(_item(found, real) for found in listing)
+                items.extend(_item(found, within) for found in listing)
         except FileNotFoundError as error:
             if expected:
                 self.note(path, _reason(error))
         except OSError as error:
             self.note(path, _reason(error))
-        items.sort(key=lambda item: item.name)
+        items.sort(key=attrgetter("name"))
         return items
 
     def files_beneath(self, path: str) -> Iterator[Item]:
@@ -88,9 +89,10 @@ class Walk:
             waiting.extend((each.path, each.real) for each in inner if not each.linked)
 
 
-def _item(found: os.DirEntry[str], real_directory: str) -> Item:
+def _item(found: os.DirEntry[str], within: str) -> Item:
+    """Describe one name; *within* is the true place of its directory, with a separator."""
     path, name = found.path, found.name
-    real = os.path.join(real_directory, name)
+    real = within + name
     linked = False
     try:
         linked = found.is_symlink()

@@ -43,12 +43,16 @@ Tail = Literal["take", "wait"]
 
 
 class Placed(NamedTuple):
-    """A record and where it stands. *line* counts from 1; 0 means unknown."""
+    """A record and where it stands. *line* counts from 1; 0 means unknown.
+
+    *log* tells the logs apart where several are read as one.
+    """
 
     record: Record
     offset: int
     length: int
     line: int = 0
+    log: int = 0
 
 
 class Pending(NamedTuple):

@@ -55,6 +55,8 @@ class Repair(Struct, kw_only=True):
     quarantined: list[Damage] = field(default_factory=list)
     adds_newline: bool = False
     """The last record was whole but had no newline."""
+    torn: bool = False
+    """The last line was cut short."""
     original: str | None = None
     quarantine: str | None = None
 
@@ -120,7 +122,8 @@ def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
         plan.blank = reader.blank_lines
         if reader.pending is not None:
             plan.adds_newline = reader.pending.record is not None
-            if not plan.adds_newline:
+            plan.torn = not plan.adds_newline
+            if plan.torn:
                 plan.quarantined.append(_torn(reader.pending))
 
 

@@ -1,7 +1,8 @@
-"""The last records of a log, without reading the rest.
+"""The last records of a log, or those at both its ends, without reading the rest.
 
 A plain log is read backwards in growing blocks until enough lines are in hand, so the cost depends
-on the records asked for, not on the log. A compressed log has no way back and is read through.
+on the records asked for, not on the log. Its two ends are read for whoever sums logs up by the
+hundred. A compressed log has no way back and is read through.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from turnlog.log.lines import LINE_CAP, too_long
 from turnlog.log.reader import Placed, Reader, pieces_of
@@ -17,6 +18,7 @@ from turnlog.log.sources import PlainSource, open_source
 from turnlog.log.system import read_at
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
+from turnlog.records.glance import Glance, glance, stretch
 from turnlog.records.record import Record
 
 ENDS_BYTES: Final = 64 * 1024
@@ -51,45 +53,103 @@ def read_last(
     return found
 
 
-def read_ends(
-    path: str | os.PathLike[str], size_bytes: int = ENDS_BYTES, *, cap: int = LINE_CAP
-) -> tuple[list[Placed], list[Placed], bool]:
-    """Give the records in the first and the last *size_bytes*, and whether that is all.
+class Ends(NamedTuple):
+    """The records at both ends of a log, glanced at: good for a fold, and for nothing else."""
 
-    A compressed log is read through: its end is nowhere else to be had.
+    head: list[Record]
+    """Those that come before the tail; none if the log is short."""
+    tail: Iterable[Record]
+    is_whole: bool
+    """There is nothing between the two."""
+    status: os.stat_result
+
+
+def read_ends(
+    path: str | os.PathLike[str], size_bytes: int = ENDS_BYTES, *, with_cut_lines: bool = False
+) -> Ends:
+    """Give the records that lie in the first and in the last *size_bytes* of the log.
+
+    *with_cut_lines* adds the line at the inner edge of each, however long it is. A compressed log
+    is read through as its tail is iterated: its end is nowhere else to be had.
     """
     source = open_source(path)
+    if not isinstance(source, PlainSource):
+        return Ends([], _records(Reader(path, source=source)), True, os.stat(path))
     try:
-        size = os.fstat(source.fd).st_size if isinstance(source, PlainSource) else 0
-        whole = not isinstance(source, PlainSource) or size <= 2 * size_bytes
-        with Reader(path, cap=cap, source=source) as reader:
-            if whole:
-                return _records(reader), [], True
-            head = _records(item for item in _until(reader, size_bytes))
-        return head, _tail_records(path, size - size_bytes, cap), False
+        status = os.fstat(source.fd)
+        size, end, start = status.st_size, size_bytes, status.st_size - size_bytes
+        if start <= end:
+            return _ends_of_short(read_at(source.fd, size, 0), start, status)
+        if with_cut_lines:
+            end = _end_of_line(source.fd, end)
+            start = _start_of_line(source.fd, start, end)
+        head = read_at(source.fd, end, 0)
+        # The byte before tells whether a line begins right there.
+        tail = read_at(source.fd, size - start + 1, start - 1)
     finally:
         source.close()
+    end = head.rfind(b"\n") + 1
+    cut = tail.find(b"\n") + 1 or len(tail)
+    return Ends(_glances(head, end=end), _glances(tail, cut), start - 1 + cut <= end, status)
 
 
-def _records(items: Iterable[Placed | Damage]) -> list[Placed]:
-    return [item for item in items if isinstance(item, Placed)]
+def _ends_of_short(data: bytes, start: int, status: os.stat_result) -> Ends:
+    cut = data.find(b"\n", start - 1) + 1 if start > 0 else 0
+    return Ends(_glances(data, end=cut), _glances(data, cut), True, status)
 
 
-def _until(reader: Reader, offset: int) -> Iterator[Placed | Damage]:
-    for item in reader:
-        yield item
-        if item.offset + item.length >= offset:
-            return
+def _end_of_line(fd: int, offset: int) -> int:
+    """Tell where the line ends that holds the byte before *offset*; *offset* if it is too long."""
+    position = offset - 1
+    while position - offset < LINE_CAP and (chunk := read_at(fd, _FIRST_BLOCK, position)):
+        newline = chunk.find(b"\n")
+        if newline >= 0:
+            return position + newline + 1
+        position += len(chunk)
+    return offset
 
 
-def _tail_records(path: str | os.PathLike[str], start: int, cap: int) -> list[Placed]:
-    """Read from the first line that begins behind *start*."""
-    with Reader(path, start=start, cap=cap) as reader:
-        items = iter(reader)
-        for item in items:  # Most likely we landed inside a line: its rest is no damage.
-            if item.offset > start or isinstance(item, Placed):
-                return _records([item, *items])
-    return []
+def _start_of_line(fd: int, offset: int, after: int) -> int:
+    """Tell where the line begins that holds the byte before *offset*, but not before *after*."""
+    position = offset - 1
+    while position > after and offset - position < LINE_CAP:
+        size = min(_FIRST_BLOCK, position - after)
+        position -= size
+        newline = read_at(fd, size, position).rfind(b"\n")
+        if newline >= 0:
+            return position + newline + 1
+    return after if position <= after else offset
+
+
+def _records(reader: Reader) -> Iterator[Record]:
+    with reader:
+        yield from (item.record for item in reader if isinstance(item, Placed))
+
+
+def _glances(data: bytes, start: int = 0, end: int | None = None) -> list[Record]:
+    """Glance at the lines from *start* to *end*; damaged ones are searched for what they hold."""
+    view = memoryview(data)
+    end = len(data) if end is None else end
+    found: list[Record] = []
+    run: list[Glance] = []
+    while start < end:
+        stop = data.find(b"\n", start)
+        is_finished = stop >= 0
+        line = view[start : stop if is_finished else end]
+        seen = glance(line)
+        if isinstance(seen, Glance):
+            run.append(seen)
+        else:
+            if run:
+                found.append(stretch(run))
+                run = []
+            if isinstance(seen, Record):
+                found.append(seen)
+            elif is_finished and seen.reason is not Reason.BLANK:
+                items = pieces_of(bytes(line), seen, start)
+                found += [item.record for item in items if isinstance(item, Placed)]
+        start += len(line) + 1
+    return [*found, stretch(run)] if run else found
 
 
 def _lines_backwards(fd: int, cap: int) -> Iterator[tuple[int, bytes | Damage]]:

@@ -89,6 +89,8 @@ class LogWriter(Closing):
         self.seen = seen
         self.written = 0
         """How many writes have succeeded, synced or not."""
+        self.began = False
+        """Whether the last write began the log, with its head."""
         self._head = head
         self._line_cap = line_cap
         self._handle = Handle(
@@ -174,6 +176,7 @@ class LogWriter(Closing):
             prefix = b"\n"  # A cut last line is sealed off: evidence is kept, nothing merges.
         self._handle.write(prefix + data if prefix else data, size)
         self.written += 1
+        self.began = size == 0
         return prefix
 
     def _placed(

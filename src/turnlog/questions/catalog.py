@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import Home, LogFile, Problem, find_everywhere
+from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.log.tail import read_ends
+from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary
+from turnlog.sessions.dated import day_of, read_day
 from turnlog.sessions.life import Life, State
 
 
@@ -32,6 +35,7 @@ class SessionRow(Struct, kw_only=True, frozen=True):
     records: int | None
     state: State
     keeping: Literal["live"] = "live"
+    layout: LayoutName
     home: str
     path: str
     size_bytes: int
@@ -63,18 +67,24 @@ def list_sessions(
 
     *project* keeps those that worked in that directory or below it.
     """
-    rows = []
     agents: dict[str, int] = {}
     mains: list[LogFile] = []
+    days: list[LogFile] = []
     for log in find_everywhere(homes, problems=problems):
         if log.kind == "session":
             mains.append(log)
+        elif log.kind == "day":
+            days.append(log)
         elif log.kind == "agent" and log.session_id is not None:
             agents[log.session_id] = agents.get(log.session_id, 0) + 1
-    for log in mains:
-        row = _row(log, agents, now or datetime.now(UTC), problems)
-        if row is not None and (project is None or _is_in(row.project, project)):
-            rows.append(row)
+    moment = now or datetime.now(UTC)
+    found = [_row(log, agents, moment, problems) for log in mains]
+    found += _rows_of_days(days, agents, moment, problems)
+    rows = [
+        row
+        for row in found
+        if row is not None and (project is None or _is_in(row.project, project))
+    ]
     rows.sort(key=lambda row: row.last_active_at or datetime.min.replace(tzinfo=UTC), reverse=True)
     end = len(rows) if limit is None else offset + limit
     following = end if end < len(rows) else None
@@ -85,36 +95,104 @@ def _row(
     log: LogFile, agents: dict[str, int], now: datetime, problems: list[Problem] | None
 ) -> SessionRow | None:
     try:
-        head, tail, whole = read_ends(log.path)
-        status = os.stat(log.path)
+        found, life, is_whole, status = _read(log.path)
     except (TurnlogError, OSError) as error:
         if problems is not None:
             problems.append(Problem(log.path, str(error)))
         return None
-    found, life = SessionSummary(), Life()
-    for placed in (*head, *tail):
-        found.take(placed.record)
-        life.take(placed.record)
     if found.is_sidechain:
         return None
+    return _row_of(
+        log, _Gathered(found, life, is_whole, status.st_size, status.st_mtime), agents, now
+    )
+
+
+class _Gathered(NamedTuple):
+    """What was found out about a session, and how much of it was read for that."""
+
+    summary: SessionSummary
+    life: Life
+    is_whole: bool
+    size_bytes: int
+    changed_at: float
+
+
+def _row_of(log: LogFile, told: _Gathered, agents: dict[str, int], now: datetime) -> SessionRow:
+    found, life = told.summary, told.life
     # Records without an instant say nothing of activity; the file's own time is the next best.
-    life.last_active_at = life.last_active_at or datetime.fromtimestamp(status.st_mtime, UTC)
+    life.last_active_at = life.last_active_at or datetime.fromtimestamp(told.changed_at, UTC)
     return SessionRow(
         id=log.session_id or "",
         project=found.cwd,
         title=found.title,
         started_at=found.started_at,
         last_active_at=life.last_active_at,
-        records=found.records if whole else None,
+        records=found.records if told.is_whole else None,
         state=life.state(now),
+        layout=log.layout,
         home=os.fspath(log.home),
         path=os.fspath(log.path),
-        size_bytes=status.st_size,
+        size_bytes=told.size_bytes,
         agents=agents.get(log.session_id or "", 0),
         git_branch=found.git_branch,
         tag=found.tag,
         models=[model for model in found.models if not model.startswith("<")],
     )
+
+
+def _rows_of_days(
+    days: list[LogFile], agents: dict[str, int], now: datetime, problems: list[Problem] | None
+) -> list[SessionRow]:
+    """Read the logs that sessions share through: their ends tell nothing of who is between."""
+    told: dict[str, _Gathered] = {}
+    logs: dict[str, LogFile] = {}
+    for log in sorted(days, key=day_of):
+        try:
+            changed_at = os.stat(log.path).st_mtime
+            for session_id, placed in read_day(log):
+                if _elsewhere(logs.get(session_id), log):
+                    continue
+                before = told.get(session_id) or _Gathered(SessionSummary(), Life(), True, 0, 0.0)
+                before.summary.take(placed.record)
+                before.life.take(placed.record)
+                size = before.size_bytes + placed.length + 1
+                told[session_id] = before._replace(size_bytes=size, changed_at=changed_at)
+                logs[session_id] = log
+        except (TurnlogError, OSError) as error:
+            if problems is not None:
+                problems.append(Problem(log.path, str(error)))
+    return [_row_of(replace(logs[each], session_id=each), told[each], agents, now) for each in told]
+
+
+def _elsewhere(known: LogFile | None, log: LogFile) -> bool:
+    """Tell whether a session lies in another home or project: then this is a copy of it."""
+    return known is not None and (known.home, known.project_key) != (log.home, log.project_key)
+
+
+def _read(path: Path) -> tuple[SessionSummary, Life, bool, os.stat_result]:
+    """Fold the ends of a log; with the lines they cut if those may hide a name or an instant."""
+    for with_cut_lines in (False, True):
+        head, tail, is_whole, status = read_ends(path, with_cut_lines=with_cut_lines)
+        found, life = SessionSummary(), Life()
+        _fold(head, found, life)
+        prompt, command = found.first_prompt, found.first_command
+        # What is called last there is long past, and summaries there are of sessions before it.
+        found.last_prompt = found.summary = None
+        _fold(tail, found, life)
+        if is_whole:
+            break
+        if command:
+            found.first_prompt = prompt  # One that stands in the tail was not the first.
+        names = found.custom_title, found.ai_title, found.last_prompt, found.summary, prompt
+        if any(names) and any(record.at for record in tail):
+            break
+    return found, life, is_whole, status
+
+
+def _fold(records: Iterable[Record], found: SessionSummary, life: Life) -> None:
+    for record in records:
+        found.take(record)
+        life.take(record)
 
 
 def _is_in(cwd: str | None, project: str) -> bool:

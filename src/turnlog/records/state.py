@@ -99,6 +99,8 @@ class Format(Record, frozen=True, kw_only=True, tag="turnlog"):
     format: int | None = None
     writer: str | None = None
     event: str | None = None
+    continued: bool | None = None
+    """The writer was at it already, in the log of the day before."""
     process: Any = None
     cwd: str | None = None
     git_commit: str | None = None

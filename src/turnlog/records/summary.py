@@ -17,9 +17,11 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.blocks import TextBlock
+from turnlog.records.glance import Stretch
+from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Assistant, Linked, Record, Summary, SystemInit, User
-from turnlog.records.state import AiTitle, CustomTitle, LastPrompt, Relocated, Tag
+from turnlog.records.state import AiTitle, CustomTitle, Format, LastPrompt, Relocated, Tag
 
 PROMPT_LENGTH: Final = 200
 
@@ -63,13 +65,19 @@ class SessionSummary(Struct):
         )
 
     def take(self, record: Record) -> None:
-        """Fold one more record in."""
-        at = record.at
-        if at is not None:
-            self.started_at = min(at, self.started_at or at)
-            self.last_active_at = max(at, self.last_active_at or at)
+        """Fold one more record in; turnlog's own marks say nothing but where."""
+        if isinstance(record, Format):
+            self.cwd = self.cwd or record.cwd
+            return
         if isinstance(record, Linked):
             self._take_surroundings(record)
+        self._take_time(record.at)
+        if isinstance(record, Stretch):
+            self._take_time(record.first_at)
+            self.records += record.lines
+            for model, count in record.models.items():
+                self.models[model] = self.models.get(model, 0) + count
+            return
         self.records += 1
         match record:
             case CustomTitle(custom_title=title):
@@ -91,6 +99,14 @@ class SessionSummary(Struct):
             case User():
                 self._take_prompt(record)
 
+    def _take_time(self, at: datetime | None) -> None:
+        if at is None:
+            return
+        if self.started_at is None or at < self.started_at:
+            self.started_at = at
+        if self.last_active_at is None or at > self.last_active_at:
+            self.last_active_at = at
+
     def _take_surroundings(self, record: Linked) -> None:
         if self.records == 0:
             self.is_sidechain = record.is_sidechain
@@ -99,24 +115,28 @@ class SessionSummary(Struct):
         self.version = record.version or self.version
 
     def _take_prompt(self, record: User) -> None:
-        if author_of(record) not in (Author.HUMAN, Author.CALLER):
+        if record.is_meta or record.is_compact_summary:
             return
-        if meaning_of(record) is not Meaning.PROMPT:
+        content = record.message.content if record.message else None
+        if not isinstance(content, str) and meaning_of(record) is not Meaning.PROMPT:
             return
         self.prompts += 1
-        if self.first_prompt is None:
-            words = spoken(record.text)
-            if words is not None:
-                self.first_prompt = words
-            elif self.first_command is None:
-                command = _COMMAND.search(record.text)
-                self.first_command = command[1].strip() if command else None
+        if self.first_prompt is not None:
+            return
+        # Editors put what they have to say in a block of its own, before the human's.
+        for block in record.blocks:
+            if not isinstance(block, TextBlock):
+                continue
+            self.first_prompt = spoken(block.text)
+            if self.first_prompt is not None:
+                return
+            if self.first_command is None and (command := _COMMAND.search(block.text)):
+                self.first_command = command[1].strip()
 
 
 def spoken(text: str) -> str | None:
     """Give what a human typed, on one line and cut; None if a program wrote it."""
-    shell = _SHELL.search(text)
-    if shell:
+    if "<bash-input>" in text and (shell := _SHELL.search(text)):
         return _one_line(f"! {shell[1].strip()}")
     if _MARKUP.match(text) or _INTERRUPTED.match(text):
         return None
@@ -124,5 +144,6 @@ def spoken(text: str) -> str | None:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
+    # So many words are more than that many characters: of a long text no more need be split.
+    line = " ".join(text.split(None, PROMPT_LENGTH)[:PROMPT_LENGTH])
     return line if len(line) <= PROMPT_LENGTH else line[:PROMPT_LENGTH].rstrip() + "…"

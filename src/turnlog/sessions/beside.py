@@ -50,12 +50,15 @@ def read_file(
     opened = _open(path, follow=follow)
     if isinstance(opened, Unreadable):
         return opened
+    found = bytearray()
     with os.fdopen(opened, "rb") as file:
         try:
-            data = file.read(limit + 1)
+            # Piece by piece: asking for the whole limit would set that much memory aside.
+            while len(found) <= limit and (piece := file.read(_COPY_BYTES)):
+                found += piece
         except OSError as error:
             return Unreadable(_words(error))
-    return data if len(data) <= limit else Unreadable(f"larger than {limit:,} bytes")
+    return bytes(found) if len(found) <= limit else Unreadable(f"larger than {limit:,} bytes")
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO | Unreadable:

@@ -25,7 +25,6 @@ from msgspec.structs import replace
 from turnlog.errors import NotFound, UsageError
 from turnlog.layout import Home, Problem, side_files
 from turnlog.layout.walk import Item, Walk
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.instants import instant
 from turnlog.sessions.session import Session
 from turnlog.sessions.touches import (
@@ -111,11 +110,8 @@ class SessionFiles:
         traces = FileTraces()
         problems: list[Problem] = []
         for log in session.logs:
-            # Several main logs are copies of one; the first is the one that everybody reads.
-            if log.kind != "agent" and log is not session.main:
-                continue
-            for item in read_log(log.path):
-                if isinstance(item, Placed):
+            if log.kind == "agent" or log in session.main_logs:
+                for item in session.read(log):
                     traces.see(item.record, log.agent_id)
         homes = dict.fromkeys(log.home for log in session.logs)
         items = [item for home in homes for item in _items(home, session.id, problems)]

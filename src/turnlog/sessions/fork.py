@@ -4,33 +4,54 @@ The records of the thread up to that one are copied: from its very first, over c
 parallel results that belong to them, in the log's order. They get new uuids, since two records of
 one uuid in one home confuse whoever looks for it, and each says where it came from
 (``forkedFrom``). Links between them are kept; what only made sense in the old session (its team,
-its slug, signs of life of tools) is left behind. The old session is not touched.
+its slug, signs of life of tools) is left behind. Forked into a log of Claude Code's, records of
+other dialects are told in its own. The old session is not touched.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
 from turnlog.errors import NotFound
+from turnlog.sessions.retell import ClaudeTeller
 from turnlog.sessions.session import Session
 from turnlog.sessions.threads import whole_thread
 from turnlog.sessions.tree import Node
 from turnlog.sessions.writing import SessionWriter
 
-_COPIED: Final = frozenset({"user", "assistant", "system", "attachment"})
+_COPIED: Final = frozenset(
+    {"user", "assistant", "system", "attachment", "tool_use", "tool_call", "tool_result"}
+)
 _LEFT_BEHIND: Final = ("teamName", "agentName", "slug", "sourceToolAssistantUUID", "session_id")
 _LINKS: Final = ("parentUuid", "logicalParentUuid")
 _BATCH: Final = 200
 
 
-def fork_records(session: Session, at: str | None = None) -> Iterator[dict[str, Any]]:
-    """Give the records of a fork of *session* at the record *at*, or at its newest tip."""
+def fork_records(
+    session: Session, at: str | None = None, *, for_claude: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Give the records of a fork of *session* at the record *at*, or at its newest tip.
+
+    *for_claude* has records of other dialects told in Claude Code's.
+    """
     nodes = thread_to(session, at)
     renamed = {node.uuid: str(uuid4()) for node in nodes}
+    teller = _teller(session)
     for node, record in session.records(nodes):
-        fields = {key: value for key, value in record.fields.items() if key not in _LEFT_BEHIND}
+        said = record.fields
+        if record.dialect == "claude":
+            teller.hear(record)
+        elif for_claude:
+            told = teller.tell(record)
+            if not told:
+                continue
+            # Those dialects know no parents: each record follows the one before.
+            said = {key: value for key, value in told[0].items() if key not in _LINKS}
+        fields = {key: value for key, value in said.items() if key not in _LEFT_BEHIND}
         for link in _LINKS:
             if fields.get(link) is not None:
                 fields[link] = _link(node, fields[link], renamed)
@@ -44,7 +65,7 @@ def fork(session: Session, into: SessionWriter, at: str | None = None) -> int:
     """Write a fork of *session* with *into*, a new session's writer; give how many records."""
     count = 0
     batch: list[dict[str, Any]] = []
-    for fields in fork_records(session, at):
+    for fields in fork_records(session, at, for_claude=into.dialect == "claude"):
         batch.append(fields)
         count += 1
         if len(batch) == _BATCH:
@@ -71,6 +92,12 @@ def thread_to(session: Session, at: str | None) -> list[Node]:
         tip = named[0]
     nodes = [node for node in whole_thread(tree, tip) if node.type in _COPIED]
     return sorted(nodes, key=lambda node: node.position)
+
+
+def _teller(session: Session) -> ClaudeTeller:
+    began_at = session.summary.started_at or datetime.now(UTC)
+    cwd = session.summary.cwd or os.getcwd()
+    return ClaudeTeller(session_id="", former_id=session.id, cwd=cwd, began_at=began_at)
 
 
 def _link(node: Node, named: str, renamed: dict[str, str]) -> str | None:

@@ -47,11 +47,13 @@ def _merged(records: Iterable[Record]) -> list[Message]:
         if not blocks:
             continue
         same = messages and messages[-1]["role"] == role
-        if same and (role == "user" or (response is not None and response == part_of)):
+        # A call that is a record of its own belongs to the response before it.
+        joins = role == "user" or isinstance(record, Call)
+        if same and (joins or (response is not None and response == part_of)):
             messages[-1]["content"] += blocks
         else:
             messages.append({"role": role, "content": blocks})
-        part_of = response
+        part_of = part_of if isinstance(record, Call) else response
     return messages
 
 

@@ -1,8 +1,9 @@
 """One session, read: its logs, its tree, its threads and turns, its agents.
 
 A session is named by its id; its main log and its agents' logs are found where the layouts put
-them. Everything is read when it is asked for, and nothing is ever written here. Nodes of the tree
-are turned back into records one by one, by offset.
+them. Where sessions share the logs of days, its main logs are several and only its own records in
+them count. Everything is read when it is asked for, and nothing is ever written here. Nodes of the
+tree are turned back into records one by one, by offset.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 from msgspec import Struct
 
 from turnlog.errors import NotFound
-from turnlog.layout import Home, LogFile, find_logs, find_session
+from turnlog.layout import Home, LayoutName, LogFile, find_logs
 from turnlog.log.reader import Placed, read_log, scan_log
 from turnlog.log.sources import PlainSource, open_source
 from turnlog.log.system import read_at
@@ -23,7 +25,10 @@ from turnlog.records.codec import Envelope, decode
 from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.agents import Agent, Traces, link_agents
+from turnlog.sessions.dated import find_any_session, read_day
+from turnlog.sessions.metadata import Metadata, MetadataFold
 from turnlog.sessions.threads import main_thread, whole_thread
+from turnlog.sessions.totals import Account, SessionTotals
 from turnlog.sessions.tree import Node, Tree
 
 
@@ -35,42 +40,90 @@ class Turn(Struct):
 
 
 class Session:
-    """A session that may be read. *logs* are its main log, first, and its agents'."""
+    """A session that may be read. *logs* are its main logs, first, and its agents'."""
 
     def __init__(self, session_id: str, logs: Sequence[LogFile]) -> None:
         self.id = session_id
         self.logs = tuple(logs)
-        self.main = next((log for log in logs if log.kind != "agent"), None)
+        self.main_logs = _main_logs(self.logs)
 
     @classmethod
     def find(cls, homes: Iterable[Home], text: str) -> Session:
         """Find the session whose id begins with *text*, or the ``latest``."""
-        logs = find_session(tuple(homes), text)
+        logs = find_any_session(tuple(homes), text)
         session_id = logs[0].session_id or ""
         return cls(session_id, [*logs, *_agents_beside(logs[0], session_id)])
 
     @property
     def path(self) -> Path:
-        """Where the main log lies."""
-        if self.main is None:
+        """Where the main log lies; of several, the newest."""
+        if not self.main_logs:
             raise NotFound(
                 f"session {self.id} has lost its main log; only its agents' are left",
                 hint="turnlog check shows which logs there are",
             )
-        return self.main.path
+        return self.main_logs[-1].path
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Where all its main logs lie."""
+        return tuple(log.path for log in self.main_logs)
+
+    def read(self, log: LogFile) -> Iterator[Placed]:
+        """Read the session's records in one of its logs."""
+        if log.kind == "day":
+            return (said.placed for said in read_day(log) if said.session_id == self.id)
+        return (item for item in read_log(log.path) if isinstance(item, Placed))
+
+    def items(self) -> Iterator[Placed]:
+        """Read the records of the main logs, in order."""
+        self.path  # noqa: B018 - An error if there is none.
+        for number, log in enumerate(self.main_logs):
+            items = self.read(log)
+            yield from (item._replace(log=number) for item in items) if number else items
+
+    @property
+    def layout(self) -> LayoutName:
+        """The layout in which its main log lies."""
+        self.path  # noqa: B018
+        return self.main_logs[-1].layout
 
     @cached_property
-    def summary(self) -> SessionSummary:
-        """Title, times and counts, from the whole main log."""
-        found = SessionSummary()
-        for item in read_log(self.path):
-            if isinstance(item, Placed):
-                found.take(item.record)
+    def facts(self) -> MetadataFold:
+        """What the main logs say about the session itself."""
+        found = MetadataFold()
+        for item in self.items():
+            found.take(item.record)
         return found
+
+    @property
+    def summary(self) -> SessionSummary:
+        """Title, times and counts."""
+        return self.facts.summary
+
+    @property
+    def metadata(self) -> Metadata:
+        """What is known of the session; a store can tell whether it is pinned as well."""
+        found = self.facts.metadata(self.id)
+        if found.crashed:
+            # Perhaps its writer said goodbye after the log was read, and was gone when we asked.
+            del self.facts
+            found = self.facts.metadata(self.id)
+        return found
+
+    @property
+    def totals(self) -> SessionTotals:
+        """What the session used and what it cost, its agents included."""
+        account = Account()
+        for log in self.logs:
+            if log.kind == "agent" or log in self.main_logs:
+                for item in self.read(log):
+                    account.take(item.record)
+        return account.priced()
 
     @cached_property
     def tree(self) -> Tree:
-        return tree_of(self.path)
+        return Tree(self.items())
 
     @cached_property
     def thread(self) -> list[Node]:
@@ -90,19 +143,23 @@ class Session:
     def agents(self) -> tuple[Agent, ...]:
         """The agents, each with the call that asked for it where that is known."""
         main = Traces()
-        if self.main is not None:
-            _gather(main, self.main.path)
+        for log in self.main_logs:
+            self._gather(main, log)
         found: dict[str, tuple[Path, Traces]] = {}
         for log in self.logs:
             if log.kind == "agent" and log.agent_id is not None:
                 traces = Traces(caller=log.agent_id)
-                _gather(traces, log.path)
+                self._gather(traces, log)
                 found[log.agent_id] = (log.path, traces)
         return link_agents(main, found)
 
     def records(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Record]]:
         """Read the records of *nodes* back, one by one."""
-        return records_of(self.path, nodes)
+        return records_of(self.paths, nodes)
+
+    def _gather(self, traces: Traces, log: LogFile) -> None:
+        for item in self.read(log):
+            traces.see(item)
 
 
 def tree_of(path: str | os.PathLike[str]) -> Tree:
@@ -121,9 +178,19 @@ def turns_of(nodes: Iterable[Node]) -> list[Turn]:
 
 
 def records_of(
+    paths: str | os.PathLike[str] | Sequence[Path], nodes: Iterable[Node]
+) -> Iterator[tuple[Node, Record]]:
+    """Read the records of *nodes*, which stand in the logs at *paths*, by their offsets."""
+    if isinstance(paths, str | os.PathLike):
+        yield from _records_in(paths, nodes)
+        return
+    for number, together in groupby(nodes, key=lambda node: node.log):
+        yield from _records_in(paths[number], together)
+
+
+def _records_in(
     path: str | os.PathLike[str], nodes: Iterable[Node]
 ) -> Iterator[tuple[Node, Record]]:
-    """Read the records of *nodes*, which stand in the log at *path*, by their offsets."""
     source = open_source(path)
     try:
         if isinstance(source, PlainSource):
@@ -144,6 +211,18 @@ def records_of(
     yield from ((node, found[offset]) for offset, node in wanted.items() if offset in found)
 
 
+def _main_logs(logs: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
+    """Choose the logs that are read: one of its own, or its shares of days' logs.
+
+    Several logs of its own are copies of one; the first is the one that everybody reads.
+    """
+    own = next((log for log in logs if log.kind == "session"), None)
+    if own is not None:
+        return (own,)
+    days = [log for log in logs if log.kind == "day"]
+    return tuple(sorted(days, key=lambda log: log.path.name))
+
+
 def _agents_beside(main: LogFile, session_id: str) -> Iterator[LogFile]:
     """Find agents' logs that lie beside the main one; only their records tell whose they are."""
     for log in find_logs(main.home):
@@ -155,9 +234,3 @@ def _agents_beside(main: LogFile, session_id: str) -> Iterator[LogFile]:
 def _owner(path: Path) -> str | None:
     envelopes = (item for item in scan_log(path) if isinstance(item, Envelope))
     return next((each.session_id for each in envelopes if each.session_id is not None), None)
-
-
-def _gather(traces: Traces, path: Path) -> None:
-    for item in read_log(path):
-        if isinstance(item, Placed):
-            traces.see(item)

@@ -76,7 +76,10 @@ def process(pid: int | None = None) -> Process | None:
     stat = _read(Path(f"/proc/{number}/stat"))
     if stat:
         # The name, in brackets, may hold anything; the start time is field 22 of the whole.
-        return Process(number, stat.rpartition(")")[2].split()[19], boot)
+        state, *rest = stat.rpartition(")")[2].split()
+        if state in "ZX":  # Dead; only nobody has waited for it yet.
+            return None
+        return Process(number, rest[18], boot)
     if boot:
         return None
     try:

@@ -47,6 +47,11 @@ def main_tip(tree: Tree) -> Node | None:
         said = next((each for each in _named_ancestry(tree, node) if each.is_spoken), None)
         if said is not None:
             ends.append(said)
+    if not ends:  # A ring has no end; where the tree has cut it is one.
+        last = (
+            next((each for each in tip.ancestry() if each.is_spoken), None) for tip in tree.tips
+        )
+        ends = [end for end in last if end is not None]
     mine = [end for end in ends if not (end.is_sidechain or end.is_team or end.is_meta)]
     return max(mine or ends, key=lambda node: node.position, default=None)
 

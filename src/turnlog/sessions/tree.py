@@ -17,12 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct, field
 
 from turnlog.log.reader import Placed
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Assistant, Linked, Spoken, System, User
+
+# Two dialects give calls and results records of their own.
+_SPOKEN: Final = frozenset({"user", "assistant", "tool_use", "tool_call", "tool_result"})
 
 
 class Node(Struct, eq=False):
@@ -34,6 +38,8 @@ class Node(Struct, eq=False):
     """How many linked records stand before it in the log."""
     offset: int
     length: int
+    log: int = 0
+    """Which of the session's main logs it stands in."""
     parent_uuid: str | None = None
     logical_parent_uuid: str | None = None
     timestamp: str = ""
@@ -57,7 +63,7 @@ class Node(Struct, eq=False):
 
     @property
     def is_spoken(self) -> bool:
-        return self.type in ("user", "assistant")
+        return self.type in _SPOKEN
 
     def same_writer(self, other: Node) -> bool:
         """Tell whether both were written by the same agent, or both by the main one."""
@@ -165,11 +171,12 @@ def _node(placed: Placed, position: int) -> Node | None:
     if not isinstance(record, Linked) or (record.uuid is None and not chained):
         return None
     node = Node(
-        uuid=record.uuid or f"@{placed.offset}",
+        uuid=record.uuid or f"@{placed.log}:{placed.offset}",
         type=record.type,
         position=position,
         offset=placed.offset,
         length=placed.length,
+        log=placed.log,
         parent_uuid=record.parent_uuid or None,
         logical_parent_uuid=record.logical_parent_uuid,
         timestamp=record.timestamp if isinstance(record.timestamp, str) else "",

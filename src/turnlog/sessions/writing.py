@@ -1,45 +1,66 @@
 """Appending to a session: records take their place in the tree as they are written.
 
-A caller says what was said; uuid, parent, time, directory, branch and version are filled in where
-they are missing. The parent is the last record of the thread at the moment of writing, also if
-another process wrote it: it is looked up under the log's lock. A record with a uuid that the log
-has already is not written again, so an append whose outcome is unknown may be repeated.
+A caller says what was said; the rest is filled in. The parent is the last record of the thread at
+the moment of writing, also if another process wrote it: it is looked up under the log's lock. A
+record with a uuid that the log has already is not written again, so an append whose outcome is
+unknown may be repeated.
 
 The first append of a writer leaves the mark ``opened`` with this process, ``close`` the mark
 ``ended``; between them the session is running or, if the process is gone, crashed.
+
+``totals`` and ``metadata`` are those of the whole session so far, whoever wrote it: what others
+appended is read before they are given.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
-from uuid import uuid4
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import msgspec
 
 from turnlog import __version__
-from turnlog.errors import NotFound, UsageError
+from turnlog.errors import NotFound
+from turnlog.layout import agent_log_beside, new_agent_id
 from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.reader import Placed, scan_log
+from turnlog.log.reader import Placed, read_log, scan_log
 from turnlog.log.tail import read_last
-from turnlog.log.writer import Durability, LogWriter, News
-from turnlog.records.codec import Envelope, encode
+from turnlog.log.writer import Appended, Durability, LogWriter, News
+from turnlog.records.codec import Envelope, decode, encode
+from turnlog.records.damage import Damage
 from turnlog.records.format import format_marker
 from turnlog.records.instants import iso
-from turnlog.records.loose import loads
 from turnlog.records.record import Linked, Record
+from turnlog.sessions import build
+from turnlog.sessions.journal import Journal
+from turnlog.sessions.metadata import Metadata, MetadataFold
+from turnlog.sessions.placing import TREE_TYPES, Placer
 from turnlog.sessions.surroundings import git_branch, git_commit, process
+from turnlog.sessions.totals import Account, SessionTotals
 
 WRITER: Final = f"turnlog {__version__}"
 
-# Types whose records stand in the tree; all others only say whose session they belong to.
-TREE_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 # How far back the tip of a log is looked for before it is read from the start.
 _LOOK_BACK: Final = 200
+
+Clock = Callable[[], datetime]
+
+
+class Fold(Protocol):
+    """Something that takes a session's records one by one."""
+
+    def take(self, record: Record, /) -> None: ...
+
+
+F = TypeVar("F", bound=Fold)
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class SessionWriter:
@@ -52,41 +73,63 @@ class SessionWriter:
         session_id: str,
         cwd: str | os.PathLike[str],
         agent_id: str | None = None,
+        dialect: str = "claude",
         root: Path | None = None,
         create: bool = True,
         durability: Durability = "fsync",
         lock_timeout: float | None = LOCK_TIMEOUT,
+        clock: Clock = utc_now,
     ) -> None:
         self.path = path
         self.session_id = session_id
         self.agent_id = agent_id
         self.cwd = os.path.abspath(cwd)
-        self._branch = git_branch(Path(self.cwd)) or ""
-        head = format_marker(
-            WRITER,
-            sessionId=session_id,
-            agentId=agent_id,
+        self._root = root
+        self._create = create
+        self._durability: Durability = durability
+        self._lock_timeout = lock_timeout
+        self._clock = clock
+        self._placer = Placer(
+            session_id=session_id,
             cwd=self.cwd,
-            gitCommit=git_commit(Path(self.cwd)),
-        )
-        self._log = LogWriter(
-            path,
-            create=create,
-            durability=durability,
-            head=head,
-            lock_timeout=lock_timeout,
-            root=root,
+            branch=git_branch(Path(self.cwd)) or "",
+            agent_id=agent_id,
+            dialect=dialect,
         )
         self._tip: str | None = None
         self._uuids: set[str] | None = None
         self._fresh: set[str] = set()
+        self._folds: dict[type[Fold], Fold] = {}
         self._opened = False
+        self._opening: dict[str, Any] = {}
+        self._closed = False
+        self._log = self._open(path)
         self._find_tip()
 
     @property
     def tip(self) -> str | None:
         """The uuid of the record that the next one will follow."""
         return self._tip
+
+    @property
+    def dialect(self) -> str:
+        """The dialect at home in the log."""
+        return self._placer.dialect
+
+    @property
+    def totals(self) -> SessionTotals:
+        """What the session used and what it cost by now, its agents included."""
+        account = self.folded(Account)
+        if self.agent_id is None:
+            account.read_agents(self.path, self.session_id)
+        return account.priced()
+
+    @property
+    def metadata(self) -> Metadata:
+        """What is known of the session by now; whether it is pinned, the store knows."""
+        pins = Journal.in_root(self._root).pins() if self._root else ()
+        found = self.folded(MetadataFold)
+        return found.metadata(self.session_id, is_pinned=self.session_id in pins, now=self._clock())
 
     def append(self, record: Record | Mapping[str, Any]) -> str | None:
         """Append one record; give its uuid, or None if records of its type have none."""
@@ -96,20 +139,25 @@ class SessionWriter:
         """Append *records* in one write, each the parent of the next."""
         given = list(records)
         uuids: list[str | None] = []
+        written: list[dict[str, Any]] = []
 
-        def decide(news: News) -> list[Record | Mapping[str, Any]]:
+        def decide(news: News) -> list[dict[str, Any]]:
             self._take_news(news)
-            lines: list[Record | Mapping[str, Any]] = [] if self._opened else [self._mark("opened")]
+            if not self._opened:
+                written.append(self._mark("opened", **self._opening))
             for record in given:
-                placed, is_new = self._placed(record)
-                uuids.append(placed.get("uuid"))
-                if is_new:
-                    lines.append(placed)
-            return lines
+                lines = self._placer.place(record, self._tip, self._clock())
+                uuids.append(lines[0].get("uuid"))
+                named = _names_itself(record)
+                for line in lines:
+                    if not (named and self._has(line["uuid"])):
+                        self._go_on_from(line)
+                        written.append(line)
+            return written
 
         before = self._tip
         try:
-            self._log.append_after(decide)
+            placed = self._log.append_after(decide)
         except BaseException:
             self._tip = before
             self._fresh.clear()
@@ -118,14 +166,61 @@ class SessionWriter:
         if self._uuids is not None:
             self._uuids |= self._fresh
         self._fresh.clear()
+        self._take_own(written, placed)
         return uuids
+
+    def update(
+        self, *, title: str | None = None, tag: str | None = None, pinned: bool | None = None
+    ) -> None:
+        """Set what a person sets; an empty title or tag clears it. It is durable on return."""
+        said = [build.title(title)] if title is not None else []
+        if tag is not None:
+            said.append(build.tag(tag))
+        if said:
+            self.append_many(said)
+        if pinned is not None and self._root is not None:
+            Journal.in_root(self._root).pin(self.session_id, pinned=pinned)
+
+    def mark(self, event: str, **more: Any) -> None:
+        """Leave a mark of turnlog's own in the log; other readers pass over it."""
+        if not self._opened:
+            self.append_many(())
+        self._say(self._mark(event, **more))
+
+    def agent(self, agent_id: str | None = None) -> SessionWriter:
+        """Begin an agent: a log of its own in the same session. Without an id it gets a new one."""
+        made = agent_id or new_agent_id()
+        return SessionWriter(
+            agent_log_beside(self.path, self.session_id, made),
+            session_id=self.session_id,
+            cwd=self.cwd,
+            agent_id=made,
+            dialect=self.dialect,
+            root=self._root,
+            durability=self._durability,
+            lock_timeout=self._lock_timeout,
+            clock=self._clock,
+        )
+
+    def folded(self, kind: type[F]) -> F:
+        """Give the fold of *kind* over all records so far; it is kept current from now on."""
+        if not self._closed:
+            self._log.append_after(self._after)
+        found = self._folds.get(kind)
+        if found is None:
+            found = kind()
+            for record in self._past():
+                found.take(record)
+            self._folds[kind] = found
+        assert isinstance(found, kind)
+        return found
 
     def close(self) -> None:
         """Say goodbye, if anything was said, and close the log."""
         if self._opened:
-            self._log.append(self._mark("ended"))
+            self._say(self._mark("ended"))
             self._opened = False
-        self._log.close()
+        self._leave()
 
     def __enter__(self) -> Self:
         return self
@@ -140,63 +235,78 @@ class SessionWriter:
         if kind is None:
             self.close()
         else:
-            self._log.close()
+            self._leave()
 
-    def _placed(self, record: Record | Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """Give *record* its place in the tree; tell whether the log lacks it."""
-        said = record.fields or _unsaid(record) if isinstance(record, Record) else dict(record)
-        kind = said.get("type")
-        if not isinstance(kind, str) or not kind:
-            raise UsageError("a record needs a type", hint='such as {"type": "user", …}')
-        self._check_session(said)
-        if "uuid" in said and self._has(said["uuid"]):
-            return said, False
-        if kind not in TREE_TYPES:
-            stamp = {"timestamp": iso(datetime.now(UTC))} if kind == "queue-operation" else {}
-            return {**said, "sessionId": self.session_id, **stamp, **said}, True
-        placed: dict[str, Any] = {
-            "parentUuid": self._tip,
-            "isSidechain": self.agent_id is not None,
-            "userType": "external",
-            "cwd": self.cwd,
-            "sessionId": self.session_id,
-            "version": __version__,
-            "gitBranch": self._branch,
-        }
-        if self.agent_id is not None:
-            placed["agentId"] = self.agent_id
-        placed |= said
-        placed.setdefault("uuid", str(uuid4()))
-        placed.setdefault("timestamp", iso(datetime.now(UTC)))
-        self._tip = placed["uuid"]
-        self._fresh.add(placed["uuid"])
-        return placed, True
+    # -- what layouts do in their own way -----------------------------------------------------
 
-    def _check_session(self, said: Mapping[str, Any]) -> None:
-        named = said.get("sessionId")
-        if named is not None and named != self.session_id:
-            raise UsageError(
-                f"a record of session {named} does not belong to session {self.session_id}",
-                hint="leave sessionId out, or fork the other session",
-            )
+    def _head(self) -> bytes:
+        """Give the lines with which a new log begins."""
+        return format_marker(
+            WRITER,
+            sessionId=self.session_id,
+            agentId=self.agent_id,
+            cwd=self.cwd,
+            gitCommit=git_commit(Path(self.cwd)),
+        )
 
-    def _has(self, uuid: Any) -> bool:
-        if self._uuids is None:  # Nobody asked so far: most writers leave uuids to us.
-            self._uuids = {
-                item.uuid
-                for item in scan_log(self.path)
-                if isinstance(item, Envelope) and item.uuid is not None
-            }
+    def _logs(self) -> Sequence[Path]:
+        """Give the logs that hold the session's records, the one written to last."""
+        return (self.path,)
+
+    def _is_mine(self, _record: Record) -> bool:
+        """Tell whether a record of the log belongs to this session."""
+        return True
+
+    def _uuids_in(self, path: Path) -> Iterator[str]:
+        """Give the uuids of the session's records in one of its logs."""
+        try:
+            for item in scan_log(path):
+                if isinstance(item, Envelope) and item.uuid is not None:
+                    yield item.uuid
+        except NotFound:
+            return
+
+    # -- the rest -----------------------------------------------------------------------------
+
+    def _open(self, path: Path) -> LogWriter:
+        self._beginning = self._head()
+        return LogWriter(
+            path,
+            create=self._create,
+            durability=self._durability,
+            head=self._beginning,
+            lock_timeout=self._lock_timeout,
+            root=self._root,
+        )
+
+    def _leave(self) -> None:
+        self._closed = True
+        self._log.close()
+
+    def _say(self, line: dict[str, Any]) -> None:
+        self._take_own([line], self._log.append_after(lambda news: self._after(news, line)))
+
+    def _after(self, news: News, *lines: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+        """Take the news, then write *lines*, if any."""
+        self._take_news(news)
+        return lines
+
+    def _go_on_from(self, line: dict[str, Any]) -> None:
+        """Make *line*, which is about to be written, the one that the next follows."""
+        uuid = line.get("uuid")
+        if uuid is not None:
+            self._fresh.add(uuid)
+            if line["type"] in TREE_TYPES or self.dialect != "claude":
+                self._tip = uuid
+
+    def _has(self, uuid: str) -> bool:
+        if self._uuids is None:  # Nobody asked so far: most callers leave uuids to us.
+            self._uuids = {each for path in self._logs() for each in self._uuids_in(path)}
         return uuid in self._uuids or uuid in self._fresh
 
     def _find_tip(self) -> None:
-        try:
-            recent = read_last(self.path, _LOOK_BACK)
-        except NotFound:
-            return
-        for item in recent:
-            if isinstance(item, Placed):
-                self._see(item.record)
+        """Look for the tip among the last records, and note how far the log is known then."""
+        recent = self._find_tip_in(self.path)
         # Without a tip among the last records, the first append reads the log from its start.
         if recent and self._tip is not None:
             # What comes behind the last line seen is news, also if it came while we looked.
@@ -204,33 +314,78 @@ class SessionWriter:
             unfinished = last.offset + last.length >= self.path.stat().st_size
             self._log.seen = last.offset + (0 if unfinished else last.length + 1)
 
+    def _find_tip_in(self, path: Path) -> list[Placed | Damage]:
+        try:
+            recent = read_last(path, _LOOK_BACK)
+        except NotFound:
+            return []
+        for item in recent:
+            if isinstance(item, Placed) and self._is_mine(item.record):
+                self._see(item.record)
+        return recent
+
     def _take_news(self, news: News) -> None:
         if news.restarted:
             self._tip, self._uuids = None, None
+            self._folds.clear()
         for item in news.items:
-            if isinstance(item, Placed):
-                self._see(item.record)
+            if isinstance(item, Placed) and self._is_mine(item.record):
+                self._take(item.record)
+
+    def _take_own(self, lines: Iterable[dict[str, Any]], placed: Sequence[Appended]) -> None:
+        """Let the folds see what was just written, unless it will come back as news."""
+        if not placed or self._log.seen != placed[-1].offset + placed[-1].length + 1:
+            return
+        if not self._folds:
+            return
+        head = self._beginning.split(b"\n")[:-1] if self._log.began else []
+        for line in (*head, *map(encode, lines)):
+            record = decode(line)
+            if isinstance(record, Record):
+                self._fold(record)
+
+    def _take(self, record: Record) -> None:
+        self._see(record)
+        self._fold(record)
+
+    def _fold(self, record: Record) -> None:
+        for fold in self._folds.values():
+            fold.take(record)
+
+    def _past(self) -> Iterator[Record]:
+        """Read everything up to where this writer has seen the log."""
+        for path in self._logs():
+            end = self._log.seen if path == self.path and not self._closed else None
+            for item in read_log(path):
+                if end is not None and item.offset >= end:
+                    break
+                if isinstance(item, Placed) and self._is_mine(item.record):
+                    yield item.record
 
     def _see(self, record: Record) -> None:
+        self._placer.see(record)
         if not isinstance(record, Linked) or record.uuid is None:
             return
         if self._uuids is not None:
             self._uuids.add(record.uuid)
+        if record.dialect != "claude":
+            self._tip = record.uuid
+            return
         mine = record.is_sidechain == (self.agent_id is not None)
         if mine and record.type in TREE_TYPES and not record.is_meta:
             self._tip = record.uuid
 
-    def _mark(self, event: str) -> dict[str, Any]:
+    def _mark(self, event: str, **more: Any) -> dict[str, Any]:
+        """Make a mark of turnlog's own."""
         mark = {
             "type": "turnlog",
             "event": event,
             "sessionId": self.session_id,
-            "timestamp": iso(datetime.now(UTC)),
+            "timestamp": iso(self._clock()),
         }
-        return mark | {"process": msgspec.to_builtins(process())}
+        return mark | {"process": msgspec.to_builtins(process())} | more
 
 
-def _unsaid(record: Record) -> dict[str, Any]:
-    """Give the fields of a record that never was a line."""
-    found: dict[str, Any] = loads(encode(record))
-    return found
+def _names_itself(record: Record | Mapping[str, Any]) -> bool:
+    uuid = record.uuid if isinstance(record, Record) else record.get("uuid")
+    return isinstance(uuid, str)

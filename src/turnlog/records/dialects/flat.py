@@ -6,7 +6,9 @@
     {"type":"tool_use","uuid":"tool-001","name":"…","input":{…},"timestamp":…}
     {"type":"tool_result","tool_use_id":"tool-001","content":"…","is_error":false,"timestamp":…}
 
-A call is named by its ``id`` if it has one, else by its ``uuid``: its result points there.
+A call is named by its ``id`` if it has one, else by its ``uuid``: its result points there. The
+``id`` of an assistant's line is that of the API's message. Whatever else a line carries stays where
+it is. Of a record nothing is lost on the way here and back, but that text becomes a block of text.
 """
 
 from __future__ import annotations
@@ -14,12 +16,16 @@ from __future__ import annotations
 from typing import Any
 
 from turnlog.errors import NotSerialisable
+from turnlog.records.dialects.aside import Fields, Ways, join, put_back, same, take_back
 
 NAME = "flat"
 
 _SPEAKERS = ("user", "assistant")
 _TYPES = ("system_init", *_SPEAKERS, "tool_use", "tool_result")
-_IN_MESSAGE = ("content", "thinking", "usage", "model", "stop_reason", "stopReason")
+_OF_MESSAGE = ("id", "model", "stop_reason", "stop_sequence", "usage")
+_TAKEN = frozenset({*_OF_MESSAGE, "message", "content", "thinking", "stopReason"})
+# With one of these a result is the orchestrator's.
+_FOREIGN = frozenset({"message", "tool", "toolName", "toolCallId"})
 
 
 def recognises(fields: dict[str, Any]) -> bool:
@@ -29,50 +35,75 @@ def recognises(fields: dict[str, Any]) -> bool:
     if kind in _SPEAKERS:
         return isinstance(fields.get("content"), list)
     if kind == "tool_result":
-        return "tool_use_id" in fields
+        return "tool_use_id" in fields and _FOREIGN.isdisjoint(fields)
     return kind in ("system_init", "tool_use")
 
 
 def to_house(fields: dict[str, Any]) -> dict[str, Any]:
-    kind = fields.get("type")
+    line, aside = take_back(fields)
+    kind = line.get("type")
     if kind in _SPEAKERS:
-        content = list(fields["content"])
-        thinking = fields.get("thinking")
-        if isinstance(thinking, dict):
-            content.insert(0, {"type": "thinking"} | thinking)
-        message = {"role": kind, "content": content}
-        for key in ("usage", "model", "stop_reason"):
-            if key in fields:
-                message[key] = fields[key]
-        if "stopReason" in fields:
-            message["stop_reason"] = fields["stopReason"]
-        rest = {key: value for key, value in fields.items() if key not in _IN_MESSAGE}
-        return rest | {"message": message}
-    if kind == "tool_use" and "id" not in fields and "uuid" in fields:
-        return fields | {"id": fields["uuid"]}
-    return fields
+        line = _spoken(line)
+    elif kind == "tool_use" and "id" not in line and "uuid" in line:
+        line = line | {"id": line["uuid"]}
+    return put_back(line, aside)
 
 
 def from_house(fields: dict[str, Any]) -> dict[str, Any]:
-    kind = fields.get("type")
+    kind = "tool_use" if fields.get("type") == "tool_call" else fields.get("type")
     if kind not in _TYPES:
         raise NotSerialisable(
             f"the flat store's dialect has no record of type {kind!r}",
             hint=f"it has {', '.join(_TYPES)}",
         )
+    ways = Ways(recognises, to_house)
     if kind in _SPEAKERS:
-        message = fields.get("message") or {}
-        content = message.get("content") or []
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-        own = {key: value for key, value in fields.items() if key != "message"}
-        first = blocks[0] if blocks and isinstance(blocks[0], dict) else {}
-        if kind == "assistant" and first.get("type") == "thinking":
-            own["thinking"] = {k: v for k, v in blocks.pop(0).items() if k != "type"}
-        own["content"] = blocks
-        for key in ("usage", "model", "stop_reason"):
-            if message.get(key) is not None:
-                own[key] = message[key]
-        return own
-    if kind == "tool_use" and fields.get("id") == fields.get("uuid"):
-        return {key: value for key, value in fields.items() if key != "id"}
-    return fields
+        others = {key: value for key, value in fields.items() if key != "message"}
+        line, house = _line(fields)
+        return join(line, others, house, _TAKEN, ways)
+    line = {"type": kind}
+    others = {key: value for key, value in fields.items() if key != "type"}
+    if kind == "tool_use" and same(fields.get("id"), fields.get("uuid")):
+        others.pop("id", None)
+    if kind == "tool_result" and "tool_use_id" not in fields:
+        line["tool_use_id"] = None
+    return join(line, others, fields, _FOREIGN, ways)
+
+
+def _spoken(line: Fields) -> Fields:
+    """Gather the parts of a message that stand side by side in *line*."""
+    rest = dict(line)
+    content = list(rest.pop("content", None) or [])
+    if _is_thought(rest.get("thinking")):
+        content.insert(0, {"type": "thinking"} | rest.pop("thinking"))
+    message: Fields = {"role": rest.get("type"), "content": content}
+    if rest.get("type") == "assistant" and "id" in rest:
+        message["type"] = "message"
+    message |= {key: rest.pop(key) for key in _OF_MESSAGE if key in rest}
+    if "stop_reason" not in message and "stopReason" in rest:
+        message["stop_reason"] = rest.pop("stopReason")
+    return rest | {"message": message}
+
+
+def _line(fields: Fields) -> tuple[Fields, Fields]:
+    """Spread the message of *fields* into a line; give that, and *fields* with blocks for text."""
+    message = fields.get("message")
+    said: Fields = message if isinstance(message, dict) else {}
+    content = said.get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+        fields = fields | {"message": said | {"content": content}}
+    blocks = list(content) if isinstance(content, list) else []
+    line: Fields = {key: fields[key] for key in ("type", "uuid") if key in fields}
+    line["content"] = blocks
+    first = blocks[0] if blocks else None
+    if isinstance(first, dict) and first.get("type") == "thinking" and "thinking" not in fields:
+        line["thinking"] = {key: value for key, value in blocks.pop(0).items() if key != "type"}
+    if "timestamp" in fields:
+        line["timestamp"] = fields["timestamp"]
+    return line | {key: said[key] for key in _OF_MESSAGE if key in said}, fields
+
+
+def _is_thought(value: Any) -> bool:
+    """Tell whether *value* is a block of thinking that lacks no more than its type."""
+    return isinstance(value, dict) and value.get("type", "thinking") == "thinking"

@@ -6,6 +6,8 @@
     {"type":"tool_result","tool":"Read","result":…,"duration_ms":543,"toolCallId":"…"}   or "error"
 
 Its older sibling says ``role`` for ``type`` and spells everything in camelCase; it is read too.
+Whatever else a line carries stays where it is, and of a record nothing is lost on the way here and
+back: blocks become text, and are kept aside.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnlog.errors import NotSerialisable
+from turnlog.records.dialects.aside import KEY, Fields, Ways, join, put_back, same, take_back
 from turnlog.records.usage import with_api_names
 
 NAME = "orchestrator"
@@ -28,6 +31,31 @@ _TYPE_OF_ROLE = {
     "tool_result": "tool_result",
 }
 
+# The names of each part of a line, the first present wins. The last is other dialects'.
+_CALL_ID = ("toolCallId", "id")
+_CALL_NAME = ("tool", "toolName", "name")
+_CALL_INPUT = ("arguments", "toolInput", "input")
+_RESULT_ID = ("toolCallId", "tool_use_id")
+_RESULT_NAME = ("tool", "toolName")
+_ANSWER = ("result", "output", "content")
+_DURATION = ("duration_ms", "executionTimeMs")
+
+_TAKEN = {
+    "user": frozenset({"message", "content"}),
+    "assistant": frozenset({"message", "content", "usage", "model", "stopReason"})
+    | frozenset(_SIBLING_COUNTERS),
+    "tool_call": frozenset({*_CALL_ID, *_CALL_NAME, *_CALL_INPUT}),
+    "tool_result": frozenset(
+        {"message", "error", "is_error", *_RESULT_ID, *_RESULT_NAME, *_ANSWER, *_DURATION}
+    ),
+}
+_OWN_COUNTERS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_creation_input_tokens": "cache_creation_tokens",
+    "cache_read_input_tokens": "cache_read_tokens",
+}
+
 
 def recognises(fields: dict[str, Any]) -> bool:
     kind = _kind(fields)
@@ -41,64 +69,54 @@ def recognises(fields: dict[str, Any]) -> bool:
 
 
 def to_house(fields: dict[str, Any]) -> dict[str, Any]:
-    kind = _kind(fields)
-    metadata = fields.get("metadata")
-    house = {
-        key: fields[key]
-        for key in ("uuid", "parentUuid", "sessionId", "timestamp", "cwd", "metadata")
-        if key in fields
-    }
-    if "sessionId" not in house and isinstance(metadata, dict) and "sessionId" in metadata:
-        house["sessionId"] = metadata["sessionId"]
+    line, aside = take_back(fields)
+    kind = _kind(line)
+    rest = dict(line)
+    if rest.pop("type", None) is None:
+        rest.pop("role", None)
+    metadata = rest.get("metadata")
+    if "sessionId" not in rest and isinstance(metadata, dict) and "sessionId" in metadata:
+        rest["sessionId"] = metadata["sessionId"]
     if kind in _SPEAKERS:
-        return house | {"type": kind, "message": _message(kind, fields)}
-    call_id = fields.get("toolCallId")
-    name = fields.get("tool", fields.get("toolName"))
-    if kind == "tool_call":
-        asked = fields.get("arguments", fields.get("toolInput"))
-        return house | {"type": kind, "id": call_id, "name": name, "input": asked}
-    failed = "error" in fields or fields.get("status") == "error"
-    answer = (
-        fields.get("error") if "error" in fields else fields.get("result", fields.get("output"))
-    )
-    return house | {
-        "type": kind,
-        "tool_use_id": call_id,
-        "tool": name,
-        "content": answer,
-        "is_error": failed,
-        "duration_ms": fields.get("duration_ms", fields.get("executionTimeMs")),
-    }
+        made: Fields = {"message": _message(kind, rest)}
+    elif kind == "tool_call":
+        made = {
+            "id": _take(rest, _CALL_ID),
+            "name": _take(rest, _CALL_NAME),
+            "input": _take(rest, _CALL_INPUT),
+        }
+    else:
+        made = _result(rest)
+    clash = {key: rest.pop(key) for key in (*made, KEY) if key in rest}
+    house = rest | {"type": kind} | made
+    if clash:  # Names that mean something else in the house: kept for the way back.
+        house[KEY] = {"line": clash}
+    return put_back(house, aside)
 
 
 def from_house(fields: dict[str, Any]) -> dict[str, Any]:
-    kind = fields.get("type")
+    kind = "tool_call" if fields.get("type") == "tool_use" else fields.get("type")
     if kind not in _TYPES:
         raise NotSerialisable(
             f"the orchestrator's dialect has no record of type {kind!r}",
             hint=f"it has {', '.join(_TYPES)}",
         )
-    own = {
-        key: fields[key]
-        for key in ("uuid", "parentUuid", "sessionId", "timestamp", "cwd", "metadata")
-        if fields.get(key) is not None
-    }
+    others = {key: value for key, value in fields.items() if key != "type"}
     if kind in _SPEAKERS:
-        message = fields.get("message") or {}
-        own = {"type": kind, "content": message.get("content") or ""} | own
-        if kind == "assistant":
-            own["usage"] = _own_usage(message.get("usage") or {})
-            own["model"] = message.get("model")
-            if message.get("stop_reason"):
-                own["stopReason"] = message["stop_reason"]
-        return own
-    if kind == "tool_call":
-        asked = fields.get("input") or {}
-        own = {"type": kind, "tool": fields.get("name"), "arguments": asked} | own
-        return own | _given(toolCallId=fields.get("id"))
-    answer = "error" if fields.get("is_error") else "result"
-    own = {"type": "tool_result", "tool": fields.get("tool"), answer: fields.get("content")} | own
-    return own | _given(duration_ms=fields.get("duration_ms"), toolCallId=fields.get("tool_use_id"))
+        line = _own_speech(kind, others.pop("message", None))
+    elif kind == "tool_call":
+        line = {"type": kind, "tool": others.pop("name", None)}
+        line["arguments"] = _or_empty(others.pop("input", None))
+        line |= _given(toolCallId=others.pop("id", None))
+    else:
+        line = _own_result(others)
+    metadata = others.get("metadata")
+    if isinstance(metadata, dict) and same(metadata.get("sessionId"), others.get("sessionId")):
+        others.pop("sessionId", None)
+    clash = others.get(KEY)
+    if isinstance(clash, dict) and clash.keys() == {"line"} and isinstance(clash["line"], dict):
+        others = {key: value for key, value in others.items() if key != KEY} | clash["line"]
+    return join(line, others, fields, _TAKEN[kind], Ways(recognises, to_house))
 
 
 def _kind(fields: dict[str, Any]) -> str | None:
@@ -109,26 +127,76 @@ def _kind(fields: dict[str, Any]) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def _message(kind: str | None, fields: dict[str, Any]) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": kind, "content": fields.get("content")}
+def _take(rest: Fields, names: tuple[str, ...]) -> Any:
+    """Take the first of *names* that is there out of *rest*."""
+    return next((rest.pop(name) for name in names if name in rest), None)
+
+
+def _message(kind: str | None, rest: Fields) -> Fields:
+    message: Fields = {"role": kind, "content": rest.pop("content", None)}
     if kind == "assistant":
-        usage = fields.get("usage")
+        usage = rest.pop("usage", None)
         if usage is None:
-            usage = {key: fields[key] for key in _SIBLING_COUNTERS if key in fields} or None
+            usage = {key: rest.pop(key) for key in _SIBLING_COUNTERS if key in rest} or None
         message["usage"] = with_api_names(usage) if isinstance(usage, dict) else usage
-        message["model"] = fields.get("model")
-        message["stop_reason"] = fields.get("stopReason")
+        message["model"] = rest.pop("model", None)
+        message["stop_reason"] = rest.pop("stopReason", None)
     return message
 
 
-def _own_usage(usage: dict[str, Any]) -> dict[str, Any]:
+def _result(rest: Fields) -> Fields:
+    answered = any(name in rest for name in _ANSWER)
+    if "error" in rest and (rest["error"] is not None or not answered):
+        answer, failed = rest.pop("error"), True
+    else:
+        answer = _take(rest, _ANSWER)
+        failed = rest.get("status") == "error" or rest.pop("is_error", False)
     return {
-        "input_tokens": usage.get("input_tokens", 0),
-        "output_tokens": usage.get("output_tokens", 0),
-        "cache_creation_tokens": usage.get("cache_creation_input_tokens", 0),
-        "cache_read_tokens": usage.get("cache_read_input_tokens", 0),
+        "tool_use_id": _take(rest, _RESULT_ID),
+        "tool": _take(rest, _RESULT_NAME),
+        "content": answer,
+        "is_error": failed,
+        "duration_ms": _take(rest, _DURATION),
     }
 
 
-def _given(**values: Any) -> dict[str, Any]:
+def _own_speech(kind: str, message: Any) -> Fields:
+    said: Fields = message if isinstance(message, dict) else {}
+    line: Fields = {"type": kind, "content": _text(said.get("content"))}
+    if kind == "assistant":
+        line["usage"] = _own_usage(said.get("usage"))
+        line["model"] = said.get("model")
+        line |= _given(stopReason=said.get("stop_reason"))
+    return line
+
+
+def _own_result(others: Fields) -> Fields:
+    answer = "error" if others.pop("is_error", None) else "result"
+    line: Fields = {"type": "tool_result", "tool": others.pop("tool", None)}
+    line[answer] = others.pop("content", None)
+    duration, call_id = others.pop("duration_ms", None), others.pop("tool_use_id", None)
+    return line | _given(duration_ms=duration, toolCallId=call_id)
+
+
+def _own_usage(usage: Any) -> Fields:
+    """Give *usage* by the names of this dialect, which always has its four counters."""
+    said: Fields = usage if isinstance(usage, dict) else {}
+    counters = {own: said.get(name, 0) for name, own in _OWN_COUNTERS.items()}
+    return counters | {key: value for key, value in said.items() if key not in _OWN_COUNTERS}
+
+
+def _text(content: Any) -> str:
+    """Give what a person would read of *content*."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _or_empty(asked: Any) -> Any:
+    return {} if asked is None else asked
+
+
+def _given(**values: Any) -> Fields:
     return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,159 @@
+"""Which part of a session is shown: a thread, a context, a record's ancestry, the log's end.
+
+A view names its records once and reads them as often as it is asked, one by one. It knows what was
+left out of it, and where the log has gaps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct, field
+
+from turnlog.errors import UsageError
+from turnlog.log.reader import Placed
+from turnlog.log.tail import read_last
+from turnlog.records.record import Record
+from turnlog.sessions.agents import Agent
+from turnlog.sessions.ancestry import Lineage, find_record
+from turnlog.sessions.context import Context, context_of
+from turnlog.sessions.filters import EVERYTHING, Filter
+from turnlog.sessions.ranges import Part, last_of, numbered, range_of
+from turnlog.sessions.session import Session, records_of, tree_of
+from turnlog.sessions.threads import whole_thread, with_parallel
+from turnlog.sessions.tree import Gap, Node
+
+Pair = tuple[Node | None, Record]
+ViewName = Literal["whole", "main", "thread", "context", "ancestry", "end"]
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What the caller wants to see."""
+
+    thread: str | None = None
+    """``whole``, ``main``, or the beginning of a record's uuid."""
+    context: bool = False
+    at: str | None = None
+    depth: int | None = None
+    last: int | None = None
+    span: tuple[int | None, int | None] | None = None
+    only: Filter = EVERYTHING
+
+    @property
+    def wants_the_end(self) -> bool:
+        """Nothing but the last records, for which a long log need not be read."""
+        chosen = self.thread or self.context or self.at or self.only != EVERYTHING
+        return self.last is not None and not chosen
+
+
+class View(Struct):
+    """A part of a session. *nodes* is None where only the end of the log was read."""
+
+    session: Session
+    name: ViewName
+    nodes: list[Node] | None
+    only: Filter
+    kept: list[Node] = field(default_factory=list)
+    """Records from before a context that are seen with it."""
+    context: Context | None = None
+    end: list[Record] = field(default_factory=list)
+    gaps: dict[str, Gap] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    earlier: int | None = 0
+    """How many messages were left out before it; None if nobody has counted."""
+    next: int | None = None
+    """The number of the message that follows it, if any does."""
+    total: int | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Something of the session is not in it."""
+        return self.name != "whole" or self.earlier != 0 or self.next is not None
+
+    def pairs(self) -> Iterator[Pair]:
+        """Read its records."""
+        if self.nodes is None:
+            return ((None, record) for record in self.end)
+        return self._read(self.nodes)
+
+    def kept_pairs(self) -> Iterator[Pair]:
+        """Read the records that a context keeps from before it."""
+        return self._read(self.kept)
+
+    def agent_pairs(self, agent: Agent) -> Iterator[Pair]:
+        """Read the records of an agent."""
+        found = records_of(agent.path, whole_thread(tree_of(agent.path)))
+        return ((node, record) for node, record in self.only.pairs(found))
+
+    def _read(self, nodes: list[Node]) -> Iterator[Pair]:
+        found = self.session.records(nodes)
+        return ((node, record) for node, record in self.only.pairs(found))
+
+
+def choose(session: Session, asked: Asked) -> View:
+    """Find what of *session* was asked for."""
+    if asked.last is not None and asked.last < 0:
+        raise UsageError(f"--last is {asked.last}", hint="give a number of messages, 0 or more")
+    if asked.wants_the_end:
+        return _end(session, asked.last or 0)
+    view = _thread(session, asked)
+    nodes = view.nodes or []
+    if asked.only != EVERYTHING and (asked.last is not None or asked.span is not None):
+        # What is counted is what is shown, so it has to be known first.
+        nodes = [node for node, _ in asked.only.pairs(session.records(nodes))]
+    view.numbers = {node.uuid: number for number, node in numbered(nodes) if number is not None}
+    view.total = len(view.numbers)
+    part: Part[Node] | None = None
+    if asked.last is not None:
+        part = last_of(nodes, asked.last)
+    elif asked.span is not None:
+        part = range_of(nodes, *asked.span)
+    if part is not None:
+        view.nodes = part.items
+        view.earlier, view.next = part.earlier, part.stop if part.later else None
+    shown = {node.uuid for node in view.nodes or ()}
+    view.gaps = {uuid: gap for uuid, gap in view.gaps.items() if uuid in shown}
+    return view
+
+
+def _thread(session: Session, asked: Asked) -> View:
+    """Give the nodes that were asked for, before anything is counted off."""
+    tree = session.tree
+    lineage = Lineage(tree)
+    view = View(session, "whole", [], asked.only, gaps=lineage.gaps)
+    tip = None
+    if asked.thread not in (None, "whole", "main"):
+        tip = find_record(tree, asked.thread or "")
+    if asked.context:
+        view.name, view.context = "context", context_of(tree, session.records, tip)
+        view.nodes = view.context.nodes
+        view.kept = list(view.context.digest.kept) if view.context.digest else []
+    elif asked.at is not None:
+        up = lineage.ancestry(find_record(tree, asked.at), depth=asked.depth)
+        view.name, view.nodes = "ancestry", with_parallel(tree, up.nodes)
+        view.earlier = None if up.is_cut else 0
+        gone_over = {gap.node.uuid for gap in up.gaps}
+        view.gaps = {uuid: gap for uuid, gap in lineage.gaps.items() if uuid in gone_over}
+    elif tip is not None:
+        view.name, view.nodes = "thread", whole_thread(tree, tip)
+    elif asked.thread == "main":
+        view.name, view.nodes = "main", session.thread
+    else:
+        view.nodes = session.whole_thread
+    return view
+
+
+def _end(session: Session, last: int) -> View:
+    """Give the last records in the log's order; one more tells whether there are others."""
+    if session.layout == "dated":
+        placed = list(deque(session.items(), maxlen=last + 1))
+    else:
+        items = read_last(session.path, last + 1)
+        placed = [item for item in items if isinstance(item, Placed)]
+    records = [item.record for item in placed]
+    view = View(session, "end", None, EVERYTHING)
+    view.earlier = None if len(records) > last else 0
+    view.end = records[len(records) - last :] if len(records) > last else records
+    return view

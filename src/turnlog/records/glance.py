@@ -1,0 +1,120 @@
+"""A glance at a line: enough to fold it into a summary, at a fraction of the cost of reading it.
+
+Nearly all bytes of a log are what assistants, tools and the program said, and a summary asks of
+those only when, where and by which model. Such lines become a Glance, the rest of them skipped at
+memory speed, and the glances of neighbouring lines become one Stretch. Whatever a summary does
+read (prompts, titles, marks), other dialects and lines in an odd shape are decoded in full. Either
+way the fold comes to the same, and a property test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from turnlog.records.codec import decode
+from turnlog.records.damage import Damage
+from turnlog.records.record import Linked, Record
+
+
+class _Block(Struct, frozen=True, gc=False):
+    type: str
+    tool_use_id: str | None = None
+
+
+class _Message(Struct, frozen=True, gc=False):
+    model: str | None = None
+    content: str | tuple[_Block, ...] | None = None
+
+
+class Glance(Struct, frozen=True, rename="camel", gc=False):
+    """When, where and by which model, of one line."""
+
+    type: str = ""
+    at: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="timestamp")
+    cwd: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    is_sidechain: bool = False
+    message: _Message | None = None
+
+
+class Stretch(Linked, frozen=True, kw_only=True, tag="(stretch)"):
+    """Some lines that follow one another, taken as one. It stands in no log: fold it, drop it.
+
+    Where it was is told by the first line that knows, branch and version by the last.
+    """
+
+    lines: int
+    first_at: datetime | None
+    at: datetime | None
+    models: Mapping[str, int]
+
+
+# Nothing in these is for a summary but what a Glance has, and no other dialect writes them.
+_OUTSIDES_SUFFICE = frozenset(
+    {"attachment", "file-history-snapshot", "progress", "queue-operation", "system"}
+)
+
+_decode_glance = msgspec.json.Decoder(Glance).decode
+
+
+def glance(line: bytes | memoryview) -> Glance | Record | Damage:
+    """Decode of *line*, given without its newline, as much as a summary needs."""
+    try:
+        seen = _decode_glance(line)
+    except (ValueError, RecursionError):
+        return decode(bytes(line))
+    if seen.at is None or seen.at.tzinfo is UTC:
+        kind, message = seen.type, seen.message
+        if kind == "assistant":
+            # Without a message it is another dialect's, or nothing was said.
+            if message is not None:
+                return seen
+        elif kind in _OUTSIDES_SUFFICE or (kind == "user" and _is_of_a_tool(message)):
+            return seen
+    return decode(bytes(line))
+
+
+def _is_of_a_tool(message: _Message | None) -> bool:
+    """Tell a tool's result from what may be a prompt."""
+    if message is None or not isinstance(message.content, tuple):
+        return False
+    for block in message.content:  # Nearly always the first and only one.
+        if block.type == "tool_result" and block.tool_use_id is not None:
+            return True
+    return False
+
+
+def stretch(glances: Sequence[Glance]) -> Stretch:
+    """Take *glances*, of which there is at least one, as one."""
+    first_at = last_at = cwd = git_branch = version = None
+    models: dict[str, int] = {}
+    for seen in glances:
+        at = seen.at
+        if at is not None:
+            if first_at is None or at < first_at:
+                first_at = at
+            if last_at is None or at > last_at:
+                last_at = at
+        cwd = cwd or seen.cwd
+        git_branch = seen.git_branch or git_branch
+        version = seen.version or version
+        if seen.type == "assistant" and seen.message is not None:
+            model = seen.message.model
+            if model is not None:
+                models[model] = models.get(model, 0) + 1
+    return Stretch(
+        lines=len(glances),
+        first_at=first_at,
+        at=last_at,
+        cwd=cwd,
+        git_branch=git_branch,
+        version=version,
+        is_sidechain=glances[0].is_sidechain,
+        models=models,
+    )

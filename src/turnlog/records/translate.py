@@ -1,0 +1,100 @@
+"""One record of Claude Code's, said in another dialect.
+
+The other dialects give calls and results records of their own, and one of them knows only plain
+text, so one record may become several, and some cannot be said at all: those stay as they are,
+since a log may mix dialects. Translating is for programs that read only their own dialect; who
+wants the original back keeps it in a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from turnlog.records.dialects import BY_NAME
+from turnlog.records.instants import instant
+
+Fields = dict[str, Any]
+
+_CALL_TYPES: Final = {"flat": "tool_use", "orchestrator": "tool_call"}
+
+
+def in_dialect(
+    fields: Mapping[str, Any], dialect: str, tools: Mapping[str, str] | None = None
+) -> list[Fields] | None:
+    """Say a record of a user or an assistant in *dialect*; None if it cannot hold all of it.
+
+    *tools* names the tools of earlier calls by id, for the dialect whose results repeat them.
+    """
+    message = fields.get("message")
+    if dialect not in _CALL_TYPES or not isinstance(message, Mapping):
+        return None
+    content = message.get("content")
+    blocks = [_text(content)] if isinstance(content, str) else content
+    if fields.get("type") not in ("user", "assistant") or not isinstance(blocks, list):
+        return None
+    parts = _parts(dict(fields), dict(message), blocks, _CALL_TYPES[dialect])
+    if parts is None or (dialect == "orchestrator" and not all(map(_is_plain, parts))):
+        return None
+    for part in parts:
+        if part["type"] == "tool_result" and tools:
+            part.setdefault("tool", tools.get(part["tool_use_id"]))
+    said = [BY_NAME[dialect].from_house(_with_plain_text(part, dialect)) for part in parts]
+    if dialect == "flat":
+        for each in said:
+            _count_milliseconds(each)
+    return said
+
+
+def _parts(
+    fields: Fields, message: Fields, blocks: list[Any], call_type: str
+) -> list[Fields] | None:
+    """Part a record into what was said, the calls and the results, in the house's shape."""
+    said: list[Any] = []
+    beside: list[Fields] = []
+    stamp = {key: fields[key] for key in ("timestamp", "sessionId", "cwd") if key in fields}
+    for block in blocks:
+        match block:
+            case {"type": "tool_use", "id": str(call_id), "name": str(name), "input": asked}:
+                beside.append(
+                    {"type": call_type, "id": call_id, "name": name, "input": asked} | stamp
+                )
+            case {"type": "tool_result", "tool_use_id": str(call_id)}:
+                answer = {key: block[key] for key in block if key != "type"}
+                beside.append({"type": "tool_result"} | answer | stamp)
+            case {"type": str()}:
+                said.append(block)
+            case _:
+                return None
+    if beside and "toolUseResult" in fields:
+        beside[0]["toolUseResult"] = fields.pop("toolUseResult")
+    used = message.get("usage") if fields["type"] == "assistant" else None
+    if said or not beside or (isinstance(used, Mapping) and any(used.values())):
+        spoken = {key: value for key, value in fields.items() if key != "message"}
+        return [spoken | {"message": message | {"content": said}}, *beside]
+    if "uuid" in fields:
+        beside[0]["uuid"] = fields["uuid"]
+    return beside
+
+
+def _is_plain(part: Fields) -> bool:
+    """Tell whether what was said is one text, which is all that the orchestrator can hold."""
+    content = part.get("message", {}).get("content", [])
+    return not content or (len(content) == 1 and set(content[0]) == {"type", "text"})
+
+
+def _with_plain_text(part: Fields, dialect: str) -> Fields:
+    if dialect != "orchestrator" or "message" not in part:
+        return part
+    content = part["message"]["content"]
+    return part | {"message": part["message"] | {"content": content[0]["text"] if content else ""}}
+
+
+def _count_milliseconds(said: Fields) -> None:
+    at = instant(said.get("timestamp"))
+    if at is not None:
+        said["timestamp"] = round(at.timestamp() * 1000)
+
+
+def _text(words: str) -> Fields:
+    return {"type": "text", "text": words}

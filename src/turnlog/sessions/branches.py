@@ -1,0 +1,76 @@
+"""Branches: the ways a conversation went, where a person went back and said something else.
+
+Most forks of a tree are no branches: parallel calls and their results, signs of life of a tool,
+notes that hang beside. Those belong to the thread that they happened in. What is left are the
+threads that say something no other one does, and for each the record at which it parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from turnlog.sessions.ranges import count_messages
+from turnlog.sessions.threads import main_tip, whole_thread
+from turnlog.sessions.tree import Node, Tree
+
+
+class Branch(Struct, frozen=True):
+    """A thread that says something of its own."""
+
+    tip: Node
+    """The last thing said in it."""
+    parting: Node | None
+    """The last record that it shares with a branch before it in the list; None for a first one."""
+    messages: int
+    """How many messages it has, from the very first."""
+    own_messages: int
+    """How many of them stand in no branch before it in the list."""
+    own_prompts: tuple[Node, ...]
+    """The prompts among those."""
+    is_main: bool
+
+    @property
+    def is_agents(self) -> bool:
+        """It is an agent's thread, in a log that it shares with the session."""
+        return self.tip.is_sidechain
+
+
+def branches_of(tree: Tree) -> list[Branch]:
+    """Give the branches of *tree*: the main one, then the others, the newest first."""
+    main = main_tip(tree)
+    found: list[Branch] = []
+    taken: set[str] = set()
+    for tip in (main, *_other_tips(tree)):
+        if tip is None or tip.uuid in taken:
+            continue
+        thread = whole_thread(tree, tip)
+        own = [node for node in thread if node.uuid not in taken]
+        # Parallel results are put back behind their response: what is own need not be the end.
+        shared = thread[: thread.index(own[0])]
+        found.append(
+            Branch(
+                tip=tip,
+                parting=shared[-1] if shared else None,
+                messages=count_messages(thread),
+                own_messages=count_messages(own),
+                own_prompts=tuple(node for node in own if node.is_prompt),
+                is_main=tip is main,
+            )
+        )
+        taken.update(node.uuid for node in thread)
+    return found
+
+
+def _other_tips(tree: Tree) -> Iterator[Node]:
+    """Give the last thing said above every tip, the newest first."""
+    said = (
+        next((node for node in tip.ancestry() if node.is_spoken), None)
+        for tip in reversed(tree.tips)
+    )
+    return iter(sorted({node.uuid: node for node in said if node}.values(), key=_newest_first))
+
+
+def _newest_first(node: Node) -> int:
+    return -node.position

@@ -1,0 +1,82 @@
+"""Sessions in logs that they share: one log a project and UTC day, records told apart by their id.
+
+A session is then the records that bear its id, over one or more days, in the order of the days and
+of their logs. Records that bear none (the layout's first writers had no ids) make a session of
+their own for each day, called HASH/DATE after the place of its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from turnlog.errors import TurnlogError
+from turnlog.layout import Home, LogFile, Problem, find_session, read_name
+from turnlog.log.reader import Placed, read_log
+from turnlog.records.notes import session_of
+from turnlog.records.record import Record
+from turnlog.records.state import Format
+
+
+class Said(NamedTuple):
+    """A record of a day's log and the session it belongs to."""
+
+    session_id: str
+    placed: Placed
+
+
+def find_any_session(
+    homes: Iterable[Home], text: str, *, problems: list[Problem] | None = None
+) -> tuple[LogFile, ...]:
+    """Give the logs of the session whose id begins with *text*, in whatever layout it lies."""
+    return find_session(homes, text, problems=problems, share_out=share_out)
+
+
+def read_day(log: LogFile) -> Iterator[Said]:
+    """Read a day's log; the heads that turnlog gave it belong to nobody."""
+    nameless = nameless_id(log)
+    for item in read_log(log.path):
+        if isinstance(item, Placed) and not _is_head(item.record):
+            yield Said(session_of(item.record) or nameless, item)
+
+
+def share_out(
+    days: Iterable[LogFile], problems: list[Problem] | None = None
+) -> dict[str, list[LogFile]]:
+    """Tell which sessions there are in *days*, and for each its share of each log, by day.
+
+    The sessions come in the order in which they were last heard of.
+    """
+    found: dict[str, list[LogFile]] = {}
+    for log in sorted(days, key=day_of):
+        heard: dict[str, None] = {}
+        try:
+            for said in read_day(log):
+                heard.pop(said.session_id, None)
+                heard[said.session_id] = None
+        except (TurnlogError, OSError) as error:
+            if problems is not None:
+                problems.append(Problem(log.path, str(error)))
+        for session_id in heard:
+            logs = found.pop(session_id, [])
+            # A copy in another home is the same session once more, not more of it.
+            if not logs or (logs[0].home, logs[0].project_key) == (log.home, log.project_key):
+                logs.append(replace(log, session_id=session_id))
+            found[session_id] = logs
+    return found
+
+
+def day_of(log: LogFile) -> str:
+    """Give the day of a day's log, as its name says it."""
+    name = read_name(log.path.name)
+    return name.id if name is not None else ""
+
+
+def nameless_id(log: LogFile) -> str:
+    """Name the session of a day's log that its records without an id make."""
+    return f"{log.project_key or log.path.parent.name}/{day_of(log)}"
+
+
+def _is_head(record: Record) -> bool:
+    return isinstance(record, Format) and record.session_id is None and record.event is None

@@ -1,0 +1,269 @@
+"""The small JSON files of a flat store: read with suspicion, written whole, one writer at a time.
+
+Whoever changes one of them reads it first, and holds the store meanwhile. What is held is the
+directory itself, by its own descriptor: the kernel gives the lock back when its holder dies, and
+there is no lock file that a crash could leave or somebody could remove. Only where a directory
+cannot be locked (Windows) there is a file for it, which stays for ever.
+
+A file that is no JSON object is never overwritten: it is moved aside under a name of its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.errors import LogError, LogLocked, NotALog
+from turnlog.log.handle import LOCK_TIMEOUT
+from turnlog.log.sources import open_error
+from turnlog.log.system import lock, lock_holder, unlock
+from turnlog.records.loose import BOM
+from turnlog.sessions.beside import Unreadable, failure, put, read_file
+
+Fields = dict[str, Any]
+
+LOCK_FILE: Final = ".index.lock"
+LIMIT: Final = 256 * 1024 * 1024
+_MAX_DEPTH: Final = 100
+_LOCKS_DIRECTORIES: Final = hasattr(os, "O_DIRECTORY")
+_CLOEXEC: Final = getattr(os, "O_CLOEXEC", 0)
+_NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+
+
+# -- reading --------------------------------------------------------------------------------
+
+
+class Damaged(Unreadable, frozen=True):
+    """The file was read, and is not what it should be."""
+
+
+class Found(Struct, frozen=True):
+    """A JSON object, and the bytes it was read from."""
+
+    data: bytes
+    fields: Fields
+
+
+def read_object(path: Path) -> Found | Unreadable:
+    """Read the JSON object at *path*, or say why there is none."""
+    data = read_file(path, limit=LIMIT, follow=False)
+    if isinstance(data, Unreadable):
+        return data
+    if not data.strip():
+        return Damaged("empty")
+    try:
+        value = _parsed(data)
+    except (ValueError, RecursionError):
+        return Damaged("not JSON")
+    if not isinstance(value, dict):
+        return Damaged("not an object")
+    return Damaged("nested too deep") if _is_deep(value) else Found(data, value)
+
+
+def is_missing(found: Found | Unreadable) -> bool:
+    return isinstance(found, Unreadable) and found.reason == "missing"
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (ValueError, RecursionError):  # A BOM, a lone surrogate: sloppy, but it loses nothing.
+        return _decoder.decode(data.removeprefix(BOM).decode("utf-8"))
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):  # It could not be written again.
+        raise ValueError(number)
+    return value
+
+
+_decoder = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)
+
+
+def _is_deep(value: Any) -> bool:
+    """Tell whether *value* is nested so deep that writing it again might fail."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        inner = (
+            item.values() if isinstance(item, dict) else item
+            for item in level
+            if isinstance(item, dict | list)
+        )
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+# -- writing, while the store is held -------------------------------------------------------
+
+
+def put_object(path: Path, fields: Fields, before: bytes | None) -> bool:
+    """Write *fields* to *path*, unless *before*, what stands there, says so; tell whether."""
+    data = pretty(fields)
+    if data == before:
+        return False
+    if path.is_symlink():
+        raise refusal(path, "a symbolic link")
+    try:
+        put(path.parent, (path.name,), [data], overwrite=True)
+    except OSError as error:
+        raise failure(error, path) from None
+    return True
+
+
+def pretty(fields: Fields) -> bytes:
+    """Give *fields* as JSON for people, too: two blanks a level, a newline at the end."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
+    except (UnicodeEncodeError, msgspec.DecodeError):  # A lone surrogate: only its escape is JSON.
+        return json.dumps(fields, indent=2, allow_nan=False).encode("ascii") + b"\n"
+
+
+def set_aside(path: Path) -> Path:
+    """Give the damaged file at *path* a second name, ``….damaged-N``, under which it stays."""
+    number = 1
+    while True:
+        aside = path.with_name(f"{path.name}.damaged-{number}")
+        try:
+            # A link, so that no moment is without a file: the next step replaces the first name.
+            os.link(path, aside)
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
+                raise failure(error, aside) from None
+            return _moved(path, aside)
+        else:
+            return aside
+
+
+def _moved(path: Path, aside: Path) -> Path:
+    """Move *path* where there are no hard links; nobody else takes the name, for we hold it all."""
+    try:
+        os.rename(path, aside)
+    except OSError as error:
+        raise failure(error, aside) from None
+    return aside
+
+
+def refusal(path: Path, reason: str) -> LogError:
+    """Say why the file at *path* is not touched."""
+    hint = "remove it or put it right; it is rebuilt from the logs then"
+    return NotALog(f"cannot use {path}: {reason}", path=path, hint=hint)
+
+
+# -- the lock -------------------------------------------------------------------------------
+
+
+class _Door:
+    """Lets one thread of this process through at a time; the kernel tells processes apart."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Lock()
+        self.owner: int | None = None
+        self.fd = -1
+
+    def after_fork_in_child(self) -> None:
+        """Let go of what another thread of the parent holds; the lock stays the parent's."""
+        fd, self.fd = self.fd, -1
+        self.turn, self.owner = threading.Lock(), None
+        if fd >= 0:
+            os.close(fd)
+
+
+_door = _Door()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_door.after_fork_in_child)
+
+
+@contextmanager
+def hold(directory: Path, timeout: float | None = LOCK_TIMEOUT) -> Iterator[None]:
+    """Hold the flat store at *directory* alone, among threads and processes, making it if need be.
+
+    *timeout* is in seconds: 0 tries once, None waits for ever.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    mine, turn = threading.get_ident(), _door.turn
+    # A signal's handler may come here while its own thread is inside: waiting would not help.
+    if _door.owner == mine or not turn.acquire(timeout=-1 if timeout is None else timeout):
+        raise _locked(directory, os.getpid())
+    try:
+        _door.owner = mine
+        _door.fd = fd = _lock(directory, deadline)
+        try:
+            yield
+        finally:
+            if _door.fd == fd:  # Else this is a forked child, which holds nothing.
+                _door.fd = -1
+                _unlock(fd)
+    finally:
+        _door.owner = None
+        turn.release()
+
+
+def _unlock(fd: int) -> None:
+    try:
+        unlock(fd)
+    finally:
+        os.close(fd)
+
+
+def _lock(directory: Path, deadline: float | None) -> int:
+    """Lock what the path names now; somebody may have replaced the directory while we waited."""
+    place = directory if _LOCKS_DIRECTORIES else directory / LOCK_FILE
+    while True:
+        try:
+            fd = _open(directory, place)
+        except OSError as error:
+            raise open_error(error, place) from None
+        try:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not lock(fd, left):
+                raise _locked(directory, lock_holder(fd))
+            if _is_named(fd, place):
+                return fd
+        except LogError:
+            os.close(fd)
+            raise
+        except OSError as error:
+            os.close(fd)
+            raise failure(error, place) from None
+        os.close(fd)
+
+
+def _open(directory: Path, place: Path) -> int:
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    if place == directory:
+        return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
+    return os.open(place, os.O_RDWR | os.O_CREAT | _CLOEXEC | _NOFOLLOW, 0o600)
+
+
+def _is_named(fd: int, place: Path) -> bool:
+    try:
+        named, held = os.stat(place), os.fstat(fd)
+    except FileNotFoundError:
+        return False
+    return (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
+
+
+def _locked(directory: Path, holder: int | None) -> LogLocked:
+    who = f" by process {holder}" if holder else ""
+    return LogLocked(
+        f"{directory} is locked{who}",
+        path=directory,
+        holder=holder,
+        hint="wait for the other writer, or raise lock_timeout",
+    )

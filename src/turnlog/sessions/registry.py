@@ -1,0 +1,333 @@
+"""The two caches of a flat store, ``ID.meta.json`` and ``index.json``, changed under one lock.
+
+Whoever changes a file reads it first and puts it back whole, while it holds the store: so nothing
+that another process wrote is lost, a reader sees the old file or the new one, and a kill leaves one
+of the two. A registry that is missing or damaged is made anew from what lies beside it; a damaged
+file stays, under another name.
+
+Both can be deleted at any time. `reindex` makes them again from the logs, as often as one likes and
+beside writers, and keeps only what no log can tell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnlog.errors import LogError, NotFound, TurnlogError
+from turnlog.layout import Problem, flat_index, flat_log, flat_meta
+from turnlog.log.handle import LOCK_TIMEOUT
+from turnlog.sessions.beside import Unreadable
+from turnlog.sessions.flat_files import (
+    Damaged,
+    Found,
+    hold,
+    is_missing,
+    put_object,
+    read_object,
+    refusal,
+    set_aside,
+)
+from turnlog.sessions.flat_index import (
+    Entry,
+    Index,
+    entry_of,
+    index_fields,
+    index_from,
+    read_index,
+    strangers,
+)
+from turnlog.sessions.flat_logs import FlatLog, LiveMeta, find_log, metas_in, sessions_in
+from turnlog.sessions.flat_meta import (
+    Meta,
+    MetaFold,
+    TokenUsage,
+    completed,
+    fields_of,
+    meta_from,
+    meta_of,
+    read_meta,
+)
+
+__all__ = [
+    "Entry",
+    "Index",
+    "Meta",
+    "MetaFold",
+    "Reindexed",
+    "TokenUsage",
+    "entry_of",
+    "meta_of",
+    "read_index",
+    "read_meta",
+    "reindex",
+    "update_registry",
+    "write_meta",
+]
+
+Problems = list[Problem]
+
+_ROUNDS: Final = 10
+
+
+def write_meta(
+    directory: str | os.PathLike[str], meta: Meta, *, lock_timeout: float | None = LOCK_TIMEOUT
+) -> None:
+    """Replace a session's metadata file in one step, keeping what only the file knows."""
+    where = flat_meta(directory, meta.session_id).parent
+    with hold(where, lock_timeout):
+        _put_meta(where, meta)
+
+
+def update_registry(
+    directory: str | os.PathLike[str],
+    entry: Entry | Meta,
+    *,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+) -> None:
+    """Put *entry* into the registry, in place of the one that its session has."""
+    told = entry_of(entry) if isinstance(entry, Meta) else entry
+    where = flat_meta(directory, told.id).parent
+    with hold(where, lock_timeout):
+        index, found = _load_index(where)
+        entries = known = {each.id: each for each in index.entries}
+        if found is None:
+            others = _beside(where, told.id)
+            entries = {each.id: _joined(where, each, known.get(each.id)) for each in others}
+        entries[told.id] = _joined(where, told, known.get(told.id))
+        _put_index(where, entries.values(), index, found)
+
+
+class Reindexed(Struct, frozen=True, kw_only=True):
+    """What `reindex` found and did."""
+
+    sessions: int
+    rewritten: int
+    """Metadata files that did not say what their logs say."""
+    dropped: int
+    """Entries of sessions that are gone."""
+    problems: tuple[Problem, ...] = ()
+
+
+def reindex(
+    directory: str | os.PathLike[str], *, lock_timeout: float | None = LOCK_TIMEOUT
+) -> Reindexed:
+    """Rebuild the registry and all metadata files of a flat store from its logs.
+
+    Logs are read while others may write; the store is held only to write a file. In the end, while
+    it is held, whatever has changed meanwhile is read once more.
+    """
+    where = Path(os.path.abspath(directory))
+    if not where.is_dir():
+        raise NotFound(f"no directory {where}", hint="name the directory that holds the logs")
+    work = _Reindexing(where, lock_timeout)
+    work.begin()
+    for _ in range(_ROUNDS):
+        if work.finish():
+            break
+    else:  # Sessions come faster than they can be read from afar.
+        work.finish(insist=True)
+    return work.report()
+
+
+class _Reindexing:
+    """One run over a store."""
+
+    def __init__(self, directory: Path, lock_timeout: float | None) -> None:
+        self._directory = directory
+        self._timeout = lock_timeout
+        self._metas: dict[str, Meta] = {}
+        self._seen: dict[str, FlatLog | None] = {}
+        self._late: dict[str, LiveMeta] = {}
+        self._unread: set[str] = set()
+        self._rewritten: set[str] = set()
+        self._dropped: set[str] = set()
+        self._problems: Problems = []
+
+    def begin(self) -> None:
+        """Read every log, and put right the metadata of each."""
+        for session_id in sorted(sessions_in(self._directory, self._problems)):
+            live = LiveMeta(self._directory, session_id)
+            if self._refresh(live):
+                with hold(self._directory, self._timeout):
+                    self._write(live)
+
+    def finish(self, *, insist: bool = False) -> bool:
+        """Write the registry if every log still is as it was read; else read the others again.
+
+        Who must *insist* reads them, however long they are, while everybody waits.
+        """
+        waiting: list[LiveMeta] = []
+        with hold(self._directory, self._timeout):
+            found = sessions_in(self._directory)
+            for session_id in sorted(found - self._unread):
+                if _log_now(self._directory, session_id) == self._seen.get(session_id):
+                    continue
+                live = self._late.get(session_id)
+                if live is None:
+                    live = self._late[session_id] = LiveMeta(self._directory, session_id)
+                    waiting.append(live)
+                if insist or live not in waiting:
+                    self._write(live)  # Mostly little was added since.
+            if insist or not waiting:
+                self._write_index(found)
+                return True
+        for live in waiting:
+            self._refresh(live)
+        return False
+
+    def report(self) -> Reindexed:
+        return Reindexed(
+            sessions=len(self._metas),
+            rewritten=len(self._rewritten),
+            dropped=len(self._dropped),
+            problems=tuple(dict.fromkeys(self._problems)),
+        )
+
+    def _refresh(self, live: LiveMeta) -> bool:
+        """Read a log; tell whether that was possible."""
+        try:
+            live.refresh()
+        except NotFound:
+            return False  # Gone since it was listed.
+        except (TurnlogError, OSError) as error:
+            self._give_up(live, str(error))
+            return False
+        return True
+
+    def _write(self, live: LiveMeta) -> None:
+        """Put right the metadata of a session, while the store is held."""
+        if not self._refresh(live):
+            return
+        path = flat_meta(self._directory, live.session_id)
+        try:
+            meta, changed = _put_meta(
+                self._directory, live.meta(), live=live, problems=self._problems
+            )
+        except LogError as error:
+            meta, changed = live.meta(), False
+            self._problems.append(Problem(path, str(error)))
+        if live.broken and live.session_id not in self._metas and live.log is not None:
+            self._problems.append(Problem(live.log.path, f"a damaged archive: {live.broken}"))
+        self._metas[live.session_id], self._seen[live.session_id] = meta, live.log
+        if changed:
+            self._rewritten.add(live.session_id)
+
+    def _give_up(self, live: LiveMeta, reason: str) -> None:
+        """Leave a session whose log cannot be read as it stands in the registry."""
+        log = _log_now(self._directory, live.session_id)
+        path = log.path if log else flat_log(self._directory, live.session_id)
+        self._unread.add(live.session_id)
+        self._problems.append(Problem(path, reason))
+
+    def _write_index(self, found: set[str]) -> None:
+        index, old = _load_index(self._directory, self._problems)
+        known = {entry.id: entry for entry in index.entries}
+        self._metas = {each: meta for each, meta in self._metas.items() if each in found}
+        entries = {each: known[each] for each in self._unread & found & known.keys()}
+        for session_id, meta in self._metas.items():
+            more = strangers(known[session_id]) if session_id in known else {}
+            entries[session_id] = replace(entry_of(meta), more=more)
+        self._dropped = known.keys() - found
+        _put_index(self._directory, entries.values(), index, old)
+        for session_id in sorted(metas_in(self._directory) - found):
+            path = flat_meta(self._directory, session_id)
+            self._problems.append(Problem(path, "metadata of a session that has no log"))
+
+
+# -- while the store is held ----------------------------------------------------------------
+
+
+def _put_meta(
+    directory: Path,
+    meta: Meta,
+    *,
+    live: LiveMeta | None = None,
+    problems: Problems | None = None,
+) -> tuple[Meta, bool]:
+    """Write *meta*, completed by what its file says; tell whether that had to change."""
+    path = flat_meta(directory, meta.session_id)
+    found = _to_change(path, read_object(path), problems)
+    old = meta_from(found.fields, meta.session_id) if found else None
+    if meta.last_active_at is None:
+        meta = replace(meta, last_active_at=_changed_at(directory, meta.session_id))
+    whole = completed(meta, old, is_marked=live.is_marked if live else True)
+    if whole.created_at is None:
+        whole = replace(whole, created_at=whole.last_active_at)
+    return whole, put_object(path, fields_of(whole), found.data if found else None)
+
+
+def _load_index(directory: Path, problems: Problems | None = None) -> tuple[Index, Found | None]:
+    """Read the registry to change it. A damaged one is set aside; what is good of it is given."""
+    path = flat_index(directory)
+    found = read_object(path)
+    index = index_from(found)
+    if isinstance(found, Found) and index.problem:
+        found = Damaged(index.problem)
+    return index, _to_change(path, found, problems)
+
+
+def _put_index(
+    directory: Path, entries: Iterable[Entry], index: Index, found: Found | None
+) -> None:
+    fields = index_fields(entries, index.more)
+    put_object(flat_index(directory), fields, found.data if found else None)
+
+
+def _to_change(path: Path, found: Found | Unreadable, problems: Problems | None) -> Found | None:
+    """Give what was found in a file that is about to be replaced, if it is whole."""
+    if isinstance(found, Found):
+        return found
+    if isinstance(found, Damaged):
+        aside = set_aside(path)
+        if problems is not None:
+            problems.append(Problem(path, f"{found.reason}; kept as {aside.name}"))
+    elif not is_missing(found):
+        raise refusal(path, found.reason)
+    return None
+
+
+def _beside(directory: Path, known: str) -> Iterator[Entry]:
+    """Make entries of all sessions but the *known* one, from their metadata or else their logs."""
+    for session_id in sorted(sessions_in(directory) - {known}):
+        meta = read_meta(flat_meta(directory, session_id))
+        if isinstance(meta, Unreadable):
+            live = LiveMeta(directory, session_id)
+            try:
+                live.refresh()
+            except (TurnlogError, OSError):  # Gone, or nobody may read it: reindex will say so.
+                continue
+            meta = live.meta()
+        yield entry_of(replace(meta, session_id=session_id))
+
+
+def _joined(directory: Path, told: Entry, known: Entry | None) -> Entry:
+    """Add to an entry what it leaves open and the one before knew."""
+    before = known or told
+    active_at = told.last_active_at or _changed_at(directory, told.id) or before.last_active_at
+    return replace(
+        told,
+        created_at=told.created_at or before.created_at or active_at,
+        last_active_at=active_at,
+        title=told.title or before.title,
+        more=strangers(before) | strangers(told),
+    )
+
+
+def _changed_at(directory: Path, session_id: str) -> datetime | None:
+    """When a log was last written, for want of a record that says when anything was said."""
+    log = _log_now(directory, session_id)
+    return log.changed_at if log else None
+
+
+def _log_now(directory: Path, session_id: str) -> FlatLog | None:
+    try:
+        return find_log(directory, session_id)
+    except LogError:  # Whoever reads it will say so.
+        return None

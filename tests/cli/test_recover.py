@@ -1,0 +1,44 @@
+"""`turnlog recover`: what is wrong with a session, and its mending."""
+
+import json
+
+from cli.conftest import DAMAGED, WHOLE
+
+
+def test_without_a_session_those_that_crashed_are_listed(turnlog, home):
+    code, out, _ = turnlog("recover", "--home", home)
+    assert (code, "No session has crashed" in out) == (0, True)
+    (home / "sessions").mkdir()
+    (home / "sessions" / "999999999.json").write_text(
+        json.dumps({"pid": 999999999, "sessionId": WHOLE})
+    )
+    code, out, _ = turnlog("recover", "--home", home)
+    assert (code, "11111111" in out) == (1, True)
+    code, out, _ = turnlog("recover", "--home", home, "--json")
+    assert (code, [row["id"] for row in json.loads(out)["sessions"]]) == (1, [WHOLE])
+
+
+def test_it_is_a_dry_run_unless_told_to_write(turnlog, home, damaged_log):
+    before = damaged_log.read_bytes()
+    code, out, _ = turnlog("recover", DAMAGED, "--home", home)
+    assert code == 1
+    assert "--write" in out
+    assert "2 records on damaged lines" in out
+    assert damaged_log.read_bytes() == before
+
+
+def test_writing_mends_and_then_there_is_nothing_left(turnlog, home, damaged_log):
+    before = damaged_log.read_bytes()
+    code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--write", "--json")
+    found = json.loads(out)
+    assert (code, found["written"], found["salvaged"]) == (0, True, 2)
+    with open(found["originals"][0], "rb") as file:
+        assert file.read() == before
+    code, out, _ = turnlog("recover", DAMAGED, "--home", home)
+    assert (code, "Nothing to recover" in out) == (0, True)
+    assert turnlog("check", damaged_log)[0] == 0
+
+
+def test_a_whole_session_needs_nothing(turnlog, home):
+    code, out, _ = turnlog("recover", "1111", "--home", home, "--write")
+    assert (code, "Nothing to recover" in out) == (0, True)

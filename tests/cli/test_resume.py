@@ -1,0 +1,339 @@
+"""``turnlog resume``: the chooser, the command line it prints, and what stands in the way."""
+
+import json
+import os
+import pty
+import select
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from sessions.trees import log_of, record
+from turnlog.cli.resume import ResumeDocument, command
+from turnlog.layout import project_key
+
+ID = "88888888-dddd-4ddd-8ddd-888888888888"
+OTHER = "99999999-eeee-4eee-8eee-999999999999"
+SCHEMA = msgspec.json.schema(ResumeDocument)
+PROGRAM = (
+    "import sys; from turnlog.cli import app; app.COMMANDS.setdefault('resume', '');"
+    "sys.exit(app.run(['resume', *sys.argv[1:]]))"
+)
+RUN = [sys.executable, "-c", PROGRAM]
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A user's directory with Claude Code's home in it, and a stand-in for the program."""
+    (tmp_path / "user" / ".claude" / "projects").mkdir(parents=True)
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nprintf "ran in %s with %s" "$(pwd)" "$*"\n')
+    program.chmod(0o755)
+    return tmp_path
+
+
+@pytest.fixture
+def session(place):
+    """Write a session that worked in *directory*, where Claude Code would have."""
+
+    def make(session_id=ID, directory=None, home=None, key=None, *more, **fields):
+        directory = str(directory or place / "kite")
+        home = Path(home or place / "user" / ".claude")
+        if fields.pop("made", True) and "\0" not in directory:
+            os.makedirs(directory, exist_ok=True)
+        path = home / "projects" / (key or project_key(directory)) / f"{session_id}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        common = {"cwd": directory, "timestamp": "2026-03-04T12:00:00Z", "sessionId": session_id}
+        path.write_bytes(log_of(*(each | common | fields for each in (record("q"), *more))))
+        return path
+
+    return make
+
+
+@pytest.fixture
+def environ(place):
+    return {
+        "PATH": f"{place / 'bin'}:/usr/bin:/bin",
+        "HOME": str(place / "user"),
+        "TURNLOG_HOME": str(place / "own"),
+        "COLUMNS": "80",
+        "PYTHONUTF8": "1",
+    }
+
+
+@pytest.fixture
+def resume(place, environ):
+    """Run the command in a process of its own, with nobody at the terminal."""
+
+    def run(*arguments, code=0, **more):
+        done = subprocess.run(
+            [*RUN, *map(str, arguments)],
+            capture_output=True,
+            env=environ | more,
+            cwd=place,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+        )
+        assert done.returncode == code, done.stderr.decode()
+        return done.stdout.decode(), done.stderr.decode()
+
+    return run
+
+
+def test_the_line_goes_on_where_the_session_was(resume, session, place):
+    session()
+    out, err = resume("8888")
+    assert out == f"cd {place / 'kite'} && claude --resume {ID}\n"
+    assert not err
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["two words", "quote'd", "$(touch evil)", "a;b", "-dash", 'say "hi"', "back\\slash", "字"],
+)
+def test_a_shell_that_obeys_the_line_comes_to_the_right_place(
+    resume, session, place, environ, name
+):
+    session(directory=place / name)
+    out, _ = resume("8888")
+    done = subprocess.run(["sh", "-c", out], capture_output=True, env=environ, cwd=place)
+    assert done.stdout.decode() == f"ran in {place / name} with --resume {ID}"
+    assert not list(place.rglob("evil"))
+
+
+@pytest.mark.parametrize("name", ["new\nline", "\x1b[2J", "\u202e", "it's\ta \\ tab"])
+def test_a_directory_cannot_steer_the_terminal_that_the_line_is_shown_on(
+    resume, session, place, environ, name
+):
+    session(directory=place / name)
+    out, err = resume("8888")
+    assert out.removesuffix("\n").isprintable()
+    assert not err
+    done = subprocess.run(["bash", "-c", out], capture_output=True, env=environ, cwd=place)
+    assert done.stdout.decode() == f"ran in {place / name} with --resume {ID}"
+
+
+def test_run_becomes_the_program_in_the_sessions_directory(resume, session, place):
+    session(directory=place / "two words")
+    out, _ = resume("8888", "--run")
+    assert out == f"ran in {place / 'two words'} with --resume {ID}"
+
+
+def test_a_session_that_began_elsewhere_goes_on_where_it_is_filed(resume, session, place):
+    (place / "began").mkdir()
+    # Its first record says another directory than the one that Claude Code filed it under.
+    path = session(directory=place / "went", key=project_key(place / "began"))
+    path.write_bytes(
+        path.read_bytes()
+        + log_of(record("b", "q", cwd=str(place / "began"), sessionId=ID, timestamp="2026-03-04"))
+    )
+    out, err = resume("8888")
+    assert out.startswith(f"cd {place / 'began'} ")
+    assert not err
+
+
+# -- what stands in the way -----------------------------------------------------------------
+
+
+def obstacles(out):
+    document = json.loads(out)
+    jsonschema.validate(document, SCHEMA)
+    return [obstacle["kind"] for obstacle in document["resumption"]["obstacles"]]
+
+
+def test_nothing_in_the_way_is_said_as_well(resume, session):
+    session()
+    out, _ = resume("8888", "--json")
+    assert obstacles(out) == []
+
+
+def test_a_directory_that_is_gone(resume, session, place):
+    session(directory=place / "gone", made=False)
+    out, err = resume("8888", code=1)
+    assert out.startswith(f"cd {place / 'gone'} && ")
+    assert "warning: the directory it worked in is gone" in err
+    assert "hint: " in err
+    assert obstacles(resume("8888", "--json", code=1)[0]) == ["directory_gone"]
+    out, err = resume("8888", "--run", code=2)
+    assert not out
+    assert err.startswith("error: the directory it worked in is gone")
+
+
+def test_a_session_that_says_no_directory(resume, session):
+    session(cwd=None)
+    out, err = resume("8888", code=1)
+    assert out == f"claude --resume {ID}\n"
+    assert "says in which directory" in err
+    assert "no_directory" in obstacles(resume("8888", "--json", code=1)[0])
+    resume("8888", "--run", code=2)
+
+
+def test_no_program_on_the_path(resume, session):
+    session()
+    assert obstacles(resume("8888", "--json", code=1, PATH="/nowhere")[0]) == ["no_program"]
+    _, err = resume("8888", "--run", code=2, PATH="/nowhere")
+    assert "claude is not on the PATH" in err
+
+
+def test_a_log_in_another_home_comes_with_the_way_to_copy_it(resume, session, place):
+    session(home=place / "other home")
+    out, _ = resume("8888", "--home", place / "other home", "--json", code=1)
+    assert obstacles(out) == ["elsewhere"]
+    _, err = resume("8888", "--home", place / "other home", "--run", code=2)
+    hint = err.partition("hint: a copy that it finds: ")[2].strip()
+    assert shlex.split(hint) == [
+        *("turnlog", "fork", "88888888", "--home", str(place / "other home")),
+        *("--into", str(place / "user" / ".claude")),
+    ]
+
+
+def test_the_home_is_claude_codes_own(resume, session, place):
+    session(home=place / "configured")
+    out, err = resume("8888", CLAUDE_CONFIG_DIR=str(place / "configured"))
+    assert "claude --resume" in out
+    assert not err
+
+
+def test_a_home_behind_a_link_is_the_same_home(resume, session, place):
+    session()
+    (place / "link").symlink_to(place / "user" / ".claude")
+    resume("8888", "--home", place / "link")
+
+
+def test_a_log_that_is_filed_under_another_directory(resume, session):
+    session(key="-somewhere-else")
+    assert obstacles(resume("8888", "--json", code=1)[0]) == ["elsewhere"]
+
+
+def test_an_archive_is_not_what_claude_code_reads(resume, session):
+    import gzip
+
+    path = session()
+    path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    assert obstacles(resume("8888", "--json", code=1)[0]) == ["elsewhere"]
+
+
+def test_a_session_that_runs_is_not_run_twice(resume, session, place):
+    session()
+    running = place / "user" / ".claude" / "sessions" / f"{os.getpid()}.json"
+    running.parent.mkdir()
+    running.write_text(json.dumps({"pid": os.getpid(), "sessionId": ID, "status": "busy"}))
+    assert obstacles(resume("8888", "--json", code=1)[0]) == ["running"]
+    _, err = resume("8888", "--run", code=2)
+    assert f"process {os.getpid()} has it open" in err
+
+
+@pytest.mark.parametrize("directory", ["/a\0b", "/lone \ud88d", "C:\\Users\\ada", "relative"])
+def test_a_directory_that_cannot_be_is_only_in_the_way(resume, session, directory):
+    session(directory=directory, key="-odd", made=False)
+    assert "directory_gone" in obstacles(resume("8888", "--json", code=1)[0])
+    out, _ = resume("8888", code=1)
+    assert out.removesuffix("\n").isprintable()
+
+
+def test_an_unknown_session_is_a_mistake(resume, session):
+    session()
+    _, err = resume("ffff", code=2)
+    assert "hint: " in err
+
+
+def test_run_and_json_are_not_meant_together(resume, session):
+    session()
+    resume("8888", "--run", "--json", code=2)
+
+
+# -- the chooser ----------------------------------------------------------------------------
+
+
+def test_without_a_session_the_most_recent_are_listed(resume, session):
+    session(gitBranch="main")
+    session(OTHER, message={"role": "user", "content": "Sew a kite"})
+    out, _ = resume()
+    assert "Sew a kite" in out
+    assert "88888888 · " in out
+    assert "1 message · kite · main" in out
+    assert "claude --resume" not in out
+    document = json.loads(resume("--json")[0])
+    jsonschema.validate(document, SCHEMA)
+    assert {row["id"] for row in document["sessions"]} == {ID, OTHER}
+
+
+def test_nothing_to_choose_from_is_an_answer_with_a_hint(resume):
+    out, _ = resume(code=1)
+    assert "hint: " in out
+
+
+def test_the_command_runs_under_clicks_own_runner(session, environ):
+    session()
+    done = CliRunner(env=environ).invoke(command, ["8888"])
+    assert f"claude --resume {ID}" in done.output
+
+
+def typed(arguments, answers, environ, cwd, *, stdout_too=True):
+    """Run the command at a real terminal, type *answers*, give what it showed."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [*RUN, *arguments],
+        stdin=follower,
+        stdout=follower if stdout_too else subprocess.PIPE,
+        stderr=follower,
+        env=environ | {"TERM": "dumb"},
+        cwd=cwd,
+    )
+    os.close(follower)
+    shown = b""
+    for answer in answers:
+        while b"Which one?" not in shown.rpartition(b"\n")[2]:
+            ready, _, _ = select.select([leader], [], [], 30)
+            assert ready, shown
+            shown += os.read(leader, 4096)
+        os.write(leader, answer + b"\n")
+        shown += b"\n"
+    printed = b""
+    if process.stdout:
+        with process.stdout:
+            printed = process.stdout.read()
+    try:
+        while chunk := os.read(leader, 4096):
+            shown += chunk
+    except OSError:  # The other end of a terminal that is closed.
+        pass
+    os.close(leader)
+    return process.wait(60), shown.decode(), printed.decode()
+
+
+def test_at_a_terminal_a_number_chooses(session, environ, place):
+    session()
+    code, shown, _ = typed([], [b"7", b"x", b"1"], environ, place)
+    assert code == 0
+    assert shown.count("Say a number up to 1, or nothing.") == 2
+    assert f"claude --resume {ID}" in shown
+
+
+def test_at_a_terminal_no_answer_chooses_none(session, environ, place):
+    session()
+    code, shown, _ = typed([], [b""], environ, place)
+    assert code == 0
+    assert "claude --resume" not in shown
+
+
+def test_a_shell_gets_only_the_line(session, environ, place):
+    session()
+    code, shown, printed = typed([], [b"1"], environ, place, stdout_too=False)
+    assert code == 0
+    assert "88888888" in shown
+    assert printed == f"cd {place / 'kite'} && claude --resume {ID}\n"
+
+
+def test_a_number_and_run_become_the_program(session, environ, place):
+    session()
+    _, shown, _ = typed(["--run"], [b"1"], environ, place)
+    assert f"ran in {place / 'kite'} with --resume {ID}" in shown

@@ -1,0 +1,67 @@
+"""Branches are where a person went back; parallel calls and notes are not."""
+
+from hypothesis import given
+
+from sessions.shapes import logs
+from sessions.trees import answer, call, record, result, tree
+from turnlog.sessions.branches import branches_of
+from turnlog.sessions.threads import main_tip, whole_thread
+
+
+def test_one_conversation_is_one_branch_whatever_hangs_beside_it():
+    found = tree(
+        record("q"),
+        answer("a1", "q", "m1", call("c1")),
+        answer("a2", "a1", "m1", call("c2")),
+        record("p", "a1", "progress"),
+        result("r1", "a1", "c1"),
+        result("r2", "a2", "c2"),
+        answer("end", "r1", "m2"),
+        record("note", "end", "system"),
+    )
+    assert len(found.tips) == 3
+    (branch,) = branches_of(found)
+    assert (branch.tip.uuid, branch.is_main, branch.parting) == ("end", True, None)
+    assert branch.messages == branch.own_messages == 5
+
+
+def test_a_second_try_is_a_branch_that_parts_where_it_went_back():
+    found = tree(
+        record("q"),
+        answer("a", "q", "m1"),
+        record("first", "a"),
+        answer("x", "first", "m2"),
+        record("second", "a"),
+        answer("y", "second", "m3"),
+    )
+    main, other = branches_of(found)
+    assert (main.tip.uuid, main.messages, main.own_messages) == ("y", 4, 4)
+    assert (other.tip.uuid, other.messages, other.own_messages) == ("x", 4, 2)
+    assert other.parting.uuid == "a"
+    assert [node.uuid for node in other.own_prompts] == ["first"]
+    assert not other.is_main
+
+
+def test_an_agent_in_the_same_log_is_told_apart():
+    found = tree(record("q"), record("task", None, isSidechain=True))
+    assert [(branch.tip.uuid, branch.is_agents) for branch in branches_of(found)] == [
+        ("q", False),
+        ("task", True),
+    ]
+
+
+def test_where_nothing_was_said_there_is_no_branch():
+    assert branches_of(tree()) == []
+    assert branches_of(tree(record("s", None, "system"))) == []
+
+
+@given(logs)
+def test_everything_that_was_said_stands_in_some_branch(records):
+    found = tree(*records)
+    branches = branches_of(found)
+    tip = main_tip(found)
+    assert [branch.tip for branch in branches if branch.is_main] == ([tip] if tip else [])
+    assert len({branch.tip.uuid for branch in branches}) == len(branches)
+    said = {node.uuid for node in found.nodes if node.is_spoken}
+    assert said <= {node.uuid for branch in branches for node in whole_thread(found, branch.tip)}
+    assert all(branch.own_messages <= branch.messages for branch in branches)
