@@ -20,7 +20,7 @@ _SMALL_BYTES = 1_000_000
 
 def bench() -> list[Row]:
     large = log_of(1_000_000_000)
-    small = _end_of(large)
+    small = end_of(large)
     mine, other, ratio = in_turns(lambda: _read(large), lambda: _read(small), ROUNDS)
     return [
         Row(
@@ -39,7 +39,7 @@ def _read(path: str) -> None:
         read_last(path, 50)
 
 
-def _end_of(large: str) -> str:
+def end_of(large: str) -> str:
     """Write the last lines of *large* as a log of their own."""
     path = f"{large.removesuffix('.jsonl')}-end.jsonl"
     if not os.path.exists(path):

@@ -1,7 +1,7 @@
-"""Faults injected into the log on purpose, and what must hold all the same.
+"""Faults injected into logs and sessions on purpose, and what must hold all the same.
 
-    python -m faults                    everything, about ten minutes
-    python -m faults --slice            a seeded slice of it, about two
+    python -m faults                    everything, about half an hour
+    python -m faults --slice            a seeded slice of it, two or three minutes
     python -m faults --only sweep       one kind; may be given several times
 
 Every kind of fault is one module with a ``run(arena)`` that gives back rows of one table. What a

@@ -17,7 +17,7 @@ from . import shim
 from .arena import Arena, say
 from .tally import Tally, table
 
-KINDS = ("sweep", "kills", "crashes", "full", "eio", "crowd", "locks", "network")
+KINDS = ("sweep", "kills", "crashes", "full", "eio", "crowd", "locks", "network", "sessions")
 _HOME = "TURNLOG_FAULTS_DIRECTORY"
 
 

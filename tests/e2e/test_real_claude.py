@@ -1,72 +1,11 @@
 """The real `claude` program and turnlog read each other's logs."""
 
-import os
-import subprocess
-from pathlib import Path
-
-import claude_agent_sdk
 import pytest
 
 import turnlog
-from e2e.fake_api import FakeApi
+from e2e.orchard import ID, write_session
 from turnlog import build
 from turnlog.sessions.fork import fork
-
-CLAUDE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-ID = "66666666-ffff-4fff-8fff-666666666666"
-MODEL = "claude-sonnet-4-5-20250929"
-
-pytestmark = pytest.mark.skipif(not CLAUDE.exists(), reason="no `claude` for this platform")
-
-
-@pytest.fixture
-def api():
-    with FakeApi() as server:
-        yield server
-
-
-@pytest.fixture
-def claude(api, tmp_path):
-    """Run the program in a directory and a home of its own."""
-    project = tmp_path / "orchard"
-    project.mkdir()
-
-    def run(*arguments):
-        environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path),
-            "CLAUDE_CONFIG_DIR": str(tmp_path / "home"),
-            "ANTHROPIC_BASE_URL": api.url,
-            "ANTHROPIC_API_KEY": "none",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "DISABLE_TELEMETRY": "1",
-            "IS_SANDBOX": "1",
-        }
-        return subprocess.run(
-            [CLAUDE, *arguments],
-            cwd=project,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    run.project = project
-    run.store = turnlog.open(tmp_path / "home")
-    return run
-
-
-def write_session(claude):
-    """Four messages: a prompt, a call, its result, an answer."""
-    with claude.store.create(project=claude.project, session_id=ID) as session:
-        session.append(build.user("How many apples?"))
-        asked = build.call("Bash", {"command": "cat apples", "description": "Count"})
-        session.append(build.assistant([asked], model=MODEL, stop_reason="tool_use"))
-        session.append(build.result(asked["id"], "forty-two"))
-        session.append(build.assistant("Forty-two apples.", model=MODEL))
-    return session.path
 
 
 def roles(messages):

@@ -1,0 +1,61 @@
+"""The real `claude`, run offline in a directory and a home of its own."""
+
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+
+import claude_agent_sdk
+
+import turnlog
+
+PROGRAM = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+PATIENCE_SECONDS = 120
+
+
+class Claude:
+    """Runs the program; call it to wait for the end."""
+
+    def __init__(self, place, api):
+        self.home = place / "home"
+        self.project = place / "orchard"
+        self.project.mkdir()
+        self.store = turnlog.open(self.home)
+        self._environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(place),
+            "CLAUDE_CONFIG_DIR": str(self.home),
+            "ANTHROPIC_BASE_URL": api.url,
+            "ANTHROPIC_API_KEY": "none",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_TELEMETRY": "1",
+            "IS_SANDBOX": "1",
+        }
+
+    def __call__(self, *arguments):
+        return subprocess.run(
+            [PROGRAM, *arguments],
+            cwd=self.project,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+        )
+
+    @contextlib.contextmanager
+    def started(self, *arguments):
+        """Run it beside the test; it does not outlive the ``with`` block."""
+        with subprocess.Popen(
+            [PROGRAM, *arguments],
+            cwd=self.project,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
