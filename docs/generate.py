@@ -17,27 +17,39 @@ from rich.console import Console
 
 from turnlog.cli import check
 from turnlog.cli.app import COMMANDS, app
+from turnlog.cli.convert import ConvertDocument
 from turnlog.cli.files import FilesDocument
 from turnlog.cli.fork import ForkDocument
 from turnlog.cli.info import SessionDocument
+from turnlog.cli.labels import LabelsDocument
 from turnlog.cli.plans import PlansDocument
+from turnlog.cli.prices import PriceDocument
 from turnlog.cli.prompts import PromptsDocument
 from turnlog.cli.repair import RepairDocument
+from turnlog.cli.resume import ResumeDocument
+from turnlog.cli.show_document import ShowDocument
 from turnlog.cli.todos import TodosDocument
 from turnlog.layout import find_homes, find_logs
 from turnlog.questions.catalog import SessionList
 from turnlog.questions.health import Health, examine
+from turnlog.sessions.recover import Recovery
 
 DOCS = Path(__file__).parent
 SCHEMAS = {
     "check": Health,
+    "convert": ConvertDocument,
     "fork": ForkDocument,
     "files": FilesDocument,
     "info": SessionDocument,
+    "labels": LabelsDocument,
     "plans": PlansDocument,
+    "prices": PriceDocument,
     "prompts": PromptsDocument,
+    "recover": Recovery,
     "repair": RepairDocument,
+    "resume": ResumeDocument,
     "sessions": SessionList,
+    "show": ShowDocument,
     "todos": TodosDocument,
 }
 
