@@ -21,11 +21,7 @@ from turnlog.layout import project_key
 ID = "88888888-dddd-4ddd-8ddd-888888888888"
 OTHER = "99999999-eeee-4eee-8eee-999999999999"
 SCHEMA = msgspec.json.schema(ResumeDocument)
-PROGRAM = (
-    "import sys; from turnlog.cli import app; app.COMMANDS.setdefault('resume', '');"
-    "sys.exit(app.run(['resume', *sys.argv[1:]]))"
-)
-RUN = [sys.executable, "-c", PROGRAM]
+RUN = [sys.executable, "-c", "from turnlog.cli import main; main()", "resume"]
 
 
 @pytest.fixture
@@ -182,16 +178,40 @@ def test_no_program_on_the_path(resume, session):
     assert "claude is not on the PATH" in err
 
 
-def test_a_log_in_another_home_comes_with_the_way_to_copy_it(resume, session, place):
+def obey(err, environ, place):
+    """Do what a hint says; give the document that it prints."""
+    said = err.partition("hint: a copy that it finds: turnlog ")[2].partition("\n")[0]
+    program = [sys.executable, "-c", "from turnlog.cli import main; main()"]
+    done = subprocess.run(
+        [*program, *shlex.split(said), "--json"], capture_output=True, env=environ, cwd=place
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+def test_a_log_in_another_home_comes_with_the_way_to_copy_it(resume, session, place, environ):
     session(home=place / "other home")
     out, _ = resume("8888", "--home", place / "other home", "--json", code=1)
     assert obstacles(out) == ["elsewhere"]
     _, err = resume("8888", "--home", place / "other home", "--run", code=2)
-    hint = err.partition("hint: a copy that it finds: ")[2].strip()
-    assert shlex.split(hint) == [
-        *("turnlog", "fork", "88888888", "--home", str(place / "other home")),
-        *("--into", str(place / "user" / ".claude")),
+    copy = obey(err, environ, place)
+    out, err = resume(copy["id"])  # Nothing is in the way of the copy.
+    assert out == f"cd {place / 'kite'} && claude --resume {copy['id']}\n"
+
+
+def test_a_log_in_another_layout_comes_with_the_way_to_convert_it(resume, place, environ):
+    (place / "kite").mkdir()
+    (place / "store").mkdir()
+    flat = [
+        {"type": "system_init", "timestamp": 1703001600000, "cwd": str(place / "kite")},
+        {"type": "user", "uuid": "u1", "content": [{"type": "text", "text": "Fly"}]},
     ]
+    (place / "store" / f"{ID}.jsonl").write_bytes(log_of(*flat))
+    _, err = resume("8888", "--home", place / "store", "--run", code=2)
+    copy = obey(err, environ, place)
+    out, err = resume(copy["id"])
+    assert out == f"cd {place / 'kite'} && claude --resume {copy['id']}\n"
+    assert not err
 
 
 def test_the_home_is_claude_codes_own(resume, session, place):

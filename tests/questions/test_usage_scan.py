@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 from records.answers import AT, FORK, MODEL, SESSION, answer, as_set, echo, log_of, logs, usage
 from strategies import rubble, to_line
+from turnlog.errors import LogError
 from turnlog.layout import find_homes
 from turnlog.log.reader import Placed, read_log
+from turnlog.questions import usage_scan
 from turnlog.questions.usage_scan import scan_usage
 from turnlog.records.counters import Counters
 from turnlog.records.responses import Totals
@@ -289,6 +291,27 @@ def test_a_log_that_cannot_be_read_is_told_and_stops_nothing(home):
     assert [skipped.detail for skipped in scan.skipped] == ["broken-archive"]
 
 
+def test_what_was_read_before_a_disk_failed_counts(home, monkeypatch):
+    log = home.put(log_of(answer("m1", "r1"), answer("m2", "r2")))
+    real = usage_scan.find_lines
+
+    def failing(*arguments, **how):
+        lines = real(*arguments, **how)
+        whole = lines._lines
+
+        def some():
+            yield next(whole)
+            raise LogError("reading failed", path=log)
+
+        lines._lines = some()
+        return lines
+
+    monkeypatch.setattr(usage_scan, "find_lines", failing)
+    scan = home.scan()
+    assert [response.message_id for response in scan.responses] == ["m1"]
+    assert [skipped.why for skipped in scan.skipped] == ["unreadable"]
+
+
 def test_an_undated_response_is_counted_and_told(home):
     home.put(log_of(answer(timestamp="9999-99-99T99:99:99Z")))
     scan = home.scan()
@@ -345,6 +368,23 @@ def test_homes_that_share_sessions_count_them_once(tmp_path):
         home.put(log_of(answer()))
     scan = scan_usage(find_homes([home.path for home in homes]))
     assert (len(scan.responses), scan.folded, scan.logs) == (1, 1, 2)
+
+
+def test_several_processes_find_what_one_finds(home, monkeypatch):
+    for number in range(12):
+        session = f"{number:08d}-0000-4000-8000-000000000000"
+        more = [answer(f"m{n}", f"r{n}", sessionId=session) for n in range(number, number + 4)]
+        home.put(log_of(*more) + b'{"usage":\n', session=session)
+    alone = home.scan()
+    monkeypatch.setattr(usage_scan, "_WORTH_SHARING_BYTES", 0)
+    for workers in (2, 3, 40):
+        shared = scan_usage(find_homes([home.path]), workers=workers)
+        assert as_set(shared.responses) == as_set(alone.responses)
+        assert sorted(map(repr, shared.skipped)) == sorted(map(repr, alone.skipped))
+        counts = ("logs", "size_bytes", "sightings", "synthetic", "pending", "folded")
+        assert [getattr(shared, name) for name in counts] == [
+            getattr(alone, name) for name in counts
+        ]
 
 
 # -- nothing depends on how logs lie --------------------------------------------------------

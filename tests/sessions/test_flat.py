@@ -182,3 +182,24 @@ def test_one_id_is_one_session_in_all_layouts(store, tmp_path):
 def test_an_unknown_layout_is_refused(store):
     with pytest.raises(UsageError, match="no layout"):
         store.create(layout="nested")
+
+
+def test_the_caches_follow_by_themselves_after_a_while(store, tmp_path, monkeypatch):
+    session = create(store, tmp_path)
+    session.append(build.user("soon"))
+    assert meta(store)["messageCount"] == 0
+    monkeypatch.setattr("turnlog.sessions.flat_writing.AUTOSAVE_S", 0.0)
+    session.append(build.user("later"))
+    assert meta(store)["messageCount"] == 2
+
+
+def test_a_recovery_stands_in_the_metadata(store, tmp_path):
+    with create(store, tmp_path) as session:
+        session.append(build.user("Hello"))
+    with session.path.open("ab") as file:
+        file.write(b'{"type":"us')
+    assert store.recover(ID).written
+    assert "repairedAt" in meta(store)
+    before = meta(store)
+    store.reindex()
+    assert meta(store) == before

@@ -71,4 +71,17 @@ def show_json(document: object) -> None:
     """Print *document* as the one JSON document of a command."""
     import msgspec
 
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+    try:
+        data = msgspec.json.encode(document)
+    except UnicodeEncodeError:  # A lone surrogate in somebody's title has no UTF-8 form.
+        data = msgspec.json.encode(_whole(msgspec.to_builtins(document)))
+    sys.stdout.buffer.write(msgspec.json.format(data) + b"\n")
+
+
+def _whole(value: Any) -> Any:
+    """Give plain JSON with what is no text in any encoding replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_whole(key): _whole(each) for key, each in value.items()}
+    return [_whole(each) for each in value] if isinstance(value, list) else value

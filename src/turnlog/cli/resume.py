@@ -238,12 +238,11 @@ def _obstacles(session: Session, directory: str | None, expected: str | None) ->
             )
         )
     if expected is None or not _is_same(session.path, expected):
-        fork = ["turnlog", "fork", short, "--home", os.fspath(session.main_logs[-1].home)]
         found.append(
             Obstacle(
                 kind=Hindrance.ELSEWHERE,
                 message=f"Claude Code will not find it: its log is {session.path}",
-                hint=f"a copy that it finds: {shlex.join([*fork, '--into', _claude_home()])}",
+                hint=f"a copy that it finds: {shlex.join(_copying(session))}",
             )
         )
     found += _running(session)
@@ -256,6 +255,13 @@ def _obstacles(session: Session, directory: str | None, expected: str | None) ->
             )
         )
     return found
+
+
+def _copying(session: Session) -> list[str]:
+    """Give the command that makes a copy of the session where Claude Code looks."""
+    log = session.main_logs[-1]
+    how = ["fork"] if log.layout == "claude" else ["convert", "--to", "claude"]
+    return ["turnlog", *how, session.id, "--home", os.fspath(log.home), "--into", _claude_home()]
 
 
 def _is_same(path: Path, expected: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -53,14 +54,18 @@ def _show(found: SessionList) -> None:
         out.print("No sessions found.")
         out.print("[dim]hint: name a home with --home, or run: turnlog check[/]")
         return
-    table = Table(box=None, padding=(0, 1), pad_edge=False)
-    table.add_column("session", no_wrap=True, min_width=8)
-    table.add_column("active", justify="right", no_wrap=True, min_width=10)
-    table.add_column("project", no_wrap=True, min_width=10, max_width=20)
-    table.add_column("what it is about", no_wrap=True, overflow="ellipsis", ratio=1)
     now = datetime.now(UTC)
-    for row in found.sessions:
-        table.add_row(*_cells(row, now))
+    cells = [_cells(row, now) for row in found.sessions]
+    table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
+    project = max(7, *(min(20, len(_name(row))) for row in found.sessions))
+    # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
+    table.add_column("session", no_wrap=True, width=8)
+    table.add_column("active", justify="right", no_wrap=True, width=10)
+    table.add_column("project", no_wrap=True, overflow="ellipsis", width=project)
+    room = max(20, out.width - 8 - 10 - project - 6)
+    table.add_column("what it is about", no_wrap=True, overflow="ellipsis", max_width=room)
+    for row in cells:
+        table.add_row(*row)
     out.print(table)
     if found.next is not None:
         left = found.total - found.next
@@ -70,13 +75,17 @@ def _show(found: SessionList) -> None:
 def _cells(row: SessionRow, now: datetime) -> tuple[str, ...]:
     from turnlog.cli.terminal import age, safe
 
-    name = (row.project or "").rstrip("/").rpartition("/")[2] or "?"
     title = safe(row.title or "untitled")
     agents = f" [dim]+{row.agents} agent{'s' if row.agents > 1 else ''}[/]" if row.agents else ""
     style = "dim" if row.state == "expired" else "bold"
     return (
         f"[{style}]{safe(row.id[:8])}[/]",
         age(now, row.last_active_at),
-        f"[cyan]{safe(name)}[/]",
+        f"[cyan]{safe(_name(row))}[/]",
         f"{title}{agents}",
     )
+
+
+def _name(row: SessionRow) -> str:
+    """Give the last part of a project's path, of whatever system it is."""
+    return re.split(r"[/\\]", (row.project or "").rstrip("/\\"))[-1] or "?"

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LogFile, Problem, find_everywhere
 from turnlog.log.find_lines import BUFFER_BYTES, find_lines
-from turnlog.log.reader import pieces_of, read_log
+from turnlog.log.reader import Placed, pieces_of, read_log
+from turnlog.questions.processes import Children, share_out
 from turnlog.records.damage import Damage
 from turnlog.records.record import SystemInit
 from turnlog.records.responses import Response, Responses
@@ -37,6 +40,12 @@ _USAGE: Final = (b'"usage"',)
 # The camelCase sibling of the orchestrator's dialect has its counters beside the content, and is
 # found where Claude Code does not write.
 _ANY_USAGE: Final = (*_USAGE, b'"inputTokens"', b'"outputTokens"')
+
+# A mark of turnlog's own may stand before the record that names a flat log's model.
+_FIRST_RECORDS: Final = 3
+
+# Below this a second process costs more time than it saves.
+_WORTH_SHARING_BYTES: Final = 64_000_000
 
 Why = Literal["damaged", "odd", "unreadable"]
 
@@ -82,36 +91,34 @@ class LogScan(Struct):
     logs: int = 0
     size_bytes: int = 0
     pending: int = 0
-    repeats: int = 0
-    """Records that said no more than the next one of the same response."""
+    told: int = 0
+    """Records that told of a response, those included that the next one made superfluous."""
     buffer: bytearray = field(default_factory=lambda: bytearray(BUFFER_BYTES))
 
     def sightings(self, log: LogFile, *, start: int = 0) -> Iterator[Sighting]:
-        """Give what *log* tells of responses, from *start* on."""
+        """Give what *log* tells of responses, from *start* on; never raise for its state."""
         path = os.fspath(log.path)
         place = _Place(log, path)
         needles = _USAGE if log.layout == "claude" else _ANY_USAGE
         held: ToldLine | None = None
         held_at = 0
-        with find_lines(path, *needles, start=start, buffer=self.buffer) as lines:
-            for offset, line in lines:
-                told = None if isinstance(line, Damage) else told_in(line)
-                if told is None:
-                    yield from self._others(line, offset, place, is_pending=lines.is_pending)
-                    continue
-                if held is None or supersedes(told, held):
-                    self.repeats += held is not None
-                else:
-                    yield place.fill_in(sighting_told(held), held_at)
-                held, held_at = told, offset
-            self.logs += 1
-            self.size_bytes += lines.offset
+        try:
+            with find_lines(path, *needles, start=start, buffer=self.buffer) as lines:
+                for offset, line in lines:
+                    told = None if isinstance(line, Damage) else told_in(line)
+                    if told is None:
+                        yield from self._others(line, offset, place, is_pending=lines.is_pending)
+                        continue
+                    self.told += 1
+                    if held is not None and not supersedes(told, held):
+                        yield place.fill_in(sighting_told(held), held_at)
+                    held, held_at = told, offset
+                self.logs += 1
+                self.size_bytes += lines.offset
+        except (TurnlogError, OSError) as error:
+            self._skip(path, 0, "unreadable", str(error))
         if held is not None:
             yield place.fill_in(sighting_told(held), held_at)
-
-    def give_up(self, path: str | os.PathLike[str], reason: str) -> None:
-        """Note a log that cannot be read at all."""
-        self._skip(os.fspath(path), 0, "unreadable", reason)
 
     def _others(
         self, line: bytes | Damage, offset: int, place: _Place, *, is_pending: bool
@@ -133,6 +140,7 @@ class LogScan(Struct):
 
     def _placed(self, found: Iterable[Sighting], offset: int, place: _Place) -> Iterator[Sighting]:
         for sighting in found:
+            self.told += 1
             if sighting.odd:
                 self._skip(place.path, offset, "odd", ", ".join(sighting.odd))
             yield place.fill_in(sighting, offset)
@@ -169,40 +177,92 @@ class _Place:
         return sighting
 
     def _usual_model(self) -> str | None:
-        """Give the model that a flat log names once, in its first record."""
-        if self._is_flat and self._model is None:
+        """Give the model that a flat log names once, at its beginning."""
+        if self._model is None:
+            self._model = ""
             with read_log(self.path) as reader:
-                first = next((item for item in reader if not isinstance(item, Damage)), None)
-            if first is not None and isinstance(first.record, SystemInit):
-                self._model = first.record.model
-            self._model = self._model or ""
+                for item in islice(reader, _FIRST_RECORDS):
+                    if isinstance(item, Placed) and isinstance(item.record, SystemInit):
+                        self._model = item.record.model or ""
         return self._model or None
 
 
-def scan_usage(homes: Iterable[Home], *, problems: list[Problem] | None = None) -> UsageScan:
-    """Count what the sessions of *homes* used.
+class _Share(Struct, array_like=True):
+    """What another process found in its share of the logs."""
+
+    sightings: list[Sighting]
+    skipped: list[Skipped]
+    logs: int
+    size_bytes: int
+    told: int
+    synthetic: int
+    pending: int
+
+
+def scan_usage(
+    homes: Iterable[Home], *, workers: int = 1, problems: list[Problem] | None = None
+) -> UsageScan:
+    """Count what the sessions of *homes* used, with as many processes as there are *workers*.
 
     What kept a directory from being listed is added to *problems*.
     """
-    return scan_logs(find_everywhere(homes, problems=problems))
+    return scan_logs(find_everywhere(homes, problems=problems), workers=workers)
 
 
-def scan_logs(logs: Iterable[LogFile]) -> UsageScan:
+def scan_logs(logs: Iterable[LogFile], *, workers: int = 1) -> UsageScan:
     """Count what *logs* tell of; each response once, whichever of them tell of it."""
-    scan, folded = LogScan(), Responses()
-    take = folded.take
-    for log in logs:
-        try:
-            for sighting in scan.sightings(log):
-                take(sighting)
-        except (TurnlogError, OSError) as error:
-            scan.give_up(log.path, str(error))
+    parts = [list(logs)]
+    if workers > 1 and sum(map(_size_bytes, parts[0])) >= _WORTH_SHARING_BYTES:
+        parts = share_out(parts[0], workers, _size_bytes)
+    with Children(_scan_share, parts[1:]) as children:
+        scan, folded = _scan(parts[0])
+        for answer in children.answers():
+            share = msgspec.msgpack.decode(answer, type=_Share)
+            for sighting in share.sightings:
+                folded.take(sighting)
+            scan.skipped += share.skipped
+            scan.logs += share.logs
+            scan.size_bytes += share.size_bytes
+            scan.told += share.told
+            scan.pending += share.pending
+            folded.synthetic += share.synthetic
     return UsageScan(
         responses=folded.settle(),
         skipped=scan.skipped,
         logs=scan.logs,
         size_bytes=scan.size_bytes,
-        sightings=folded.sightings + scan.repeats,
+        sightings=scan.told - folded.synthetic,
         synthetic=folded.synthetic,
         pending=scan.pending,
     )
+
+
+def _scan(logs: Iterable[LogFile]) -> tuple[LogScan, Responses]:
+    """Scan one log after the other, and fold what they tell."""
+    scan, folded = LogScan(), Responses()
+    for log in logs:
+        for sighting in scan.sightings(log):
+            folded.take(sighting)
+    return scan, folded
+
+
+def _scan_share(logs: Iterable[LogFile]) -> bytes:
+    """Scan as another process does: give what was found in bytes."""
+    scan, folded = _scan(logs)
+    share = _Share(
+        folded.held(),
+        scan.skipped,
+        scan.logs,
+        scan.size_bytes,
+        scan.told,
+        folded.synthetic,
+        scan.pending,
+    )
+    return msgspec.msgpack.encode(share)
+
+
+def _size_bytes(log: LogFile) -> int:
+    try:
+        return os.stat(log.path).st_size
+    except OSError:
+        return 0  # It will be told when it cannot be read.

@@ -94,7 +94,6 @@ class Responses:
     """Every response sighted so far. Feed it with ``take``, then ``settle``."""
 
     def __init__(self) -> None:
-        self.sightings = 0
         self.synthetic = 0
         """Messages without tokens that the agent program made up itself."""
         self._nameless = 0
@@ -116,6 +115,14 @@ class Responses:
         before = self._now(name)
         self._put(name, sighting)
         return before, self._now(name)
+
+    def held(self) -> list[Sighting]:
+        """Give what was folded so far, for another fold to take."""
+        return [
+            sighting
+            for seen in self._seen.values()
+            for sighting in ((seen,) if isinstance(seen, Sighting) else seen.values())
+        ]
 
     def settle(self) -> list[Response]:
         """Give every response once, in the order in which they were first sighted."""
@@ -145,7 +152,6 @@ class Responses:
         return f"{name} {sighting.part}" if sighting.part else name
 
     def _put(self, name: str, sighting: Sighting) -> None:
-        self.sightings += 1
         known = self._seen.setdefault(name, sighting)
         if known is sighting:
             return
@@ -162,8 +168,9 @@ class Responses:
         seen = self._seen.get(name)
         if seen is None:
             return []
-        places = [seen] if isinstance(seen, Sighting) else seen.values()
-        return [_response(*settle(group, None)) for group in by_request(places)]
+        if isinstance(seen, Sighting):
+            return [_response(seen, seen, seen.last_at, seen.recorded_usd)]
+        return [_response(*settle(group, None)) for group in by_request(seen.values())]
 
 
 def _place_in_projects(responses: Iterable[Response]) -> None:

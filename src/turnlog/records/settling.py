@@ -43,7 +43,7 @@ def settle(places: list[Sighting], older: Seniority | None) -> Settled:
     paid = [each for each in paid if each.rank == best]
     counts = _heaviest(places)
     # Of those that say the same, what the paying session itself has is the one to point at.
-    same = [each for each in paid if _said(each) == _said(counts)]
+    same = [each for each in paid if _says_the_same(each, counts)]
     costs = [each.recorded_usd for each in places if each.recorded_usd is not None]
     return Settled(
         _heaviest(same) if same else counts,
@@ -130,15 +130,25 @@ def _outweighs(one: Sighting, two: Sighting) -> bool:
         return ours.total > theirs.total
     if one.at != two.at:
         return (one.at or BEFORE_ALL) > (two.at or BEFORE_ALL)
-    said, also_said = _said(one), _said(two)
-    if said != also_said:
-        return said > also_said
+    if not _says_the_same(one, two):
+        return _said(one) > _said(two)
     ours_at = (one.request_id or "", one.log, one.offset)
     return ours_at < (two.request_id or "", two.log, two.offset)
 
 
+def _says_the_same(one: Sighting, two: Sighting) -> bool:
+    return one is two or (
+        one.counters == two.counters
+        and one.model == two.model
+        and one.speed == two.speed
+        and one.service_tier == two.service_tier
+        and one.inference_geo == two.inference_geo
+        and one.cwd == two.cwd
+    )
+
+
 def _said(sighting: Sighting) -> tuple[Any, ...]:
-    """Give all that a sighting says, so that which one counts is never left to chance."""
+    """Give all that a sighting says, in an order, so that none counts by chance."""
     counters = sighting.counters
     figures = tuple(getattr(counters, name) for name in counters.__struct_fields__[:-1])
     terms = (sighting.speed, sighting.service_tier, sighting.inference_geo)

@@ -54,7 +54,7 @@ _PAID_APART: Final = ("advisor_message", "compaction")
 OWN, ASIDE, ECHO, COPY = range(4)
 
 
-class Sighting(Struct, gc=False, kw_only=True):
+class Sighting(Struct, gc=False, kw_only=True, array_like=True):
     """One telling of what a response used, or several of one place, folded."""
 
     message_id: str | None = None
@@ -114,7 +114,8 @@ def told_in(line: bytes) -> ToldLine | None:
     message = found.message
     if found.type != "assistant" or message is None or not message.id or message.usage is None:
         return None
-    return None if _has_more(message.usage) else found
+    usage = message.usage
+    return None if usage.iterations and _has_more(usage) else found
 
 
 def supersedes(later: ToldLine, earlier: ToldLine) -> bool:
@@ -157,7 +158,7 @@ def sighting_told(found: ToldLine) -> Sighting:
 def _told(found: ToldLine, message: ToldMessage, line: bytes) -> tuple[Sighting, ...] | Damage:
     if message.usage is None:
         return ()
-    if _has_more(message.usage):
+    if message.usage.iterations and _has_more(message.usage):
         return _slowest(line)
     return (_told_usage(_sighting(found, message, line), message.usage),)
 
@@ -172,8 +173,7 @@ def _told_usage(sighting: Sighting, usage: ToldUsage) -> Sighting:
 
 def _has_more(usage: ToldUsage) -> bool:
     """Tell whether some passes are paid apart."""
-    passes = usage.iterations
-    return bool(passes) and any(each.type in _PAID_APART for each in passes or ())
+    return any(each.type in _PAID_APART for each in usage.iterations or ())
 
 
 def _told_by_progress(line: bytes) -> tuple[Sighting, ...] | Damage:

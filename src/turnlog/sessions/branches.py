@@ -42,8 +42,9 @@ def branches_of(tree: Tree) -> list[Branch]:
     main = main_tip(tree)
     found: list[Branch] = []
     taken: set[str] = set()
+    walked: set[str] = set()
     for tip in (main, *_other_tips(tree)):
-        if tip is None or tip.uuid in taken:
+        if tip is None or not _says_more(tip, taken, walked):
             continue
         thread = whole_thread(tree, tip)
         own = [node for node in thread if node.uuid not in taken]
@@ -61,6 +62,20 @@ def branches_of(tree: Tree) -> list[Branch]:
         )
         taken.update(node.uuid for node in thread)
     return found
+
+
+def _says_more(tip: Node, taken: set[str], walked: set[str]) -> bool:
+    """Tell whether something on the way to *tip* stands in no branch so far.
+
+    A tip may stand in one, put back beside its response, without what leads to it.
+    """
+    more = False
+    for node in tip.ancestry():
+        if node.uuid in walked:
+            break
+        walked.add(node.uuid)
+        more = more or (node.is_spoken and node.uuid not in taken)
+    return more
 
 
 def _other_tips(tree: Tree) -> Iterator[Node]:

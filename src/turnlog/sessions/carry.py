@@ -96,8 +96,8 @@ class SourceLog:
 
     @cached_property
     def _converted(self) -> Origin | None:
-        for record in self._records():
-            if record.type != "system_init":  # Which comes first in a flat log, whatever follows.
+        for number, record in enumerate(self._records()):
+            if number > 0 or record.type != "system_init":  # Which comes first in a flat log.
                 return origin_in(record)
         return None
 

@@ -2,7 +2,7 @@
 
 Everything in it can be told from the log, by `MetaFold`, which takes records one by one as a live
 writer appends them; but for three things that only happened to the log: how well its archive was
-compressed, when it was repaired, how many messages that cost. Instants are ISO 8601 in UTC; numbers
+compressed, when another program repaired it, how many messages that cost. Instants are ISO 8601 in UTC; numbers
 (milliseconds since 1970) are read as well. Keys that other programs put in are kept.
 
 What counts as a message is what the seed appends as one: records of the types user, assistant,
@@ -205,6 +205,7 @@ class MetaFold:
         self._cwd: str | None = None
         self._commit: str | None = None
         self._ended_at: datetime | None = None
+        self._repaired_at: datetime | None = None
 
     def take(self, record: Record) -> None:
         """Fold one more record in."""
@@ -230,6 +231,7 @@ class MetaFold:
             git_commit=self._commit,
             title=found.title,
             ended_at=self._ended_at,
+            repaired_at=self._repaired_at,
         )
 
     def _take_mark(self, mark: Format) -> None:
@@ -239,6 +241,8 @@ class MetaFold:
             self.is_marked = True
         if mark.event == "ended":
             self._ended_at = mark.at
+        elif mark.event == "recovered":
+            self._repaired_at = mark.at
 
 
 def meta_of(records: Iterable[Record], session_id: str) -> Meta:

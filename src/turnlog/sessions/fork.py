@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
-from turnlog.errors import NotFound
+from turnlog.sessions.ancestry import find_record
 from turnlog.sessions.retell import ClaudeTeller
 from turnlog.sessions.session import Session
 from turnlog.sessions.threads import whole_thread
@@ -81,15 +81,7 @@ def fork(session: Session, into: SessionWriter, at: str | None = None) -> int:
 def thread_to(session: Session, at: str | None) -> list[Node]:
     """Give the nodes that a fork at the record *at* would copy."""
     tree = session.tree
-    tip = None
-    if at is not None:
-        named = [node for node in tree.nodes if node.uuid.startswith(at)]
-        if len(named) != 1:
-            raise NotFound(
-                f"{len(named)} records of session {session.id} have a uuid that begins with {at!r}",
-                hint="turnlog show SESSION --raw prints the records with their uuids",
-            )
-        tip = named[0]
+    tip = find_record(tree, at) if at is not None else None
     nodes = [node for node in whole_thread(tree, tip) if node.type in _COPIED]
     return sorted(nodes, key=lambda node: node.position)
 

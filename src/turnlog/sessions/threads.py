@@ -182,13 +182,16 @@ class _Beside:
         self, placed: list[Node], hanging: Iterable[Node], uuids: set[str]
     ) -> Iterator[Node]:
         """Give results that hang elsewhere but answer a call of this response still open."""
-        answered = self.answered | {call for node in placed for call in node.results}
+        answered = {call for node in placed for call in node.results}
         for node in sorted(hanging, key=lambda each: each.position):
             if node.parent_uuid in uuids:
                 continue
             owners = [(call, self.owner.get(call)) for call in node.results]
             if any(
-                call not in answered and owner is not None and owner.uuid in uuids
+                call not in answered
+                and call not in self.answered
+                and owner is not None
+                and owner.uuid in uuids
                 for call, owner in owners
             ):
                 answered.update(node.results)
