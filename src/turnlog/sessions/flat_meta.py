@@ -2,8 +2,8 @@
 
 Everything in it can be told from the log, by `MetaFold`, which takes records one by one as a live
 writer appends them; but for three things that only happened to the log: how well its archive was
-compressed, when another program repaired it, how many messages that cost. Instants are ISO 8601 in UTC; numbers
-(milliseconds since 1970) are read as well. Keys that other programs put in are kept.
+compressed, when another program repaired it, how many messages that cost. Instants are ISO 8601 in
+UTC; numbers (milliseconds since 1970) are read as well. Keys that other programs put in are kept.
 
 What counts as a message is what the seed appends as one: records of the types user, assistant,
 tool_use (or tool_call) and tool_result. Tokens are the input and output counters of assistants'
