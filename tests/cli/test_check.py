@@ -6,6 +6,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from cli.conftest import WHOLE, prompt
+
 DAMAGED = "22222222-bbbb-4bbb-8bbb-222222222222"
 SCHEMAS = Path(__file__).parent.parent.parent / "docs" / "schemas"
 SAMPLES = Path(__file__).parent.parent.parent / "samples" / "claude"
@@ -119,3 +121,18 @@ def test_a_log_cannot_steer_the_terminal(turnlog, tmp_path):
 
 def test_colour_stays_away_from_pipes(turnlog, home):
     assert "\x1b[" not in turnlog("check", "--home", home)[1]
+
+
+def test_the_line_cap_can_be_set_and_a_broken_setting_is_told(turnlog, home, tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    long = prompt(WHOLE, "x" * 2_000_000)
+    (home / "projects" / "-home-ada-orchard" / f"{WHOLE}.jsonl").write_bytes(long + b"\n")
+    (own / "config.toml").write_text("line_cap_mb = 1\n")
+    code, out, err = turnlog("check", "1111", "--home", home, "--json", TURNLOG_HOME=str(own))
+    assert (code, err) == (1, "")
+    assert "too-long" in out
+    (own / "config.toml").write_text("line_cap_mb = 'much'\n")
+    code, out, err = turnlog("check", "1111", "--home", home, "--json", TURNLOG_HOME=str(own))
+    assert code == 0
+    assert err.startswith("warning: config.toml: line_cap_mb: ")

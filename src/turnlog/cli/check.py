@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import home_option, json_option, logs_named, show_json
+from turnlog.cli.options import home_option, json_option, line_cap, logs_named, show_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,7 +61,7 @@ def command(
     if sampled:
         logs = _logs((), (str(or_sample),), problems)
     with _progress(logs) as advance:
-        health = examine(logs, problems=problems, strict=strict, progress=advance)
+        health = examine(logs, problems=problems, strict=strict, cap=line_cap(), progress=advance)
     if as_json:
         show_json(health)
     else:

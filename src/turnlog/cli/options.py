@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from turnlog.inert import inert
 from turnlog.layout import (
     Home,
     LogFile,
@@ -20,6 +21,9 @@ from turnlog.layout import (
 )
 from turnlog.log.sources import open_regular
 from turnlog.sessions.dated import find_any_session
+
+if TYPE_CHECKING:
+    from turnlog.config import SettingProblem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,6 +69,25 @@ def log_at(path: Path) -> LogFile:
         project_key=None,
         compression=name.compression if name else None,
     )
+
+
+def line_cap() -> int:
+    """Give the length beyond which a line is damage: what is set, or the usual one."""
+    from turnlog.config import load_config
+    from turnlog.layout import turnlog_home
+    from turnlog.log.lines import LINE_CAP
+
+    config = load_config(turnlog_home())
+    tell_problems(config.problems)
+    return config.line_cap_bytes or LINE_CAP
+
+
+def tell_problems(problems: Iterable[SettingProblem]) -> None:
+    """Say on stderr which settings could not be read; they change nothing."""
+    for problem in problems:
+        click.echo(
+            f"warning: config.toml: {inert(problem.where)}: {inert(problem.reason)}", err=True
+        )
 
 
 def show_json(document: object) -> None:

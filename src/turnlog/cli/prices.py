@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import json_option, show_json
+from turnlog.cli.options import json_option, show_json, tell_problems
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,9 +85,10 @@ def command(model: str | None, day: str | None, *, as_json: bool) -> int:
     MODEL is a name as logs have it. Without one the models of Anthropic are listed.
     """
     from turnlog.layout import turnlog_home
-    from turnlog.prices.cost import load_prices
+    from turnlog.prices.configured import configured_prices
 
-    prices = load_prices(turnlog_home())
+    prices, problems = configured_prices(turnlog_home())
+    tell_problems(problems)
     document = describe(prices, model, _moment(day))
     if as_json:
         show_json(document)

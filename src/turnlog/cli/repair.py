@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import home_option, json_option, logs_named, show_json
+from turnlog.cli.options import home_option, json_option, line_cap, logs_named, show_json
 from turnlog.log.repair import Repair, repair
 from turnlog.records.damage import Reason
 
@@ -30,7 +30,8 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool, write: bool) ->
     file. Stop the agent that writes the log first.
     """
     logs = list(logs_named((name,), homes, []))
-    plans = [repair(log.path, write=write) for log in logs]
+    cap = line_cap()
+    plans = [repair(log.path, write=write, cap=cap) for log in logs]
     if as_json:
         show_json(RepairDocument(repairs=[_row(plan) for plan in plans]))
     else:

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import LogFile, Problem
+from turnlog.log.lines import LINE_CAP
 from turnlog.log.validate import Finding, Severity, Validation, validate
 
 
@@ -80,15 +81,19 @@ def examine(
     *,
     problems: Iterable[Problem] = (),
     strict: bool = False,
+    cap: int = LINE_CAP,
     progress: Callable[[int], None] = lambda _size_bytes: None,
 ) -> Health:
-    """Check every log; *progress* is told the bytes of each when it is done."""
+    """Check every log; *progress* is told the bytes of each when it is done.
+
+    Lines longer than *cap* are damage.
+    """
     health = Health()
     count = _Count()
     for log in logs:
         count.see(log)
         try:
-            result = validate(log.path, strict=strict)
+            result = validate(log.path, strict=strict, cap=cap)
         except (TurnlogError, OSError) as error:
             health.findings.append(_unreadable(log.path, str(error)))
             continue

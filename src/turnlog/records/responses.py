@@ -174,18 +174,24 @@ class Responses:
 
 
 def _place_in_projects(responses: Iterable[Response]) -> None:
-    """Give every response the project of its session."""
-    first: dict[str, tuple[bool, datetime, str]] = {}
-    for response in responses:
-        if response.session is not None and response.cwd is not None:
+    """Give the responses of sessions that changed directories the one their session began in."""
+    seen: dict[str | None, str | None] = {}
+    moved = {
+        response.session
+        for response in responses
+        if seen.setdefault(response.session, response.cwd) != response.cwd
+    }
+    moved.discard(None)
+    if not moved:
+        return
+    first: dict[str | None, tuple[bool, datetime, str]] = {}
+    of_moved = [response for response in responses if response.session in moved]
+    for response in of_moved:
+        if response.cwd is not None:
             began = (response.is_sidechain, response.at or AFTER_ALL, response.cwd)
-            known = first.setdefault(response.session, began)
-            if began < known:
-                first[response.session] = began
-    for response in responses:
-        began_in = first.get(response.session or "")
-        if began_in is not None:
-            force_setattr(response, "project", began_in[2])
+            first[response.session] = min(began, first.get(response.session, began))
+    for response in of_moved:
+        force_setattr(response, "project", first[response.session][2])
 
 
 class Totals:

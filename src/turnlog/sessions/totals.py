@@ -7,7 +7,6 @@ they are asked for, at the prices of the day of each response.
 from __future__ import annotations
 
 import copy
-import os
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,8 @@ from msgspec import Struct, field
 from turnlog.errors import NotFound
 from turnlog.layout import agent_logs_beside, turnlog_home
 from turnlog.log.reader import Placed, Reader
-from turnlog.prices.cost import Prices, load_prices
+from turnlog.prices.configured import configured_prices
+from turnlog.prices.cost import Prices
 from turnlog.records.counters import Counters
 from turnlog.records.responses import Totals
 
@@ -68,6 +68,5 @@ class Account(Totals):
 
 @cache
 def usual_prices() -> Prices:
-    """Load the prices once; they are compiled in turnlog's home if there is one."""
-    own = turnlog_home()
-    return load_prices(own if os.path.isdir(own) else None)
+    """Load the prices once; settings that cannot be read are `turnlog prices`' to report."""
+    return configured_prices(turnlog_home())[0]

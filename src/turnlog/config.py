@@ -1,0 +1,97 @@
+"""Settings: ``config.toml`` in turnlog's home, read whole or setting by setting.
+
+    line_cap_mb = 64            # a longer line is damage, not death
+
+    [prices."my-model"]         # see turnlog prices --help
+    input = 3.00
+    output = 15.00
+
+A setting that cannot be read is reported and changes nothing: the one before it, the default,
+holds. A file that is not there is no problem; one that is no TOML is one, and all defaults hold.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FILE_NAME = "config.toml"
+LARGEST_BYTES = 1024 * 1024
+_LARGEST_CAP_MB = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SettingProblem:
+    """A setting that cannot be used, and why."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings that hold."""
+
+    path: Path | None = None
+    line_cap_bytes: int | None = None
+    """None: the usual one."""
+    prices: Mapping[str, Any] = field(default_factory=dict)
+    """The plain table; what it means, the prices know."""
+    problems: tuple[SettingProblem, ...] = ()
+
+
+def load_config(directory: str | os.PathLike[str]) -> Config:
+    """Read the settings that *directory*, turnlog's home, holds."""
+    path = Path(directory) / FILE_NAME
+    try:
+        text = _read(path)
+        said = tomllib.loads(text) if text is not None else {}
+    except (OSError, ValueError, RecursionError) as error:
+        return Config(path, problems=(SettingProblem(FILE_NAME, str(error)),))
+    return _config(path, said)
+
+
+def _read(path: Path) -> str | None:
+    """Read the file; None if there is none."""
+    try:
+        # Neither a FIFO nor a huge file may hold up whoever only wants to know a setting.
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ValueError("not a regular file")
+        data = file.read(LARGEST_BYTES + 1)
+    if len(data) > LARGEST_BYTES:
+        raise ValueError(f"larger than {LARGEST_BYTES:,} bytes")
+    return data.decode("utf-8-sig")
+
+
+def _config(path: Path, said: Mapping[str, Any]) -> Config:
+    problems: list[SettingProblem] = []
+    cap: int | None = None
+    prices: Mapping[str, Any] = {}
+    for name, value in said.items():
+        if name == "line_cap_mb":
+            if _is_count(value) and 1 <= value <= _LARGEST_CAP_MB:
+                cap = value * 1024 * 1024
+            else:
+                reason = f"{value!r} is no number of megabytes from 1 to {_LARGEST_CAP_MB}"
+                problems.append(SettingProblem(name, reason))
+        elif name == "prices":
+            if isinstance(value, dict):
+                prices = value
+            else:
+                problems.append(SettingProblem(name, "a table of models is expected"))
+        else:
+            problems.append(SettingProblem(name, "no such setting"))
+    return Config(path, cap, prices, tuple(problems))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
