@@ -236,7 +236,8 @@ def test_any_usage_and_any_model_give_a_value(prices, said, model):
 
 
 def test_typed_usage_with_absurd_counts_costs_nothing(prices):
-    assert prices.cost(Usage(input=-5, output=10**30), MODEL) == 0
+    writes = CacheWrites(-1, 10**40)
+    assert prices.cost(Usage(input=-5, output=10**30, cache_writes=writes), MODEL) == 0
 
 
 # -- bills ----------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from turnlog.prices.money import attodollars, dollars
 from turnlog.prices.overrides import Override
 from turnlog.prices.rates import Price, Tier, Unpriced
 from turnlog.prices.table import Table, price_at, prices_of
-from turnlog.records.counters import Counters, counters_of
+from turnlog.records.counters import Counters, count_of, counters_of
 from turnlog.records.responses import UNKNOWN, Response
 from turnlog.records.usage import Usage
 
@@ -254,7 +254,7 @@ def _read(usage: AnyUsage) -> tuple[Counters, Terms]:
                 "server_tool_use": {"web_search_requests": usage.web_searches},
             }
         )
-        counters.cache_write_1h = usage.cache_write_1h
+        counters.cache_write_1h = count_of(usage.cache_write_1h) or 0
         return counters, Terms(usage.speed, usage.service_tier, usage.inference_geo)
     counters, _ = counters_of(usage)
     said = [usage.get(name) for name in Terms._fields]
