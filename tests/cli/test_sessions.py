@@ -1,6 +1,7 @@
 """``turnlog sessions``, ``show`` and ``info``, run as a person runs them."""
 
 import json
+import os
 from pathlib import Path
 
 import jsonschema
@@ -172,3 +173,17 @@ def test_a_fork_at_a_record_that_is_not_there_writes_nothing(turnlog, home, tmp_
     assert code == 2
     assert "hint: " in err
     assert not list(tmp_path.glob("own/**/*"))
+
+
+def test_a_session_that_runs_says_so(turnlog, home):
+    pids = home / "sessions"
+    pids.mkdir()
+    said = {"pid": os.getpid(), "sessionId": WHOLE, "status": "busy\x1b[2J"}
+    (pids / f"{os.getpid()}.json").write_text(json.dumps(said))
+    _, out, _ = turnlog("sessions", "--home", home)
+    assert "● busy" in out
+    assert "\x1b[2J" not in out
+    rows = json.loads(turnlog("sessions", "--json", "--home", home)[1])["sessions"]
+    assert {row["id"]: row["running"] for row in rows}[WHOLE] == "busy\x1b[2J"
+    _, out, _ = turnlog("info", WHOLE, "--home", home)
+    assert "busy" in out

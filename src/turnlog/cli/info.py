@@ -12,6 +12,7 @@ from msgspec import Struct
 from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
+    from turnlog.sessions.life import Running
     from turnlog.sessions.session import Session
 
 
@@ -39,6 +40,8 @@ class SessionDocument(Struct, kw_only=True):
     models: dict[str, int]
     layout: str
     state: str
+    running: str | None
+    """What the program that has it open says it does, such as "busy"; null if none has."""
     crashed: bool
     ended_at: datetime | None
     pinned: bool
@@ -74,11 +77,11 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
     SESSION is the beginning of a session's id, or "latest".
     """
     from turnlog.layout import all_homes, turnlog_home
-    from turnlog.sessions.journal import Journal
-    from turnlog.sessions.session import Session
+    from turnlog.store import Store
 
-    session = Session.find(all_homes(homes), name)
-    document = describe(session, Journal.in_root(turnlog_home()).pins())
+    store = Store(all_homes(homes), turnlog_home())
+    session = store.session(name)
+    document = describe(session, store.pins(), store.running().get(session.id))
     if as_json:
         show_json(document)
     else:
@@ -86,8 +89,15 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
     return 0
 
 
-def describe(session: Session, pins: Collection[str] = ()) -> SessionDocument:
-    """Gather everything about *session*; *pins* are the ids of those that are pinned."""
+def describe(
+    session: Session, pins: Collection[str] = (), running: Running | None = None
+) -> SessionDocument:
+    """Gather everything about *session*.
+
+    *pins* are the ids of those that are pinned, *running* what its program left about itself.
+    """
+    alive = running is not None and running.is_alive
+    own = "running" if session.facts.life.is_running else None
     found, tree, known, totals = session.summary, session.tree, session.metadata, session.totals
     tokens = totals.tokens
     return SessionDocument(
@@ -102,7 +112,8 @@ def describe(session: Session, pins: Collection[str] = ()) -> SessionDocument:
         models=found.models,
         layout=session.layout,
         state=known.state,
-        crashed=known.crashed,
+        running=(running.status or "running") if running is not None and alive else own,
+        crashed=known.crashed or (running is not None and not alive),
         ended_at=known.ended_at,
         pinned=session.id in pins,
         git_commit=known.git_commit,
@@ -186,5 +197,6 @@ def _cost(found: SessionDocument) -> str:
 
 
 def _state(found: SessionDocument) -> str:
-    beside = "crashed" if found.crashed else "ended" if found.ended_at else ""
+    ended = "crashed" if found.crashed else "ended" if found.ended_at else ""
+    beside = found.running or ended
     return ", ".join(filter(None, (found.state, beside, "pinned" if found.pinned else "")))

@@ -77,6 +77,8 @@ def _cells(row: SessionRow, now: datetime) -> tuple[str, ...]:
 
     title = safe(row.title or "untitled")
     agents = f" [dim]+{row.agents} agent{'s' if row.agents > 1 else ''}[/]" if row.agents else ""
+    if row.running is not None:
+        title = f"[green]● {safe(row.running)}[/] {title}"
     style = "dim" if row.state == "expired" else "bold"
     return (
         f"[{style}]{safe(row.id[:8])}[/]",

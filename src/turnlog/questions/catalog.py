@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
@@ -21,7 +21,7 @@ from turnlog.log.tail import read_ends
 from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.dated import day_of, read_day
-from turnlog.sessions.life import Life, State
+from turnlog.sessions.life import Life, State, claude_processes
 
 
 class SessionRow(Struct, kw_only=True, frozen=True):
@@ -40,6 +40,8 @@ class SessionRow(Struct, kw_only=True, frozen=True):
     path: str
     size_bytes: int
     agents: int
+    running: str | None = None
+    """What the program that has it open says it does, such as "busy"; null if none has."""
     git_branch: str | None = None
     tag: str | None = None
     models: list[str] = []
@@ -67,6 +69,7 @@ def list_sessions(
 
     *project* keeps those that worked in that directory or below it.
     """
+    homes = tuple(homes)
     agents: dict[str, int] = {}
     mains: list[LogFile] = []
     days: list[LogFile] = []
@@ -88,7 +91,18 @@ def list_sessions(
     rows.sort(key=lambda row: row.last_active_at or datetime.min.replace(tzinfo=UTC), reverse=True)
     end = len(rows) if limit is None else offset + limit
     following = end if end < len(rows) else None
-    return SessionList(sessions=rows[offset:end], next=following, total=len(rows))
+    page = _with_running(rows[offset:end], homes)
+    return SessionList(sessions=page, next=following, total=len(rows))
+
+
+def _with_running(rows: list[SessionRow], homes: Iterable[Home]) -> list[SessionRow]:
+    running = {
+        each.session_id: each.status or "running"
+        for home in homes
+        for each in claude_processes(home)
+        if each.is_alive
+    }
+    return [structs.replace(row, running=running.get(row.id)) for row in rows] if running else rows
 
 
 def _row(
