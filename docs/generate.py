@@ -32,12 +32,14 @@ from turnlog.cli.todos import TodosDocument
 from turnlog.layout import find_homes, find_logs
 from turnlog.questions.catalog import SessionList
 from turnlog.questions.health import Health, examine
+from turnlog.questions.ledger import Ledger
 from turnlog.sessions.recover import Recovery
 
 DOCS = Path(__file__).parent
 SCHEMAS = {
     "check": Health,
     "convert": ConvertDocument,
+    "cost": Ledger,
     "fork": ForkDocument,
     "files": FilesDocument,
     "info": SessionDocument,

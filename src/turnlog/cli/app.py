@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "todos": "Show what agents meant to do.",
     "plans": "List plans, their versions and their sessions.",
     "prompts": "List what was typed, newest first.",
+    "cost": "Show what was used and what it cost.",
     "prices": "Show what models cost.",
     "recover": "Mend a session after a crash.",
     "check": "Check logs for damage; without arguments, all of yours.",

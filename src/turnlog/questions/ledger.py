@@ -1,0 +1,262 @@
+"""What did it cost? One engine for every report, so that all totals agree by construction.
+
+Responses, each counted once, are put into groups by any combination of time, session, project,
+model and agent, and each group is priced exactly: no figure is rounded here, so the rows of any
+grouping add up to the same total. A response without a known price is in the counts of its row and
+in no cost; it is listed under what was skipped, with everything else that was not counted.
+
+Days are those of the time zone that is asked for. A week is named by its first day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, tzinfo
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field
+
+from turnlog.prices.cost import Mode, Prices
+from turnlog.questions.usage_scan import Skipped, UsageScan
+from turnlog.records.counters import Counters
+from turnlog.records.responses import Response
+
+Unit = Literal["hour", "day", "week", "month", "session", "project", "model", "agent"]
+TIMES: Final = ("hour", "day", "week", "month")
+UNITS: Final = (*TIMES, "session", "project", "model", "agent")
+
+
+class Figures(Struct, kw_only=True):
+    """Counts and their cost."""
+
+    messages: int
+    input: int
+    output: int
+    cache_write_5m: int
+    cache_write_1h: int
+    cache_read: int
+    web_searches: int
+    cost_usd: str
+    """Exact, an estimate at the API's prices."""
+
+
+class LedgerRow(Figures, kw_only=True):
+    """The figures of one group. Only what it is grouped by is there; null is not known."""
+
+    hour: str | UnsetType | None = UNSET
+    day: str | UnsetType | None = UNSET
+    week: str | UnsetType | None = UNSET
+    month: str | UnsetType | None = UNSET
+    session: str | UnsetType | None = UNSET
+    project: str | UnsetType | None = UNSET
+    model: str | UnsetType | None = UNSET
+    agent: str | UnsetType | None = UNSET
+
+
+class UnpricedRow(Struct, kw_only=True):
+    """What a model used that has no known price."""
+
+    model: str
+    reason: str
+    messages: int
+    tokens: int
+
+
+class SkippedDocument(Struct, kw_only=True):
+    """What is in no figure, or not as it was written."""
+
+    unpriced: list[UnpricedRow] = field(default_factory=list)
+    repeats: int = 0
+    """Records that told of a response which another record tells of."""
+    synthetic: int = 0
+    """Messages that agent programs made up themselves."""
+    pending: int = 0
+    """Logs whose last line may still be being written."""
+    undated: int = 0
+    """Responses that no record dates: they are in no period."""
+    places: list[Skipped] = field(default_factory=list)
+    """Damaged, odd or unreadable places in logs."""
+
+
+class Ledger(Struct, kw_only=True):
+    """What `turnlog cost --json` prints."""
+
+    rows: list[LedgerRow]
+    totals: Figures
+    skipped: SkippedDocument
+
+
+class Period(Struct, frozen=True, kw_only=True):
+    """Which responses are asked for; half-open in time."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    project: str | None = None
+    model: str | None = None
+    session: str | None = None
+
+    def holds(self, response: Response) -> bool:
+        """Tell whether *response* is asked for; one without a date is in no stretch of time."""
+        at = response.at
+        if (self.since or self.until) and at is None:
+            return False
+        return (
+            (self.since is None or at is None or at >= self.since)
+            and (self.until is None or at is None or at < self.until)
+            and (self.project is None or _is_in(response.project, self.project))
+            and (self.model is None or self.model.lower() in response.model_name.lower())
+            and (self.session is None or (response.session or "").startswith(self.session))
+        )
+
+
+def ledger(
+    scan: UsageScan,
+    prices: Prices,
+    by: Sequence[Unit],
+    *,
+    zone: tzinfo,
+    week_starts: int = 0,
+    period: Period = Period(),  # noqa: B008 - Frozen.
+    mode: Mode = "calculate",
+) -> Ledger:
+    """Account for what *scan* found, in groups *by* some units; *week_starts* on Monday, 0."""
+    wanted = [response for response in scan.responses if period.holds(response)]
+    keys = [_KEYS[unit] for unit in by]
+    local = _Local(zone, week_starts)
+    groups: dict[tuple[str | None, ...], list[Response]] = {}
+    for response in wanted:
+        key = tuple(name(response, local) for name in keys)
+        groups.setdefault(key, []).append(response)
+    rows = [_row(by, key, group, prices, mode) for key, group in groups.items()]
+    rows.sort(key=lambda row: _order(row, by))
+    bill = prices.bill(wanted, mode=mode)
+    unpriced = [
+        UnpricedRow(
+            model=each.model,
+            reason=each.reason,
+            messages=each.messages,
+            tokens=each.counters.total,
+        )
+        for each in bill.unpriced
+    ]
+    skipped = SkippedDocument(
+        unpriced=unpriced,
+        repeats=max(0, scan.folded),
+        synthetic=scan.synthetic,
+        pending=scan.pending,
+        undated=sum(each.at is None for each in scan.responses),
+        places=scan.skipped,
+    )
+    return Ledger(rows=rows, totals=_figures(wanted, bill.total_usd), skipped=skipped)
+
+
+def _row(
+    by: Sequence[Unit],
+    key: tuple[str | None, ...],
+    group: list[Response],
+    prices: Prices,
+    mode: Mode,
+) -> LedgerRow:
+    figures = _figures(group, prices.bill(group, mode=mode).total_usd)
+    row = msgspec.convert(msgspec.to_builtins(figures), LedgerRow)
+    for unit, name in zip(by, key, strict=True):
+        setattr(row, unit, name)
+    return row
+
+
+def _figures(responses: Iterable[Response], cost: Decimal) -> Figures:
+    used = Counters()
+    messages = 0
+    for response in responses:
+        used.add(response.counters)
+        messages += response.messages
+    return Figures(
+        messages=messages,
+        input=used.input,
+        output=used.output,
+        cache_write_5m=used.cache_write_5m,
+        cache_write_1h=used.cache_write_1h,
+        cache_read=used.cache_read,
+        web_searches=used.web_searches,
+        cost_usd=f"{cost:f}",
+    )
+
+
+def _order(row: LedgerRow, by: Sequence[Unit]) -> tuple[tuple[str, ...], Decimal, tuple[str, ...]]:
+    """In the order of time; within it the dearest first, and names settle a tie."""
+    names = tuple(str(getattr(row, unit) or "") for unit in by)
+    times = tuple(name for unit, name in zip(by, names, strict=True) if unit in TIMES)
+    return times, -Decimal(row.cost_usd), names
+
+
+# -- what a response is grouped by ----------------------------------------------------------
+
+
+class _Local:
+    """Days and weeks in one time zone. Zones are slow and hours are few: each is asked once."""
+
+    def __init__(self, zone: tzinfo, week_starts: int) -> None:
+        self._zone = zone
+        self._week_starts = week_starts
+        self._offsets: dict[tuple[int, int, int, int, int], timedelta] = {}
+
+    def time(self, at: datetime) -> datetime:
+        # No zone shifts its clock but at a quarter of an hour.
+        key = (at.year, at.month, at.day, at.hour, at.minute // 15)
+        offset = self._offsets.get(key)
+        if offset is None:
+            try:
+                offset = at.astimezone(self._zone).utcoffset() or timedelta()
+            except OverflowError:  # At the very ends of the calendar.
+                offset = timedelta()
+            self._offsets[key] = offset
+        try:
+            return at.replace(tzinfo=None) + offset
+        except OverflowError:
+            return at.replace(tzinfo=None)
+
+    def week(self, at: datetime) -> datetime:
+        local = self.time(at)
+        try:
+            return local - timedelta(days=(local.weekday() - self._week_starts) % 7)
+        except OverflowError:
+            return local
+
+
+Key = Callable[[Response, _Local], str | None]
+
+_KEYS: Final[dict[str, Key]] = {
+    "hour": lambda each, local: f"{local.time(each.at):%Y-%m-%d %H:00}" if each.at else None,
+    "day": lambda each, local: f"{local.time(each.at):%Y-%m-%d}" if each.at else None,
+    "week": lambda each, local: f"{local.week(each.at):%Y-%m-%d}" if each.at else None,
+    "month": lambda each, local: f"{local.time(each.at):%Y-%m}" if each.at else None,
+    "session": lambda each, _: each.session,
+    "project": lambda each, _: each.project,
+    "model": lambda each, _: each.model_name,
+    "agent": lambda each, _: each.agent,
+}
+
+
+def _is_in(path: str | None, project: str) -> bool:
+    if path is None:
+        return False
+    there, wanted = PurePath(path), PurePath(project)
+    return there == wanted or wanted in there.parents
+
+
+def rows_as_lists(found: Ledger, by: Sequence[Unit]) -> Iterator[list[str]]:
+    """Give the rows as plain text, heads first, for CSV and Markdown; exact, not rounded."""
+    counts = ("messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
+    yield [*by, *counts, "cost_usd"]
+    for row in found.rows:
+        named = [getattr(row, unit) or "" for unit in by]
+        yield [*named, *(str(getattr(row, name)) for name in counts), row.cost_usd]
+    totals = found.totals
+    yield [
+        *("total" if not number else "" for number in range(len(by))),
+        *(str(getattr(totals, name)) for name in counts),
+        totals.cost_usd,
+    ]

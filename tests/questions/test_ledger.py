@@ -1,0 +1,163 @@
+"""The ledger: one engine, so that whatever is grouped adds up to the same total."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnlog.prices.cost import load_prices
+from turnlog.questions.ledger import UNITS, Period, ledger, rows_as_lists
+from turnlog.questions.usage_scan import UsageScan
+from turnlog.records.counters import Counters
+from turnlog.records.responses import Response
+
+MODEL = "claude-sonnet-4-5-20250929"
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def prices():
+    return load_prices()
+
+
+def response(at=NOON, *, model=MODEL, session="s1", agent=None, project="/srv/kites", **counts):
+    return Response(
+        message_id="m",
+        request_id=None,
+        part="",
+        session=session,
+        agent=agent,
+        is_sidechain=agent is not None,
+        at=at,
+        model=model,
+        counters=Counters(**(counts or {"input": 100_000})),
+        speed=None,
+        service_tier=None,
+        inference_geo=None,
+        recorded_usd=None,
+        cwd=project,
+        project=project,
+        log="x",
+        offset=0,
+    )
+
+
+def scan(*responses, **more):
+    given = {"skipped": [], "logs": 1, "size_bytes": 1, "sightings": len(responses)}
+    return UsageScan(responses=list(responses), synthetic=0, pending=0, **(given | more))
+
+
+def names(found, unit):
+    return [getattr(row, unit) for row in found.rows]
+
+
+instants = st.integers(-40_000_000, 20_000_000).map(lambda s: NOON + timedelta(seconds=s))
+responses = st.builds(
+    response,
+    st.none() | instants,
+    model=st.sampled_from([MODEL, "claude-opus-4-1-20250805", "nobody-1", None]),
+    session=st.sampled_from(["s1", "s2", None]),
+    agent=st.sampled_from(["a1", None]),
+    project=st.sampled_from(["/srv/kites", "/srv/kites/tail", None]),
+    input=st.integers(0, 10**7),
+    output=st.integers(0, 10**6),
+    cache_write_5m=st.integers(0, 10**6),
+    cache_write_1h=st.integers(0, 10**6),
+    cache_read=st.integers(0, 10**8),
+)
+
+
+@given(
+    st.lists(responses, max_size=12),
+    st.lists(st.sampled_from(UNITS), min_size=1, max_size=4, unique=True),
+    st.sampled_from(["UTC", "America/St_Johns", "Pacific/Kiritimati", "Europe/Berlin"]),
+)
+def test_the_rows_of_any_grouping_add_up_to_the_total(prices, found, by, zone):
+    book = ledger(scan(*found), prices, by, zone=ZoneInfo(zone))
+    for name in ("messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read"):
+        assert sum(getattr(row, name) for row in book.rows) == getattr(book.totals, name)
+    assert sum(Decimal(row.cost_usd) for row in book.rows) == Decimal(book.totals.cost_usd)
+    whole = ledger(scan(*found), prices, ("model",), zone=UTC)
+    assert whole.totals == book.totals
+    keys = [tuple(getattr(row, unit) for unit in by) for row in book.rows]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_day_is_one_of_the_time_zone(prices):
+    late = response(datetime(2026, 3, 4, 23, 30, tzinfo=UTC))
+    for zone, day in [("UTC", "2026-03-04"), ("Europe/Berlin", "2026-03-05")]:
+        assert names(ledger(scan(late), prices, ("day",), zone=ZoneInfo(zone)), "day") == [day]
+
+
+def test_the_hour_that_comes_twice_is_told_as_the_clock_told_it(prices):
+    before = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    both = [response(before), response(before + timedelta(hours=1))]
+    book = ledger(scan(*both), prices, ("hour",), zone=ZoneInfo("Europe/Berlin"))
+    assert names(book, "hour") == ["2026-10-25 02:00"]
+    assert book.rows[0].messages == 2
+
+
+def test_a_week_is_named_by_its_first_day(prices):
+    sunday = response(datetime(2026, 3, 8, 12, tzinfo=UTC))
+    for starts, first in [(0, "2026-03-02"), (6, "2026-03-08")]:
+        book = ledger(scan(sunday), prices, ("week",), zone=UTC, week_starts=starts)
+        assert names(book, "week") == [first]
+
+
+def test_a_period_is_half_open(prices):
+    found = scan(response(NOON), response(NOON + timedelta(hours=1)), response(None))
+    period = Period(since=NOON, until=NOON + timedelta(hours=1))
+    book = ledger(found, prices, ("day",), zone=UTC, period=period)
+    assert book.totals.messages == 1
+    assert book.skipped.undated == 1
+    assert ledger(found, prices, ("day",), zone=UTC).totals.messages == 3
+
+
+def test_only_what_is_asked_for(prices):
+    found = scan(
+        response(project="/srv/kites/tail"),
+        response(project="/srv/kitesurf", model="claude-opus-4-1-20250805", session="s2"),
+    )
+    for period in (Period(project="/srv/kites"), Period(model="SONNET"), Period(session="s1")):
+        book = ledger(found, prices, ("project",), zone=UTC, period=period)
+        assert names(book, "project") == ["/srv/kites/tail"]
+
+
+def test_rows_come_in_the_order_of_time_and_then_the_dearest_first(prices):
+    found = scan(
+        response(NOON + timedelta(days=1)),
+        response(NOON, model="claude-opus-4-1-20250805"),
+        response(NOON),
+    )
+    book = ledger(found, prices, ("day", "model"), zone=UTC)
+    assert [(row.day, row.model) for row in book.rows] == [
+        ("2026-03-04", "claude-opus-4-1-20250805"),
+        ("2026-03-04", MODEL),
+        ("2026-03-05", MODEL),
+    ]
+
+
+def test_what_has_no_price_is_counted_and_listed_and_costs_nothing(prices):
+    book = ledger(scan(response(model="nobody-1", output=7)), prices, ("model",), zone=UTC)
+    assert (book.totals.cost_usd, book.totals.output) == ("0", 7)
+    (row,) = book.skipped.unpriced
+    assert (row.model, row.messages, row.tokens) == ("nobody-1", 1, 7)
+
+
+def test_the_ends_of_the_calendar(prices):
+    ends = [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
+    for zone in (timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))):
+        for unit in ("hour", "day", "week", "month"):
+            book = ledger(scan(*map(response, ends)), prices, (unit,), zone=zone)
+            assert book.totals.messages == 2
+
+
+def test_plain_rows_end_in_the_total(prices):
+    book = ledger(scan(response()), prices, ("day", "model"), zone=UTC)
+    heads, row, total = rows_as_lists(book, ("day", "model"))
+    assert heads[:3] == ["day", "model", "messages"]
+    assert row[:3] == ["2026-03-04", MODEL, "1"]
+    assert (total[0], total[-1], row[-1]) == ("total", "0.3", "0.3")
