@@ -30,6 +30,7 @@ from turnlog.cli.resume import ResumeDocument
 from turnlog.cli.show_document import ShowDocument
 from turnlog.cli.todos import TodosDocument
 from turnlog.layout import find_homes, find_logs
+from turnlog.questions.blocks import BlockLedger
 from turnlog.questions.catalog import SessionList
 from turnlog.questions.health import Health, examine
 from turnlog.questions.ledger import Ledger
@@ -37,6 +38,7 @@ from turnlog.sessions.recover import Recovery
 
 DOCS = Path(__file__).parent
 SCHEMAS = {
+    "blocks": BlockLedger,
     "check": Health,
     "convert": ConvertDocument,
     "cost": Ledger,

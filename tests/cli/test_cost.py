@@ -105,3 +105,14 @@ def test_a_mistake_is_told_with_what_is_taken(turnlog, spent, arguments):
 def test_nothing_found_is_told(turnlog, spent):
     code, out, _ = turnlog("cost", "--since", "2099-01-01", "--home", spent)
     assert (code, "No responses found" in out) == (1, True)
+
+
+def test_blocks_of_five_hours(turnlog, spent):
+    code, out, _ = turnlog("cost", "blocks", "--home", spent, "--timezone", "UTC")
+    assert code == 0
+    assert "2025-11-16 23:00 to 04:00" in out
+    document = json.loads(turnlog("cost", "blocks", "--home", spent, "--json")[1])
+    schema = json.loads((SCHEMA.parent / "blocks.json").read_text("utf-8"))
+    jsonschema.validate(document, schema)
+    assert [row["messages"] for row in document["rows"]] == [1, 2]
+    assert turnlog("cost", "blocks", "--by", "day", "--home", spent)[0] == 2

@@ -16,8 +16,16 @@ from turnlog.cli.options import home_option, json_option, show_json, tell_proble
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.prices.cost import Mode
-    from turnlog.questions.ledger import Figures, Ledger, LedgerRow, Unit
+    from turnlog.prices.cost import Mode, Prices
+    from turnlog.questions.ledger import (
+        Figures,
+        Ledger,
+        LedgerRow,
+        Period,
+        SkippedDocument,
+        Unit,
+    )
+    from turnlog.questions.usage_scan import UsageScan
 
 REPORTS: Final[dict[str, tuple[Unit, ...]]] = {
     "hourly": ("hour",),
@@ -41,10 +49,11 @@ Examples:
   turnlog cost                          day by day
   turnlog cost monthly --last 90d
   turnlog cost model --since 2026-01-01
+  turnlog cost blocks --last 1d         five-hour blocks, the active one with its pace
   turnlog cost --by day,model --csv     any combination, for a spreadsheet
   turnlog cost project --last 7d --json""",
 )
-@click.argument("report", type=click.Choice(tuple(REPORTS)), default="daily")
+@click.argument("report", type=click.Choice((*REPORTS, "blocks")), default="daily")
 @home_option
 @json_option
 @click.option("--by", metavar="UNITS", help="Group by these instead, such as day,model.")
@@ -101,7 +110,9 @@ def command(
     from turnlog.questions.usage_scan import scan_usage
 
     zone = _zone(timezone)
-    units = _units(by) if by is not None else REPORTS[report]
+    if report == "blocks" and (by is not None or as_csv or as_markdown):
+        raise click.UsageError("blocks are shown as a table or with --json, and grouped by nothing")
+    units = _units(by) if by is not None else REPORTS.get(report, ())
     period = Period(
         since=_moment(since, zone, "--since") or _ago(last),
         until=_moment(until, zone, "--until"),
@@ -112,6 +123,8 @@ def command(
     prices, problems = configured_prices(turnlog_home())
     tell_problems(problems)
     scan = scan_usage(all_homes(homes), workers=os.cpu_count() or 1)
+    if report == "blocks":
+        return _blocks(scan, prices, period, mode, zone, as_json=as_json)
     found = ledger(
         scan,
         prices,
@@ -127,6 +140,24 @@ def command(
         _write(found, units, as_markdown=as_markdown)
     else:
         _show(found, units)
+    return 0 if found.rows else 1
+
+
+def _blocks(
+    scan: UsageScan, prices: Prices, period: Period, mode: Mode, zone: tzinfo, *, as_json: bool
+) -> int:
+    from turnlog.questions.blocks import blocks
+
+    found = blocks(scan, prices, now=datetime.now(UTC), period=period, mode=mode)
+    if as_json:
+        show_json(found)
+    else:
+        from turnlog.cli.blocks_shown import show_blocks
+        from turnlog.cli.terminal import console
+
+        out = console()
+        show_blocks(out, found, zone)
+        show_skipped(out, found.skipped)
     return 0 if found.rows else 1
 
 
@@ -218,7 +249,7 @@ def _show(found: Ledger, units: tuple[Unit, ...]) -> None:
     totals = ["[bold]total[/]", *[""] * (len(units) - 1)]
     table.add_row(*totals, *(f"[bold]{cell}[/]" for cell in figures[-1]))
     out.print(table)
-    _show_skipped(out, found)
+    show_skipped(out, found.skipped)
 
 
 def _names(row: LedgerRow, units: tuple[Unit, ...], room: int) -> list[str]:
@@ -243,12 +274,12 @@ def _cells(row: Figures, *, wide: bool) -> list[str]:
     written = row.cache_write_5m + row.cache_write_1h
     counts = (row.messages, row.input, row.output, written, row.cache_read)
     return [
-        *(f"{each:,}" if wide else _short(each) for each in counts),
+        *(f"{each:,}" if wide else short(each) for each in counts),
         shown(Decimal(row.cost_usd)),
     ]
 
 
-def _short(count: int) -> str:
+def short(count: int) -> str:
     """Write a count in few characters."""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if count >= size:
@@ -256,11 +287,10 @@ def _short(count: int) -> str:
     return str(count)
 
 
-def _show_skipped(out: Console, found: Ledger) -> None:
+def show_skipped(out: Console, skipped: SkippedDocument) -> None:
     """Say what is in no figure, or that nothing is."""
     from turnlog.cli.terminal import counted, safe
 
-    skipped = found.skipped
     told = []
     if skipped.repeats:
         told.append(f"{counted(skipped.repeats, 'repeat')} folded")

@@ -19,7 +19,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from turnlog.prices.cost import Mode, Prices
+from turnlog.prices.cost import Bill, Mode, Prices
 from turnlog.questions.usage_scan import Skipped, UsageScan
 from turnlog.records.counters import Counters
 from turnlog.records.responses import Response
@@ -133,6 +133,13 @@ def ledger(
     rows = [_row(by, key, group, prices, mode) for key, group in groups.items()]
     rows.sort(key=lambda row: _order(row, by))
     bill = prices.bill(wanted, mode=mode)
+    return Ledger(
+        rows=rows, totals=figures_of(wanted, bill.total_usd), skipped=skipped_of(scan, bill)
+    )
+
+
+def skipped_of(scan: UsageScan, bill: Bill) -> SkippedDocument:
+    """Say what is in no figure of a report."""
     unpriced = [
         UnpricedRow(
             model=each.model,
@@ -142,15 +149,14 @@ def ledger(
         )
         for each in bill.unpriced
     ]
-    skipped = SkippedDocument(
+    return SkippedDocument(
         unpriced=unpriced,
         repeats=max(0, scan.folded),
         synthetic=scan.synthetic,
         pending=scan.pending,
-        undated=sum(each.at is None for each in scan.responses),
+        undated=scan.undated,
         places=scan.skipped,
     )
-    return Ledger(rows=rows, totals=_figures(wanted, bill.total_usd), skipped=skipped)
 
 
 def _row(
@@ -160,14 +166,15 @@ def _row(
     prices: Prices,
     mode: Mode,
 ) -> LedgerRow:
-    figures = _figures(group, prices.bill(group, mode=mode).total_usd)
+    figures = figures_of(group, prices.bill(group, mode=mode).total_usd)
     row = msgspec.convert(msgspec.to_builtins(figures), LedgerRow)
     for unit, name in zip(by, key, strict=True):
         setattr(row, unit, name)
     return row
 
 
-def _figures(responses: Iterable[Response], cost: Decimal) -> Figures:
+def figures_of(responses: Iterable[Response], cost: Decimal) -> Figures:
+    """Add up what *responses* used; *cost* is theirs."""
     used = Counters()
     messages = 0
     for response in responses:

@@ -1,0 +1,51 @@
+"""How five-hour blocks look on a terminal."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turnlog.questions.blocks import BlockLedger, BlockRow
+
+
+def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
+    """Draw the blocks, in the order of time; the active one tells its pace."""
+    from rich.table import Table
+
+    from turnlog.cli.cost import short
+    from turnlog.prices.money import shown
+
+    if not found.rows:
+        out.print("No responses found.")
+        return
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    table.add_column("block", no_wrap=True)
+    for head in ("msgs", "input", "output", "c.write", "c.read", "cost"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in found.rows:
+        written = row.cache_write_5m + row.cache_write_1h
+        counts = (row.messages, row.input, row.output, written, row.cache_read)
+        begins, ends = (at.astimezone(zone) for at in (row.start_at, row.end_at))
+        name = f"{begins:%Y-%m-%d %H:%M} to {ends:%H:%M}"
+        cost = shown(Decimal(row.cost_usd))
+        table.add_row(f"[green]{name}[/]" if row.is_active else name, *map(short, counts), cost)
+    out.print(table)
+    for row in found.rows:
+        if row.is_active:
+            _show_pace(out, row)
+
+
+def _show_pace(out: Console, row: BlockRow) -> None:
+    from turnlog.prices.money import shown
+
+    left = row.left_min or 0
+    rate = shown(Decimal(row.usd_per_hour or 0))
+    ahead = shown(Decimal(row.projected_usd or 0))
+    out.print(
+        f"\n[green]●[/] {left // 60} h {left % 60:02} min left, {rate} an hour, "
+        f"{row.tokens_per_min or 0:,} tokens a minute: {ahead} at its end"
+    )

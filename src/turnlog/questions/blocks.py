@@ -1,0 +1,137 @@
+"""Five-hour blocks: how much of one is used up, how fast, and where that leads.
+
+A block begins at the full hour (UTC) of its first response and lasts five hours; the first response
+after its end, or after five hours of silence, begins the next. It is active while it lasts and was
+used within five hours. Speed is reckoned from its first response until now, and what it leads to
+from that speed until the block's end. Plans with limits do not say where those are; nor does this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+from msgspec import Struct
+
+from turnlog.prices.cost import Mode, Prices
+from turnlog.questions.ledger import (
+    Figures,
+    Period,
+    SkippedDocument,
+    figures_of,
+    skipped_of,
+)
+from turnlog.questions.usage_scan import UsageScan
+from turnlog.records.responses import Response
+
+LENGTH: Final = timedelta(hours=5)
+_SHORTEST: Final = timedelta(minutes=1)
+_CENT: Final = Decimal("0.01")
+
+
+class BlockRow(Figures, kw_only=True):
+    """One block. The last four tell of the active one only."""
+
+    start_at: datetime
+    end_at: datetime
+    first_at: datetime
+    last_at: datetime
+    is_active: bool
+    models: list[str]
+    left_min: int | None = None
+    usd_per_hour: str | None = None
+    tokens_per_min: int | None = None
+    projected_usd: str | None = None
+    """What it will have cost at its end, if it goes on like this; rounded to cents."""
+
+
+class BlockLedger(Struct, kw_only=True):
+    """What `turnlog cost blocks --json` prints."""
+
+    rows: list[BlockRow]
+    totals: Figures
+    skipped: SkippedDocument
+
+
+def blocks(
+    scan: UsageScan,
+    prices: Prices,
+    *,
+    now: datetime,
+    period: Period = Period(),  # noqa: B008 - Frozen.
+    mode: Mode = "calculate",
+) -> BlockLedger:
+    """Account for what *scan* found, block by block; what has no date is in no block."""
+    wanted = [each for each in scan.responses if each.at is not None and period.holds(each)]
+    rows = [_row(group, prices, mode, now) for group in _grouped(wanted)]
+    bill = prices.bill(wanted, mode=mode)
+    return BlockLedger(
+        rows=rows,
+        totals=figures_of(wanted, bill.total_usd),
+        skipped=skipped_of(scan, bill),
+    )
+
+
+def _grouped(responses: Iterable[Response]) -> Iterator[list[Response]]:
+    group: list[Response] = []
+    start = last = datetime.min.replace(tzinfo=UTC)
+    for response in sorted(responses, key=_at):
+        at = _at(response)
+        if group and (at - start >= LENGTH or at - last >= LENGTH):
+            yield group
+            group = []
+        if not group:
+            start = _hour(at)
+        group.append(response)
+        last = at
+    if group:
+        yield group
+
+
+def _row(group: list[Response], prices: Prices, mode: Mode, now: datetime) -> BlockRow:
+    first, last = _at(group[0]), _at(group[-1])
+    start = _hour(first)
+    end = _later(start, LENGTH)
+    cost = prices.bill(group, mode=mode).total_usd
+    figures = figures_of(group, cost)
+    row = BlockRow(
+        **{name: getattr(figures, name) for name in figures.__struct_fields__},
+        start_at=start,
+        end_at=end,
+        first_at=first,
+        last_at=last,
+        is_active=start <= now < end and now - last < LENGTH,
+        models=sorted({each.model_name for each in group}),
+    )
+    if row.is_active:
+        _look_ahead(row, cost, sum(each.counters.total for each in group), now)
+    return row
+
+
+def _look_ahead(row: BlockRow, cost: Decimal, tokens: int, now: datetime) -> None:
+    hours = Decimal(max(now - row.first_at, _SHORTEST).total_seconds()) / 3600
+    left = row.end_at - now
+    rate = cost / hours
+    row.left_min = int(left.total_seconds() // 60)
+    row.usd_per_hour = f"{rate.quantize(_CENT):f}"
+    row.tokens_per_min = int(tokens / (hours * 60))
+    ahead = cost + rate * Decimal(left.total_seconds()) / 3600
+    row.projected_usd = f"{ahead.quantize(_CENT):f}"
+
+
+def _at(response: Response) -> datetime:
+    assert response.at is not None
+    return response.at
+
+
+def _hour(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def _later(at: datetime, time: timedelta) -> datetime:
+    try:
+        return at + time
+    except OverflowError:  # At the very end of the calendar.
+        return datetime.max.replace(tzinfo=UTC)
