@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -14,7 +15,23 @@ from hypothesis import strategies as st
 
 from turnlog.questions.processes import Children, can_fork, share_out
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="children are had by forking")
+# Children are had by forking, from a process of one thread; tests before these may have left some.
+ALONE = "TURNLOG_TEST_ALONE"
+needs_children = pytest.mark.skipif(ALONE not in os.environ, reason="run by the first test here")
+
+
+@pytest.mark.skipif(ALONE in os.environ or sys.platform != "linux", reason="this is that process")
+def test_all_of_this_in_a_process_of_one_thread():
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    done = subprocess.run(
+        [*command, __file__],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environ | {ALONE: "yes"},
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def add_up(share):
@@ -52,7 +69,7 @@ def test_every_share_is_answered():
     assert not children_of_mine()
 
 
-@linux
+@needs_children
 def test_the_work_is_done_elsewhere():
     with Children(whose, [[1], [2]]) as children:
         ids = set(children.answers())
@@ -64,7 +81,7 @@ def test_long_answers_come_whole():
         assert [len(answer) for answer in children.answers()] == [5_000_000] * 2
 
 
-@linux
+@needs_children
 @pytest.mark.parametrize("fate", ["raise", "exit", "kill"])
 def test_what_a_child_did_not_finish_is_done_here(fate):
     parent = os.getpid()
@@ -84,7 +101,7 @@ def test_what_a_child_did_not_finish_is_done_here(fate):
     assert not children_of_mine()
 
 
-@linux
+@needs_children
 def test_children_end_when_nobody_waits_for_them():
     def never(_share):
         time.sleep(60)
@@ -110,7 +127,7 @@ def test_beside_other_threads_nothing_is_forked():
         thread.join()
 
 
-@linux
+@needs_children
 def test_no_descriptor_is_left_open():
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):

@@ -24,6 +24,7 @@ from turnlog.errors import UsageError
 from turnlog.layout import Home, running
 from turnlog.log.find_lines import find_lines
 from turnlog.records.codec import decode
+from turnlog.records.notes import session_of
 from turnlog.records.record import Record
 from turnlog.records.state import Format
 from turnlog.sessions.surroundings import Process, process
@@ -130,7 +131,7 @@ def marks_of(path: str | os.PathLike[str], session_id: str | None = None) -> Lif
     life = Life()
     for _, line in find_lines(path, _MARK):
         record = decode(line) if isinstance(line, bytes) else None
-        if isinstance(record, Format) and session_id in (None, record.session_id):
+        if isinstance(record, Format) and session_id in (None, session_of(record)):
             life.take(record)
     return life
 
