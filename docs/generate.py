@@ -33,7 +33,7 @@ from turnlog.layout import find_homes, find_logs
 from turnlog.questions.blocks import BlockLedger
 from turnlog.questions.catalog import SessionList
 from turnlog.questions.health import Health, examine
-from turnlog.questions.ledger import Ledger
+from turnlog.questions.ledger import Explanation, Ledger
 from turnlog.sessions.recover import Recovery
 
 DOCS = Path(__file__).parent
@@ -42,6 +42,7 @@ SCHEMAS = {
     "check": Health,
     "convert": ConvertDocument,
     "cost": Ledger,
+    "explain": Explanation,
     "fork": ForkDocument,
     "files": FilesDocument,
     "info": SessionDocument,

@@ -116,3 +116,20 @@ def test_blocks_of_five_hours(turnlog, spent):
     jsonschema.validate(document, schema)
     assert [row["messages"] for row in document["rows"]] == [1, 2]
     assert turnlog("cost", "blocks", "--by", "day", "--home", spent)[0] == 2
+
+
+def test_a_row_is_explained(turnlog, spent):
+    arguments = ("cost", "--explain", "2025-11-17", "--home", spent, "--timezone", "UTC")
+    code, out, _ = turnlog(*arguments)
+    assert code == 0
+    assert "2025-11-17 $0.11 for 2 responses" in out
+    assert "$0.10725" in out
+    assert "no price is known" in out
+    document = json.loads(turnlog(*arguments, "--json")[1])
+    jsonschema.validate(document, json.loads((SCHEMA.parent / "explain.json").read_text("utf-8")))
+    log = next((spent / "projects").rglob("*.jsonl"))
+    for row in document["rows"]:
+        assert row["log"] == str(log)
+        assert row["message_id"].encode() in log.read_bytes()[row["offset"] :].split(b"\n")[0]
+    code, _, err = turnlog("cost", "--explain", "1999", "--home", spent)
+    assert (code, "hint: name one, such as" in err) == (2, True)

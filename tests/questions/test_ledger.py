@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnlog.errors import UsageError
 from turnlog.prices.cost import load_prices
-from turnlog.questions.ledger import UNITS, Period, ledger, rows_as_lists
+from turnlog.questions import ledger as engine
+from turnlog.questions.ledger import UNITS, Period, Question, explain, rows_as_lists
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.counters import Counters
 from turnlog.records.responses import Response
@@ -48,6 +50,10 @@ def response(at=NOON, *, model=MODEL, session="s1", agent=None, project="/srv/ki
 def scan(*responses, **more):
     given = {"skipped": [], "logs": 1, "size_bytes": 1, "sightings": len(responses)}
     return UsageScan(responses=list(responses), synthetic=0, pending=0, **(given | more))
+
+
+def ledger(found, prices, by, **more):
+    return engine.ledger(found, prices, Question(by=tuple(by), **more))
 
 
 def names(found, unit):
@@ -161,3 +167,20 @@ def test_plain_rows_end_in_the_total(prices):
     assert heads[:3] == ["day", "model", "messages"]
     assert row[:3] == ["2026-03-04", MODEL, "1"]
     assert (total[0], total[-1], row[-1]) == ("total", "0.3", "0.3")
+
+
+def test_a_figure_is_explained_by_the_responses_behind_it(prices):
+    found = scan(
+        response(output=5),
+        response(output=7, model="nobody-1"),
+        response(NOON + timedelta(days=1)),
+    )
+    asked = Question(by=("day",), zone=UTC)
+    told = explain(found, prices, asked, "2026-03-04")
+    assert [(row.output, row.unpriced is None) for row in told.rows] == [(5, True), (7, False)]
+    row = engine.ledger(found, prices, asked).rows[0]
+    assert (told.totals.cost_usd, told.totals.output) == (row.cost_usd, row.output)
+    assert explain(found, prices, asked, "2026-03-05").totals.messages == 1
+    for name in ("2026-03-0", "1999", ""):
+        with pytest.raises(UsageError, match="rows begin with"):
+            explain(found, prices, asked, name)

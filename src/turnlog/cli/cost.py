@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from turnlog.prices.cost import Mode, Prices
     from turnlog.questions.ledger import (
+        Explanation,
         Figures,
         Ledger,
         LedgerRow,
@@ -50,6 +51,7 @@ Examples:
   turnlog cost monthly --last 90d
   turnlog cost model --since 2026-01-01
   turnlog cost blocks --last 1d         five-hour blocks, the active one with its pace
+  turnlog cost --explain 2026-07-22     the responses behind a day's figures
   turnlog cost --by day,model --csv     any combination, for a spreadsheet
   turnlog cost project --last 7d --json""",
 )
@@ -78,6 +80,7 @@ Examples:
     show_default=True,
     help="Reckon costs, take those that logs recorded, or those where there are any.",
 )
+@click.option("--explain", "row", metavar="ROW", help="List the responses behind a row's figures.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
 def command(
@@ -95,6 +98,7 @@ def command(
     timezone: str | None,
     week_starts: str,
     mode: Mode,
+    row: str | None,
     as_csv: bool,
     as_markdown: bool,
 ) -> int:
@@ -106,11 +110,11 @@ def command(
 
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.prices.configured import configured_prices
-    from turnlog.questions.ledger import Period, ledger
+    from turnlog.questions.ledger import Period, Question, explain, ledger
     from turnlog.questions.usage_scan import scan_usage
 
     zone = _zone(timezone)
-    if report == "blocks" and (by is not None or as_csv or as_markdown):
+    if report == "blocks" and (by or row or as_csv or as_markdown):
         raise click.UsageError("blocks are shown as a table or with --json, and grouped by nothing")
     units = _units(by) if by is not None else REPORTS.get(report, ())
     period = Period(
@@ -125,15 +129,16 @@ def command(
     scan = scan_usage(all_homes(homes), workers=os.cpu_count() or 1)
     if report == "blocks":
         return _blocks(scan, prices, period, mode, zone, as_json=as_json)
-    found = ledger(
-        scan,
-        prices,
-        units,
+    asked = Question(
+        by=units,
         zone=zone,
         week_starts=_DAYS.index(week_starts),
         period=period,
         mode=mode,
     )
+    if row is not None:
+        return _explain(explain(scan, prices, asked, row), as_json=as_json)
+    found = ledger(scan, prices, asked)
     if as_json:
         show_json(found)
     elif as_csv or as_markdown:
@@ -159,6 +164,17 @@ def _blocks(
         show_blocks(out, found, zone)
         show_skipped(out, found.skipped)
     return 0 if found.rows else 1
+
+
+def _explain(found: Explanation, *, as_json: bool) -> int:
+    if as_json:
+        show_json(found)
+    else:
+        from turnlog.cli.costs_explained import show_explanation
+        from turnlog.cli.terminal import console
+
+        show_explanation(console(), found)
+    return 0
 
 
 def _units(text: str) -> tuple[Unit, ...]:

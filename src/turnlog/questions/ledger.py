@@ -19,6 +19,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
+from turnlog.errors import UsageError
 from turnlog.prices.cost import Bill, Mode, Prices
 from turnlog.questions.usage_scan import Skipped, UsageScan
 from turnlog.records.counters import Counters
@@ -26,6 +27,7 @@ from turnlog.records.responses import Response
 
 Unit = Literal["hour", "day", "week", "month", "session", "project", "model", "agent"]
 TIMES: Final = ("hour", "day", "week", "month")
+_SHOWN: Final = 5
 UNITS: Final = (*TIMES, "session", "project", "model", "agent")
 
 
@@ -112,30 +114,95 @@ class Period(Struct, frozen=True, kw_only=True):
         )
 
 
-def ledger(
-    scan: UsageScan,
-    prices: Prices,
-    by: Sequence[Unit],
-    *,
-    zone: tzinfo,
-    week_starts: int = 0,
-    period: Period = Period(),  # noqa: B008 - Frozen.
-    mode: Mode = "calculate",
-) -> Ledger:
-    """Account for what *scan* found, in groups *by* some units; *week_starts* on Monday, 0."""
-    wanted = [response for response in scan.responses if period.holds(response)]
-    keys = [_KEYS[unit] for unit in by]
-    local = _Local(zone, week_starts)
-    groups: dict[tuple[str | None, ...], list[Response]] = {}
-    for response in wanted:
-        key = tuple(name(response, local) for name in keys)
-        groups.setdefault(key, []).append(response)
-    rows = [_row(by, key, group, prices, mode) for key, group in groups.items()]
-    rows.sort(key=lambda row: _order(row, by))
-    bill = prices.bill(wanted, mode=mode)
+class Question(Struct, frozen=True, kw_only=True):
+    """What is asked: the groups, whose days, which responses, which costs."""
+
+    by: tuple[Unit, ...]
+    zone: tzinfo
+    week_starts: int = 0
+    """0 is Monday."""
+    period: Period = Period()
+    mode: Mode = "calculate"
+
+
+def ledger(scan: UsageScan, prices: Prices, asked: Question) -> Ledger:
+    """Account for what *scan* found."""
+    groups = _groups(scan, asked)
+    rows = [_row(asked, key, group, prices) for key, group in groups.items()]
+    rows.sort(key=lambda row: _order(row, asked.by))
+    wanted = [response for group in groups.values() for response in group]
+    bill = prices.bill(wanted, mode=asked.mode)
     return Ledger(
         rows=rows, totals=figures_of(wanted, bill.total_usd), skipped=skipped_of(scan, bill)
     )
+
+
+class ResponseRow(Figures, kw_only=True):
+    """One response behind a figure, and where its record stands."""
+
+    at: datetime | None
+    model: str
+    session: str | None
+    agent: str | None
+    message_id: str | None
+    log: str
+    offset: int
+    unpriced: str | None
+    """Why it has no cost, if it has none."""
+
+
+class Explanation(Struct, kw_only=True):
+    """What `turnlog cost --explain ROW --json` prints."""
+
+    row: str
+    rows: list[ResponseRow]
+    totals: Figures
+
+
+def explain(scan: UsageScan, prices: Prices, asked: Question, row: str) -> Explanation:
+    """List the responses behind the one row whose names, joined by commas, begin with *row*."""
+    named = {
+        ",".join(name or "" for name in key): group for key, group in _groups(scan, asked).items()
+    }
+    found = [row] if row in named else [name for name in named if name.startswith(row)]
+    if len(found) != 1:
+        some = ", ".join(repr(name) for name in sorted(found or named)[:_SHOWN])
+        raise UsageError(
+            f"{len(found)} rows begin with {row!r}",
+            hint=f"name one, such as {some}" if some else "",
+        )
+    group = named[found[0]]
+    rows = [_response_row(response, prices, asked.mode) for response in group]
+    rows.sort(key=lambda each: (-Decimal(each.cost_usd), each.log, each.offset))
+    total = prices.bill(group, mode=asked.mode).total_usd
+    return Explanation(row=found[0], rows=rows, totals=figures_of(group, total))
+
+
+def _response_row(response: Response, prices: Prices, mode: Mode) -> ResponseRow:
+    bill = prices.bill((response,), mode=mode)
+    figures = figures_of((response,), bill.total_usd)
+    return ResponseRow(
+        **{name: getattr(figures, name) for name in figures.__struct_fields__},
+        at=response.at,
+        model=response.model_name,
+        session=response.session,
+        agent=response.agent,
+        message_id=response.message_id,
+        log=response.log,
+        offset=response.offset,
+        unpriced=bill.unpriced[0].reason if bill.unpriced else None,
+    )
+
+
+def _groups(scan: UsageScan, asked: Question) -> dict[tuple[str | None, ...], list[Response]]:
+    keys = [_KEYS[unit] for unit in asked.by]
+    local = _Local(asked.zone, asked.week_starts)
+    groups: dict[tuple[str | None, ...], list[Response]] = {}
+    for response in scan.responses:
+        if asked.period.holds(response):
+            key = tuple(name(response, local) for name in keys)
+            groups.setdefault(key, []).append(response)
+    return groups
 
 
 def skipped_of(scan: UsageScan, bill: Bill) -> SkippedDocument:
@@ -160,15 +227,11 @@ def skipped_of(scan: UsageScan, bill: Bill) -> SkippedDocument:
 
 
 def _row(
-    by: Sequence[Unit],
-    key: tuple[str | None, ...],
-    group: list[Response],
-    prices: Prices,
-    mode: Mode,
+    asked: Question, key: tuple[str | None, ...], group: list[Response], prices: Prices
 ) -> LedgerRow:
-    figures = figures_of(group, prices.bill(group, mode=mode).total_usd)
+    figures = figures_of(group, prices.bill(group, mode=asked.mode).total_usd)
     row = msgspec.convert(msgspec.to_builtins(figures), LedgerRow)
-    for unit, name in zip(by, key, strict=True):
+    for unit, name in zip(asked.by, key, strict=True):
         setattr(row, unit, name)
     return row
 
