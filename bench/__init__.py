@@ -13,6 +13,7 @@ memory   the peak memory of reading 1 GB, beside that of 1 MB
 startup  ``turnlog --version``, beside a Python that does nothing
 listing  the sessions of a tree of 1 GB, beside the official SDK's list of them
 show_last  ``turnlog show --last 50`` on a session of 1 GB, beside one of 1 MB
+ledger   ``turnlog cost`` over a tree of 1 GB, beside ccusage
 
 A machine's absolute speed says little, and what a busy neighbour costs both sides pay: so the two
 sides take turns in one loop, and what counts is the ratio. Nothing here asserts; the table says

@@ -29,7 +29,7 @@ _WHAT = "bare list of a 1 GB tree"
 def bench() -> list[Row]:
     if importlib.util.find_spec("claude_agent_sdk") is None:
         return [Row(_WHAT, "", "", "skipped: claude-agent-sdk is not installed")]
-    home = _tree()
+    home = tree()
     if home is None:
         return [Row(_WHAT, "", "", "skipped: TURNLOG_KIT names no directory with gen_corpus.py")]
     from claude_agent_sdk import list_sessions as sdk_sessions
@@ -73,18 +73,18 @@ def _beginning(title: str | None) -> str:
     return " ".join((title or "").split())[:150].rstrip(" …")
 
 
-def _tree() -> str | None:
+def tree() -> str | None:
     """Give the home to list; generate it if it is not there. None if there is no generator."""
-    tree = os.path.join(BASE, f"tree-{_SEED}-{_SIZE}")
-    if not os.path.isdir(tree):
+    place = os.path.join(BASE, f"tree-{_SEED}-{_SIZE}")
+    if not os.path.isdir(place):
         kit = os.environ.get("TURNLOG_KIT") or os.path.join("..", "shared", "kit")
         generator = os.path.join(kit, "gen_corpus.py")
         if not os.path.isfile(generator):
             return None
         os.makedirs(BASE, exist_ok=True)
-        print(f"writing {tree}", flush=True)
-        command = [sys.executable, generator, "--out", f"{tree}.part", *_SHAPE]
+        print(f"writing {place}", flush=True)
+        command = [sys.executable, generator, "--out", f"{place}.part", *_SHAPE]
         if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
             return None
-        os.replace(f"{tree}.part", tree)
-    return os.path.join(tree, ".claude")
+        os.replace(f"{place}.part", place)
+    return os.path.join(place, ".claude")

@@ -1,0 +1,132 @@
+"""`turnlog cost --json` without an index beside ccusage's daily report, on the same tree of 1 GB.
+
+Both are whole programs, started anew each time. ccusage is fetched with npm into `.bench/peers`,
+and its native program is run by itself, without the script around it. Speed counts only if the
+token totals agree. Memory is that of `turnlog cost` on one log of 1 GB.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from time import perf_counter
+from typing import NamedTuple
+
+from .data import BASE, log_of
+from .listing import tree
+from .table import Row, ms
+
+ROUNDS = 5
+_CCUSAGE = "ccusage@20.0.24"
+_PEERS = os.path.join(BASE, "peers")
+_WHAT = "cost of a 1 GB tree, day by day"
+_MEMORY_MB = 120
+_TURNLOG = "from turnlog.cli import main; main()"
+
+
+class Taken(NamedTuple):
+    """What a program took, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+def bench() -> list[Row]:
+    home = tree()
+    if home is None:
+        return [Row(_WHAT, "", "", "skipped: TURNLOG_KIT names no directory with gen_corpus.py")]
+    peer = _peer()
+    if peer is None:
+        return [Row(_WHAT, "", "", "skipped: ccusage could not be fetched with npm"), _memory()]
+    environ = os.environ | {"CLAUDE_CONFIG_DIR": os.path.abspath(home)}
+    mine, other = (
+        [sys.executable, "-c", _TURNLOG, "cost", "--json", "--timezone", "UTC"],
+        [peer, "claude", "daily", "--offline", "--json", "--timezone", "UTC"],
+    )
+    ours: list[Taken] = []
+    theirs: list[Taken] = []
+    for number in range(ROUNDS):
+        pair = ((mine, ours), (other, theirs))
+        for command, times in pair if number % 2 else reversed(pair):
+            times.append(_run(command, environ))
+    wall = min(each.wall for each in ours), min(each.wall for each in theirs)
+    cpu = min(each.cpu for each in ours), min(each.cpu for each in theirs)
+    ratio, part = wall[1] / wall[0], cpu[0] / cpu[1]
+    return [
+        Row(f"{_WHAT}: time", ms(wall[0]), ms(wall[1]), f"{ratio:.2f} x", ">= 1.3 x", ratio >= 1.3),
+        Row(f"{_WHAT}: processor", ms(cpu[0]), ms(cpu[1]), f"{part:.2f}", "<= 0.7", part <= 0.7),
+        _agreement(mine, other, environ),
+        _memory(),
+    ]
+
+
+def _run(command: Sequence[str], environ: dict[str, str]) -> Taken:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = perf_counter()
+    subprocess.run(command, env=environ, stdout=subprocess.DEVNULL, check=True)
+    wall = perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Taken(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def _agreement(mine: Sequence[str], other: Sequence[str], environ: dict[str, str]) -> Row:
+    ours, theirs = (
+        json.loads(subprocess.run(command, env=environ, capture_output=True, check=True).stdout)
+        for command in (mine, other)
+    )
+    one, two = ours["totals"], theirs["totals"]
+    counted = (
+        one["input"],
+        one["output"],
+        one["cache_write_5m"] + one["cache_write_1h"],
+        one["cache_read"],
+    )
+    told = tuple(
+        two[key]
+        for key in ("inputTokens", "outputTokens", "cacheCreationTokens", "cacheReadTokens")
+    )
+    tokens = f"{sum(counted):,}", f"{sum(told):,}"
+    return Row(f"{_WHAT}: tokens", *tokens, "", "the same", counted == told)
+
+
+def _memory() -> Row:
+    """Tell the most memory that one log of 1 GB takes."""
+    home = os.path.join(BASE, "one-log")
+    log = os.path.join(home, "projects", "-one", "0f0e0d0c-0b0a-4908-8706-050403020100.jsonl")
+    os.makedirs(os.path.dirname(log), exist_ok=True)
+    if not os.path.exists(log):
+        os.link(log_of(1_000_000_000), log)
+    code = (
+        "import resource, sys; from turnlog.cli.app import run; run(sys.argv[1:]);"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, "cost", "--json", "--home", home]
+    told = subprocess.run(command, capture_output=True, check=True, text=True)
+    megabytes = int(told.stderr.split()[-1]) / 1024
+    met = megabytes <= _MEMORY_MB
+    return Row(
+        "cost of one 1 GB log: memory", f"{megabytes:.0f} MB", "", "", f"<= {_MEMORY_MB} MB", met
+    )
+
+
+def _peer() -> str | None:
+    """Give ccusage's native program; fetch it if need be."""
+    pattern = os.path.join(_PEERS, "node_modules", "@ccusage", "*", "bin", "ccusage")
+    if not glob.glob(pattern):
+        npm = shutil.which("npm")
+        if npm is None:
+            return None
+        os.makedirs(_PEERS, exist_ok=True)
+        options = ["--silent", "--no-fund", "--no-audit", "--prefix", _PEERS]
+        subprocess.run([npm, "install", *options, _CCUSAGE], check=False)
+    found = glob.glob(pattern)
+    if not found:
+        return None
+    os.chmod(found[0], 0o755)  # npm's own wrapper does that when it is first run.
+    return os.path.abspath(found[0])
