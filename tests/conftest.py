@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 
 from hypothesis import HealthCheck, settings
+
+# Nobody's own settings and prices decide a test, and no test writes to somebody's home.
+_home = tempfile.mkdtemp(prefix="turnlog-tests-")
+os.environ["TURNLOG_HOME"] = _home
+atexit.register(shutil.rmtree, _home, ignore_errors=True)
 
 # Deadlines measure the machine, not the code; nothing is stored between runs. For a longer hunt:
 # HYPOTHESIS_PROFILE=hunt.

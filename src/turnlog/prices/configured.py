@@ -12,11 +12,8 @@ from turnlog.prices.overrides import overrides_from
 def configured_prices(
     home: str | os.PathLike[str],
 ) -> tuple[Prices, tuple[SettingProblem, ...]]:
-    """Load the prices of turnlog's *home*, and what is wrong with its settings.
-
-    The table is compiled there if there is such a directory; none is made for it.
-    """
+    """Load the prices of turnlog's *home*, and what is wrong with its settings."""
     config = load_config(home)
     overrides, broken = overrides_from(config.prices)
-    prices = load_prices(home if os.path.isdir(home) else None, overrides)
+    prices = load_prices(home, overrides)
     return prices, (*config.problems, *(SettingProblem(each.where, each.reason) for each in broken))

@@ -70,7 +70,7 @@ def blocks(
     return BlockLedger(
         rows=rows,
         totals=figures_of(wanted, bill.total_usd),
-        skipped=skipped_of(scan, bill),
+        skipped=skipped_of(scan, bill.unpriced),
     )
 
 

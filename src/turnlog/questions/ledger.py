@@ -20,7 +20,9 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from turnlog.errors import UsageError
-from turnlog.prices.cost import Bill, Mode, Prices
+from turnlog.prices.cost import Mode, Prices
+from turnlog.prices.money import total_usd
+from turnlog.prices.rates import Unpriced
 from turnlog.questions.usage_scan import Skipped, UsageScan
 from turnlog.records.counters import Counters
 from turnlog.records.responses import Response
@@ -28,6 +30,15 @@ from turnlog.records.responses import Response
 Unit = Literal["hour", "day", "week", "month", "session", "project", "model", "agent"]
 TIMES: Final = ("hour", "day", "week", "month")
 _SHOWN: Final = 5
+_COUNTS: Final = (
+    "messages",
+    "input",
+    "output",
+    "cache_write_5m",
+    "cache_write_1h",
+    "cache_read",
+    "web_searches",
+)
 UNITS: Final = (*TIMES, "session", "project", "model", "agent")
 
 
@@ -127,14 +138,14 @@ class Question(Struct, frozen=True, kw_only=True):
 
 def ledger(scan: UsageScan, prices: Prices, asked: Question) -> Ledger:
     """Account for what *scan* found."""
-    groups = _groups(scan, asked)
-    rows = [_row(asked, key, group, prices) for key, group in groups.items()]
+    rows: list[LedgerRow] = []
+    unpriced: list[Unpriced] = []
+    for key, group in _groups(scan, asked).items():
+        bill = prices.bill(group, mode=asked.mode)
+        unpriced += bill.unpriced
+        rows.append(_row(asked.by, key, figures_of(group, bill.total_usd)))
     rows.sort(key=lambda row: _order(row, asked.by))
-    wanted = [response for group in groups.values() for response in group]
-    bill = prices.bill(wanted, mode=asked.mode)
-    return Ledger(
-        rows=rows, totals=figures_of(wanted, bill.total_usd), skipped=skipped_of(scan, bill)
-    )
+    return Ledger(rows=rows, totals=_sum_of(rows), skipped=skipped_of(scan, unpriced))
 
 
 class ResponseRow(Figures, kw_only=True):
@@ -205,19 +216,16 @@ def _groups(scan: UsageScan, asked: Question) -> dict[tuple[str | None, ...], li
     return groups
 
 
-def skipped_of(scan: UsageScan, bill: Bill) -> SkippedDocument:
+def skipped_of(scan: UsageScan, unpriced: Iterable[Unpriced]) -> SkippedDocument:
     """Say what is in no figure of a report."""
-    unpriced = [
-        UnpricedRow(
-            model=each.model,
-            reason=each.reason,
-            messages=each.messages,
-            tokens=each.counters.total,
-        )
-        for each in bill.unpriced
-    ]
+    rows: dict[tuple[str, str], UnpricedRow] = {}
+    for each in unpriced:
+        empty = UnpricedRow(model=each.model, reason=each.reason, messages=0, tokens=0)
+        row = rows.setdefault((each.model, each.reason), empty)
+        row.messages += each.messages
+        row.tokens += each.counters.total
     return SkippedDocument(
-        unpriced=unpriced,
+        unpriced=list(rows.values()),
         repeats=max(0, scan.folded),
         synthetic=scan.synthetic,
         pending=scan.pending,
@@ -226,12 +234,9 @@ def skipped_of(scan: UsageScan, bill: Bill) -> SkippedDocument:
     )
 
 
-def _row(
-    asked: Question, key: tuple[str | None, ...], group: list[Response], prices: Prices
-) -> LedgerRow:
-    figures = figures_of(group, prices.bill(group, mode=asked.mode).total_usd)
+def _row(by: Sequence[Unit], key: tuple[str | None, ...], figures: Figures) -> LedgerRow:
     row = msgspec.convert(msgspec.to_builtins(figures), LedgerRow)
-    for unit, name in zip(asked.by, key, strict=True):
+    for unit, name in zip(by, key, strict=True):
         setattr(row, unit, name)
     return row
 
@@ -255,6 +260,14 @@ def figures_of(responses: Iterable[Response], cost: Decimal) -> Figures:
     )
 
 
+def _sum_of(rows: Iterable[Figures]) -> Figures:
+    """Add rows up; exactly, whatever there is of them."""
+    found = list(rows)
+    counts = {name: sum(getattr(row, name) for row in found) for name in _COUNTS}
+    cost = total_usd(Decimal(row.cost_usd) for row in found)
+    return Figures(**counts, cost_usd=f"{cost:f}")
+
+
 def _order(row: LedgerRow, by: Sequence[Unit]) -> tuple[tuple[str, ...], Decimal, tuple[str, ...]]:
     """In the order of time; within it the dearest first, and names settle a tie."""
     names = tuple(str(getattr(row, unit) or "") for unit in by)
@@ -266,43 +279,49 @@ def _order(row: LedgerRow, by: Sequence[Unit]) -> tuple[tuple[str, ...], Decimal
 
 
 class _Local:
-    """Days and weeks in one time zone. Zones are slow and hours are few: each is asked once."""
+    """Names of hours, days, weeks and months in one time zone.
+
+    Zones and names are slow, and quarters of an hour are few: each is asked once. No zone shifts
+    its clock but at one.
+    """
 
     def __init__(self, zone: tzinfo, week_starts: int) -> None:
         self._zone = zone
         self._week_starts = week_starts
-        self._offsets: dict[tuple[int, int, int, int, int], timedelta] = {}
+        self._names: dict[tuple[str, int, int, int, int, int], str] = {}
 
-    def time(self, at: datetime) -> datetime:
-        # No zone shifts its clock but at a quarter of an hour.
-        key = (at.year, at.month, at.day, at.hour, at.minute // 15)
-        offset = self._offsets.get(key)
-        if offset is None:
-            try:
-                offset = at.astimezone(self._zone).utcoffset() or timedelta()
-            except OverflowError:  # At the very ends of the calendar.
-                offset = timedelta()
-            self._offsets[key] = offset
+    def name(self, unit: str, at: datetime) -> str:
+        """Name the *unit* that *at* falls into."""
+        key = (unit, at.year, at.month, at.day, at.hour, at.minute // 15)
+        found = self._names.get(key)
+        if found is None:
+            found = self._names[key] = self._named(unit, at)
+        return found
+
+    def _named(self, unit: str, at: datetime) -> str:
         try:
-            return at.replace(tzinfo=None) + offset
-        except OverflowError:
-            return at.replace(tzinfo=None)
+            local = at.astimezone(self._zone)
+            if unit == "week":
+                local -= timedelta(days=(local.weekday() - self._week_starts) % 7)
+        except OverflowError:  # At the very ends of the calendar.
+            local = at
+        return f"{local:{_FORMATS[unit]}}"
 
-    def week(self, at: datetime) -> datetime:
-        local = self.time(at)
-        try:
-            return local - timedelta(days=(local.weekday() - self._week_starts) % 7)
-        except OverflowError:
-            return local
 
+_FORMATS: Final = {
+    "hour": "%Y-%m-%d %H:00",
+    "day": "%Y-%m-%d",
+    "week": "%Y-%m-%d",
+    "month": "%Y-%m",
+}
 
 Key = Callable[[Response, _Local], str | None]
 
 _KEYS: Final[dict[str, Key]] = {
-    "hour": lambda each, local: f"{local.time(each.at):%Y-%m-%d %H:00}" if each.at else None,
-    "day": lambda each, local: f"{local.time(each.at):%Y-%m-%d}" if each.at else None,
-    "week": lambda each, local: f"{local.week(each.at):%Y-%m-%d}" if each.at else None,
-    "month": lambda each, local: f"{local.time(each.at):%Y-%m}" if each.at else None,
+    "hour": lambda each, local: local.name("hour", each.at) if each.at else None,
+    "day": lambda each, local: local.name("day", each.at) if each.at else None,
+    "week": lambda each, local: local.name("week", each.at) if each.at else None,
+    "month": lambda each, local: local.name("month", each.at) if each.at else None,
     "session": lambda each, _: each.session,
     "project": lambda each, _: each.project,
     "model": lambda each, _: each.model_name,
