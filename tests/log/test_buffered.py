@@ -205,7 +205,9 @@ def test_a_clean_exit_saves_what_waits(log, end):
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_that_asks_to_end_saves_what_waits(log, name):
-    code = textwrap.dedent(START) + "print('ready', flush=True)\ntime.sleep(60)\n"
+    # Whoever runs these tests in the background may have told its children to ignore the signal.
+    heeds = f"import signal\nsignal.signal(signal.{name}, signal.SIG_DFL)\n"
+    code = heeds + textwrap.dedent(START) + "print('ready', flush=True)\ntime.sleep(60)\n"
     child = subprocess.Popen(
         [sys.executable, "-c", code, str(log)],
         env=os.environ | {"PYTHONPATH": str(SOURCE)},
