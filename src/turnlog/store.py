@@ -36,7 +36,7 @@ from turnlog.sessions import build
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.flat_writing import FlatWriter
 from turnlog.sessions.journal import Journal
-from turnlog.sessions.life import Running, State, check_move, claude_processes, marks_of
+from turnlog.sessions.life import Running, State, check_move, marks_of, running_sessions
 from turnlog.sessions.recover import Recovery, examine, recover
 from turnlog.sessions.registry import Reindexed, reindex
 from turnlog.sessions.session import Session
@@ -106,15 +106,9 @@ class Store(Closing):
         Title and tag go into the session's own log, as Claude Code does it, a pin into the journal.
         """
         session = self.session(text)
-        said = [build.title(title)] if title is not None else []
-        if tag is not None:
-            said.append(build.tag(tag))
+        said = build.labels(title, tag)
         if said:
-            if session.main_logs[-1].compression is not None:
-                raise UsageError(
-                    f"session {session.id} is archived, and archives are never changed",
-                    hint="restore it first",
-                )
+            _refuse_archive(session)
             with LogWriter(session.path, create=False) as log:
                 log.append_many({**each, "sessionId": session.id} for each in said)
         if pinned is not None:
@@ -127,12 +121,7 @@ class Store(Closing):
 
     def running(self) -> dict[str, Running]:
         """Tell which sessions Claude Code runs, or ran when it was killed, by id."""
-        found: dict[str, Running] = {}
-        for home in self.homes:
-            for each in claude_processes(home):
-                if each.session_id not in found or each.is_alive:
-                    found[each.session_id] = each
-        return found
+        return running_sessions(self.homes)
 
     def crashed(self) -> list[SessionRow]:
         """List the sessions whose writer is gone without having said goodbye."""
@@ -203,11 +192,8 @@ class Store(Closing):
             raise UsageError(
                 "the working directory is gone", hint="name the project that the session works in"
             ) from None
-        if session is not None and session.main_logs[-1].compression is not None:
-            raise UsageError(
-                f"session {session_id} is archived, and archives are never changed",
-                hint="restore it first",
-            )
+        if session is not None:
+            _refuse_archive(session)
         if layout == "dated":
             return DatedWriter(
                 partial(dated_log, self.root, cwd),
@@ -234,6 +220,14 @@ class Store(Closing):
             cwd=cwd,
             root=self.root,
             durability=durability,
+        )
+
+
+def _refuse_archive(session: Session) -> None:
+    if session.main_logs[-1].compression is not None:
+        raise UsageError(
+            f"session {session.id} is archived, and archives are never changed",
+            hint="restore it first",
         )
 
 

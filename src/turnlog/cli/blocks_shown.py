@@ -16,7 +16,7 @@ def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
     """Draw the blocks, in the order of time; the active one tells its pace."""
     from rich.table import Table
 
-    from turnlog.cli.cost import short
+    from turnlog.cli.terminal import short_count
     from turnlog.prices.money import shown
 
     if not found.rows:
@@ -32,7 +32,9 @@ def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
         begins, ends = (at.astimezone(zone) for at in (row.start_at, row.end_at))
         name = f"{begins:%Y-%m-%d %H:%M} to {ends:%H:%M}"
         cost = shown(Decimal(row.cost_usd))
-        table.add_row(f"[green]{name}[/]" if row.is_active else name, *map(short, counts), cost)
+        table.add_row(
+            f"[green]{name}[/]" if row.is_active else name, *map(short_count, counts), cost
+        )
     out.print(table)
     for row in found.rows:
         if row.is_active:

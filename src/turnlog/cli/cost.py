@@ -285,22 +285,15 @@ def _names(row: LedgerRow, units: tuple[Unit, ...], room: int) -> list[str]:
 
 
 def _cells(row: Figures, *, wide: bool) -> list[str]:
+    from turnlog.cli.terminal import short_count
     from turnlog.prices.money import shown
 
     written = row.cache_write_5m + row.cache_write_1h
     counts = (row.messages, row.input, row.output, written, row.cache_read)
     return [
-        *(f"{each:,}" if wide else short(each) for each in counts),
+        *(f"{each:,}" if wide else short_count(each) for each in counts),
         shown(Decimal(row.cost_usd)),
     ]
-
-
-def short(count: int) -> str:
-    """Write a count in few characters."""
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f}{unit}"
-    return str(count)
 
 
 def show_skipped(out: Console, skipped: SkippedDocument) -> None:

@@ -15,8 +15,7 @@ _SHOWN: Final = 50
 
 def show_explanation(out: Console, found: Explanation) -> None:
     """List the responses, the dearest first, each with the place of its record."""
-    from turnlog.cli.cost import short
-    from turnlog.cli.terminal import counted, log_name, safe
+    from turnlog.cli.terminal import counted, log_name, safe, short_count
     from turnlog.prices.money import shown, written
 
     count = counted(found.totals.messages, "response")
@@ -24,10 +23,11 @@ def show_explanation(out: Console, found: Explanation) -> None:
     for row in found.rows[:_SHOWN]:
         at = f"{row.at:%Y-%m-%d %H:%M:%S}" if row.at else "no date"
         cached = row.cache_write_5m + row.cache_write_1h
-        tokens = f"{short(row.input)} in, {short(cached)} written, {short(row.cache_read)} read"
+        counts = map(short_count, (row.input, cached, row.cache_read, row.output))
+        tokens = "{} in, {} written, {} read, {} out".format(*counts)
         cost = f"${written(Decimal(row.cost_usd))}" if row.unpriced is None else row.unpriced
         out.print(f"{at} [cyan]{safe(row.model)}[/] {safe(cost)}")
-        out.print(f"  {tokens}, {short(row.output)} out")
+        out.print(f"  {tokens}")
         out.print(f"  [dim]{log_name(row.log, 60)} at {row.offset:,}[/]", soft_wrap=True)
     if len(found.rows) > _SHOWN:
         out.print(f"\n[dim]… and {len(found.rows) - _SHOWN:,} more; --json lists all[/]")

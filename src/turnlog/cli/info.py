@@ -112,7 +112,7 @@ def describe(
         models=found.models,
         layout=session.layout,
         state=known.state,
-        running=(running.status or "running") if running is not None and alive else own,
+        running=running.doing if running is not None and alive else own,
         crashed=known.crashed or (running is not None and not alive),
         ended_at=known.ended_at,
         pinned=session.id in pins,

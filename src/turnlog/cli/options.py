@@ -20,7 +20,6 @@ from turnlog.layout import (
     read_name,
 )
 from turnlog.log.sources import open_regular
-from turnlog.sessions.dated import find_any_session
 
 if TYPE_CHECKING:
     from turnlog.config import SettingProblem
@@ -44,6 +43,8 @@ def logs_named(
     names: Iterable[str], homes: Iterable[str], problems: list[Problem]
 ) -> Iterator[LogFile]:
     """Give the logs that *names* mean: files, directories, ids' beginnings or ``latest``."""
+    from turnlog.sessions.dated import find_any_session
+
     for name in names:
         path = Path(name)
         if path.is_dir():

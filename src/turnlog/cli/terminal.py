@@ -73,6 +73,14 @@ def size(count: float) -> str:
     raise AssertionError
 
 
+def short_count(count: int) -> str:
+    """Write a count in few characters."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count)
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Write a count with its noun."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

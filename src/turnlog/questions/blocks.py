@@ -13,15 +13,17 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from turnlog.prices.cost import Mode, Prices
+from turnlog.prices.rates import Unpriced
 from turnlog.questions.ledger import (
     Figures,
     Period,
     SkippedDocument,
     figures_of,
     skipped_of,
+    sum_of,
 )
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.responses import Response
@@ -65,13 +67,13 @@ def blocks(
 ) -> BlockLedger:
     """Account for what *scan* found, block by block; what has no date is in no block."""
     wanted = [each for each in scan.responses if each.at is not None and period.holds(each)]
-    rows = [_row(group, prices, mode, now) for group in _grouped(wanted)]
-    bill = prices.bill(wanted, mode=mode)
-    return BlockLedger(
-        rows=rows,
-        totals=figures_of(wanted, bill.total_usd),
-        skipped=skipped_of(scan, bill.unpriced),
-    )
+    rows: list[BlockRow] = []
+    unpriced: list[Unpriced] = []
+    for group in _grouped(wanted):
+        bill = prices.bill(group, mode=mode)
+        unpriced += bill.unpriced
+        rows.append(_row(group, bill.total_usd, now))
+    return BlockLedger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
 
 
 def _grouped(responses: Iterable[Response]) -> Iterator[list[Response]]:
@@ -90,14 +92,12 @@ def _grouped(responses: Iterable[Response]) -> Iterator[list[Response]]:
         yield group
 
 
-def _row(group: list[Response], prices: Prices, mode: Mode, now: datetime) -> BlockRow:
+def _row(group: list[Response], cost: Decimal, now: datetime) -> BlockRow:
     first, last = _at(group[0]), _at(group[-1])
     start = _hour(first)
     end = _later(start, LENGTH)
-    cost = prices.bill(group, mode=mode).total_usd
-    figures = figures_of(group, cost)
     row = BlockRow(
-        **{name: getattr(figures, name) for name in figures.__struct_fields__},
+        **structs.asdict(figures_of(group, cost)),
         start_at=start,
         end_at=end,
         first_at=first,

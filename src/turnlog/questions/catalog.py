@@ -20,8 +20,8 @@ from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.log.tail import read_ends
 from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary
-from turnlog.sessions.dated import day_of, read_day
-from turnlog.sessions.life import Life, State, claude_processes
+from turnlog.sessions.dated import day_of, is_elsewhere, read_day
+from turnlog.sessions.life import Life, State, running_sessions
 
 
 class SessionRow(Struct, kw_only=True, frozen=True):
@@ -96,13 +96,9 @@ def list_sessions(
 
 
 def _with_running(rows: list[SessionRow], homes: Iterable[Home]) -> list[SessionRow]:
-    running = {
-        each.session_id: each.status or "running"
-        for home in homes
-        for each in claude_processes(home)
-        if each.is_alive
-    }
-    return [structs.replace(row, running=running.get(row.id)) for row in rows] if running else rows
+    running = running_sessions(homes)
+    alive = {each: found.doing for each, found in running.items() if found.is_alive}
+    return [structs.replace(row, running=alive.get(row.id)) for row in rows] if alive else rows
 
 
 def _row(
@@ -164,7 +160,7 @@ def _rows_of_days(
         try:
             changed_at = os.stat(log.path).st_mtime
             for session_id, placed in read_day(log):
-                if _elsewhere(logs.get(session_id), log):
+                if is_elsewhere(logs.get(session_id, log), log):
                     continue
                 before = told.get(session_id) or _Gathered(SessionSummary(), Life(), True, 0, 0.0)
                 before.summary.take(placed.record)
@@ -176,11 +172,6 @@ def _rows_of_days(
             if problems is not None:
                 problems.append(Problem(log.path, str(error)))
     return [_row_of(replace(logs[each], session_id=each), told[each], agents, now) for each in told]
-
-
-def _elsewhere(known: LogFile | None, log: LogFile) -> bool:
-    """Tell whether a session lies in another home or project: then this is a copy of it."""
-    return known is not None and (known.home, known.project_key) != (log.home, log.project_key)
 
 
 def _read(path: Path) -> tuple[SessionSummary, Life, bool, os.stat_result]:

@@ -16,8 +16,7 @@ from decimal import Decimal
 from pathlib import PurePath
 from typing import Final, Literal
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from turnlog.errors import UsageError
 from turnlog.prices.cost import Mode, Prices
@@ -30,15 +29,8 @@ from turnlog.records.responses import Response
 Unit = Literal["hour", "day", "week", "month", "session", "project", "model", "agent"]
 TIMES: Final = ("hour", "day", "week", "month")
 _SHOWN: Final = 5
-_COUNTS: Final = (
-    "messages",
-    "input",
-    "output",
-    "cache_write_5m",
-    "cache_write_1h",
-    "cache_read",
-    "web_searches",
-)
+_COLUMNS: Final = ("messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
+_COUNTS: Final = (*_COLUMNS, "web_searches")
 UNITS: Final = (*TIMES, "session", "project", "model", "agent")
 
 
@@ -145,7 +137,7 @@ def ledger(scan: UsageScan, prices: Prices, asked: Question) -> Ledger:
         unpriced += bill.unpriced
         rows.append(_row(asked.by, key, figures_of(group, bill.total_usd)))
     rows.sort(key=lambda row: _order(row, asked.by))
-    return Ledger(rows=rows, totals=_sum_of(rows), skipped=skipped_of(scan, unpriced))
+    return Ledger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
 
 
 class ResponseRow(Figures, kw_only=True):
@@ -185,15 +177,14 @@ def explain(scan: UsageScan, prices: Prices, asked: Question, row: str) -> Expla
     group = named[found[0]]
     rows = [_response_row(response, prices, asked.mode) for response in group]
     rows.sort(key=lambda each: (-Decimal(each.cost_usd), each.log, each.offset))
-    total = prices.bill(group, mode=asked.mode).total_usd
-    return Explanation(row=found[0], rows=rows, totals=figures_of(group, total))
+    return Explanation(row=found[0], rows=rows, totals=sum_of(rows))
 
 
 def _response_row(response: Response, prices: Prices, mode: Mode) -> ResponseRow:
     bill = prices.bill((response,), mode=mode)
     figures = figures_of((response,), bill.total_usd)
     return ResponseRow(
-        **{name: getattr(figures, name) for name in figures.__struct_fields__},
+        **structs.asdict(figures),
         at=response.at,
         model=response.model_name,
         session=response.session,
@@ -235,7 +226,7 @@ def skipped_of(scan: UsageScan, unpriced: Iterable[Unpriced]) -> SkippedDocument
 
 
 def _row(by: Sequence[Unit], key: tuple[str | None, ...], figures: Figures) -> LedgerRow:
-    row = msgspec.convert(msgspec.to_builtins(figures), LedgerRow)
+    row = LedgerRow(**structs.asdict(figures))
     for unit, name in zip(by, key, strict=True):
         setattr(row, unit, name)
     return row
@@ -260,7 +251,7 @@ def figures_of(responses: Iterable[Response], cost: Decimal) -> Figures:
     )
 
 
-def _sum_of(rows: Iterable[Figures]) -> Figures:
+def sum_of(rows: Iterable[Figures]) -> Figures:
     """Add rows up; exactly, whatever there is of them."""
     found = list(rows)
     counts = {name: sum(getattr(row, name) for row in found) for name in _COUNTS}
@@ -338,14 +329,13 @@ def _is_in(path: str | None, project: str) -> bool:
 
 def rows_as_lists(found: Ledger, by: Sequence[Unit]) -> Iterator[list[str]]:
     """Give the rows as plain text, heads first, for CSV and Markdown; exact, not rounded."""
-    counts = ("messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
-    yield [*by, *counts, "cost_usd"]
+    yield [*by, *_COLUMNS, "cost_usd"]
     for row in found.rows:
         named = [getattr(row, unit) or "" for unit in by]
-        yield [*named, *(str(getattr(row, name)) for name in counts), row.cost_usd]
+        yield [*named, *(str(getattr(row, name)) for name in _COLUMNS), row.cost_usd]
     totals = found.totals
     yield [
         *("total" if not number else "" for number in range(len(by))),
-        *(str(getattr(totals, name)) for name in counts),
+        *(str(getattr(totals, name)) for name in _COLUMNS),
         totals.cost_usd,
     ]

@@ -86,6 +86,12 @@ def tag(word: str) -> Fields:
     return {"type": "tag", "tag": word}
 
 
+def labels(called: str | None, tagged: str | None) -> list[Fields]:
+    """What a person sets of a session, title and tag; what is None is left as it is."""
+    said = [title(called)] if called is not None else []
+    return said if tagged is None else [*said, tag(tagged)]
+
+
 def text(words: str) -> Fields:
     """A block of text."""
     return {"type": "text", "text": words}

@@ -27,6 +27,7 @@ from turnlog.records.format import format_marker
 from turnlog.records.notes import note_on, session_of, with_note, without_note
 from turnlog.records.record import Record
 from turnlog.records.state import Format
+from turnlog.sessions.dated import heads_a_log
 from turnlog.sessions.retell import Teller
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import WRITER
@@ -210,7 +211,7 @@ class Carrier:
 
     def _as_it_is(self, original: Original) -> bytes:
         line, record = original.line, original.record
-        if self._shared_by is not None and _heads_a_log(record):
+        if self._shared_by is not None and heads_a_log(record):
             # It would be taken for the head of the whole log, which is nobody's.
             mark = {"type": "turnlog", "event": "kept", "sessionId": self._shared_by}
             return with_note(encode(mark), **_was(line))
@@ -288,7 +289,3 @@ def _line_before(note: Mapping[str, Any]) -> bytes | None:
         return base64.b64decode(packed, validate=True) if isinstance(packed, str) else None
     except ValueError:
         return None
-
-
-def _heads_a_log(record: Record) -> bool:
-    return isinstance(record, Format) and record.session_id is None and record.event is None

@@ -37,7 +37,7 @@ def read_day(log: LogFile) -> Iterator[Said]:
     """Read a day's log; the heads that turnlog gave it belong to nobody."""
     nameless = nameless_id(log)
     for item in read_log(log.path):
-        if isinstance(item, Placed) and not _is_head(item.record):
+        if isinstance(item, Placed) and not heads_a_log(item.record):
             yield Said(session_of(item.record) or nameless, item)
 
 
@@ -60,8 +60,7 @@ def share_out(
                 problems.append(Problem(log.path, str(error)))
         for session_id in heard:
             logs = found.pop(session_id, [])
-            # A copy in another home is the same session once more, not more of it.
-            if not logs or (logs[0].home, logs[0].project_key) == (log.home, log.project_key):
+            if not logs or not is_elsewhere(logs[0], log):
                 logs.append(replace(log, session_id=session_id))
             found[session_id] = logs
     return found
@@ -78,5 +77,14 @@ def nameless_id(log: LogFile) -> str:
     return f"{log.project_key or log.path.parent.name}/{day_of(log)}"
 
 
-def _is_head(record: Record) -> bool:
+def is_elsewhere(known: LogFile, log: LogFile) -> bool:
+    """Tell whether two days' logs are of different homes or projects.
+
+    A copy of a session elsewhere is the same session once more, not more of it.
+    """
+    return (known.home, known.project_key) != (log.home, log.project_key)
+
+
+def heads_a_log(record: Record) -> bool:
+    """Tell whether *record* is the head of a log that several sessions share: it is nobody's."""
     return isinstance(record, Format) and record.session_id is None and record.event is None

@@ -162,6 +162,11 @@ class Running(Struct, frozen=True):
     is_alive: bool
     path: Path
 
+    @property
+    def doing(self) -> str:
+        """What the program says it does."""
+        return self.status or "running"
+
 
 def claude_processes(home: Home) -> list[Running]:
     """List the sessions that Claude Code runs, or ran when it was killed."""
@@ -178,6 +183,16 @@ def claude_processes(home: Home) -> list[Running]:
             found.append(
                 Running(session_id, pid, status if isinstance(status, str) else None, alive, path)
             )
+    return found
+
+
+def running_sessions(homes: Iterable[Home]) -> dict[str, Running]:
+    """Tell by id which sessions Claude Code runs, or ran when it was killed; the living count."""
+    found: dict[str, Running] = {}
+    for home in homes:
+        for each in claude_processes(home):
+            if each.session_id not in found or each.is_alive:
+                found[each.session_id] = each
     return found
 
 

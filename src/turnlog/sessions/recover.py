@@ -92,8 +92,10 @@ def recover(
         if plan.salvaged:
             done = repair(plan.path, write=True)
             found.originals += [done.original] if done.original else []
-    tree = Session(session.id, session.logs).tree
-    _look_at(tree, found)
+    if found.originals:  # What was freed may be what others were missing.
+        session = Session(session.id, session.logs)
+        _look_at(session.tree, found)
+    tree = session.tree
     with resume() as writer:
         lines = _mending(found, tree)
         for start in range(0, len(lines), _BATCH):

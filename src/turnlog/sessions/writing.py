@@ -173,9 +173,7 @@ class SessionWriter:
         self, *, title: str | None = None, tag: str | None = None, pinned: bool | None = None
     ) -> None:
         """Set what a person sets; an empty title or tag clears it. It is durable on return."""
-        said = [build.title(title)] if title is not None else []
-        if tag is not None:
-            said.append(build.tag(tag))
+        said = build.labels(title, tag)
         if said:
             self.append_many(said)
         if pinned is not None and self._root is not None:
