@@ -61,6 +61,7 @@ def records_between(path, first, last):
 @example(data=lines(1, 2, 3), size=len(lines(1)))
 @example(data=lines(1, 2), size=len(lines(1)))
 @example(data=b"\n" * 9, size=2)
+@example(data=lines(1)[:-1], size=len(lines(1)) * 2 // 3)
 def test_the_ends_are_the_lines_that_lie_in_them(scratch, data, size):
     put(scratch, data)
     ends = read_ends(scratch, size)

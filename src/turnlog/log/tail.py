@@ -94,7 +94,8 @@ def read_ends(
 
 
 def _ends_of_short(data: bytes, start: int, status: os.stat_result) -> Ends:
-    cut = data.find(b"\n", start - 1) + 1 if start > 0 else 0
+    # Without a newline behind it, the last line begins before the tail and is all of the head.
+    cut = (data.find(b"\n", start - 1) + 1 or len(data)) if start > 0 else 0
     return Ends(_glances(data, end=cut), _glances(data, cut), True, status)
 
 
