@@ -19,8 +19,8 @@ from time import perf_counter
 from typing import NamedTuple
 
 from .data import BASE, log_of
-from .listing import tree
 from .table import Row, ms
+from .trees import tree
 
 ROUNDS = 5
 _CCUSAGE = "ccusage@20.0.24"

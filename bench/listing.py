@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 from typing import Any
 
 from turnlog.layout import find_homes
 from turnlog.questions.catalog import list_sessions
 
-from .data import BASE
 from .table import Row, ms
+from .trees import tree
 from .turns import best_in_turns
 
 ROUNDS = 20
-_SIZE, _SEED = "1G", 11
-_SHAPE = ["--size", _SIZE, "--seed", str(_SEED), "--days", "240", "--projects", "120"]
 _WHAT = "bare list of a 1 GB tree"
 
 
@@ -71,20 +67,3 @@ def _agreement(what: str, ours: list[Any], theirs: list[Any]) -> list[Row]:
 
 def _beginning(title: str | None) -> str:
     return " ".join((title or "").split())[:150].rstrip(" …")
-
-
-def tree() -> str | None:
-    """Give the home to list; generate it if it is not there. None if there is no generator."""
-    place = os.path.join(BASE, f"tree-{_SEED}-{_SIZE}")
-    if not os.path.isdir(place):
-        kit = os.environ.get("TURNLOG_KIT") or os.path.join("..", "shared", "kit")
-        generator = os.path.join(kit, "gen_corpus.py")
-        if not os.path.isfile(generator):
-            return None
-        os.makedirs(BASE, exist_ok=True)
-        print(f"writing {place}", flush=True)
-        command = [sys.executable, generator, "--out", f"{place}.part", *_SHAPE]
-        if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
-            return None
-        os.replace(f"{place}.part", place)
-    return os.path.join(place, ".claude")

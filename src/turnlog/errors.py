@@ -17,7 +17,10 @@ world (a damaged line, an unknown record type) is a value and never appears here
         ├── UnsafeFilesystem          locks mean nothing here, so several writers would lose records
         ├── StorageFull               no space, quota or file-size limit; the log stays usable
         ├── WriteFailed               the write failed otherwise; the handle refuses further writes
-        └── SyncFailed                perhaps not durable; the handle refuses further writes
+        ├── SyncFailed                perhaps not durable; the handle refuses further writes
+        └── IndexUnavailable          the index cannot be written or read; everything else works
+            ├── IndexTooNew           a later turnlog made it
+            └── BrokenIndex           it broke, and making it anew did not help
 """
 
 from __future__ import annotations
@@ -114,3 +117,15 @@ class WriteFailed(LogError):
 
 class SyncFailed(LogError):
     """The record was written but may not survive a power cut; reopen the log to go on."""
+
+
+class IndexUnavailable(LogError):
+    """The index cannot be used. It is disposable: whatever does not search works without it."""
+
+
+class IndexTooNew(IndexUnavailable):
+    """A later turnlog made the index; this one neither reads nor changes it."""
+
+
+class BrokenIndex(IndexUnavailable):
+    """The index broke again while it was being made anew."""

@@ -16,6 +16,10 @@ from turnlog.inert import inert
 
 COMMANDS: Final = {
     "sessions": "List sessions, the one that was active last first.",
+    "search": "Find what was said, in every session.",
+    "query": "Ask about records, messages and calls; group and count them.",
+    "errors": "Show which calls failed, and what they have in common.",
+    "sql": "Ask the index in SQL, read only.",
     "show": "Show a session: prompts, answers, one line for each call.",
     "info": "Show what is known of a session.",
     "resume": "Go on with a session in Claude Code.",
@@ -30,6 +34,8 @@ COMMANDS: Final = {
     "prompts": "List what was typed, newest first.",
     "cost": "Show what was used and what it cost.",
     "prices": "Show what models cost.",
+    "refresh": "Bring the index up to date with the logs.",
+    "watch": "Keep the index fresh, and show what happens as it happens.",
     "recover": "Mend a session after a crash.",
     "check": "Check logs for damage; without arguments, all of yours.",
     "repair": "Mend a damaged log without throwing a byte away.",

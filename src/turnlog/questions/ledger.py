@@ -19,10 +19,11 @@ from typing import Final, Literal
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from turnlog.errors import UsageError
+from turnlog.index.usage import Skipped
 from turnlog.prices.cost import Mode, Prices
 from turnlog.prices.money import total_usd
 from turnlog.prices.rates import Unpriced
-from turnlog.questions.usage_scan import Skipped, UsageScan
+from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.counters import Counters
 from turnlog.records.responses import Response
 

@@ -105,7 +105,7 @@ class Responses:
         if name is None or sighting.part or sighting.model == SYNTHETIC:
             name = self._name(sighting)
         if name is not None:
-            self._put(name, sighting)
+            self.put(name, sighting)
 
     def exchange(self, sighting: Sighting) -> tuple[list[Response], list[Response]]:
         """Take a sighting; give the responses it concerns as they were before, and as they are."""
@@ -113,7 +113,7 @@ class Responses:
         if name is None:
             return [], []
         before = self._now(name)
-        self._put(name, sighting)
+        self.put(name, sighting)
         return before, self._now(name)
 
     def held(self) -> list[Sighting]:
@@ -126,32 +126,33 @@ class Responses:
 
     def settle(self) -> list[Response]:
         """Give every response once, in the order in which they were first sighted."""
-        older = Seniority(self._seen)
-        settled: list[Response] = []
-        for seen in self._seen.values():
-            if isinstance(seen, Sighting):
-                settled.append(_response(seen, seen, seen.last_at, seen.recorded_usd))
-            else:
-                settled += (_response(*settle(group, older)) for group in by_request(seen.values()))
+        settled = [each for found in self.settle_by_name().values() for each in found]
         _place_in_projects(settled)
         return settled
+
+    def settle_by_name(self) -> dict[str, list[Response]]:
+        """Give every response once, by name; each in the directory it was made in."""
+        older = Seniority(self._seen)
+        return {
+            name: [_response(seen, seen, seen.last_at, seen.recorded_usd)]
+            if isinstance(seen, Sighting)
+            else [_response(*settle(group, older)) for group in by_request(seen.values())]
+            for name, seen in self._seen.items()
+        }
 
     def _name(self, sighting: Sighting) -> str | None:
         """Name what *sighting* tells of, all requests of one message alike; None: of nothing."""
         if sighting.model == SYNTHETIC and not sighting.counters.total:
             self.synthetic += 1
             return None
-        name = sighting.message_id
-        if name is None:
-            name = sighting.request_id and f"request {sighting.request_id}"
-        if name is None:
-            name = sighting.record_id and f"record {sighting.record_id}"
+        name = name_of(sighting)
         if name is None:
             self._nameless += 1
             name = f"nameless {self._nameless}"
-        return f"{name} {sighting.part}" if sighting.part else name
+        return name
 
-    def _put(self, name: str, sighting: Sighting) -> None:
+    def put(self, name: str, sighting: Sighting) -> None:
+        """Fold in one more sighting of what is called *name*."""
         known = self._seen.setdefault(name, sighting)
         if known is sighting:
             return
@@ -171,6 +172,16 @@ class Responses:
         if isinstance(seen, Sighting):
             return [_response(seen, seen, seen.last_at, seen.recorded_usd)]
         return [_response(*settle(group, None)) for group in by_request(seen.values())]
+
+
+def name_of(sighting: Sighting) -> str | None:
+    """Name what *sighting* tells of, all requests of one message alike; None: it has no name."""
+    name = sighting.message_id
+    if name is None:
+        name = sighting.request_id and f"request {sighting.request_id}"
+    if name is None:
+        name = sighting.record_id and f"record {sighting.record_id}"
+    return f"{name} {sighting.part}" if name is not None and sighting.part else name
 
 
 def _place_in_projects(responses: Iterable[Response]) -> None:

@@ -111,11 +111,16 @@ def told_in(line: bytes) -> ToldLine | None:
         found = decode_line(line)
     except REFUSALS:
         return None
+    return found if is_told(found) else None
+
+
+def is_told(found: ToldLine) -> bool:
+    """Tell whether a line is the usual record of a response that has an id."""
     message = found.message
     if found.type != "assistant" or message is None or not message.id or message.usage is None:
-        return None
+        return False
     usage = message.usage
-    return None if usage.iterations and _has_more(usage) else found
+    return not (usage.iterations and _has_more(usage))
 
 
 def supersedes(later: ToldLine, earlier: ToldLine) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.questions.processes import Children, can_fork, share_out
+from turnlog.index.processes import Children, can_fork, share_out
 
 # Children are had by forking, from a process of one thread; tests before these may have left some.
 ALONE = "TURNLOG_TEST_ALONE"

@@ -1,0 +1,124 @@
+"""Whole homes to measure with, made by the kit's seeded generator and kept under `.bench`.
+
+A copy of one shares the bytes of every log by a hard link, so it costs nothing, except the logs
+that are to grow: an append through a link would change the original.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from .data import BASE, line_of
+
+_SEED = 11
+_SHAPE = ["--seed", str(_SEED), "--days", "240", "--projects", "120"]
+
+
+def tree(size: str = "1G") -> str | None:
+    """Give a home of *size*; generate it if it is not there. None if there is no generator."""
+    place = os.path.join(BASE, f"tree-{_SEED}-{size}")
+    if not os.path.isdir(place):
+        kit = os.environ.get("TURNLOG_KIT") or os.path.join("..", "shared", "kit")
+        generator = os.path.join(kit, "gen_corpus.py")
+        if not os.path.isfile(generator):
+            return None
+        os.makedirs(BASE, exist_ok=True)
+        print(f"writing {place}", flush=True)
+        command = [sys.executable, generator, "--out", f"{place}.part", "--size", size, *_SHAPE]
+        if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
+            return None
+        os.replace(f"{place}.part", place)
+    return os.path.join(place, ".claude")
+
+
+def logs_of(home: str) -> list[str]:
+    """List the logs of *home*, those of agents among them, in an order that stays."""
+    return sorted(
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(home)
+        for name in names
+        if name.endswith(".jsonl")
+    )
+
+
+def main_logs_by_size(home: str) -> list[str]:
+    """List the main logs of the sessions in *home*, the smallest first."""
+    logs = [path for path in logs_of(home) if f"{os.sep}subagents{os.sep}" not in path]
+    return sorted(logs, key=os.path.getsize)
+
+
+def size_of(paths: Collection[str]) -> int:
+    return sum(os.path.getsize(path) for path in paths)
+
+
+def copy_of(home: str, to: str, growing: Collection[str]) -> None:
+    """Copy *home*; only the *growing* logs get bytes of their own."""
+    apart = {os.path.abspath(path) for path in growing}
+
+    def copied(source: str, target: str) -> object:
+        if os.path.abspath(source) in apart:
+            return shutil.copy2(source, target)
+        os.link(source, target)
+        return target
+
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(home, to, copy_function=copied)
+
+
+def grow(log: str, word: str) -> int:
+    """Append a prompt that says *word* and its answer; give the number of records."""
+    last = _last_linked(log)
+    shared = {key: last[key] for key in _CARRIED if key in last}
+    stem = hashlib.sha256(f"{log} {word}".encode()).hexdigest()[:12]
+    asked, told = (f"{number}0000000-0000-4000-8000-{stem}" for number in (1, 2))
+    prompt = shared | {
+        "parentUuid": last["uuid"],
+        "type": "user",
+        "message": {"role": "user", "content": f"Please look at {word} again"},
+        "uuid": asked,
+        "timestamp": "2026-11-01T12:00:00.000Z",
+    }
+    message = {
+        "model": "claude-opus-4-6",
+        "id": f"msg_{stem}",
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "text", "text": f"There is nothing wrong with {word} any more"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 9, "output_tokens": 12},
+    }
+    answer = shared | {
+        "parentUuid": asked,
+        "type": "assistant",
+        "message": message,
+        "requestId": f"req_{stem}",
+        "uuid": told,
+        "timestamp": "2026-11-01T12:00:05.000Z",
+    }
+    with open(log, "ab") as file:
+        file.write(line_of(prompt) + line_of(answer))
+    return 2
+
+
+_CARRIED = ("isSidechain", "userType", "cwd", "sessionId", "version", "gitBranch")
+
+
+def _last_linked(log: str) -> dict[str, Any]:
+    """Give the last record of a thread: the one that a next one continues."""
+    for record in _backwards(log):
+        if record.get("type") in ("user", "assistant") and "uuid" in record:
+            return record
+    raise ValueError(f"no message in {log}")
+
+
+def _backwards(log: str) -> Iterator[dict[str, Any]]:
+    with open(log, "rb") as file:
+        lines = file.read().splitlines()
+    yield from (json.loads(line) for line in reversed(lines))

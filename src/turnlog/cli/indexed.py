@@ -1,0 +1,103 @@
+"""What commands that ask the index have in common: its options, and refreshing it first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from turnlog.inert import inert
+
+if TYPE_CHECKING:
+    from turnlog.index.opening import Index
+    from turnlog.index.refresh import Refreshed
+    from turnlog.layout import Home
+
+_WORTH_A_BAR_BYTES = 20_000_000
+
+no_refresh_option = click.option(
+    "--no-refresh",
+    is_flag=True,
+    help="Ask the index as it is, without reading what was appended since.",
+)
+
+
+def refresh_shown(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:
+    """Refresh the index of *homes*, with a bar on stderr if it takes long and somebody watches."""
+    from turnlog.index.refresh import refresh
+
+    with _bar() as progress:
+        done = refresh(homes, rebuild=rebuild, progress=progress)
+    tell_notices(done)
+    return done
+
+
+def open_index(homes: Sequence[Home], *, no_refresh: bool) -> Index:
+    """Open the index of *homes*, refreshed first unless *no_refresh*."""
+    from turnlog.index.opening import open_fresh
+
+    with _bar() as progress:
+        index = open_fresh(homes, is_stale_allowed=no_refresh, progress=progress)
+    if index.refreshed is not None:
+        tell_notices(index.refreshed)
+    return index
+
+
+def tell_notices(done: Refreshed) -> None:
+    """Say on stderr what a refresh found that a person should know."""
+    for notice in done.notices:
+        click.echo(f"notice: {inert(notice)}", err=True)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None] | None]:
+    if not sys.stderr.isatty():
+        yield None
+        return
+    bar = _Bar()
+    try:
+        yield bar.show
+    finally:
+        bar.close()
+
+
+class _Bar:
+    """A bar that appears only when there is much to do: rich is slow to import."""
+
+    def __init__(self) -> None:
+        self._advance: Callable[[int], None] | None = None
+        self._close: Callable[[], None] | None = None
+
+    def show(self, done: int, total: int) -> None:
+        if total < _WORTH_A_BAR_BYTES:
+            return
+        if self._advance is None:
+            self._open(total)
+        if self._advance is not None:
+            self._advance(done)
+
+    def _open(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (TextColumn("reading logs"), BarColumn(), DownloadColumn())
+        bar = Progress(
+            *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
+        )
+        task = bar.add_task("", total=total)
+        bar.start()
+        self._advance = lambda done: bar.update(task, completed=done)
+        self._close = bar.stop
+
+    def close(self) -> None:
+        if self._close is not None:
+            self._close()

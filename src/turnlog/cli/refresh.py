@@ -1,0 +1,60 @@
+"""``turnlog refresh``: let the index catch up with the logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from turnlog.cli.options import home_option, json_option, show_json
+
+if TYPE_CHECKING:
+    from turnlog.index.refresh import Refreshed
+
+
+@click.command(
+    name="refresh",
+    epilog="""\b
+Examples:
+  turnlog refresh               read what was appended since
+  turnlog refresh --rebuild     make the index anew from the logs""",
+)
+@home_option
+@json_option
+@click.option("--rebuild", is_flag=True, help="Forget the index and read everything again.")
+def command(homes: tuple[str, ...], *, as_json: bool, rebuild: bool) -> int:
+    """Bring the index up to date with the logs.
+
+    Every command that needs the index does this first; by itself it is for scripts, and for those
+    who want the work done before they ask. The index can be deleted at any time.
+    """
+    from turnlog.cli.indexed import refresh_shown
+    from turnlog.layout import all_homes
+
+    done = refresh_shown(all_homes(homes), rebuild=rebuild)
+    if as_json:
+        show_json(done)
+    else:
+        _show(done)
+    return 0
+
+
+def _show(done: Refreshed) -> None:
+    from turnlog.cli.terminal import console, counted, log_name, size
+
+    out = console()
+    logs = counted(done.logs, "log")
+    if done.read:
+        out.print(f"{logs}; read {size(done.read_bytes)} of {done.read:,}.")
+    else:
+        out.print(f"{logs}; nothing new.")
+    for what, paths in (("rewritten since", done.replaced), ("gone at its source", done.gone)):
+        for path in paths[:5]:
+            out.print(f"[yellow]{what}:[/] {log_name(path)}")
+        if len(paths) > 5:
+            out.print(f"[yellow]… and {len(paths) - 5:,} more[/]")
+    if done.forgotten:
+        gone = counted(done.forgotten, "log")
+        out.print(f"[yellow]{gone} gone at the source, without a kept copy: forgotten.[/]")
+    for problem in done.problems:
+        out.print(f"[yellow]not read:[/] {log_name(problem.path)}: {problem.reason}")

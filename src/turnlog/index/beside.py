@@ -1,0 +1,106 @@
+"""What lies beside the logs, as the index reads it: prompts, plans, todos, tasks.
+
+The home's list of prompts is appended to, like a log. Plans, todo lists and tasks are replaced as a
+whole, so they are known by the digest of their content, and are one record each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from turnlog.index.texts import Kind, Text, leaves
+from turnlog.layout import Home, history_log, plans
+from turnlog.records.loose import NotJson, loads
+
+BESIDE: Final = "beside"
+PROMPTS, PLAN, TODOS, TASK = "prompts", "plan", "todos", "task"
+_SIZE_CAP: Final = 16 * 1024 * 1024
+
+
+class SideFile(NamedTuple):
+    """Something beside the logs that the index reads; in the place of a log."""
+
+    path: Path
+    home: Home
+    kind: str
+    session_id: str | None = None
+    agent_id: str | None = None
+    project_key: str | None = None
+    layout: str = BESIDE
+
+
+def side_files_of(homes: Iterable[Home]) -> Iterator[SideFile]:
+    """Give what lies beside the logs of *homes*."""
+    for home in homes:
+        history = history_log(home)
+        if history is not None:
+            yield SideFile(history, home, PROMPTS)
+        yield from (SideFile(path, home, PLAN) for path in plans(home))
+        for entry in _entries(home.path / "todos"):
+            session, _, agent = entry.name.removesuffix(".json").partition("-agent-")
+            if entry.name.endswith(".json") and agent:
+                yield SideFile(Path(entry.path), home, TODOS, session, agent)
+        for folder in _entries(home.path / "tasks"):
+            for entry in _entries(folder.path):
+                if entry.name.endswith(".json"):
+                    yield SideFile(Path(entry.path), home, TASK, folder.name)
+
+
+def texts_of_side(kind: str, data: bytes) -> list[Text]:
+    """Give the texts of a side file, or of one line of the list of prompts."""
+    if kind == PLAN:
+        text = data.decode(errors="replace")
+        return [Text(Kind.PLAN, text)] if text.strip() else []
+    try:
+        value = loads(data)
+    except (NotJson, ValueError, RecursionError):
+        return []
+    if kind == PROMPTS:
+        return [Text(Kind.HISTORY, text) for text in _typed(value) if text]
+    text = leaves(_said_of(value))
+    return [Text(Kind.TODO, text)] if text else []
+
+
+def content_of(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
+    """Read a side file; give its content and the digest of it."""
+    with open(path, "rb") as file:
+        data = file.read(_SIZE_CAP)
+    return data, blake2b(data, digest_size=16).digest()
+
+
+def _typed(value: Any) -> Iterator[str]:
+    """Give a prompt as it was typed, and what was pasted into it."""
+    if isinstance(value, dict):
+        yield from (value[key] for key in ("display",) if isinstance(value.get(key), str))
+        pasted = value.get("pastedContents")
+        if isinstance(pasted, dict):
+            for each in pasted.values():
+                if isinstance(each, dict) and isinstance(each.get("content"), str):
+                    yield each["content"]
+
+
+def _said_of(value: Any) -> Any:
+    """Keep what a person wrote of todos and tasks: states and ids are nobody's words."""
+    if isinstance(value, list):
+        return [_said_of(each) for each in value]
+    if isinstance(value, dict):
+        wanted = ("content", "activeForm", "subject", "description", "todos")
+        return [_said_of(value[key]) for key in wanted if key in value]
+    return value
+
+
+def _entries(path: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+_ = msgspec

@@ -1,0 +1,100 @@
+"""What passes from the reading of logs to the writing of the index: work, and chunks of rows.
+
+Plain data, so that it can pass from one process to another.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from turnlog.index.bookmarks import Bookmark
+from turnlog.index.usage import Readable, Skipped, Tellings
+from turnlog.records.responses import name_of
+from turnlog.records.settling import folded as both
+from turnlog.records.settling import place_of
+from turnlog.records.sightings import SYNTHETIC, Sighting
+
+
+class Work(NamedTuple):
+    """A log to be read, and from where."""
+
+    id: int
+    log: Readable
+    generation: int
+    start: int
+    usage_start: int
+    """Up to here the ledger's rows are there already."""
+    folded: bytes | None
+
+
+class Chunk(Struct, array_like=True):
+    """A stretch of a log. Rows are named by the offset of their record."""
+
+    log: int
+    generation: int
+    start: int
+    """Where the bookmark must stand for the chunk to fit …"""
+    usage_start: int
+    """… and the ledger's."""
+    records: list[tuple[Any, ...]]
+    """Offset, length, type, author, session, uuid, parent, at, model, branch, message, flags."""
+    texts: list[tuple[Any, ...]]
+    """Second, offset, part, kind, words."""
+    calls: list[tuple[Any, ...]]
+    """Offset, block, call id, tool, digest, path, action."""
+    answers: list[tuple[Any, ...]]
+    """The call's offset and block, offset, is error, duration, signature."""
+    damages: list[tuple[Any, ...]]
+    """Offset, length, reason, detail, excerpt."""
+    sightings: list[tuple[str, bytes, Sighting]]
+    skipped: list[Skipped]
+    told: int
+    synthetic: int
+    tail_told: int
+    tail_synthetic: int
+    is_pending: bool
+    bookmark: Bookmark
+    device: int
+    inode: int
+    folded: bytes
+    tail_folded: bytes | None
+    session: str | None
+    problem: str | None
+    is_last: bool
+    text_bytes: int
+
+
+class Usage:
+    """What the lines of one log tell of responses, folded by response and place."""
+
+    def __init__(self, work: Work) -> None:
+        self.tellings = Tellings(work.log)
+        self.synthetic = 0
+        self._log = work.id
+        self._seen: dict[tuple[str, tuple[Any, ...]], Sighting] = {}
+
+    def take(self, sighting: Sighting) -> None:
+        if sighting.model == SYNTHETIC and not sighting.counters.total:
+            self.synthetic += 1
+            return
+        name = name_of(sighting) or f"nameless {self._log} {sighting.offset}"
+        sighting.log = ""  # Its place is told by the log's id.
+        key = (name, place_of(sighting))
+        known = self._seen.get(key)
+        self._seen[key] = sighting if known is None else both(known, sighting)
+
+    def rows(self) -> list[tuple[str, bytes, Sighting]]:
+        """Give what was folded so far, and begin anew."""
+        for sighting in self.tellings.end():
+            self.take(sighting)
+        rows = [(name, packed_place(place), each) for (name, place), each in self._seen.items()]
+        self._seen = {}
+        return rows
+
+
+def packed_place(place: tuple[Any, ...]) -> bytes:
+    """Give a place as a few bytes that can be compared."""
+    return blake2b(repr(place).encode(errors="replace"), digest_size=8).digest()

@@ -1,0 +1,211 @@
+"""The file itself: where it lies, how it is opened, and what happens when it is not in order.
+
+One index for each set of homes, in turnlog's own home, readable by its owner only. An index that an
+older turnlog made, or that is broken, is moved aside and made anew; one of a newer turnlog is
+refused. Readers never wait for a writer, and nobody who writes a log waits for either.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
+from turnlog.index.texts import WEIGHTS
+from turnlog.layout import Home, turnlog_home
+
+VERSION: Final = 1
+_MARK: Final = 0x7475726E  # "turn"
+_BUSY_MS: Final = 30_000
+_CACHE_KIB: Final = 64 * 1024
+# Rarely: each checkpoint waits for the disk.
+_CHECKPOINT_PAGES: Final = 16 * 1024
+
+# What SQLite says of a file that cannot be mended.
+_BROKEN: Final = ("malformed", "not a database", "corrupt", "disk image", "missing chunk")
+
+
+def index_path(homes: Sequence[Home]) -> Path:
+    """Tell where the index of *homes* lies, whether or not it exists."""
+    true = sorted({os.path.realpath(home) for home in homes})
+    name = blake2b("\0".join(true).encode(errors="surrogateescape"), digest_size=8).hexdigest()
+    return turnlog_home() / "index" / f"{name}.sqlite"
+
+
+def open_index(homes: Sequence[Home], *, notices: list[str] | None = None) -> sqlite3.Connection:
+    """Open the index of *homes* for writing, making it if there is none that can be used."""
+    path = index_path(homes)
+    try:
+        _private_directory(path.parent)
+        connection = _opened(path, homes, notices)
+    except (OSError, sqlite3.OperationalError) as error:
+        raise IndexUnavailable(
+            f"the index cannot be written: {error}",
+            path=path,
+            hint="set TURNLOG_HOME to a directory that can be written, or go on without the index",
+        ) from None
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    return connection
+
+
+def open_for_reading(homes: Sequence[Home]) -> sqlite3.Connection | None:
+    """Open the index of *homes* as it is; None if there is none that can be read."""
+    path = index_path(homes)
+    if not path.is_file():
+        return None
+    try:
+        connection = _connect(path, read_only=True)
+        if _state_of(connection) == VERSION:
+            return connection
+        connection.close()
+    except sqlite3.Error:
+        pass
+    return None
+
+
+def _opened(path: Path, homes: Sequence[Home], notices: list[str] | None) -> sqlite3.Connection:
+    for _ in range(3):
+        connection = _connect(path)
+        try:
+            state = _state_of(connection)
+            if state == 0:
+                _make(connection, homes)
+                state = _state_of(connection)
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            if not is_broken(error):
+                raise
+            move_aside(path, "broken", notices)
+            continue
+        if state == VERSION:
+            return connection
+        connection.close()
+        if state > VERSION:
+            raise IndexTooNew(
+                f"a later turnlog made the index (version {state}; this one knows {VERSION})",
+                path=path,
+                hint="update turnlog, or make another index with: turnlog refresh --rebuild",
+            )
+        move_aside(path, "older", notices)
+    raise BrokenIndex("the index breaks again and again", path=path, hint="the disk may be failing")
+
+
+def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    if not read_only and not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    mode = "ro" if read_only else "rw"
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_MS / 1000)
+    if not read_only:
+        with suppress(sqlite3.DatabaseError):  # Told when it is first read.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+def _state_of(connection: sqlite3.Connection) -> int:
+    """Give the version of an index; 0 for an empty file, -1 for another program's."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    mark = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    if mark == _MARK and version:
+        return version
+    is_empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+    return 0 if is_empty else -1
+
+
+def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
+    from turnlog import __version__  # noqa: PLC0415 - Only here.
+
+    with transaction(connection):
+        if _state_of(connection):
+            return  # Another process was faster.
+        for name in ("schema.sql", "views.sql"):
+            for statement in _statements(files("turnlog.index").joinpath(name).read_text("utf-8")):
+                connection.execute(statement)
+        connection.executemany(
+            "INSERT INTO kinds VALUES (?, ?, ?)",
+            ((int(kind), kind.name.lower(), weight) for kind, weight in WEIGHTS.items()),
+        )
+        connection.execute(
+            "INSERT INTO about (made_by, homes) VALUES (?, ?)",
+            (__version__, json.dumps(sorted(os.path.realpath(home) for home in homes))),
+        )
+        for table in ("said", "answered"):
+            for setting, value in (("hashsize", 16 * 1024 * 1024), ("automerge", 8)):
+                connection.execute(
+                    f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)",  # noqa: S608 - Ours.
+                    (setting, value),
+                )
+        connection.execute(f"PRAGMA application_id = {_MARK}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Cut a script into statements; executescript would commit the transaction it stands in."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Hold the only writer's place; commit at the end, or undo everything."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def is_broken(error: sqlite3.Error) -> bool:
+    """Tell whether an error says that the file itself is broken."""
+    if isinstance(error, sqlite3.OperationalError) and "no such" in str(error):
+        return True  # The version says that it is there.
+    return isinstance(error, sqlite3.DatabaseError) and any(word in str(error) for word in _BROKEN)
+
+
+def is_sound(connection: sqlite3.Connection) -> bool:
+    """Look through the whole file for what is broken."""
+    try:
+        return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
+    except sqlite3.DatabaseError:
+        return False
+
+
+def move_aside(path: Path, why: str, notices: list[str] | None = None) -> None:
+    """Put an index that cannot be used where it is in nobody's way; one such is kept."""
+    aside = path.with_name(f"{path.stem}.{why}")
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.replace(f"{path}{suffix}", f"{aside}{suffix}")
+    if notices is not None:
+        notices.append(f"the index was {_WHY.get(why, why)}: moved aside and made anew")
+
+
+def remove_index(homes: Sequence[Home]) -> None:
+    """Delete the index; it is made anew when it is next needed."""
+    path = index_path(homes)
+    for suffix in ("-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            os.remove(f"{path}{suffix}")
+
+
+_WHY: Final = {"broken": "broken", "older": "made by an older turnlog"}
+
+
+def _private_directory(path: Path) -> None:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,0 +1,139 @@
+"""What is folded of a log as it is read, and kept beside its bookmark to go on from.
+
+The fold of a log up to its bookmark is stored with it, so that a log that grew is never read again
+from the start to say what its session is called, which agents it called, or which calls still wait
+for their results.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from turnlog.index.lines import Line
+from turnlog.records.glance import Stretch
+from turnlog.records.record import Record
+from turnlog.sessions.agents import Traces
+from turnlog.sessions.metadata import MetadataFold
+
+# Calls that never got an answer are few; one that is older than that many others never will.
+_OPEN_CALLS: Final = 1000
+_DIGEST_LENGTH: Final = 32
+
+
+class OpenCall(Struct, array_like=True, gc=False):
+    """A call without its result, by the offset of its record."""
+
+    offset: int
+    block: int
+    at_us: int | None
+
+
+class Folded(Struct, array_like=True):
+    """The folds of one log."""
+
+    sessions: dict[str, MetadataFold] = field(default_factory=dict)
+    """By session: a day's log has several."""
+    traces: Traces = field(default_factory=Traces)
+    open_calls: dict[str, OpenCall] = field(default_factory=dict)
+    last_second: int = 0
+    """When the last record that says so was written: the next may not say."""
+    session: str | None = None
+    """Whose log it is, where its place does not tell."""
+
+    def packed(self) -> bytes:
+        """Give it as bytes. Long prompts are only ever compared, so digests do as well."""
+        traces = self.traces
+        traces.first_prompt = _short(traces.first_prompt)
+        for call, spawn in traces.spawns.items():
+            if spawn.prompt is not None and len(spawn.prompt) > _DIGEST_LENGTH:
+                traces.spawns[call] = msgspec.structs.replace(spawn, prompt=_short(spawn.prompt))
+        while len(self.open_calls) > _OPEN_CALLS:
+            del self.open_calls[next(iter(self.open_calls))]
+        try:
+            return _pack(self)
+        except UnicodeEncodeError:  # A lone surrogate, which JSON can spell and UTF-8 cannot.
+            return _pack(sound(msgspec.to_builtins(self)))
+
+
+def unpacked(data: bytes | None) -> Folded:
+    """Give the folds that *data* holds; empty ones if there is none."""
+    return _unpack(data) if data else Folded()
+
+
+class Passing:
+    """Lines that follow one another and of which a summary asks only when and where."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+
+    def take(self, line: Line, at: datetime | None) -> None:
+        if not self.lines:
+            self.first_at = self.last_at = at
+            self.cwd, self.branch, self.version = line.cwd, line.git_branch, line.version
+            self.is_sidechain = line.is_sidechain is True
+            self.models: dict[str, int] = {}
+        else:
+            if at is not None:
+                if self.first_at is None or at < self.first_at:
+                    self.first_at = at
+                if self.last_at is None or at > self.last_at:
+                    self.last_at = at
+            self.cwd = self.cwd or line.cwd
+            self.branch = line.git_branch or self.branch
+            self.version = line.version or self.version
+        self.lines += 1
+        if line.type == "assistant" and line.message is not None:
+            model = line.message.model
+            if model is not None:
+                self.models[model] = self.models.get(model, 0) + 1
+
+    def into(self, fold: MetadataFold) -> None:
+        """Fold what passed, and forget it."""
+        if not self.lines:
+            return
+        passed = Stretch(
+            lines=self.lines,
+            first_at=self.first_at,
+            at=self.last_at,
+            cwd=self.cwd,
+            git_branch=self.branch,
+            version=self.version,
+            is_sidechain=self.is_sidechain,
+            models=self.models,
+        )
+        fold.take(passed)
+        fold.life.records += self.lines - 1  # It counted the stretch as one.
+        fold.life.records_since_opened += self.lines - 1
+        self.lines = 0
+
+
+def take_record(folded: Folded, session: str, record: Record) -> None:
+    """Fold one more record of *session* in."""
+    fold = folded.sessions.get(session)
+    if fold is None:
+        fold = folded.sessions[session] = MetadataFold()
+    fold.take(record)
+
+
+def _short(prompt: str | None) -> str | None:
+    if prompt is None or len(prompt) <= _DIGEST_LENGTH:
+        return prompt
+    return blake2b(prompt.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def sound(value: Any) -> Any:
+    """Give plain data with every text such that UTF-8 can hold it."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {sound(key): sound(each) for key, each in value.items()}
+    return [sound(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Folded).decode

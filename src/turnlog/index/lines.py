@@ -1,0 +1,290 @@
+"""What one line of a log gives the index.
+
+Nearly all lines are answers of an assistant or of a tool in Claude Code's dialect, and nearly all
+their bytes are repeated beside the message. Those are decoded without the repetition, at several
+times the speed. Everything else (prompts, titles, marks, other dialects, odd shapes) is decoded in
+full. Both ways give the same, and a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from turnlog.index.texts import Text, texts_of, texts_of_blocks
+from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
+from turnlog.records.instants import instant
+from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record, Result, Spoken
+from turnlog.records.usage_lines import ToldLine, ToldMessage
+
+IS_ERROR: Final = 1
+OF_AGENT: Final = 2
+SLIPPED_IN: Final = 4
+
+# Which argument of a call names a file, and what the call does with it.
+_FILES: Final = {
+    "Read": ("file_path", "read"),
+    "NotebookRead": ("notebook_path", "read"),
+    "Edit": ("file_path", "edit"),
+    "MultiEdit": ("file_path", "edit"),
+    "NotebookEdit": ("notebook_path", "edit"),
+    "Write": ("file_path", "write"),
+    "Grep": ("path", "search"),
+    "Glob": ("path", "search"),
+    "LS": ("path", "search"),
+}
+_DIGEST_BYTES: Final = 8
+_SIGNATURE_CHARACTERS: Final = 100
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UUID_LENGTH: Final = 36
+_UUID_BYTES: Final = 16
+
+
+class _Message(ToldMessage, gc=False):
+    content: str | tuple[Block, ...] | None = None
+
+
+class _Data(Struct, gc=False, rename="camel"):
+    type: str | None = None
+    agent_id: str | None = None
+
+
+class Line(ToldLine, gc=False, rename="camel"):
+    """A line of Claude Code's, without what it says twice."""
+
+    message: _Message | None = None
+    parent_uuid: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    is_meta: bool | None = None
+    is_compact_summary: bool | None = None
+    is_api_error_message: bool | None = None
+    tool_use_result: Raw = Raw()
+    data: _Data | None = None
+    parent_call_id: str | None = field(default=None, name="parentToolUseID")
+
+
+class Asked(NamedTuple):
+    """A call, as its record tells it."""
+
+    block: int
+    call_id: str | None
+    tool: str
+    digest: bytes
+    path: str | None
+    action: str
+
+
+class Answer(NamedTuple):
+    """What came of a call."""
+
+    call_id: str
+    is_error: bool
+    signature: bytes | None
+    duration_us: int | None
+
+
+class Found(NamedTuple):
+    """What the index is to remember of a record."""
+
+    type: str
+    author: Author
+    uuid: str | None
+    parent: str | None
+    at: datetime | None
+    model: str | None
+    branch: str | None
+    message: str | None
+    flags: int
+    texts: list[Text]
+    asked: list[Asked]
+    answers: list[Answer]
+
+
+_decode_line = msgspec.json.Decoder(Line).decode
+
+
+def fast_line(data: bytes) -> Line | None:
+    """Decode *data* if it is one of the many; None sends it on to the full decoder."""
+    try:
+        line = _decode_line(data)
+    except (ValueError, RecursionError):
+        return None
+    message = line.message
+    if line.type == "assistant":
+        return line if message is not None and isinstance(message.content, tuple) else None
+    if line.type == "user":
+        return line if message is not None and _has_result(message.content) else None
+    return line if line.type == "progress" and line.data is not None else None
+
+
+def _has_result(content: Any) -> bool:
+    return type(content) is tuple and any(type(block) is ResultBlock for block in content)
+
+
+def found_in_line(line: Line, at: datetime | None) -> Found:
+    """Tell what the index is to remember of a line that was decoded fast."""
+    message = line.message
+    in_agent = line.is_sidechain is True or line.agent_id is not None
+    if line.type == "progress" or message is None:
+        return Found("progress", Author.PROGRAM, line.uuid, line.parent_uuid, at, None,
+                     line.git_branch, None, OF_AGENT if in_agent else 0, [], [], [])  # fmt: skip
+    blocks = message.content
+    assert isinstance(blocks, tuple)
+    if line.type == "assistant":
+        author = Author.AGENT if in_agent else Author.ASSISTANT
+        is_error = line.is_api_error_message is True
+        model, name = message.model, message.id
+        answers = []
+    else:
+        author, model, name = Author.TOOL, None, None
+        answers = list(_answers(blocks))
+        is_error = any(answer.is_error for answer in answers)
+    return Found(
+        str(line.type),
+        author,
+        line.uuid,
+        line.parent_uuid,
+        at,
+        model,
+        line.git_branch,
+        name,
+        (IS_ERROR if is_error else 0) | (OF_AGENT if in_agent else 0),
+        texts_of_blocks(blocks, author),
+        list(_asked(blocks)) if model is not None or author is not Author.TOOL else [],
+        answers,
+    )
+
+
+def found_in_record(record: Record) -> Found:
+    """Tell what the index is to remember of *record*."""
+    author, meaning = author_of(record), meaning_of(record)
+    linked = record if isinstance(record, Linked) else None
+    in_agent = linked is not None and (linked.is_sidechain or linked.agent_id is not None)
+    asked, answers = _calls_of(record)
+    is_error = meaning is Meaning.ERROR or any(answer.is_error for answer in answers)
+    said = record if isinstance(record, Assistant) else None
+    return Found(
+        record.type,
+        author,
+        record.uuid,
+        linked.parent_uuid if linked else None,
+        record.at,
+        said.model if said else None,
+        linked.git_branch if linked else None,
+        said.message.id if said and said.message else None,
+        (IS_ERROR if is_error else 0)
+        | (OF_AGENT if in_agent else 0)
+        | (SLIPPED_IN if meaning is Meaning.CONTEXT else 0),
+        texts_of(record),
+        asked,
+        answers,
+    )
+
+
+def _calls_of(record: Record) -> tuple[list[Asked], list[Answer]]:
+    match record:
+        case Call():
+            return [_one_asked(0, record.call_id, record.name or "", record.input)], []
+        case Result(call_id=str(call_id)):
+            text, failed = record.text, record.is_error is True
+            duration = record.duration_ms
+            took = int(duration * 1000) if duration is not None and 0 <= duration < 1e12 else None
+            return [], [Answer(call_id, failed, _signature(text) if failed else None, took)]
+        case FileHistory(path=str(path)):
+            tool = record.operation or "edit"
+            return [
+                Asked(0, None, f"file-{tool}", _digest(path.encode(errors="replace")), path, "edit")
+            ], []
+        case Spoken():
+            return list(_asked(record.blocks)), list(_answers(record.blocks))
+    return [], []
+
+
+def _asked(blocks: Iterable[AnyBlock]) -> Iterator[Asked]:
+    for number, block in enumerate(blocks):
+        if type(block) is CallBlock:
+            yield _one_asked(number, block.id, block.name, block.input)
+
+
+def _one_asked(number: int, call_id: str | None, tool: str, given: Any) -> Asked:
+    path, action = None, ""
+    argument = _FILES.get(tool)
+    if argument is not None and isinstance(given, dict):
+        value = given.get(argument[0])
+        if isinstance(value, str) and value:
+            path, action = value, argument[1]
+    return Asked(number, call_id, tool, _digest(_as_json(given)), path, action)
+
+
+def _answers(blocks: Iterable[AnyBlock]) -> Iterator[Answer]:
+    for block in blocks:
+        if type(block) is ResultBlock:
+            failed = block.is_error is True
+            signature = _signature(block.text) if failed else None
+            yield Answer(block.tool_use_id, failed, signature, None)
+
+
+def _as_json(given: Any) -> bytes:
+    try:
+        return msgspec.json.encode(given)
+    except (ValueError, TypeError, RecursionError):  # A lone surrogate, or absurd depth.
+        return repr(given).encode(errors="surrogatepass")
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_DIGEST_BYTES).digest()
+
+
+def _signature(text: str) -> bytes:
+    """Name an error by how it begins; figures and spaces differ between errors that are alike."""
+    head = text[: _SIGNATURE_CHARACTERS * 2].lower()
+    plain = "".join("0" if each.isdigit() else each for each in head)
+    while "00" in plain:
+        plain = plain.replace("00", "0")
+    words = " ".join(plain.split())[:_SIGNATURE_CHARACTERS]
+    return _digest(words.encode(errors="surrogatepass"))
+
+
+def at_of(timestamp: Any) -> datetime | None:
+    """Read the usual notation at once; every other one is ``instant``'s to read."""
+    try:
+        at = datetime.fromisoformat(timestamp)
+    except (TypeError, ValueError):
+        return instant(timestamp)
+    return at if at.tzinfo is UTC else instant(timestamp)
+
+
+def microseconds(at: datetime | None) -> int | None:
+    """Count the microseconds from 1970 to *at*."""
+    if at is None:
+        return None
+    since = at - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def short_uuid(text: str | None) -> bytes | str | None:
+    """Give a UUID as its 16 bytes; whatever is none, or is not written the usual way, as it is."""
+    if text is None or len(text) != _UUID_LENGTH:
+        return text
+    if not text[8] == text[13] == text[18] == text[23] == "-" or text != text.lower():
+        return text
+    try:
+        packed = bytes.fromhex(text.replace("-", ""))
+    except ValueError:
+        return text
+    return packed if len(packed) == _UUID_BYTES else text
+
+
+def long_uuid(value: bytes | str | None) -> str | None:
+    """Write a UUID that ``short_uuid`` gave."""
+    if not isinstance(value, bytes):
+        return value
+    text = value.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,0 +1,136 @@
+"""The way into the index for those who ask: refreshed first, unless told not to, and read only.
+
+    with open_fresh(homes) as index:
+        index.db.execute("SELECT …")
+        index.text(record, part)
+
+Text is not stored, so it is read back from the log where its record stands. A log that vanished or
+was rewritten since gives nothing, and the next refresh notices.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from turnlog.errors import IndexUnavailable, TurnlogError
+from turnlog.index.beside import BESIDE, texts_of_side
+from turnlog.index.database import index_path, open_for_reading
+from turnlog.index.refresh import Progress, Refreshed, Stage, refresh
+from turnlog.index.texts import Text, texts_of
+from turnlog.index.writing import OFFSET_BITS
+from turnlog.layout import Home
+from turnlog.log.closing import Closing
+from turnlog.log.reader import Placed, read_log
+from turnlog.log.sources import PlainSource, open_source
+from turnlog.log.system import read_at
+from turnlog.records.codec import decode
+from turnlog.records.record import Record
+
+
+class Index(Closing):
+    """An index that may be read. *refreshed* says what was read before, if anything was."""
+
+    def __init__(self, db: sqlite3.Connection, refreshed: Refreshed | None = None) -> None:
+        self.db = db
+        self.refreshed = refreshed
+        self._logs: dict[int, tuple[str, str, str]] = {}
+        self._open: tuple[int, int] | None = None
+
+    def place(self, record: int) -> tuple[str, int]:
+        """Give the log and the offset of a record."""
+        return self._log(record)[0], record & ((1 << OFFSET_BITS) - 1)
+
+    def raw(self, record: int, length: int | None = None) -> bytes | None:
+        """Read a record's bytes from its log; None if they are not there any more."""
+        path, offset = self.place(record)
+        if length is None:
+            row = self.db.execute("SELECT length FROM records WHERE id = ?", (record,)).fetchone()
+            if row is None:
+                return None
+            length = int(row[0])
+        try:
+            return self._read(record >> OFFSET_BITS, path, offset, length)
+        except (TurnlogError, OSError):
+            return None
+
+    def record(self, record: int, length: int | None = None) -> Record | None:
+        """Read a record from its log; None if it is not there any more."""
+        data = self.raw(record, length)
+        found = None if data is None else decode(data)
+        return found if isinstance(found, Record) else None
+
+    def texts(self, record: int, length: int | None = None) -> list[Text]:
+        """Read the texts of a record from its log."""
+        _, layout, kind = self._log(record)
+        if layout == BESIDE:
+            data = self.raw(record, length)
+            return [] if data is None else texts_of_side(kind, data)
+        found = self.record(record, length)
+        return [] if found is None else texts_of(found)
+
+    def text(self, record: int, part: int, length: int | None = None) -> Text | None:
+        """Read one text of a record from its log."""
+        texts = self.texts(record, length)
+        return texts[part] if part < len(texts) else None
+
+    def close(self) -> None:
+        self._let_go()
+        self.db.close()
+
+    def _log(self, record: int) -> tuple[str, str, str]:
+        log = record >> OFFSET_BITS
+        if log not in self._logs:
+            row: Any = self.db.execute(
+                "SELECT path, layout, kind FROM logs WHERE id = ?", (log,)
+            ).fetchone()
+            self._logs[log] = row or ("", "", "")
+        return self._logs[log]
+
+    def _read(self, log: int, path: str, offset: int, length: int) -> bytes | None:
+        if self._open is None or self._open[0] != log:
+            self._let_go()
+            source = open_source(path)
+            if not isinstance(source, PlainSource):  # No way into the middle of an archive.
+                source.close()
+                return _unpacked_at(path, offset)
+            self._open = (log, source.fd)
+        data = read_at(self._open[1], length, offset)
+        return data if len(data) == length else None
+
+    def _let_go(self) -> None:
+        if self._open is not None:
+            os.close(self._open[1])
+            self._open = None
+
+
+def open_fresh(
+    homes: Sequence[Home],
+    *,
+    stage: Stage = "text",
+    is_stale_allowed: bool = False,
+    progress: Progress | None = None,
+) -> Index:
+    """Open the index of *homes*, refreshed first; as it is, if *is_stale_allowed* and it exists."""
+    db = open_for_reading(homes) if is_stale_allowed else None
+    refreshed = None
+    if db is None:
+        refreshed = refresh(homes, stage=stage, progress=progress)
+        db = open_for_reading(homes)
+    if db is None:
+        raise IndexUnavailable(
+            "the index cannot be read",
+            path=index_path(homes),
+            hint="make it anew with: turnlog refresh --rebuild",
+        )
+    return Index(db, refreshed)
+
+
+def _unpacked_at(path: str, offset: int) -> bytes | None:
+    for item in read_log(path, start=offset):
+        if isinstance(item, Placed) and item.offset == offset:
+            return item.record.raw
+        return None
+    return None

@@ -1,0 +1,230 @@
+"""What a refresh has to do: which logs are new, grew, were replaced, moved or are gone.
+
+Compares what lies on disk with the bookmarks. Looking costs one `stat` a log; the bytes of a log
+are looked at only if it changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct, field
+
+from turnlog.index.beside import BESIDE
+from turnlog.index.bookmarks import Bookmark, Change, change_since
+from turnlog.index.chunks import Work
+from turnlog.index.usage import Readable
+from turnlog.index.writing import Writer
+
+_COLUMNS: Final = (
+    "id, path, generation, layout, gone_at, device, inode, usage_offset, usage_size_bytes,"
+    " usage_mtime_ns, usage_fingerprint, text_offset, text_size_bytes, text_mtime_ns,"
+    " text_fingerprint"
+)
+
+
+class Known(NamedTuple):
+    """A log as the index knows it."""
+
+    id: int
+    path: str
+    generation: int
+    layout: str
+    gone_at: int | None
+    device: int | None
+    inode: int | None
+    usage: Bookmark
+    text: Bookmark
+
+    @property
+    def mark(self) -> Bookmark:
+        """The bookmark that says most."""
+        return self.text if self.text.size_bytes >= 0 else self.usage
+
+
+class Seen(NamedTuple):
+    """A log as it lies there now."""
+
+    log: Readable
+    path: str
+    now: os.stat_result
+
+
+class Plan(Struct):
+    """What is to be done."""
+
+    works: list[Work] = field(default_factory=list)
+    new_bytes: int = 0
+    replaced: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+
+def look(logs: Iterable[Readable]) -> dict[str, Seen]:
+    """Give the logs that are there, by path."""
+    seen = {}
+    for log in logs:
+        path = os.fspath(log.path)
+        with suppress(OSError):  # It vanished between the walk and now.
+            seen[path] = Seen(log, path, os.stat(path))
+    return seen
+
+
+def known_logs(db: sqlite3.Connection) -> dict[str, Known]:
+    """Give all logs that the index knows, by path."""
+    rows = db.execute(f"SELECT {_COLUMNS} FROM logs")  # noqa: S608 - Ours.
+    return {row[1]: _known(row) for row in rows}
+
+
+def has_changed(seen: Seen, entry: Known | None, *, usage_only: bool) -> bool:
+    """Tell whether a log is not as its bookmark says."""
+    if entry is None or entry.gone_at is not None:
+        return True
+    mark, now = entry.usage if usage_only else entry.text, seen.now
+    return mark.size_bytes != now.st_size or mark.mtime_ns != now.st_mtime_ns
+
+
+def is_absent(entry: Known, seen: dict[str, Seen], *, usage_only: bool) -> bool:
+    """Tell whether a log was looked for and not found."""
+    return entry.path not in seen and not (usage_only and entry.layout == BESIDE)
+
+
+def make_plan(
+    db: sqlite3.Connection, seen: dict[str, Seen], writer: Writer, *, usage_only: bool
+) -> Plan:
+    """Make a plan and note in the index, within the transaction that is open, what it rests on."""
+    known = known_logs(db)
+    plan = Plan()
+    absent = {
+        path: entry
+        for path, entry in known.items()
+        if is_absent(entry, seen, usage_only=usage_only)
+    }
+    changed = [
+        each
+        for each in seen.values()
+        if has_changed(each, known.get(each.path), usage_only=usage_only)
+    ]
+    changed.sort(key=lambda each: each.now.st_mtime_ns)  # So that ids are given in time's order.
+    for each in changed:
+        entry = known.get(each.path) or _moved(db, each, absent) or _added(db, each)
+        _plan_one(db, each, entry, plan, writer, usage_only=usage_only)
+    _note_absent(db, absent, plan, writer)
+    return plan
+
+
+def _plan_one(
+    db: sqlite3.Connection,
+    each: Seen,
+    entry: Known,
+    plan: Plan,
+    writer: Writer,
+    *,
+    usage_only: bool,
+) -> None:
+    changes = {change_since(mark, each.path, each.now) for mark in (entry.usage, entry.text)}
+    if entry.gone_at is not None:
+        db.execute("UPDATE logs SET gone_at = NULL WHERE id = ?", (entry.id,))
+        writer.note_later({each.log.session_id})
+    if Change.REPLACED in changes or _is_packed_and_grew(entry, changes):
+        if entry.layout != BESIDE:
+            plan.replaced.append(each.path)
+        writer.forget(entry.id)
+        entry = entry._replace(generation=entry.generation + 1, usage=Bookmark(), text=Bookmark())
+    mark = entry.usage if usage_only else entry.text
+    if change_since(mark, each.path, each.now) is Change.NONE:
+        return
+    folded = None
+    if not usage_only and entry.text.offset:
+        row = db.execute("SELECT folded FROM logs WHERE id = ?", (entry.id,)).fetchone()
+        folded = row[0]
+    plan.works.append(
+        Work(entry.id, each.log, entry.generation, mark.offset, entry.usage.offset, folded)
+    )
+    plan.new_bytes += max(0, each.now.st_size - mark.offset)
+
+
+def _is_packed_and_grew(entry: Known, changes: set[Change]) -> bool:
+    """Tell whether a compressed log changed: it has no fingerprint, and is read anew."""
+    mark = entry.mark
+    return mark.size_bytes >= 0 and mark.fingerprint is None and Change.GREW in changes
+
+
+def _moved(db: sqlite3.Connection, each: Seen, absent: dict[str, Known]) -> Known | None:
+    """Give the log that lies here now and lay elsewhere before, if there is one."""
+    for path, entry in absent.items():
+        if (entry.device, entry.inode) != (each.now.st_dev, each.now.st_ino):
+            continue
+        if (
+            entry.mark.size_bytes < 0
+            or change_since(entry.mark, each.path, each.now) is Change.REPLACED
+        ):
+            continue
+        db.execute("DELETE FROM logs WHERE path = ?", (each.path,))
+        db.execute(
+            "UPDATE logs SET path = ?, home = ?, layout = ?, kind = ?, session = ?, agent = ?,"
+            " project_key = ?, gone_at = NULL WHERE id = ?",
+            (*_place_of(each), entry.id),
+        )
+        del absent[path]
+        return entry._replace(path=each.path)
+    return None
+
+
+def _added(db: sqlite3.Connection, each: Seen) -> Known:
+    db.execute(
+        "INSERT INTO logs (path, home, layout, kind, session, agent, project_key)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO NOTHING",
+        _place_of(each),
+    )
+    row = db.execute(f"SELECT {_COLUMNS} FROM logs WHERE path = ?", (each.path,)).fetchone()  # noqa: S608
+    return _known(row)
+
+
+def _known(row: tuple[Any, ...]) -> Known:
+    known: list[Any] = [*row[:7], Bookmark(*row[7:11]), Bookmark(*row[11:])]
+    return Known(*known)
+
+
+def _place_of(each: Seen) -> tuple[Any, ...]:
+    log = each.log
+    return (
+        each.path,
+        os.fspath(log.home),
+        log.layout,
+        log.kind,
+        log.session_id,
+        log.agent_id,
+        log.project_key,
+    )
+
+
+def _note_absent(
+    db: sqlite3.Connection, absent: dict[str, Known], plan: Plan, writer: Writer
+) -> None:
+    """Mark what is gone at its source; forget what lies elsewhere as well, or never was read."""
+    for path, entry in absent.items():
+        if os.path.lexists(path):
+            continue  # The walk could not get there: that is no proof.
+        row = db.execute("SELECT session, agent, kind FROM logs WHERE id = ?", (entry.id,))
+        session, agent, kind = row.fetchone()
+        writer.note_later({session})
+        twin = db.execute(
+            "SELECT 1 FROM logs WHERE session IS ? AND agent IS ? AND kind = ? AND id <> ?"
+            " AND gone_at IS NULL AND session IS NOT NULL",
+            (session, agent, kind, entry.id),
+        ).fetchone()
+        was_read = entry.mark.size_bytes >= 0
+        if entry.layout == BESIDE or twin is not None or not was_read:
+            writer.forget(entry.id)
+            db.execute("DELETE FROM logs WHERE id = ?", (entry.id,))
+            db.execute("DELETE FROM agents WHERE log = ?", (entry.id,))
+        elif entry.gone_at is None:
+            plan.gone.append(path)
+            db.execute(
+                "UPDATE logs SET gone_at = ? WHERE id = ?", (time.time_ns() // 1000, entry.id)
+            )

@@ -1,0 +1,380 @@
+"""One log, from its bookmark on, as chunks of rows that can be committed by themselves.
+
+Reads and folds; writes nothing and knows no SQL, so that another process can do it. Never raises
+for the state of a log. A chunk ends after a newline and carries the bookmark that stands there.
+
+The last line may lack its newline: still being written, or written so. If it is a record already,
+it is given, as provisional: the bookmark stays before it, and the next reading gives it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from turnlog.errors import TurnlogError
+from turnlog.index.beside import BESIDE, PROMPTS, content_of, texts_of_side
+from turnlog.index.bookmarks import Bookmark, fingerprint_of
+from turnlog.index.chunks import Chunk, Usage, Work
+from turnlog.index.folds import Folded, OpenCall, Passing, sound, take_record, unpacked
+from turnlog.index.lines import (
+    Found,
+    Line,
+    at_of,
+    fast_line,
+    found_in_line,
+    found_in_record,
+    microseconds,
+    short_uuid,
+)
+from turnlog.index.usage import needles_of
+from turnlog.index.words import as_words
+from turnlog.layout import LogFile
+from turnlog.log.lines import Splitter
+from turnlog.log.reader import Placed, pieces_of
+from turnlog.log.sources import BrokenArchive, PlainSource, Source, open_source
+from turnlog.records.codec import decode
+from turnlog.records.damage import Damage, Reason
+from turnlog.records.instants import instant
+from turnlog.records.meaning import Author
+from turnlog.records.notes import session_of
+from turnlog.records.record import Record
+from turnlog.records.sightings import is_told
+from turnlog.sessions.agents import AGENT_TOOLS
+from turnlog.sessions.dated import heads_a_log, nameless_id
+from turnlog.sessions.metadata import MetadataFold
+
+_CHUNK_TEXT_BYTES: Final = 4 * 1024 * 1024
+_CHUNK_LINES: Final = 20_000
+_AGENT_ID: Final = b'"agentId"'
+
+
+def chunks_of(work: Work) -> Iterator[Chunk]:
+    """Read a log, or what lies beside the logs, from its bookmark on."""
+    if work.log.layout != BESIDE:
+        yield from LogReading(work).chunks()
+    elif work.log.kind == PROMPTS:
+        yield from PromptsReading(work).chunks()
+    else:
+        yield whole_file(work)
+
+
+class LogReading:
+    """The reading of one log."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.path = os.fspath(work.log.path)
+        self.folded: Folded = unpacked(work.folded)
+        self.folded.traces.caller = work.log.agent_id
+        self.usage = Usage(work)
+        self._is_day = work.log.kind == "day"
+        self._nameless = (
+            nameless_id(work.log) if isinstance(work.log, LogFile) and self._is_day else ""
+        )
+        self._is_fast = work.log.layout == "claude" and not self._is_day
+        self._needles = needles_of(work.log.layout)
+        self._passing = Passing()
+        self._clear(work.start)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Read the log to its end."""
+        try:
+            source = open_source(self.path, self.work.start)
+        except (TurnlogError, OSError) as error:
+            yield self.unreadable(error)
+            return
+        try:
+            yield from self._chunks(source)
+        except (TurnlogError, OSError) as error:
+            yield self.unreadable(error)
+        finally:
+            source.close()
+
+    def _chunks(self, source: Source) -> Iterator[Chunk]:
+        fd = source.fd if isinstance(source, PlainSource) else -1
+        before = os.fstat(fd) if fd >= 0 else os.stat(self.path)
+        splitter = Splitter(self.work.start)
+        is_broken = False
+        try:
+            while chunk := source.read(splitter.chunk_bytes):
+                for data in splitter.feed(chunk):
+                    offset = splitter.advance(data)
+                    if isinstance(data, bytes):
+                        self._take(data, offset)
+                    else:
+                        self._damaged(data.moved(offset))
+                if self._text_bytes > _CHUNK_TEXT_BYTES or self._lines > _CHUNK_LINES:
+                    yield self._chunk(splitter.offset, before, fd, is_last=False)
+        except BrokenArchive as error:
+            at = splitter.offset + splitter.pending_length
+            why = Damage(reason=Reason.BROKEN_ARCHIVE, offset=at, length=0, detail=str(error))
+            self._damaged(why)
+            self.usage.tellings.skip(at, "damaged", why.reason.value)
+            is_broken = True
+        self._settle_passing()
+        folded = self.folded.packed()
+        rows = self.usage.rows()
+        told, synthetic = self.usage.tellings.told, self.usage.synthetic
+        is_tail = bool(splitter.pending_length) and not is_broken
+        if is_tail and not splitter.pending_too_long:
+            self._tail(splitter.pending, splitter.offset)
+        last = self._chunk(splitter.offset, before, fd, is_last=True)
+        if is_tail:
+            last.tail_folded = last.folded
+            last.folded = folded
+            last.is_pending = True
+        last.sightings = [*rows, *last.sightings]
+        last.tail_told, last.tail_synthetic = last.told - told, last.synthetic - synthetic
+        last.told, last.synthetic = told, synthetic
+        yield last
+
+    def _tail(self, data: bytes, offset: int) -> None:
+        """Take what follows the last newline, if it is a record."""
+        record = decode(data)
+        if isinstance(record, Record):
+            self._take(data, offset)
+        elif any(needle in data for needle in self._needles) and offset >= self.work.usage_start:
+            self.usage.tellings.pending += 1
+
+    def _take(self, data: bytes, offset: int) -> None:
+        """Take one line."""
+        self._lines += 1
+        line = fast_line(data) if self._is_fast else None
+        if line is None:
+            self._take_whole(data, offset)
+            return
+        at = at_of(line.timestamp)
+        self._passing.take(line, at)
+        if line.type == "assistant":
+            if offset >= self.work.usage_start:
+                self._take_usage(line, data, offset)
+        elif line.type == "progress":
+            self._see_progress(line, data, offset)
+        session = self.folded.session
+        if session is None:
+            session = self._whose(line.session_id)
+        self._remember(found_in_line(line, at), offset, len(data), session)
+        if self._tells_of_agents(line):
+            record = decode(data)
+            if isinstance(record, Record):
+                self.folded.traces.see(Placed(record, offset, len(data), 0))
+
+    def _take_usage(self, line: Line, data: bytes, offset: int) -> None:
+        tellings = self.usage.tellings
+        if is_told(line):
+            sighting = tellings.take_told(line, offset)
+            if sighting is not None:
+                self.usage.take(sighting)
+        elif line.message is not None and line.message.usage is not None:
+            for sighting in tellings.take_unusual(data, offset, is_pending=False):
+                self.usage.take(sighting)
+
+    def _take_whole(self, data: bytes, offset: int) -> None:
+        """Take a line that is not one of the many: decode all of it, mend what can be mended."""
+        if offset >= self.work.usage_start and any(needle in data for needle in self._needles):
+            for sighting in self.usage.tellings.take(data, offset):
+                self.usage.take(sighting)
+        record = decode(data)
+        if isinstance(record, Record):
+            self._take_record(record, offset, len(data))
+        elif record.reason is not Reason.BLANK:
+            for piece in pieces_of(data, record, offset):
+                if isinstance(piece, Damage):
+                    self._damaged(piece)
+                else:
+                    self._take_record(piece.record, piece.offset, piece.length)
+
+    def _take_record(self, record: Record, offset: int, length: int) -> None:
+        self._settle_passing()
+        self.folded.traces.see(Placed(record, offset, length, 0))
+        if self._is_day:
+            if heads_a_log(record):
+                return
+            session = session_of(record) or self._nameless
+        else:
+            session = self.folded.session or self._whose(record.session_id)
+        take_record(self.folded, session, record)
+        self._remember(found_in_record(record), offset, length, session, is_sound=False)
+
+    def _whose(self, told: str | None) -> str:
+        """Tell whose record it is: the log's place says so, else the first record that does."""
+        session = self.work.log.session_id or told
+        if session is not None:
+            self.folded.session = session
+            if "" in self.folded.sessions:
+                self.folded.sessions[session] = self.folded.sessions.pop("")
+        return session or ""
+
+    def _remember(
+        self, found: Found, offset: int, length: int, session: str, *, is_sound: bool = True
+    ) -> None:
+        """Make rows of what was found."""
+        at = microseconds(found.at)
+        if at is not None:
+            self.folded.last_second = max(0, at // 1_000_000)
+        second = self.folded.last_second
+        row = (
+            offset,
+            length,
+            found.type,
+            found.author.value,
+            session,
+            short_uuid(found.uuid),
+            short_uuid(found.parent),
+            at,
+            found.model,
+            found.branch,
+            found.message,
+            found.flags,
+        )
+        self._records.append(row if is_sound else tuple(sound(list(row))))
+        for part, (kind, text) in enumerate(found.texts):
+            words = as_words(text if is_sound else sound(text))
+            self._texts.append((second, offset, part, int(kind), words))
+            self._text_bytes += len(words)
+        for asked in found.asked:
+            self._calls.append((offset, *(asked if is_sound else sound(list(asked)))))
+            if asked.call_id is not None:
+                self.folded.open_calls[asked.call_id] = OpenCall(offset, asked.block, at)
+        for answer in found.answers:
+            call = self.folded.open_calls.pop(answer.call_id, None)
+            if call is None:
+                continue
+            took = answer.duration_us
+            if took is None and at is not None and call.at_us is not None:
+                took = max(0, at - call.at_us)
+            self._answers.append(
+                (call.offset, call.block, offset, answer.is_error, took, answer.signature)
+            )
+
+    def _see_progress(self, line: Line, data: bytes, offset: int) -> None:
+        told = line.data
+        if told is None or told.type != "agent_progress":
+            return
+        if told.agent_id is not None and line.parent_call_id is not None:
+            self.folded.traces.progress_of_agent[told.agent_id] = line.parent_call_id
+        if offset >= self.work.usage_start and b'"usage"' in data:
+            for sighting in self.usage.tellings.take(data, offset):
+                self.usage.take(sighting)
+
+    def _tells_of_agents(self, line: Line) -> bool:
+        if line.type == "user":
+            return self.folded.traces.first_prompt is None or _AGENT_ID in bytes(
+                line.tool_use_result
+            )
+        content = line.message.content if line.message is not None else None
+        if line.type != "assistant" or not isinstance(content, tuple):
+            return False
+        return any(getattr(block, "name", None) in AGENT_TOOLS for block in content)
+
+    def _damaged(self, damage: Damage) -> None:
+        row = (damage.offset, damage.length, damage.reason.value, damage.detail, damage.excerpt)
+        self._damages.append(tuple(sound(list(row))))
+
+    def _settle_passing(self) -> None:
+        if self._passing.lines:
+            session = self.folded.session or ""
+            fold = self.folded.sessions.get(session)
+            if fold is None:
+                fold = self.folded.sessions[session] = MetadataFold()
+            self._passing.into(fold)
+
+    def only(self, found: Found, data: bytes, digest: bytes, seen: os.stat_result) -> Chunk:
+        """Give the one record that a file holds."""
+        if data:
+            self._remember(found, 0, len(data), self.work.log.session_id or "", is_sound=False)
+        chunk = self._chunk(0, seen, -1, is_last=True)
+        chunk.bookmark = Bookmark(0, seen.st_size, seen.st_mtime_ns, digest)
+        return chunk
+
+    def unreadable(self, error: Exception) -> Chunk:
+        """Say why the log cannot be read on; what was read of it stays."""
+        chunk = self._chunk(self._start, None, -1, is_last=True)
+        chunk.problem = str(error)
+        return chunk
+
+    def _clear(self, offset: int) -> None:
+        self._start = offset
+        self._records: list[tuple[Any, ...]] = []
+        self._texts: list[tuple[Any, ...]] = []
+        self._calls: list[tuple[Any, ...]] = []
+        self._answers: list[tuple[Any, ...]] = []
+        self._damages: list[tuple[Any, ...]] = []
+        self._text_bytes = 0
+        self._lines = 0
+
+    def _chunk(self, offset: int, seen: os.stat_result | None, fd: int, *, is_last: bool) -> Chunk:
+        """Give what was gathered, with the bookmark that stands behind it, and begin anew."""
+        self._settle_passing()
+        sightings = self.usage.rows()
+        tellings = self.usage.tellings
+        # Until its end a log has not been seen whole: whoever goes on finds it grown.
+        size_bytes = seen.st_size if is_last and seen is not None else offset
+        chunk = Chunk(
+            log=self.work.id,
+            generation=self.work.generation,
+            start=self._start,
+            usage_start=max(self._start, self.work.usage_start),
+            records=self._records,
+            texts=self._texts,
+            calls=self._calls,
+            answers=self._answers,
+            damages=self._damages,
+            sightings=sightings,
+            skipped=tellings.skipped,
+            told=tellings.told,
+            synthetic=self.usage.synthetic,
+            tail_told=0,
+            tail_synthetic=0,
+            is_pending=False,
+            bookmark=Bookmark(
+                offset,
+                size_bytes,
+                seen.st_mtime_ns if seen is not None else 0,
+                fingerprint_of(fd, offset) if fd >= 0 else None,
+            ),
+            device=seen.st_dev if seen is not None else 0,
+            inode=seen.st_ino if seen is not None else 0,
+            folded=self.folded.packed(),
+            tail_folded=None,
+            session=self.folded.session,
+            problem=None,
+            is_last=is_last,
+            text_bytes=self._text_bytes,
+        )
+        tellings.skipped = []
+        if not is_last:
+            tellings.told = self.usage.synthetic = 0
+        self._clear(offset)
+        return chunk
+
+
+class PromptsReading(LogReading):
+    """The reading of a home's list of prompts: a log whose records have a shape of their own."""
+
+    def _take_record(self, record: Record, offset: int, length: int) -> None:
+        fields = record.fields
+        at = instant(fields.get("timestamp"))
+        session = fields.get("sessionId")
+        texts = texts_of_side(PROMPTS, record.raw)
+        found = Found("prompt", Author.HUMAN, None, None, at, None, None, None, 0, texts, [], [])
+        named = session if isinstance(session, str) else ""
+        self._remember(found, offset, length, named, is_sound=False)
+
+
+def whole_file(work: Work) -> Chunk:
+    """Give a file that is replaced as a whole: one record, known by the digest of its content."""
+    reading = LogReading(work)
+    try:
+        seen = os.stat(reading.path)
+        data, digest = content_of(reading.path)
+    except OSError as error:
+        return reading.unreadable(error)
+    kind = work.log.kind
+    at = datetime.fromtimestamp(seen.st_mtime, UTC)
+    texts = texts_of_side(kind, data)
+    found = Found(kind, Author.ASSISTANT, None, None, at, None, None, None, 0, texts, [], [])
+    return reading.only(found, data, digest, seen)

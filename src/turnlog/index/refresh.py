@@ -1,0 +1,245 @@
+"""Refreshing: the index catches up with the logs by reading only what was appended.
+
+    refresh(homes)                 # everything
+    refresh(homes, stage="usage")  # what the ledger needs, first and fast
+
+Every batch commits rows and bookmarks together, so a kill loses only the batch it falls into, and
+the next refresh goes on from there. Two refreshers at once take turns; where they do not, the
+slower one's work does not fit and is dropped. Logs are read, never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import chain
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from turnlog.errors import BrokenIndex
+from turnlog.index.beside import side_files_of
+from turnlog.index.chunks import Chunk
+from turnlog.index.database import (
+    index_path,
+    is_broken,
+    move_aside,
+    open_for_reading,
+    open_index,
+    remove_index,
+    transaction,
+)
+from turnlog.index.pipeline import read_all
+from turnlog.index.plan import (
+    Known,
+    Plan,
+    Seen,
+    has_changed,
+    is_absent,
+    known_logs,
+    look,
+    make_plan,
+)
+from turnlog.index.sessions import note_sessions
+from turnlog.index.settling import settle_all
+from turnlog.index.usage import Readable
+from turnlog.index.usage_stage import batched_usage, write_usage_chunk
+from turnlog.index.writing import Writer
+from turnlog.layout import Home, Problem, find_everywhere
+from turnlog.log.system import lock
+
+Stage = Literal["usage", "text"]
+Progress = Callable[[int, int], None]
+"""Told how many bytes of how many are done."""
+
+_BATCH_TEXT_BYTES: Final = 24 * 1024 * 1024
+_BATCH_CHUNKS: Final = 500
+# This part of the texts may be dead before the index is made anew.
+_DEAD_PART: Final = 0.2
+_DEAD_WORTH: Final = 10_000
+_TURN_SECONDS: Final = 120
+
+
+class Refreshed(Struct, kw_only=True):
+    """What a refresh found and did."""
+
+    logs: int = 0
+    """Logs that are there, and files beside them."""
+    read: int = 0
+    """Those that were read, whole or on from their bookmark."""
+    read_bytes: int = 0
+    replaced: list[str] = field(default_factory=list)
+    """Logs that were read again from the start, since they were rewritten or replaced."""
+    gone: list[str] = field(default_factory=list)
+    """Logs that were found to be gone at their source."""
+    forgotten: int = 0
+    """Logs that were gone before, and which a rebuilt index knows no more."""
+    problems: list[Problem] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def refresh(
+    homes: Sequence[Home],
+    *,
+    stage: Stage = "text",
+    rebuild: bool = False,
+    progress: Progress | None = None,
+) -> Refreshed:
+    """Bring the index of *homes* up to date; with *rebuild*, from nothing."""
+    done = Refreshed()
+    with _turn(homes):
+        if rebuild:
+            done.forgotten = _gone_so_far(homes)
+            remove_index(homes)
+        for _ in range(3):
+            try:
+                with closing(open_index(homes, notices=done.notices)) as db:
+                    if _is_mostly_dead(db):
+                        db.close()
+                        done.notices.append("much of the index was dead: it was made anew")
+                        remove_index(homes)
+                        continue
+                    _refresh(db, homes, stage, done, progress)
+                return done
+            except sqlite3.DatabaseError as error:
+                if not is_broken(error):
+                    raise
+                move_aside(index_path(homes), "broken", done.notices)
+    raise BrokenIndex(
+        "the index breaks again and again",
+        path=index_path(homes),
+        hint="the disk may be failing; turnlog check and turnlog cost work without the index",
+    )
+
+
+def _refresh(
+    db: sqlite3.Connection,
+    homes: Sequence[Home],
+    stage: Stage,
+    done: Refreshed,
+    progress: Progress | None,
+) -> None:
+    usage_only = stage == "usage"
+    beside: Iterable[Readable] = () if usage_only else side_files_of(homes)
+    seen = look(chain(find_everywhere(homes, problems=done.problems), beside))
+    done.logs = len(seen)
+    if _is_up_to_date(known_logs(db), seen, usage_only=usage_only):
+        _finish(db)
+        return
+    writer = Writer(db)
+    with transaction(db):
+        plan = make_plan(db, seen, writer, usage_only=usage_only)
+    done.read, done.read_bytes = len(plan.works), plan.new_bytes
+    done.replaced, done.gone = plan.replaced, plan.gone
+    if usage_only:
+        _read_usage(db, writer, plan, progress)
+    else:
+        _read_text(db, writer, plan, progress)
+    _finish(db)
+
+
+def _finish(db: sqlite3.Connection) -> None:
+    """Do what rests on several logs: now, or what a killed refresh left undone."""
+    note_sessions(db)
+    settle_all(db)
+
+
+def _is_up_to_date(known: dict[str, Known], seen: dict[str, Seen], *, usage_only: bool) -> bool:
+    return not any(
+        has_changed(each, known.get(path), usage_only=usage_only) for path, each in seen.items()
+    ) and not any(
+        entry.gone_at is None and is_absent(entry, seen, usage_only=usage_only)
+        for entry in known.values()
+    )
+
+
+def _read_text(
+    db: sqlite3.Connection, writer: Writer, plan: Plan, progress: Progress | None
+) -> None:
+    """Read the logs and write what they hold, a batch at a time."""
+    done_bytes = 0
+    for batch in _batches(read_all(plan.works, plan.new_bytes)):
+        with _all_or_nothing(db, writer):
+            writer.write(batch)
+        done_bytes += sum(chunk.bookmark.offset - chunk.start for chunk in batch)
+        if progress is not None:
+            progress(done_bytes, plan.new_bytes)
+
+
+def _read_usage(
+    db: sqlite3.Connection, writer: Writer, plan: Plan, progress: Progress | None
+) -> None:
+    """Read only what the ledger needs."""
+    done_bytes = 0
+    for batch in batched_usage(plan.works):
+        with _all_or_nothing(db, writer):
+            for chunk in batch:
+                write_usage_chunk(db, chunk, writer.name)
+        done_bytes += sum(chunk.bookmark.offset - chunk.start for chunk in batch)
+        if progress is not None:
+            progress(done_bytes, plan.new_bytes)
+
+
+def _batches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
+    """Put chunks together until it is worth a transaction."""
+    batch: list[Chunk] = []
+    text_bytes = 0
+    for chunk in chunks:
+        batch.append(chunk)
+        text_bytes += chunk.text_bytes
+        if text_bytes >= _BATCH_TEXT_BYTES or len(batch) >= _BATCH_CHUNKS:
+            yield batch
+            batch, text_bytes = [], 0
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _all_or_nothing(db: sqlite3.Connection, writer: Writer) -> Iterator[None]:
+    try:
+        with transaction(db):
+            yield
+    except BaseException:
+        writer.start_over()
+        raise
+
+
+def _gone_so_far(homes: Sequence[Home]) -> int:
+    """Count the logs that only the index still knows."""
+    db = open_for_reading(homes)
+    if db is None:
+        return 0
+    with closing(db), suppress(sqlite3.Error):
+        found = db.execute("SELECT count(*) FROM logs WHERE gone_at IS NOT NULL").fetchone()
+        return int(found[0])
+    return 0
+
+
+def _is_mostly_dead(db: sqlite3.Connection) -> bool:
+    dead = int(db.execute("SELECT dead_texts FROM about").fetchone()[0])
+    if dead < _DEAD_WORTH:
+        return False
+    texts = int(db.execute("SELECT count(*) FROM texts").fetchone()[0])
+    return dead > texts * _DEAD_PART
+
+
+@contextmanager
+def _turn(homes: Sequence[Home]) -> Iterator[None]:
+    """Wait while another process refreshes the same index, but not for ever.
+
+    Two at once would be right as well; it would only be work for nothing.
+    """
+    path = index_path(homes).with_suffix(".lock")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except OSError:
+        yield  # A directory that cannot be written: opening the index says so.
+        return
+    try:
+        lock(fd, _TURN_SECONDS)
+        yield
+    finally:
+        os.close(fd)

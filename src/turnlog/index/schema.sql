@@ -1,0 +1,244 @@
+-- What the index remembers of the logs. All of it can be deleted and rebuilt from them.
+--
+-- Instants are whole microseconds since 1970, UTC. Names that repeat (types, models, tools,
+-- branches) stand once, in `names`. Text is not stored: a hit points to a record, and the record
+-- is read from its log. `turnlog sql` sees the views of views.sql, not these tables.
+
+-- One row: which version made this, and for which homes. `PRAGMA user_version` has the version too.
+CREATE TABLE about (
+    made_by TEXT NOT NULL,
+    homes TEXT NOT NULL,               -- Their true paths, as a JSON list.
+    dead_texts INTEGER NOT NULL DEFAULT 0  -- Rows of `texts` without a record; see there.
+);
+
+-- Every word that stands in many rows.
+CREATE TABLE names (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+);
+
+-- Paths of files that calls name.
+CREATE TABLE paths (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE
+);
+
+-- Every log, and everything else that is read like one (prompts, plans, todos, tasks).
+-- A log has two bookmarks: `usage_…` for what the ledger needs, which is read first, and `text_…`
+-- for everything else. A bookmark is how far was read (`offset`, after a newline) and how we know it
+-- is still the same log: the size and time it had, and a fingerprint of the bytes before.
+CREATE TABLE logs (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,
+    home TEXT NOT NULL,
+    layout TEXT NOT NULL,              -- claude, dated, flat; beside for what lies beside the logs.
+    kind TEXT NOT NULL,                -- session, agent, day; prompts, plan, todos, task.
+    session TEXT,                      -- The session's id; a day's log has many, and none here.
+    agent TEXT,
+    project_key TEXT,
+    generation INTEGER NOT NULL DEFAULT 1,  -- How often it was found to be another log: rewritten, replaced.
+    device INTEGER,                    -- A hint only: containers and copies change them.
+    inode INTEGER,
+    usage_offset INTEGER NOT NULL DEFAULT 0,
+    usage_size_bytes INTEGER NOT NULL DEFAULT -1,
+    usage_mtime_ns INTEGER NOT NULL DEFAULT 0,
+    usage_fingerprint BLOB,
+    text_offset INTEGER NOT NULL DEFAULT 0,
+    text_size_bytes INTEGER NOT NULL DEFAULT -1,
+    text_mtime_ns INTEGER NOT NULL DEFAULT 0,
+    text_fingerprint BLOB,
+    told INTEGER NOT NULL DEFAULT 0,   -- Records that told of a response, up to the bookmark …
+    synthetic INTEGER NOT NULL DEFAULT 0,
+    tail_told INTEGER NOT NULL DEFAULT 0,  -- … and in a last line that has no newline yet.
+    tail_synthetic INTEGER NOT NULL DEFAULT 0,
+    is_pending INTEGER NOT NULL DEFAULT 0,  -- Whether its last line may still be being written.
+    folded BLOB,                       -- The folds up to the text bookmark, to go on from …
+    tail_folded BLOB,                  -- … and with a last line that has no newline yet.
+    gone_at INTEGER,                   -- When it was found to be gone at its source.
+    problem TEXT                       -- Why it could not be read.
+);
+CREATE INDEX logs_by_session ON logs (session);
+
+-- Every record. Its id is its log and its place in it: log << 40 | offset.
+CREATE TABLE records (
+    id INTEGER PRIMARY KEY,
+    length INTEGER NOT NULL,
+    type INTEGER NOT NULL,             -- names
+    author INTEGER NOT NULL,           -- names: human, assistant, tool, agent, caller, program.
+    session INTEGER,                   -- sessions
+    uuid BLOB,                         -- 16 bytes if it is one, else text.
+    parent BLOB,
+    at INTEGER,
+    model INTEGER,                     -- names
+    branch INTEGER,                    -- names
+    message TEXT,                      -- The id of the message it carries a part of.
+    flags INTEGER NOT NULL DEFAULT 0   -- 1 error, 2 of an agent, 4 slipped in by the program.
+);
+CREATE INDEX records_by_uuid ON records (uuid) WHERE uuid IS NOT NULL;
+CREATE INDEX records_by_session ON records (session);
+
+-- Bytes in logs that are no records.
+CREATE TABLE damages (
+    id INTEGER PRIMARY KEY,            -- Log and place, as in `records`.
+    length INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    excerpt BLOB NOT NULL
+);
+
+-- Calls, with what came of them as soon as it is known.
+CREATE TABLE calls (
+    record INTEGER NOT NULL,           -- records: the one that asks.
+    block INTEGER NOT NULL,            -- Which of its blocks.
+    call_id TEXT,
+    tool INTEGER NOT NULL,             -- names
+    digest BLOB NOT NULL,              -- Of the input: equal calls have equal ones.
+    result INTEGER,                    -- records: the one that answers.
+    is_error INTEGER,                  -- Null while there is no answer.
+    duration_us INTEGER,               -- Between the two records.
+    signature BLOB,                    -- Of an error: alike errors have equal ones.
+    PRIMARY KEY (record, block)
+) WITHOUT ROWID;
+CREATE INDEX calls_with_error ON calls (signature) WHERE is_error;
+CREATE INDEX calls_by_result ON calls (result) WHERE result IS NOT NULL;
+
+-- Files that calls name.
+CREATE TABLE touches (
+    record INTEGER NOT NULL,
+    block INTEGER NOT NULL,
+    path INTEGER NOT NULL,             -- paths
+    action TEXT NOT NULL,              -- read, write, edit, search.
+    PRIMARY KEY (record, block)
+) WITHOUT ROWID;
+CREATE INDEX touches_by_path ON touches (path);
+
+-- Every piece of text. Its id is when it was said, so that the order of ids is that of time:
+-- seconds since 1970 << 8, and a number to tell those of one second apart. The full-text tables
+-- cannot forget (SQLite before 3.43), so an id is never used again: the text of a log that was
+-- rewritten keeps its row, without a record, and is found no more.
+CREATE TABLE texts (
+    id INTEGER PRIMARY KEY,
+    record INTEGER,                    -- records; null for one that is dead.
+    part INTEGER NOT NULL,             -- Which of the record's texts.
+    kind INTEGER NOT NULL              -- kinds
+);
+CREATE TABLE kinds (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL UNIQUE,
+    weight REAL NOT NULL               -- How much a hit in it counts.
+);
+
+-- The words, not the text: contentless. What tools answered is most of the bytes and mostly files,
+-- so it stands apart, and without the places of its words: nobody who does not ask for it pays.
+CREATE VIRTUAL TABLE said USING fts5(
+    text, content='', tokenize='unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE answered USING fts5(
+    text, content='', tokenize='unicode61 remove_diacritics 2', detail='none', columnsize=0
+);
+
+-- What logs tell of API responses: one row for each log and place in it, folded.
+CREATE TABLE sightings (
+    name TEXT NOT NULL,                -- The response's, see records/responses.py.
+    log INTEGER NOT NULL,
+    place BLOB NOT NULL,
+    session INTEGER,                   -- names, as the next two.
+    cwd INTEGER,
+    model INTEGER,
+    told BLOB NOT NULL,                -- The rest of it, see sighted.py.
+    PRIMARY KEY (name, log, place)
+) WITHOUT ROWID;
+CREATE INDEX sightings_by_session ON sightings (session);
+CREATE INDEX sightings_by_log ON sightings (log);
+
+-- Names whose sightings changed since the response was settled.
+CREATE TABLE unsettled (name TEXT PRIMARY KEY) WITHOUT ROWID;
+
+-- One row for each API response, counted once, whoever repeats it.
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    message_id TEXT,
+    request_id TEXT,
+    part TEXT NOT NULL,
+    session INTEGER,                   -- names
+    agent TEXT,
+    is_sidechain INTEGER NOT NULL,
+    at INTEGER,
+    model INTEGER,                     -- names
+    speed INTEGER,                     -- names, as the next two.
+    service_tier INTEGER,
+    inference_geo INTEGER,
+    input INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    cache_write_5m INTEGER NOT NULL,
+    cache_write_1h INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL,
+    web_searches INTEGER NOT NULL,
+    others TEXT,                       -- Further counters, as a JSON object.
+    recorded_usd TEXT,
+    cwd INTEGER,                       -- names
+    project INTEGER,                   -- names: where its session began.
+    record INTEGER NOT NULL            -- records: the one that counts.
+);
+CREATE INDEX messages_by_name ON messages (name);
+CREATE INDEX messages_by_session ON messages (session);
+CREATE INDEX messages_by_time ON messages (at);
+
+-- What could not be counted, or not as it was written.
+CREATE TABLE skipped (
+    log INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    why TEXT NOT NULL,
+    detail TEXT NOT NULL
+);
+CREATE INDEX skipped_by_log ON skipped (log);
+
+CREATE TABLE projects (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE
+);
+
+-- A session of one home: what its main log's fold says.
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY,
+    session TEXT NOT NULL,
+    home TEXT NOT NULL,
+    layout TEXT NOT NULL DEFAULT '',
+    path TEXT NOT NULL DEFAULT '',     -- Of its newest main log.
+    size_bytes INTEGER NOT NULL DEFAULT 0,
+    project INTEGER,                   -- projects
+    title TEXT,
+    tag TEXT,
+    started_at INTEGER,
+    last_active_at INTEGER,
+    records INTEGER NOT NULL DEFAULT 0,
+    prompts INTEGER NOT NULL DEFAULT 0,
+    agents INTEGER NOT NULL DEFAULT 0,
+    damages INTEGER NOT NULL DEFAULT 0,
+    git_branch TEXT,
+    version TEXT,
+    models TEXT NOT NULL DEFAULT '{}', -- Names and how often, as a JSON object.
+    life BLOB,                         -- The fold that tells its state.
+    is_sidechain INTEGER NOT NULL DEFAULT 0,
+    gone_at INTEGER,
+    UNIQUE (session, home)
+);
+CREATE INDEX sessions_by_time ON sessions (last_active_at);
+
+-- Sessions of which something was read since their row was made.
+CREATE TABLE unnoted (session TEXT PRIMARY KEY) WITHOUT ROWID;
+
+-- Subagents, and the call that asked for each.
+CREATE TABLE agents (
+    log INTEGER PRIMARY KEY,           -- logs
+    session TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    kind TEXT,
+    description TEXT,
+    caller TEXT,                       -- The agent in whose log the call stands; null: the main one.
+    call_id TEXT,
+    spawned_by BLOB,                   -- The uuid of the record that carries the call.
+    how TEXT
+);
+CREATE INDEX agents_by_session ON agents (session);

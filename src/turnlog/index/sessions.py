@@ -1,0 +1,200 @@
+"""What the index says of sessions and agents, from the folds that are kept beside the bookmarks.
+
+After a refresh the rows of every session it concerned are made anew. A session lies in one home; a
+copy of it in another is another row.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from turnlog.index.database import transaction
+from turnlog.index.folds import Folded, sound, unpacked
+from turnlog.index.lines import microseconds, short_uuid
+from turnlog.index.writing import OFFSET_BITS
+from turnlog.records.summary import SessionSummary
+from turnlog.sessions.agents import Traces, link_agents
+from turnlog.sessions.life import Life
+
+
+class _Log(NamedTuple):
+    id: int
+    path: str
+    home: str
+    layout: str
+    kind: str
+    agent: str | None
+    size_bytes: int
+    gone_at: int | None
+    folded: Folded
+
+
+def note_sessions(db: sqlite3.Connection) -> None:
+    """Make the rows of sessions anew of which something was read since."""
+    if db.execute("SELECT 1 FROM unnoted LIMIT 1").fetchone() is None:
+        return
+    with transaction(db):
+        for (session,) in db.execute("SELECT session FROM unnoted ORDER BY 1").fetchall():
+            logs = _logs_of(db, session)
+            for home in sorted({log.home for log in logs}):
+                _note(db, session, home, [log for log in logs if log.home == home])
+        db.execute("DELETE FROM unnoted")
+        _drop_empty(db)
+
+
+def _drop_empty(db: sqlite3.Connection) -> None:
+    """Drop the rows of sessions that no log is left of."""
+    db.execute(
+        "DELETE FROM sessions WHERE path = '' AND NOT EXISTS"
+        " (SELECT 1 FROM records WHERE records.session = sessions.id)"
+    )
+
+
+def _logs_of(db: sqlite3.Connection, session: str) -> list[_Log]:
+    columns = "id, path, home, layout, kind, agent, text_size_bytes, gone_at"
+    rows = db.execute(
+        f"SELECT {columns}, coalesce(tail_folded, folded) FROM logs"  # noqa: S608 - Ours.
+        " WHERE (session = ?1 OR (kind = 'day' AND id IN"
+        " (SELECT DISTINCT records.id >> 40 FROM records JOIN sessions"
+        " ON sessions.id = records.session WHERE sessions.session = ?1)))"
+        " AND kind IN ('session', 'agent', 'day') ORDER BY path",
+        (session,),
+    )
+    return [_Log(*[*row[:-1], unpacked(row[-1])]) for row in rows]
+
+
+def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log]) -> None:
+    mains = [log for log in logs if log.kind == "session"][:1]
+    days = [log for log in logs if log.kind == "day"]
+    mains = mains or sorted(days, key=lambda log: os.path.basename(log.path))
+    agents = {log.agent: log for log in logs if log.kind == "agent" and log.agent is not None}
+    _note_agents(db, session, mains, agents)
+    folds = [log.folded.sessions[session] for log in mains if session in log.folded.sessions]
+    summary = _joined([fold.summary for fold in folds])
+    if not mains:  # Its main log is lost: what its agents did is all there is.
+        own = [fold for log in agents.values() for fold in log.folded.sessions.values()]
+        summary.started_at = min(
+            (f.summary.started_at for f in own if f.summary.started_at), default=None
+        )
+        summary.last_active_at = max(
+            (f.summary.last_active_at for f in own if f.summary.last_active_at), default=None
+        )
+        summary.cwd = next((f.summary.cwd for f in own if f.summary.cwd), None)
+    life = folds[-1].life if folds else Life()
+    gone = [log.gone_at for log in mains or agents.values()]
+    row = {
+        "layout": mains[-1].layout if mains else "",
+        "path": mains[-1].path if mains else "",
+        "size_bytes": max(0, mains[-1].size_bytes) if mains else 0,
+        "project": _project(db, summary.cwd),
+        "title": summary.title,
+        "tag": summary.tag,
+        "started_at": microseconds(summary.started_at),
+        "last_active_at": microseconds(summary.last_active_at),
+        "records": summary.records,
+        "prompts": summary.prompts,
+        "agents": len(agents),
+        "damages": _damages(db, [*mains, *agents.values()]),
+        "git_branch": summary.git_branch,
+        "version": summary.version,
+        "models": msgspec.json.encode(sound(summary.models)).decode(),
+        "life": msgspec.msgpack.encode(life),
+        "is_sidechain": summary.is_sidechain,
+        "gone_at": max(filter(None, gone), default=None) if gone and all(gone) else None,
+    }
+    columns = ", ".join(row)
+    updates = ", ".join(f"{name} = excluded.{name}" for name in row)
+    db.execute(
+        f"INSERT INTO sessions (session, home, {columns})"  # noqa: S608 - Ours.
+        f" VALUES ({', '.join('?' * (len(row) + 2))})"
+        f" ON CONFLICT (session, home) DO UPDATE SET {updates}",
+        (session, home, *(sound(value) for value in row.values())),
+    )
+
+
+def _joined(summaries: Sequence[SessionSummary]) -> SessionSummary:
+    """Join what several days' logs say of one session, in the order of the days."""
+    if not summaries:
+        return SessionSummary()
+    whole = msgspec.structs.replace(summaries[0], models=dict(summaries[0].models))
+    for more in summaries[1:]:
+        whole.records += more.records
+        whole.prompts += more.prompts
+        for model, count in more.models.items():
+            whole.models[model] = whole.models.get(model, 0) + count
+        for name in (
+            "git_branch",
+            "version",
+            "tag",
+            "custom_title",
+            "ai_title",
+            "last_prompt",
+            "summary",
+        ):
+            setattr(whole, name, getattr(more, name) or getattr(whole, name))
+        for name in ("cwd", "first_prompt", "first_command"):
+            setattr(whole, name, getattr(whole, name) or getattr(more, name))
+        times = [at for at in (whole.started_at, more.started_at) if at is not None]
+        whole.started_at = min(times, default=None)
+        times = [at for at in (whole.last_active_at, more.last_active_at) if at is not None]
+        whole.last_active_at = max(times, default=None)
+    return whole
+
+
+def _note_agents(
+    db: sqlite3.Connection, session: str, mains: Sequence[_Log], agents: dict[str, _Log]
+) -> None:
+    if not agents:
+        return
+    main = Traces()
+    for log in mains:
+        traces = log.folded.traces
+        main.spawns |= traces.spawns
+        main.call_of_agent |= traces.call_of_agent
+        main.progress_of_agent |= traces.progress_of_agent
+        main.first_prompt = main.first_prompt or traces.first_prompt
+    linked = link_agents(
+        main, {agent: (Path(log.path), log.folded.traces) for agent, log in agents.items()}
+    )
+    rows = [
+        (
+            agents[agent.id].id,
+            session,
+            agent.id,
+            agent.kind,
+            agent.description,
+            agent.spawn.caller if agent.spawn else None,
+            agent.spawn.call_id if agent.spawn else None,
+            short_uuid(agent.spawn.uuid) if agent.spawn else None,
+            agent.how.value if agent.how else None,
+        )
+        for agent in linked
+    ]
+    db.executemany(
+        "INSERT OR REPLACE INTO agents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (tuple(sound(list(row))) for row in rows),
+    )
+
+
+def _damages(db: sqlite3.Connection, logs: Iterable[_Log]) -> int:
+    count = 0
+    for log in logs:
+        base = log.id << OFFSET_BITS
+        within: tuple[Any, ...] = (base, base + (1 << OFFSET_BITS))
+        query = "SELECT count(*) FROM damages WHERE id >= ? AND id < ?"
+        count += db.execute(query, within).fetchone()[0]
+    return count
+
+
+def _project(db: sqlite3.Connection, path: str | None) -> int | None:
+    if path is None:
+        return None
+    path = sound(path)
+    db.execute("INSERT OR IGNORE INTO projects (path) VALUES (?)", (path,))
+    return int(db.execute("SELECT id FROM projects WHERE path = ?", (path,)).fetchone()[0])

@@ -1,0 +1,203 @@
+"""Sightings become messages: one row for each API response, counted once.
+
+Only names whose sightings changed are settled anew, under the rules of ``records.responses``. Which
+of several sessions paid for a response that all of them claim depends on everything they have, so a
+change in one of them settles again what it shares with others. The outcome is the one that a fold
+over all logs would give.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from turnlog.index.database import transaction
+from turnlog.index.lines import microseconds
+from turnlog.index.sighted import SELECT, Named, sighting_of
+from turnlog.index.writing import OFFSET_BITS, intern_name
+from turnlog.records.responses import Response, Responses
+from turnlog.records.sightings import Sighting
+
+T = TypeVar("T")
+
+# So many names are settled in one transaction.
+_BATCH: Final = 50_000
+# SQLite takes at least that many parameters.
+_PARAMETERS: Final = 500
+
+
+def settle_all(db: sqlite3.Connection) -> None:
+    """Settle every name that is unsettled."""
+    names: dict[str, int] = {}
+    while True:
+        with transaction(db):
+            unsettled = [
+                row[0] for row in db.execute("SELECT name FROM unsettled LIMIT ?", (_BATCH,))
+            ]
+            if not unsettled:
+                return
+            _settle(db, unsettled, names)
+            db.executemany("DELETE FROM unsettled WHERE name = ?", ((each,) for each in unsettled))
+
+
+def _settle(db: sqlite3.Connection, unsettled: list[str], ids: dict[str, int]) -> None:
+    """Settle *unsettled* names, and those whose outcome depends on the same sessions."""
+
+    def known(text: str) -> int:
+        return ids.get(text) or intern_name(db, text, ids)
+
+    seen: dict[str, list[Sighting]] = {name: [] for name in unsettled}
+    logs: dict[str, int] = {}
+    is_first = db.execute("SELECT 1 FROM messages LIMIT 1").fetchone() is None
+    _load(db, "name", unsettled, seen, logs)
+    touched = {each.session for found in seen.values() for each in found if each.session}
+    rivals = _rivals(db, [known(session) for session in touched])
+    again = set(unsettled)
+    if rivals:
+        others: dict[str, list[Sighting]] = {}
+        _load(db, "session", sorted(rivals), others, logs)
+        missing = [name for name in others if name not in seen]
+        whole: dict[str, list[Sighting]] = {name: [] for name in missing}
+        _load(db, "name", missing, whole, logs)
+        seen |= whole
+        again |= {name for name, found in whole.items() if _is_claimed(found, touched)}
+    folded = Responses()
+    for name, found in seen.items():
+        for sighting in found:
+            folded.put(name, sighting)
+    before: set[int | None] = set()
+    if not is_first:
+        before = _sessions_of(db, again)
+        _delete(db, again)
+    settled = folded.settle_by_name()
+    rows = [
+        _row(name, response, logs, known)
+        for name in sorted(again)
+        for response in settled.get(name, ())
+    ]
+    db.executemany(_INSERT, rows)
+    _place(db, before | {row[4] for row in rows})
+
+
+def _load(
+    db: sqlite3.Connection,
+    by: str,
+    keys: Sequence[str | int],
+    into: dict[str, list[Sighting]],
+    logs: dict[str, int],
+) -> None:
+    """Load the sightings whose name or session is one of *keys*, and the ids of their logs."""
+    for some in _batches(keys):
+        marks = ",".join("?" * len(some))
+        for *row, log in db.execute(f"{SELECT} WHERE sightings.{by} IN ({marks})", some):
+            logs[row[1]] = log
+            into.setdefault(row[0], []).append(sighting_of(row))
+
+
+def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
+    """Give the sessions, *sessions* included, that share a name with one of them."""
+    rivals: set[int] = set()
+    for some in _batches(sessions):
+        marks = ",".join("?" * len(some))
+        found = db.execute(
+            f"SELECT DISTINCT one.session, other.session FROM sightings AS one"  # noqa: S608
+            f" JOIN sightings AS other ON other.name = one.name AND other.session <> one.session"
+            f" WHERE one.session IN ({marks})",
+            some,
+        )
+        for one, other in found:
+            rivals.update((one, other))
+    return rivals
+
+
+def _is_claimed(found: Iterable[Sighting], sessions: set[str]) -> bool:
+    """Tell whether several sessions have a response, one of *sessions* among them."""
+    claimants = {each.session for each in found}
+    return len(claimants) > 1 and bool(claimants & sessions)
+
+
+def _sessions_of(db: sqlite3.Connection, names: Iterable[str]) -> set[int | None]:
+    found: set[int | None] = set()
+    for some in _batches(sorted(names)):
+        marks = ",".join("?" * len(some))
+        query = f"SELECT DISTINCT session FROM messages WHERE name IN ({marks})"  # noqa: S608
+        found.update(row[0] for row in db.execute(query, some))
+    return found
+
+
+def _delete(db: sqlite3.Connection, names: Iterable[str]) -> None:
+    for some in _batches(sorted(names)):
+        marks = ",".join("?" * len(some))
+        db.execute(f"DELETE FROM messages WHERE name IN ({marks})", some)  # noqa: S608 - Ours.
+
+
+_INSERT: Final = (
+    "INSERT INTO messages (name, message_id, request_id, part, session, agent, is_sidechain, at,"
+    " model, speed, service_tier, inference_geo, input, output, cache_write_5m, cache_write_1h,"
+    " cache_read, web_searches, others, recorded_usd, cwd, project, record)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def _row(name: str, response: Response, logs: dict[str, int], named: Named) -> tuple[Any, ...]:
+    def known(text: str | None) -> int | None:
+        return None if text is None else named(text)
+
+    used = response.counters
+    cwd = known(response.cwd)
+    return (
+        name,
+        response.message_id,
+        response.request_id,
+        response.part,
+        known(response.session),
+        response.agent,
+        response.is_sidechain,
+        microseconds(response.at),
+        known(response.model),
+        known(response.speed),
+        known(response.service_tier),
+        known(response.inference_geo),
+        used.input,
+        used.output,
+        used.cache_write_5m,
+        used.cache_write_1h,
+        used.cache_read,
+        used.web_searches,
+        msgspec.json.encode(used.others).decode() if used.others else None,
+        None if response.recorded_usd is None else str(response.recorded_usd),
+        cwd,
+        cwd,
+        logs[response.log] << OFFSET_BITS | response.offset,
+    )
+
+
+def _place(db: sqlite3.Connection, sessions: Iterable[int | None]) -> None:
+    """Give the messages of sessions that changed directories the one their session began in."""
+    named = sorted(session for session in sessions if session is not None)
+    for some in _batches(named):
+        marks = ",".join("?" * len(some))
+        moved = db.execute(
+            f"SELECT session FROM messages WHERE session IN ({marks})"  # noqa: S608 - Ours.
+            " GROUP BY session HAVING count(DISTINCT coalesce(cwd, -1)) > 1"
+            " OR count(DISTINCT coalesce(project, -1)) > 1",
+            some,
+        ).fetchall()
+        for (session,) in moved:
+            first = db.execute(
+                "SELECT cwd FROM messages JOIN names ON names.id = messages.cwd WHERE session = ?"
+                " ORDER BY is_sidechain, coalesce(at, 9e18), names.name LIMIT 1",
+                (session,),
+            ).fetchone()
+            if first is not None:
+                db.execute("UPDATE messages SET project = ? WHERE session = ?", (first[0], session))
+
+
+def _batches(keys: Sequence[T]) -> Iterator[list[T]]:
+    rest = iter(keys)
+    while some := list(islice(rest, _PARAMETERS)):
+        yield some

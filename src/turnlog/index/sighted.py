@@ -1,0 +1,169 @@
+"""Sightings as the index stores them: small, since there are many and most are alike.
+
+What stands beside them in their row (the response's name, the session, the directory, the model) is
+left out and put back when they are read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.index.lines import microseconds
+from turnlog.records.counters import Counters
+from turnlog.records.settling import folded as both
+from turnlog.records.sightings import Sighting
+
+Named = Callable[[str], int]
+"""Gives the id of a name."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _Told(Struct, array_like=True, omit_defaults=True, gc=False):
+    offset: int
+    at: int | None
+    counts: tuple[int, ...]
+    request_id: str | None = None
+    rank: int = 0
+    is_sidechain: bool = False
+    agent: str | None = None
+    last_at: int | None = None
+    """None if it is the same as *at*."""
+    message_id: str | None = None
+    """None if it is the response's name."""
+    service_tier: str | None = None
+    inference_geo: str | None = None
+    speed: str | None = None
+    record_id: str | None = None
+    part: str = ""
+    recorded_usd: str | None = None
+    others: dict[str, int] | None = None
+    odd: tuple[str, ...] = ()
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(_Told).decode
+
+
+def row_of(name: str, log: int, place: bytes, found: Sighting, named: Named) -> tuple[Any, ...]:
+    """Give the row of a sighting."""
+    used = found.counters
+    at, last_at = microseconds(found.at), microseconds(found.last_at)
+    told = _Told(
+        found.offset,
+        at,
+        (
+            used.input,
+            used.output,
+            used.cache_write_5m,
+            used.cache_write_1h,
+            used.cache_read,
+            used.web_searches,
+        ),
+        found.request_id,
+        found.rank,
+        found.is_sidechain,
+        found.agent,
+        None if last_at == at else last_at,
+        None if found.message_id == name else found.message_id,
+        found.service_tier,
+        found.inference_geo,
+        found.speed,
+        found.record_id,
+        found.part,
+        None if found.recorded_usd is None else str(found.recorded_usd),
+        used.others or None,
+        found.odd,
+    )
+    return (
+        name,
+        log,
+        place,
+        None if found.session is None else named(found.session),
+        None if found.cwd is None else named(found.cwd),
+        None if found.model is None else named(found.model),
+        _pack(told),
+    )
+
+
+def sighting_of(row: Sequence[Any]) -> Sighting:
+    """Give the sighting of a row: its name, log, session, directory, model, and the rest."""
+    name, log, session, cwd, model, data = row
+    told = _unpack(data)
+    is_own = told.record_id is None and not told.part and told.message_id is None
+    at = _instant(told.at)
+    return Sighting(
+        message_id=name if is_own and not name.startswith(_NO_MESSAGE) else told.message_id,
+        request_id=told.request_id,
+        record_id=told.record_id,
+        part=told.part,
+        session=session,
+        agent=told.agent,
+        is_sidechain=told.is_sidechain,
+        rank=told.rank,
+        at=at,
+        last_at=at if told.last_at is None else _instant(told.last_at),
+        model=model,
+        counters=_counters(told),
+        speed=told.speed,
+        service_tier=told.service_tier,
+        inference_geo=told.inference_geo,
+        recorded_usd=None if told.recorded_usd is None else Decimal(told.recorded_usd),
+        cwd=cwd,
+        log=log,
+        offset=told.offset,
+        odd=told.odd,
+    )
+
+
+SELECT: Final = (
+    "SELECT sightings.name, logs.path, session_names.name, cwd_names.name, model_names.name,"
+    " sightings.told, sightings.log FROM sightings JOIN logs ON logs.id = sightings.log"
+    " LEFT JOIN names AS session_names ON session_names.id = sightings.session"
+    " LEFT JOIN names AS cwd_names ON cwd_names.id = sightings.cwd"
+    " LEFT JOIN names AS model_names ON model_names.id = sightings.model"
+)
+"""Gives what ``sighting_of`` takes, and the log's id."""
+
+
+def write_sightings(
+    db: sqlite3.Connection,
+    log: int,
+    sightings: Sequence[tuple[str, bytes, Sighting]],
+    named: Named,
+    *,
+    is_more: bool,
+) -> None:
+    """Write what a log tells of responses; if it *is_more*, folded into what it told before."""
+    rows = []
+    for name, place, sighting in sightings:
+        if is_more:
+            known = db.execute(
+                f"{SELECT} WHERE sightings.name = ? AND sightings.log = ? AND place = ?",
+                (name, log, place),
+            ).fetchone()
+            if known is not None:
+                sighting.log = known[1]
+                sighting = both(sighting_of(known[:6]), sighting)  # noqa: PLW2901
+        rows.append(row_of(name, log, place, sighting, named))
+    db.executemany("INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((row[0],) for row in rows))
+
+
+def _counters(told: _Told) -> Counters:
+    fresh, output, five_minutes, one_hour, read, searches = told.counts
+    return Counters(fresh, output, five_minutes, one_hour, read, searches, told.others or {})
+
+
+def _instant(at: int | None) -> datetime | None:
+    return None if at is None else _EPOCH + timedelta(microseconds=at)
+
+
+_NO_MESSAGE: Final = ("request ", "record ", "nameless ")

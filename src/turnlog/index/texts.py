@@ -1,0 +1,161 @@
+"""The texts of a record: what a person may look for in it, piece by piece.
+
+One function tells them, in an order that is always the same, for those who index a record and for
+those who later show what was found in it. A text is named by its record and its number.
+
+What tools answered is told apart from what was said: it is most of the bytes, and mostly files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from turnlog.records.blocks import (
+    CallBlock,
+    DocumentBlock,
+    ResultBlock,
+    TextBlock,
+    ThinkingBlock,
+)
+from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.record import (
+    Attachment,
+    Call,
+    FileHistory,
+    QueueOperation,
+    Record,
+    Result,
+    Spoken,
+    Summary,
+    System,
+    Unknown,
+)
+from turnlog.records.state import AiTitle, CustomTitle, Tag
+
+# Deeper than that nobody nests what a person would look for.
+_DEPTH: Final = 20
+
+
+class Kind(IntEnum):
+    """What a text is in the course of a session."""
+
+    PROMPT = 1
+    RESPONSE = 2
+    THINKING = 3
+    CALL = 4
+    """What a tool was given."""
+    RESULT = 5
+    """What it answered."""
+    TITLE = 6
+    SUMMARY = 7
+    CONTEXT = 8
+    """What the agent program slipped in."""
+    NOTE = 9
+    """What the agent program said itself."""
+    PLAN = 10
+    TODO = 11
+    HISTORY = 12
+    """A prompt in the home's own list of them."""
+
+
+WEIGHTS: Final[dict[Kind, float]] = {
+    Kind.PROMPT: 1.0,
+    Kind.TITLE: 1.0,
+    Kind.RESPONSE: 0.9,
+    Kind.SUMMARY: 0.8,
+    Kind.PLAN: 0.8,
+    Kind.HISTORY: 0.7,
+    Kind.TODO: 0.6,
+    Kind.THINKING: 0.5,
+    Kind.CALL: 0.5,
+    Kind.RESULT: 0.3,
+    Kind.NOTE: 0.3,
+    Kind.CONTEXT: 0.2,
+}
+"""How much a hit counts: what a human said or saw first."""
+
+ANSWERED: Final = frozenset({Kind.RESULT, Kind.CONTEXT})
+"""The kinds that stand apart, and are searched only if asked for."""
+
+
+class Text(NamedTuple):
+    kind: Kind
+    text: str
+
+
+def texts_of(record: Record) -> list[Text]:
+    """Give the texts of *record*; none is empty."""
+    return [text for text in _texts(record) if text.text]
+
+
+def texts_of_blocks(blocks: Iterable[Any], author: Author) -> list[Text]:
+    """Give the texts of a message's blocks; none is empty."""
+    return [text for text in _texts_of_blocks(blocks, _PLAIN[author]) if text.text]
+
+
+def leaves(value: Any) -> str:
+    """Join every text in free-form JSON; keys are not what anybody looks for."""
+    return "\n".join(_leaves(value, _DEPTH))
+
+
+_PLAIN: Final = {
+    Author.ASSISTANT: Kind.RESPONSE,
+    Author.AGENT: Kind.RESPONSE,
+    Author.PROGRAM: Kind.CONTEXT,
+    Author.HUMAN: Kind.PROMPT,
+    Author.CALLER: Kind.PROMPT,
+    Author.TOOL: Kind.PROMPT,
+}
+
+
+def _texts(record: Record) -> Iterator[Text]:
+    match record:
+        case CustomTitle(custom_title=str(title)) | AiTitle(ai_title=str(title)):
+            yield Text(Kind.TITLE, title)
+        case Tag(tag=str(tag)):
+            yield Text(Kind.TITLE, tag)
+        case Summary():
+            yield Text(Kind.SUMMARY, record.text)
+        case System():
+            yield Text(Kind.NOTE, record.text)
+        case Attachment():
+            yield Text(Kind.CONTEXT, leaves(record.attachment))
+        case QueueOperation():
+            yield Text(Kind.NOTE, leaves(record.content))
+        case FileHistory():
+            yield Text(Kind.CALL, "\n".join(filter(None, (record.path, record.snippet))))
+        case Call():
+            yield Text(Kind.CALL, leaves(record.input))
+        case Result():
+            yield Text(Kind.RESULT, record.text or leaves(record.content))
+        case Spoken():
+            summed_up = meaning_of(record) is Meaning.SUMMARY
+            plain = Kind.SUMMARY if summed_up else _PLAIN[author_of(record)]
+            yield from _texts_of_blocks(record.blocks, plain)
+        case Unknown():
+            yield Text(Kind.NOTE, leaves(record.fields.get("content")))
+
+
+def _texts_of_blocks(blocks: Iterable[Any], plain: Kind) -> Iterator[Text]:
+    for block in blocks:
+        kind = type(block)
+        if kind is TextBlock:
+            yield Text(plain, block.text)
+        elif kind is ResultBlock:
+            yield Text(Kind.RESULT, block.text)
+        elif kind is CallBlock:
+            yield Text(Kind.CALL, leaves(block.input))
+        elif kind is ThinkingBlock:
+            yield Text(Kind.THINKING, block.thinking)
+        elif kind is DocumentBlock:
+            yield Text(Kind.CONTEXT, block.title or "")
+
+
+def _leaves(value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list) and depth:
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each, depth - 1)

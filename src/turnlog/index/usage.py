@@ -1,0 +1,218 @@
+"""What one log tells of API responses: the first stage of the index, and of every account.
+
+Lines that cannot tell of usage are not looked at. What the place of a log tells of its records
+(whose session, which agent) is filled in where they do not say so themselves. What could not be
+read, or not as it was written, is noted with its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from msgspec import Struct, field
+
+from turnlog.errors import TurnlogError
+from turnlog.layout import Home
+from turnlog.log.find_lines import BUFFER_BYTES, find_lines
+from turnlog.log.reader import Placed, pieces_of, read_log
+from turnlog.records.damage import Damage
+from turnlog.records.record import SystemInit
+from turnlog.records.sightings import (
+    ASIDE,
+    COPY,
+    OWN,
+    Sighting,
+    sighting_told,
+    sightings_in,
+    sightings_of,
+    supersedes,
+    told_in,
+)
+from turnlog.records.usage_lines import ToldLine
+
+_USAGE: Final = (b'"usage"',)
+# The camelCase sibling of the orchestrator's dialect has its counters beside the content, and is
+# found where Claude Code does not write.
+_ANY_USAGE: Final = (*_USAGE, b'"inputTokens"', b'"outputTokens"')
+
+# A mark of turnlog's own may stand before the record that names a flat log's model.
+_FIRST_RECORDS: Final = 3
+
+Why = Literal["damaged", "odd", "unreadable"]
+
+
+class Skipped(Struct, frozen=True, kw_only=True):
+    """Something that was not counted, or not as it was written, and where it stands."""
+
+    path: str
+    offset: int
+    why: Why
+    detail: str
+
+
+class Readable(Protocol):
+    """A log, or a file beside the logs that is read like one."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def home(self) -> Home: ...
+    @property
+    def layout(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def session_id(self) -> str | None: ...
+    @property
+    def agent_id(self) -> str | None: ...
+    @property
+    def project_key(self) -> str | None: ...
+
+
+def needles_of(layout: str) -> tuple[bytes, ...]:
+    """Give the bytes of which a line has at least one if it tells of usage."""
+    return _USAGE if layout == "claude" else _ANY_USAGE
+
+
+class Tellings:
+    """What the lines of one log tell, in their order; give it those that have a needle."""
+
+    def __init__(self, log: Readable) -> None:
+        self.path = os.fspath(log.path)
+        self.skipped: list[Skipped] = []
+        self.told = 0
+        """Records that told of a response, those included that the next one made superfluous."""
+        self.pending = 0
+        self._place = _Place(log, self.path)
+        self._held: ToldLine | None = None
+        self._held_at = 0
+
+    def take(
+        self, line: bytes | Damage, offset: int, *, is_pending: bool = False
+    ) -> Iterator[Sighting]:
+        """Give what is told up to this line; of a usual one only when the next has not more."""
+        told = None if isinstance(line, Damage) else told_in(line)
+        if told is None:
+            yield from self.take_unusual(line, offset, is_pending=is_pending)
+        else:
+            sighting = self.take_told(told, offset)
+            if sighting is not None:
+                yield sighting
+
+    def take_told(self, told: ToldLine, offset: int) -> Sighting | None:
+        """Take a line for which ``is_told`` holds."""
+        self.told += 1
+        before = None
+        if self._held is not None and not supersedes(told, self._held):
+            before = self._place.fill_in(sighting_told(self._held), self._held_at)
+        self._held, self._held_at = told, offset
+        return before
+
+    def end(self) -> Iterator[Sighting]:
+        """Give what was held back."""
+        if self._held is not None:
+            yield self._place.fill_in(sighting_told(self._held), self._held_at)
+            self._held = None
+
+    def take_unusual(
+        self, line: bytes | Damage, offset: int, *, is_pending: bool
+    ) -> Iterator[Sighting]:
+        """Give what an unusual line tells, damaged ones included; note what is lost with it."""
+        found = line if isinstance(line, Damage) else sightings_in(line)
+        if not isinstance(found, Damage):
+            yield from self._placed(found, offset)
+        elif is_pending:
+            self.pending += 1
+        elif isinstance(line, Damage):
+            self.skip(offset, "damaged", line.reason.value)
+        else:
+            for piece in pieces_of(line, found, offset):
+                if isinstance(piece, Damage):
+                    self.skip(piece.offset, "damaged", piece.reason.value)
+                else:
+                    yield from self._placed(sightings_of(piece.record), piece.offset)
+
+    def skip(self, offset: int, why: Why, detail: str) -> None:
+        self.skipped.append(Skipped(path=self.path, offset=offset, why=why, detail=detail))
+
+    def _placed(self, found: Iterable[Sighting], offset: int) -> Iterator[Sighting]:
+        for sighting in found:
+            self.told += 1
+            if sighting.odd:
+                self.skip(offset, "odd", ", ".join(sighting.odd))
+            yield self._place.fill_in(sighting, offset)
+
+
+class LogScan(Struct):
+    """The search of one log after another; keeps what they have in common."""
+
+    skipped: list[Skipped] = field(default_factory=list)
+    logs: int = 0
+    size_bytes: int = 0
+    pending: int = 0
+    told: int = 0
+    buffer: bytearray = field(default_factory=lambda: bytearray(BUFFER_BYTES))
+
+    def sightings(self, log: Readable, *, start: int = 0) -> Iterator[Sighting]:
+        """Give what *log* tells of responses, from *start* on; never raise for its state."""
+        tellings = Tellings(log)
+        try:
+            with find_lines(
+                tellings.path, *needles_of(log.layout), start=start, buffer=self.buffer
+            ) as lines:
+                for offset, line in lines:
+                    told = None if isinstance(line, Damage) else told_in(line)
+                    if told is None:
+                        yield from tellings.take_unusual(line, offset, is_pending=lines.is_pending)
+                    elif (sighting := tellings.take_told(told, offset)) is not None:
+                        yield sighting
+                self.logs += 1
+                self.size_bytes += lines.offset
+        except (TurnlogError, OSError) as error:
+            tellings.skip(0, "unreadable", str(error))
+        yield from tellings.end()
+        self.skipped += tellings.skipped
+        self.pending += tellings.pending
+        self.told += tellings.told
+
+
+class _Place:
+    """What the place of a log tells of its records where they do not say so themselves."""
+
+    def __init__(self, log: Readable, path: str) -> None:
+        self.path = path
+        self._session = log.session_id
+        self._agent = log.agent_id
+        self._is_main = log.kind == "session"
+        self._is_agents = log.kind == "agent"
+        self._is_flat = log.layout == "flat"
+        self._model: str | None = None
+
+    def fill_in(self, sighting: Sighting, offset: int) -> Sighting:
+        sighting.log = self.path
+        sighting.offset = offset
+        if sighting.session is None:
+            sighting.session = self._session
+        elif self._is_main and sighting.session != self._session:
+            sighting.rank = COPY  # Another session's record, carried along.
+        if self._is_agents:
+            sighting.is_sidechain = True
+            sighting.agent = sighting.agent or self._agent
+            sighting.rank = ASIDE if sighting.rank == OWN else sighting.rank
+        if sighting.model is None and self._is_flat:
+            sighting.model = self._usual_model()
+        return sighting
+
+    def _usual_model(self) -> str | None:
+        """Give the model that a flat log names once, at its beginning."""
+        if self._model is None:
+            self._model = ""
+            with read_log(self.path) as reader:
+                for item in islice(reader, _FIRST_RECORDS):
+                    if isinstance(item, Placed) and isinstance(item.record, SystemInit):
+                        self._model = item.record.model or ""
+        return self._model or None

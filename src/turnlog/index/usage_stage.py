@@ -1,0 +1,144 @@
+"""The first stage of a refresh: only what the ledger needs, at the speed of a scan.
+
+Lines that cannot tell of usage are not even cut out. The bookmark is the ledger's own, so the text
+of the same log can be read later, or never.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from turnlog.errors import TurnlogError
+from turnlog.index.bookmarks import Bookmark, fingerprint
+from turnlog.index.chunks import Usage, Work
+from turnlog.index.sighted import Named
+from turnlog.index.usage import Skipped, needles_of
+from turnlog.index.writing import mark_values, write_usage
+from turnlog.log.find_lines import BUFFER_BYTES, find_lines
+from turnlog.records.sightings import Sighting
+
+_BATCH_SIGHTINGS: Final = 20_000
+
+
+class UsageChunk(Struct):
+    """What one log tells of responses, from its bookmark to its end."""
+
+    log: int
+    generation: int
+    start: int
+    sightings: list[tuple[str, bytes, Sighting]]
+    skipped: list[Skipped]
+    told: int
+    synthetic: int
+    tail_told: int
+    tail_synthetic: int
+    is_pending: bool
+    bookmark: Bookmark
+    device: int
+    inode: int
+    problem: str | None = None
+
+
+def batched_usage(works: Iterable[Work]) -> Iterator[list[UsageChunk]]:
+    """Read one log after the other; give what they tell in batches worth a transaction."""
+    buffer = bytearray(BUFFER_BYTES)
+    batch: list[UsageChunk] = []
+    sightings = 0
+    for work in works:
+        batch.append(read_usage(work, buffer))
+        sightings += len(batch[-1].sightings)
+        if sightings >= _BATCH_SIGHTINGS:
+            yield batch
+            batch, sightings = [], 0
+    if batch:
+        yield batch
+
+
+def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
+    """Read what a log tells from the ledger's bookmark on; never raise for its state."""
+    usage = Usage(work)
+    tellings = usage.tellings
+    path = tellings.path
+    told = synthetic = 0
+    is_pending = False
+    now: os.stat_result | None = None
+    offset, problem = work.start, None
+    rows: list[tuple[str, bytes, Sighting]] = []
+    try:
+        now = os.stat(path)
+        with find_lines(
+            path, *needles_of(work.log.layout), start=work.start, buffer=buffer
+        ) as lines:
+            for at, line in lines:
+                if lines.is_pending:
+                    rows = usage.rows()
+                    told, synthetic = tellings.told, usage.synthetic
+                    is_pending = True
+                for sighting in tellings.take(line, at, is_pending=is_pending):
+                    usage.take(sighting)
+            offset = lines.offset
+    except (TurnlogError, OSError) as error:
+        problem = str(error)
+    rows += usage.rows()
+    if not is_pending:
+        told, synthetic = tellings.told, usage.synthetic
+    return UsageChunk(
+        log=work.id,
+        generation=work.generation,
+        start=work.start,
+        sightings=rows,
+        skipped=tellings.skipped,
+        told=told,
+        synthetic=synthetic,
+        tail_told=tellings.told - told,
+        tail_synthetic=usage.synthetic - synthetic,
+        is_pending=bool(tellings.pending),
+        bookmark=Bookmark(
+            offset,
+            now.st_size if now else 0,
+            now.st_mtime_ns if now else 0,
+            fingerprint(path, offset),
+        ),
+        device=now.st_dev if now else 0,
+        inode=now.st_ino if now else 0,
+        problem=problem,
+    )
+
+
+def write_usage_chunk(db: sqlite3.Connection, chunk: UsageChunk, named: Named) -> None:
+    """Write what a log tells, if its bookmark still stands where the reading began."""
+    known = db.execute("SELECT generation, usage_offset FROM logs WHERE id = ?", (chunk.log,))
+    if known.fetchone() != (chunk.generation, chunk.start):
+        return
+    if chunk.problem is not None:
+        db.execute("UPDATE logs SET problem = ? WHERE id = ?", (chunk.problem, chunk.log))
+        return
+    write_usage(
+        db,
+        chunk.log,
+        chunk.sightings,
+        chunk.skipped,
+        named,
+        start=chunk.start,
+    )
+    db.execute(
+        "UPDATE logs SET usage_offset = ?, usage_size_bytes = ?, usage_mtime_ns = ?,"
+        " usage_fingerprint = ?, told = told + ?, synthetic = synthetic + ?, tail_told = ?,"
+        " tail_synthetic = ?, is_pending = ?, device = ?, inode = ?, problem = NULL WHERE id = ?",
+        (
+            *mark_values(chunk.bookmark),
+            chunk.told,
+            chunk.synthetic,
+            chunk.tail_told,
+            chunk.tail_synthetic,
+            chunk.is_pending,
+            chunk.device,
+            chunk.inode,
+            chunk.log,
+        ),
+    )

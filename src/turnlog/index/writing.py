@@ -1,0 +1,324 @@
+"""Chunks of logs become rows. One transaction holds the rows and the bookmarks behind them.
+
+A chunk fits only where the bookmark stands at its beginning: if another process was faster, or the
+log has become another one since, it is dropped, and so is the rest of that log. So writing a chunk
+twice, or from two processes, changes nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from turnlog.index.chunks import Chunk
+from turnlog.index.sighted import Named, write_sightings
+from turnlog.index.texts import ANSWERED
+from turnlog.index.usage import Skipped
+from turnlog.records.sightings import Sighting
+
+OFFSET_BITS: Final = 40
+"""A record's id is its log's id and its offset: log << 40 | offset."""
+SECOND_BITS: Final = 8
+"""A text's id is its second and a number: second << 8 | number."""
+
+_BOOKMARK: Final = "SELECT generation, text_offset, usage_offset, home FROM logs WHERE id = ?"
+
+
+class Writer:
+    """Writes into one index; remembers the ids of names as long as it lives."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._names: dict[str, int] = {}
+        self._paths: dict[str, int] = {}
+        self._sessions: dict[tuple[str, str], int] = {}
+        self._pairs: dict[tuple[str | None, str | None], tuple[Any, Any]] = {}
+        self._last: dict[int, int] = {}  # The last text's id of each second, as far as it is ours.
+        self._newest = 0  # The newest id when we began.
+        self._version = -1
+        self.dropped: set[int] = set()
+        """Logs of which a chunk did not fit."""
+
+    def write(self, chunks: Iterable[Chunk]) -> None:
+        """Write *chunks* within the transaction that is open."""
+        texts: list[tuple[Any, ...]] = []
+        for chunk in chunks:
+            if chunk.log in self.dropped:
+                continue
+            known = self._db.execute(_BOOKMARK, (chunk.log,)).fetchone()
+            if chunk.problem is not None:
+                if known is not None:
+                    self._unreadable(chunk)
+                continue
+            if known is None or not _fits(chunk, *known[:3]):
+                self.dropped.add(chunk.log)
+                continue
+            self._write(chunk, usage_offset=known[2], home=known[3])
+            base = chunk.log << OFFSET_BITS
+            texts += ((row[0], base | row[1], *row[2:]) for row in chunk.texts)
+        if texts:
+            self._write_texts(texts)
+
+    def note_later(self, sessions: Iterable[str | None]) -> None:
+        """Remember that the rows of *sessions* must be made anew."""
+        self._db.executemany(
+            "INSERT OR IGNORE INTO unnoted VALUES (?)", ((each,) for each in sessions if each)
+        )
+
+    def _write(self, chunk: Chunk, *, usage_offset: int, home: str) -> None:
+        db = self._db
+        base = chunk.log << OFFSET_BITS
+        if chunk.start:
+            self._forget_from(base | chunk.start, base + (1 << OFFSET_BITS))
+        sessions = {row[4] for row in chunk.records}
+        ids = {each: self._session(each, home) if each else None for each in sessions}
+        named = self._named
+        db.executemany(
+            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    base | row[0],
+                    row[1],
+                    *named(row[2], row[3]),
+                    ids[row[4]],
+                    row[5],
+                    row[6],
+                    row[7],
+                    *named(row[8], row[9]),
+                    row[10],
+                    row[11],
+                )
+                for row in chunk.records
+            ),
+        )
+        db.executemany(
+            "INSERT INTO damages VALUES (?, ?, ?, ?, ?)",
+            ((base | row[0], *row[1:]) for row in chunk.damages),
+        )
+        self._write_calls(chunk, base)
+        self._write_usage(chunk, usage_offset)
+        mark = chunk.bookmark
+        db.execute(
+            "UPDATE logs SET text_offset = ?, text_size_bytes = ?, text_mtime_ns = ?,"
+            " text_fingerprint = ?, device = ?, inode = ?, folded = ?, tail_folded = ?,"
+            " session = coalesce(session, ?), problem = NULL, gone_at = NULL WHERE id = ?",
+            (
+                *mark_values(mark),
+                chunk.device,
+                chunk.inode,
+                chunk.folded,
+                chunk.tail_folded,
+                chunk.session,
+                chunk.log,
+            ),
+        )
+        self.note_later((*sessions, chunk.session))
+
+    def _write_calls(self, chunk: Chunk, base: int) -> None:
+        self._db.executemany(
+            "INSERT INTO calls (record, block, call_id, tool, digest) VALUES (?, ?, ?, ?, ?)",
+            ((base | row[0], row[1], row[2], self.name(row[3]), row[4]) for row in chunk.calls),
+        )
+        self._db.executemany(
+            "INSERT INTO touches VALUES (?, ?, ?, ?)",
+            (
+                (base | row[0], row[1], self._path(row[5]), row[6])
+                for row in chunk.calls
+                if row[5] is not None
+            ),
+        )
+        self._db.executemany(
+            "UPDATE calls SET result = ?, is_error = ?, duration_us = ?, signature = ?"
+            " WHERE record = ? AND block = ?",
+            (
+                (base | row[2], row[3], row[4], row[5], base | row[0], row[1])
+                for row in chunk.answers
+            ),
+        )
+
+    def _write_usage(self, chunk: Chunk, usage_offset: int) -> None:
+        """Write what the ledger needs, unless an earlier pass was further than this chunk."""
+        if usage_offset != chunk.usage_start:
+            return
+        write_usage(
+            self._db,
+            chunk.log,
+            chunk.sightings,
+            chunk.skipped,
+            self.name,
+            start=chunk.usage_start,
+        )
+        self._db.execute(
+            "UPDATE logs SET usage_offset = ?, usage_size_bytes = ?, usage_mtime_ns = ?,"
+            " usage_fingerprint = ?, told = told + ?, synthetic = synthetic + ?,"
+            " tail_told = ?, tail_synthetic = ?, is_pending = ? WHERE id = ?",
+            (
+                *mark_values(chunk.bookmark),
+                chunk.told,
+                chunk.synthetic,
+                chunk.tail_told,
+                chunk.tail_synthetic,
+                chunk.is_pending,
+                chunk.log,
+            ),
+        )
+
+    def _write_texts(self, texts: list[tuple[Any, ...]]) -> None:
+        """Give every text its id, and the words to the full-text tables, in the order of ids."""
+        texts.sort(key=_second_of)
+        last = self._last_ids(texts[0][0], texts[-1][0])
+        placed = []
+        free = 0
+        for second, record, part, kind, words in texts:
+            free = max(free + 1, second << SECOND_BITS)
+            # Those of a crowded second run over into the next ones.
+            while (taken := last.get(free >> SECOND_BITS, -1)) >= free:
+                free = taken + 1
+            placed.append((free, record, part, kind, words))
+        last.update((row[0] >> SECOND_BITS, row[0]) for row in placed)
+        db = self._db
+        db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", (row[:4] for row in placed))
+        for table, is_apart in (("said", False), ("answered", True)):
+            db.executemany(
+                f"INSERT INTO {table} (rowid, text) VALUES (?, ?)",  # noqa: S608 - Ours.
+                ((row[0], row[4]) for row in placed if (row[3] in ANSWERED) is is_apart),
+            )
+
+    def _last_ids(self, first: int, last: int) -> dict[int, int]:
+        """Give the last id that is taken in each second from *first* to some time after *last*."""
+        db = self._db
+        version = db.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version:  # Somebody else wrote since: our memory is not enough.
+            self._version, self._last = version, {}
+            self._newest = db.execute("SELECT max(id) FROM texts").fetchone()[0] or 0
+        low, high = first << SECOND_BITS, min(self._newest, (last + 1000) << SECOND_BITS)
+        if low <= high:
+            found = db.execute(
+                "SELECT id >> 8, max(id) FROM texts WHERE id BETWEEN ? AND ? GROUP BY id >> 8",
+                (low, high),
+            )
+            self._last |= dict(found)
+        return self._last
+
+    def forget(self, log: int) -> None:
+        """Forget everything that was read of a log that has become another one."""
+        base = log << OFFSET_BITS
+        db = self._db
+        self._forget_from(base, base + (1 << OFFSET_BITS))
+        db.execute(
+            "INSERT OR IGNORE INTO unsettled SELECT name FROM sightings WHERE log = ?", (log,)
+        )
+        for table in ("sightings", "skipped"):
+            db.execute(f"DELETE FROM {table} WHERE log = ?", (log,))  # noqa: S608 - Ours.
+        db.execute(
+            "UPDATE logs SET generation = generation + 1, usage_offset = 0, usage_size_bytes = -1,"
+            " text_offset = 0, text_size_bytes = -1, folded = NULL, tail_folded = NULL, told = 0,"
+            " synthetic = 0, tail_told = 0, tail_synthetic = 0, is_pending = 0 WHERE id = ?",
+            (log,),
+        )
+
+    def _forget_from(self, low: int, high: int) -> None:
+        """Forget the records whose ids lie in a range: provisional ones, or a whole log's."""
+        db, within = self._db, (low, high)
+        gone = db.execute("DELETE FROM records WHERE id >= ? AND id < ?", within).rowcount
+        db.execute("DELETE FROM damages WHERE id >= ? AND id < ?", within)
+        if gone <= 0:
+            return
+        for table in ("calls", "touches"):
+            db.execute(f"DELETE FROM {table} WHERE record >= ? AND record < ?", within)  # noqa: S608
+        db.execute(
+            "UPDATE calls SET result = NULL, is_error = NULL, duration_us = NULL, signature = NULL"
+            " WHERE result >= ? AND result < ?",
+            within,
+        )
+        dead = db.execute(
+            "UPDATE texts SET record = NULL WHERE record >= ? AND record < ?", within
+        ).rowcount
+        db.execute("UPDATE about SET dead_texts = dead_texts + ?", (dead,))
+
+    def _unreadable(self, chunk: Chunk) -> None:
+        self._db.execute("UPDATE logs SET problem = ? WHERE id = ?", (chunk.problem, chunk.log))
+
+    def _session(self, session: str, home: str) -> int:
+        known = self._sessions.get((session, home))
+        if known is None:
+            self._db.execute(
+                "INSERT OR IGNORE INTO sessions (session, home) VALUES (?, ?)", (session, home)
+            )
+            known = self._db.execute(
+                "SELECT id FROM sessions WHERE session = ? AND home = ?", (session, home)
+            ).fetchone()[0]
+            self._sessions[session, home] = known
+        return known
+
+    def _named(self, one: str | None, two: str | None) -> tuple[Any, Any]:
+        """Give the ids of two names that often come together."""
+        known = self._pairs.get((one, two))
+        if known is None:
+            known = (one and self.name(one), two and self.name(two))
+            self._pairs[one, two] = known
+        return known
+
+    def name(self, name: str) -> int:
+        """Give the id of a name; it gets one if it has none."""
+        return self._names.get(name) or intern_name(self._db, name, self._names)
+
+    def _path(self, path: str) -> int:
+        return self._paths.get(path) or _interned(self._db, "paths", "path", path, self._paths)
+
+    def start_over(self) -> None:
+        """Forget the ids: what gave them was rolled back."""
+        self._names, self._paths, self._sessions, self._pairs = {}, {}, {}, {}
+        self._last, self._version = {}, -1
+
+
+def _fits(chunk: Chunk, generation: int, text_offset: int, usage_offset: int) -> bool:
+    """Tell whether a chunk begins where the bookmarks stand; the ledger's may be further."""
+    return (chunk.generation, chunk.start) == (generation, text_offset) and (
+        usage_offset == chunk.usage_start or usage_offset >= chunk.bookmark.offset
+    )
+
+
+def write_usage(
+    db: sqlite3.Connection,
+    log: int,
+    sightings: Sequence[tuple[str, bytes, Sighting]],
+    skipped: Sequence[Skipped],
+    named: Named,
+    *,
+    start: int,
+) -> None:
+    """Write what a log tells of responses from *start* on, folded into what it told before."""
+    write_sightings(db, log, sightings, named, is_more=start > 0)
+    db.execute("DELETE FROM skipped WHERE log = ? AND offset >= ?", (log, start))
+    db.executemany(
+        "INSERT INTO skipped VALUES (?, ?, ?, ?)",
+        ((log, each.offset, each.why, each.detail) for each in skipped),
+    )
+
+
+def intern_name(db: sqlite3.Connection, name: str, known: dict[str, int]) -> int:
+    """Give the id of a name, and remember it in *known*."""
+    return _interned(db, "names", "name", name, known)
+
+
+def mark_values(mark: Any) -> tuple[Any, ...]:
+    return mark.offset, mark.size_bytes, mark.mtime_ns, mark.fingerprint
+
+
+def _interned(
+    db: sqlite3.Connection, table: str, column: str, name: str, known: dict[str, int]
+) -> int:
+    """Give the id of a name; it gets one if it has none."""
+    query = f"SELECT id FROM {table} WHERE {column} = ?"  # noqa: S608 - Ours.
+    row = db.execute(query, (name,)).fetchone()
+    if row is None:
+        db.execute(f"INSERT INTO {table} ({column}) VALUES (?)", (name,))  # noqa: S608
+        row = db.execute(query, (name,)).fetchone()
+    known[name] = row[0]
+    return int(row[0])
+
+
+def _second_of(row: tuple[Any, ...]) -> int:
+    return int(row[0])

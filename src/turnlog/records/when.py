@@ -1,0 +1,135 @@
+"""Dates and spans as people say them: ``7d``, ``yesterday``, ``last week``, ``2026-11``.
+
+Every one names an instant, the first that it covers: a day its midnight, a week its Monday's, a
+span the moment that long ago. Days are those of the zone that the caller gives, and its calendar
+decides when they begin: midnight is looked up for the day itself, never reckoned as so many hours
+ago. Where the clocks leave midnight out, the day begins when they go on.
+
+Pure: what *now* is, the caller says. What cannot be read, or lies outside the years that a
+datetime can hold, is a UsageError and nothing else.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Final
+
+from turnlog.errors import UsageError
+
+EXAMPLES: Final = (
+    "2026-11-01, 2026-11-01T18:00, 2026-11, today, yesterday, monday, last week, this month, "
+    "7d, 12h, 90min, 3mo, 1y or 5 minutes ago"
+)
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MINUTE: Final = 60
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_SECONDS: Final = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), _MINUTE),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), _HOUR),
+    **dict.fromkeys(("d", "day", "days"), _DAY),
+    **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 7 * _DAY),
+}
+# These have no fixed length: they are counted on the calendar.
+_MONTHS: Final = {
+    **dict.fromkeys(("mo", "mos", "month", "months"), 1),
+    **dict.fromkeys(("y", "yr", "yrs", "year", "years"), 12),
+}
+_MOST_DIGITS: Final = 9
+_SHOWN: Final = 60
+
+
+def moment(text: str, *, now: datetime, zone: tzinfo) -> datetime:
+    """Read *text* as an instant, aware and in UTC; without a zone of its own it is in *zone*."""
+    said = " ".join(text.lower().split())
+    try:
+        at = _iso(text.strip(), said, zone) or _named(said, now, zone) or _ago(said, now, zone)
+        if at is not None:
+            return at.astimezone(UTC)
+    except (ValueError, OverflowError):  # No such day, or a year that no datetime can hold.
+        pass
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    raise UsageError(f"{shown!r} is no date and no span of time", hint=f"say {EXAMPLES}")
+
+
+def _iso(typed: str, said: str, zone: tzinfo) -> datetime | None:
+    """Read a date or a date and a time; None if *typed* is neither."""
+    if said.isascii() and said[:4].isdigit():
+        if len(said) == 4:
+            return datetime(int(said), 1, 1, tzinfo=zone)
+        if len(said) == 7 and said[4] == "-" and said[5:].isdigit():
+            return datetime(int(said[:4]), int(said[5:]), 1, tzinfo=zone)
+    for written in (typed, _tidied(said)):
+        try:
+            at = datetime.fromisoformat(written)
+        except ValueError:
+            continue
+        return at if at.tzinfo is not None else at.replace(tzinfo=zone)
+    return None
+
+
+def _tidied(said: str) -> str:
+    """Write ``2026-11-01 18:00 z`` as the standard does."""
+    day, *others = said.upper().split(" ") if said else ("",)
+    between = "" if "T" in day or not others else "T"
+    return day + between + "".join(others)
+
+
+def _named(said: str, now: datetime, zone: tzinfo) -> datetime | None:
+    """Read a name that the calendar explains; None if *said* is not one."""
+    if said == "now":
+        return now
+    today = now.astimezone(zone).date()
+    day: date | None = None
+    if said == "today":
+        day = today
+    elif said == "yesterday":
+        day = today - timedelta(days=1)
+    elif said in _DAYS:
+        day = today - timedelta(days=(today.weekday() - _DAYS.index(said)) % 7)
+    elif said == "this week":
+        day = today - timedelta(days=today.weekday())
+    elif said == "last week":
+        day = today - timedelta(days=today.weekday() + 7)
+    elif said == "this month":
+        day = today.replace(day=1)
+    elif said == "last month":
+        day = _months_before(today.replace(day=1), 1)
+    elif said == "this year":
+        day = today.replace(month=1, day=1)
+    elif said == "last year":
+        day = today.replace(year=today.year - 1, month=1, day=1)
+    # The earlier of two midnights; one that is left out is read by the clock before the change,
+    # and so becomes the instant of the change.
+    return None if day is None else datetime(day.year, day.month, day.day, tzinfo=zone)
+
+
+def _ago(said: str, now: datetime, zone: tzinfo) -> datetime | None:
+    """Read a span such as 7d, 7 days or a week ago; None if *said* is not one."""
+    said = said.removesuffix(" ago")
+    for article in ("a ", "an "):
+        if said.startswith(article):
+            said = f"1 {said.removeprefix(article)}"
+    digits = 0
+    while digits < min(len(said), _MOST_DIGITS) and said[digits].isdecimal():
+        digits += 1
+    unit = said[digits:].strip()
+    if not digits:
+        return None
+    count = int(said[:digits])
+    if unit in _SECONDS:
+        return now.astimezone(UTC) - timedelta(seconds=count * _SECONDS[unit])
+    if unit in _MONTHS:
+        here = now.astimezone(zone)
+        day = _months_before(here.date(), count * _MONTHS[unit])
+        return here.replace(year=day.year, month=day.month, day=day.day)
+    return None
+
+
+def _months_before(day: date, count: int) -> date:
+    """Go *count* months back; a month that is too short gives its last day."""
+    year, month = divmod(day.year * 12 + day.month - 1 - count, 12)
+    first = date(year, month + 1, 1)
+    last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+    return first.replace(day=min(day.day, last.day))
