@@ -7,13 +7,37 @@ import os
 import platform
 import sys
 
-from . import append, decode, last, ledger, listing, memory, scan, show_last, startup, writers
+from . import (
+    append,
+    decode,
+    index,
+    last,
+    ledger,
+    listing,
+    memory,
+    scan,
+    show_last,
+    startup,
+    writers,
+)
 from .data import real_logs
 from .table import as_markdown, as_text
 
 BENCHMARKS = {
     module.__name__.rpartition(".")[2]: module.bench
-    for module in (append, writers, scan, decode, last, memory, startup, listing, show_last, ledger)
+    for module in (
+        append,
+        writers,
+        scan,
+        decode,
+        last,
+        memory,
+        startup,
+        listing,
+        show_last,
+        ledger,
+        index,
+    )
 }
 
 

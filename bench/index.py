@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from . import agentsview
+from . import agentsview, searching
 from .agentsview import Agentsview
 from .data import BASE
 from .programs import TURNLOG, Ran, run, run_watched
@@ -140,6 +140,7 @@ def _compare(index: Index, peer: Agentsview | None, grown: Sequence[str]) -> lis
         *_refreshing("nothing changed", still),
         *_refreshing("three logs grew", grew),
         *_found(index, peer, words, len(grown)),
+        *searching.rows_for(index.home, index.environ),
         *_growth(median(each.wall for each in builds) / size_bytes),
     ]
 
@@ -235,6 +236,8 @@ def _refreshing(when: str, taken: Sides) -> list[Row]:
 
 def _found(index: Index, peer: Agentsview | None, words: Sequence[str], logs: int) -> list[Row]:
     """Say whether what the logs grew by is found: a prompt and an answer in each."""
+    if not searching.is_there():
+        return []
     wanted = 2 * logs * len(words)
     mine = sum(index.hits(word) for word in words)
     theirs = sum(peer.messages_with(word) for word in words) if peer else wanted

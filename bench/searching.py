@@ -7,12 +7,17 @@ and is not counted.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from io import BytesIO, TextIOWrapper
 from time import perf_counter
 from typing import Any
+
+from turnlog.cli.app import run as cli
 
 from .programs import TURNLOG, run
 from .queries import queries_for
@@ -22,10 +27,18 @@ from .turns import in_turns
 ROUNDS = 20
 _WHAT = "search in the index of a 1 GB tree"
 _BARS = {"best": 0.060, "newest": 0.005}
+_ORDERS = {"best": [], "newest": ["--newest"]}
+_SEARCH = ["search", "--json", "--no-refresh"]
+
+
+def is_there() -> bool:
+    return importlib.util.find_spec("turnlog.cli.search") is not None
 
 
 def rows_for(home: str, environ: Mapping[str, str]) -> list[Row]:
     """Measure searches in the index of *home* that stands in the *environ*'s TURNLOG_HOME."""
+    if not is_there():
+        return [Row(_WHAT, "", "", "skipped: no turnlog search yet")]
     queries = queries_for(home)
     told = subprocess.run(
         [sys.executable, "-m", "bench.searching", home],
@@ -73,7 +86,9 @@ def _cold_start(home: str, environ: Mapping[str, str], queries: Sequence[str]) -
 
         def ours(rest: Sequence[str] = rest, waiting: Any = waiting) -> None:
             command = [*search, *rest, "--", next(waiting)]
-            subprocess.run(command, env=environ, check=False, stdout=subprocess.DEVNULL)
+            done = subprocess.run(command, env=environ, check=False, stdout=subprocess.DEVNULL)
+            if done.returncode > 1:  # 1: nothing was found.
+                raise RuntimeError(f"{command} ended with {done.returncode}")
 
         mine, other, ratio = in_turns(ours, lambda: run(bare, environ), ROUNDS)
         told = (f"turnlog search from a cold start{what}, beside import sqlite3", ms(mine))
@@ -81,8 +96,30 @@ def _cold_start(home: str, environ: Mapping[str, str], queries: Sequence[str]) -
     return rows
 
 
-def _ask(home: str, queries: Sequence[str]) -> dict[str, Any]:
-    raise NotImplementedError
+def _ask(home: str, queries: Sequence[str]) -> dict[str, list[float]]:
+    """Ask every query once in each order."""
+    _search(home, queries[-1], [])
+    told: dict[str, list[float]] = {"hits": []}
+    for order, options in _ORDERS.items():
+        told[order] = []
+        for query in queries:
+            began = perf_counter()
+            said = _search(home, query, options)
+            told[order].append(perf_counter() - began)
+            if not options:
+                told["hits"].append(len(json.loads(said)["hits"]))
+    return told
+
+
+def _search(home: str, query: str, options: Sequence[str]) -> bytes:
+    """Do all that the command does, in this process: from reading its options to its last line."""
+    said = BytesIO()
+    out = TextIOWrapper(said, write_through=True)  # Held here: it closes what it wraps.
+    with redirect_stdout(out):
+        status = cli([*_SEARCH, *options, "--home", home, "--", query])
+    if status > 1:
+        raise RuntimeError(f"the search for {query!r} ended with {status}")
+    return said.getvalue()
 
 
 if __name__ == "__main__":

@@ -19,19 +19,30 @@ Names are loaded when they are first used: ``import turnlog`` costs next to noth
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # As in typing, which takes a while to import.
 if TYPE_CHECKING:
+    from typing import Any
+
     from turnlog.errors import (
         AmbiguousSession as AmbiguousSession,
+    )
+    from turnlog.errors import (
+        BrokenIndex as BrokenIndex,
     )
     from turnlog.errors import (
         ClosedLog as ClosedLog,
     )
     from turnlog.errors import (
         FormatTooNew as FormatTooNew,
+    )
+    from turnlog.errors import (
+        IndexTooNew as IndexTooNew,
+    )
+    from turnlog.errors import (
+        IndexUnavailable as IndexUnavailable,
     )
     from turnlog.errors import (
         InvalidId as InvalidId,
@@ -188,8 +199,11 @@ if TYPE_CHECKING:
 _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.errors": (
         "AmbiguousSession",
+        "BrokenIndex",
         "ClosedLog",
         "FormatTooNew",
+        "IndexTooNew",
+        "IndexUnavailable",
         "InvalidId",
         "LogError",
         "LogLocked",

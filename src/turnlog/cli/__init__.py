@@ -17,6 +17,30 @@ def main() -> None:
 
         print(f"turnlog {__version__}")  # noqa: T201
         return
+    if sys.argv[1:2] == ["refresh"] and _has_nothing_to_refresh(sys.argv[2:]):
+        return
     from turnlog.cli.app import run
 
     sys.exit(run(sys.argv[1:]))
+
+
+def _has_nothing_to_refresh(arguments: list[str]) -> bool:
+    """Answer ``turnlog refresh`` where there is nothing to do: hooks and timers ask often.
+
+    Everything else, mistakes and failures included, is left to the command itself.
+    """
+    named = arguments[1::2]
+    if any(each != "--home" for each in arguments[::2]) or len(named) * 2 != len(arguments):
+        return False
+    from turnlog.errors import TurnlogError
+    from turnlog.index.freshness import logs_if_fresh
+    from turnlog.layout.home_paths import all_home_paths
+
+    try:
+        logs = logs_if_fresh(all_home_paths(named))
+    except (TurnlogError, OSError):
+        return False
+    if logs is None:
+        return False
+    print(f"{logs:,} log{'' if logs == 1 else 's'}; nothing new.")  # noqa: T201
+    return True

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from turnlog.index.texts import Kind, Text, leaves
-from turnlog.layout import Home, history_log, plans
+from turnlog.layout import Home, history_log
 from turnlog.records.loose import NotJson, loads
 
 BESIDE: Final = "beside"
@@ -35,19 +34,29 @@ class SideFile(NamedTuple):
     layout: str = BESIDE
 
 
-def side_files_of(homes: Iterable[Home]) -> Iterator[SideFile]:
-    """Give what lies beside the logs of *homes*."""
+def side_files_of(homes: Iterable[Home], times: dict[str, int]) -> Iterator[SideFile]:
+    """Give what lies beside the logs of *homes*; add to *times* when each directory changed."""
+
+    def listed(path: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
+        with suppress(OSError):
+            times[os.fspath(path)] = os.stat(path).st_mtime_ns
+        return _entries(path)
+
     for home in homes:
+        with suppress(OSError):
+            times[os.fspath(home)] = os.stat(home).st_mtime_ns
         history = history_log(home)
         if history is not None:
             yield SideFile(history, home, PROMPTS)
-        yield from (SideFile(path, home, PLAN) for path in plans(home))
-        for entry in _entries(home.path / "todos"):
+        for entry in listed(home.path / "plans"):
+            if entry.name.endswith(".md"):
+                yield SideFile(Path(entry.path), home, PLAN)
+        for entry in listed(home.path / "todos"):
             session, _, agent = entry.name.removesuffix(".json").partition("-agent-")
             if entry.name.endswith(".json") and agent:
                 yield SideFile(Path(entry.path), home, TODOS, session, agent)
-        for folder in _entries(home.path / "tasks"):
-            for entry in _entries(folder.path):
+        for folder in listed(home.path / "tasks"):
+            for entry in listed(folder.path) if folder.is_dir() else ():
                 if entry.name.endswith(".json"):
                     yield SideFile(Path(entry.path), home, TASK, folder.name)
 
@@ -101,6 +110,3 @@ def _entries(path: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return []
-
-
-_ = msgspec

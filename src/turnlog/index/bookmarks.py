@@ -1,7 +1,7 @@
 """How far a log was read, and how we know that it is still the same log.
 
-A log that only grew is read on from where it ended. One that shrank, or has other bytes before the
-bookmark, or has the same size but another time, was rewritten or replaced: it is read again from
+A log that only grew is read on from where it ended. One that shrank, or has other bytes where it
+was read, or has the same size but another time, was rewritten or replaced: it is read again from
 the start. The device and inode are a hint and decide nothing: containers and copies change them.
 """
 
@@ -32,6 +32,11 @@ class Bookmark(Struct, frozen=True, array_like=True, gc=False):
     mtime_ns: int = 0
     fingerprint: bytes | None = None
 
+    @property
+    def seen_bytes(self) -> int:
+        """What the fingerprint covers: also a last line that has no newline yet."""
+        return max(self.offset, self.size_bytes)
+
 
 class Change(Enum):
     """What became of a log since its bookmark."""
@@ -49,7 +54,8 @@ def change_since(mark: Bookmark, path: str, now: os.stat_result) -> Change:
         return Change.NONE if now.st_mtime_ns == mark.mtime_ns else Change.REPLACED
     if now.st_size < mark.size_bytes:
         return Change.REPLACED
-    return Change.GREW if fingerprint(path, mark.offset) == mark.fingerprint else Change.REPLACED
+    is_same = fingerprint(path, mark.seen_bytes) == mark.fingerprint
+    return Change.GREW if is_same else Change.REPLACED
 
 
 def fingerprint(path: str, offset: int) -> bytes | None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from turnlog.index.bookmarks import Bookmark
+from turnlog.index.sighted import Sighted, sighted
 from turnlog.index.usage import Readable, Skipped, Tellings
 from turnlog.records.responses import name_of
 from turnlog.records.settling import folded as both
@@ -44,12 +45,13 @@ class Chunk(Struct, array_like=True):
     texts: list[tuple[Any, ...]]
     """Second, offset, part, kind, words."""
     calls: list[tuple[Any, ...]]
-    """Offset, block, call id, tool, digest, path, action."""
+    """Offset, block, call id, tool, digest, path, action, and its answer if that is here as well:
+    offset, is error, duration, signature."""
     answers: list[tuple[Any, ...]]
-    """The call's offset and block, offset, is error, duration, signature."""
+    """Of earlier calls: offset, is error, duration, signature, the call's offset and block."""
     damages: list[tuple[Any, ...]]
     """Offset, length, reason, detail, excerpt."""
-    sightings: list[tuple[str, bytes, Sighting]]
+    sightings: list[Sighted]
     skipped: list[Skipped]
     told: int
     synthetic: int
@@ -86,11 +88,17 @@ class Usage:
         known = self._seen.get(key)
         self._seen[key] = sighting if known is None else both(known, sighting)
 
-    def rows(self) -> list[tuple[str, bytes, Sighting]]:
-        """Give what was folded so far, and begin anew."""
+    def catch_up(self) -> None:
+        """Take what was held back, so that everything up to here is counted."""
         for sighting in self.tellings.end():
             self.take(sighting)
-        rows = [(name, packed_place(place), each) for (name, place), each in self._seen.items()]
+
+    def rows(self) -> list[Sighted]:
+        """Give what was folded so far, and begin anew."""
+        self.catch_up()
+        rows = [
+            sighted(name, packed_place(place), each) for (name, place), each in self._seen.items()
+        ]
         self._seen = {}
         return rows
 

@@ -7,36 +7,38 @@ refused. Readers never wait for a writer, and nobody who writes a log waits for 
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
-from turnlog.index.texts import WEIGHTS
-from turnlog.layout import Home, turnlog_home
+import msgspec
 
-VERSION: Final = 1
-_MARK: Final = 0x7475726E  # "turn"
+from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
+from turnlog.index.freshness import MARK, VERSION, path_of_index
+from turnlog.layout.homes import Home
+
 _BUSY_MS: Final = 30_000
 _CACHE_KIB: Final = 64 * 1024
 # Rarely: each checkpoint waits for the disk.
 _CHECKPOINT_PAGES: Final = 16 * 1024
 
 # What SQLite says of a file that cannot be mended.
-_BROKEN: Final = ("malformed", "not a database", "corrupt", "disk image", "missing chunk")
+_BROKEN: Final = (
+    "malformed",
+    "not a database",
+    "corrupt",
+    "disk image",
+    "missing chunk",
+    "decode to UTF-8",
+)
 
 
 def index_path(homes: Sequence[Home]) -> Path:
     """Tell where the index of *homes* lies, whether or not it exists."""
-    true = sorted({os.path.realpath(home) for home in homes})
-    name = blake2b("\0".join(true).encode(errors="surrogateescape"), digest_size=8).hexdigest()
-    return turnlog_home() / "index" / f"{name}.sqlite"
+    return Path(path_of_index([os.fspath(home) for home in homes]))
 
 
 def open_index(homes: Sequence[Home], *, notices: list[str] | None = None) -> sqlite3.Connection:
@@ -46,11 +48,7 @@ def open_index(homes: Sequence[Home], *, notices: list[str] | None = None) -> sq
         _private_directory(path.parent)
         connection = _opened(path, homes, notices)
     except (OSError, sqlite3.OperationalError) as error:
-        raise IndexUnavailable(
-            f"the index cannot be written: {error}",
-            path=path,
-            hint="set TURNLOG_HOME to a directory that can be written, or go on without the index",
-        ) from None
+        raise unavailable(path, error) from None
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
     return connection
@@ -115,14 +113,18 @@ def _state_of(connection: sqlite3.Connection) -> int:
     """Give the version of an index; 0 for an empty file, -1 for another program's."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     mark = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    if mark == _MARK and version:
+    if mark == MARK and version:
         return version
     is_empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     return 0 if is_empty else -1
 
 
 def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
-    from turnlog import __version__  # noqa: PLC0415 - Only here.
+    import json
+    from importlib.resources import files
+
+    from turnlog import __version__
+    from turnlog.index.texts import WEIGHTS
 
     with transaction(connection):
         if _state_of(connection):
@@ -144,7 +146,7 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
                     f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)",  # noqa: S608 - Ours.
                     (setting, value),
                 )
-        connection.execute(f"PRAGMA application_id = {_MARK}")
+        connection.execute(f"PRAGMA application_id = {MARK}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
@@ -171,8 +173,19 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def is_broken(error: sqlite3.Error) -> bool:
+def unavailable(path: Path, error: Exception) -> IndexUnavailable:
+    """Give the error that says that the index cannot be written, and why."""
+    return IndexUnavailable(
+        f"the index cannot be written: {error}",
+        path=path,
+        hint="set TURNLOG_HOME to a directory that can be written, or go on without the index",
+    )
+
+
+def is_broken(error: Exception) -> bool:
     """Tell whether an error says that the file itself is broken."""
+    if isinstance(error, sqlite3.IntegrityError | msgspec.MsgspecError):
+        return True  # Rows that cannot be, or folds that nobody packed.
     if isinstance(error, sqlite3.OperationalError) and "no such" in str(error):
         return True  # The version says that it is there.
     return isinstance(error, sqlite3.DatabaseError) and any(word in str(error) for word in _BROKEN)

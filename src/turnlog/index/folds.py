@@ -45,6 +45,12 @@ class Folded(Struct, array_like=True):
     session: str | None = None
     """Whose log it is, where its place does not tell."""
 
+    def wait_for(self, call_id: str, call: OpenCall) -> None:
+        """Remember a call until its result comes."""
+        self.open_calls[call_id] = call
+        if len(self.open_calls) > _OPEN_CALLS:
+            del self.open_calls[next(iter(self.open_calls))]
+
     def packed(self) -> bytes:
         """Give it as bytes. Long prompts are only ever compared, so digests do as well."""
         traces = self.traces
@@ -52,8 +58,6 @@ class Folded(Struct, array_like=True):
         for call, spawn in traces.spawns.items():
             if spawn.prompt is not None and len(spawn.prompt) > _DIGEST_LENGTH:
                 traces.spawns[call] = msgspec.structs.replace(spawn, prompt=_short(spawn.prompt))
-        while len(self.open_calls) > _OPEN_CALLS:
-            del self.open_calls[next(iter(self.open_calls))]
         try:
             return _pack(self)
         except UnicodeEncodeError:  # A lone surrogate, which JSON can spell and UTF-8 cannot.
@@ -124,6 +128,11 @@ def _short(prompt: str | None) -> str | None:
     if prompt is None or len(prompt) <= _DIGEST_LENGTH:
         return prompt
     return blake2b(prompt.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def is_sound_text(text: str) -> bool:
+    """Tell whether UTF-8 can hold a text: JSON can spell others, and files be named by others."""
+    return sound(text) == text
 
 
 def sound(value: Any) -> Any:

@@ -13,21 +13,19 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnlog.errors import IndexUnavailable, TurnlogError
-from turnlog.index.beside import BESIDE, texts_of_side
 from turnlog.index.database import index_path, open_for_reading
-from turnlog.index.refresh import Progress, Refreshed, Stage, refresh
-from turnlog.index.texts import Text, texts_of
-from turnlog.index.writing import OFFSET_BITS
-from turnlog.layout import Home
+from turnlog.index.freshness import changed_logs, has_leftovers
+from turnlog.index.ids import OFFSET_BITS
 from turnlog.log.closing import Closing
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.sources import PlainSource, open_source
-from turnlog.log.system import read_at
-from turnlog.records.codec import decode
-from turnlog.records.record import Record
+
+if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find a fresh index.
+    from turnlog.index.refresh import Progress, Refreshed, Stage
+    from turnlog.index.texts import Text
+    from turnlog.layout import Home
+    from turnlog.records.record import Record
 
 
 class Index(Closing):
@@ -58,12 +56,18 @@ class Index(Closing):
 
     def record(self, record: int, length: int | None = None) -> Record | None:
         """Read a record from its log; None if it is not there any more."""
+        from turnlog.records.codec import decode
+        from turnlog.records.record import Record
+
         data = self.raw(record, length)
         found = None if data is None else decode(data)
         return found if isinstance(found, Record) else None
 
     def texts(self, record: int, length: int | None = None) -> list[Text]:
         """Read the texts of a record from its log."""
+        from turnlog.index.beside import BESIDE, texts_of_side
+        from turnlog.index.texts import texts_of
+
         _, layout, kind = self._log(record)
         if layout == BESIDE:
             data = self.raw(record, length)
@@ -90,6 +94,9 @@ class Index(Closing):
         return self._logs[log]
 
     def _read(self, log: int, path: str, offset: int, length: int) -> bytes | None:
+        from turnlog.log.sources import PlainSource, open_source
+        from turnlog.log.system import read_at
+
         if self._open is None or self._open[0] != log:
             self._let_go()
             source = open_source(path)
@@ -114,9 +121,14 @@ def open_fresh(
     progress: Progress | None = None,
 ) -> Index:
     """Open the index of *homes*, refreshed first; as it is, if *is_stale_allowed* and it exists."""
-    db = open_for_reading(homes) if is_stale_allowed else None
+    db = open_for_reading(homes)
     refreshed = None
+    if db is not None and not is_stale_allowed and not _is_fresh(db, stage):
+        db.close()
+        db = None
     if db is None:
+        from turnlog.index.refresh import refresh
+
         refreshed = refresh(homes, stage=stage, progress=progress)
         db = open_for_reading(homes)
     if db is None:
@@ -128,7 +140,16 @@ def open_fresh(
     return Index(db, refreshed)
 
 
+def _is_fresh(db: sqlite3.Connection, stage: Stage) -> bool:
+    try:
+        return changed_logs(db, usage_only=stage == "usage") == [] and not has_leftovers(db)
+    except sqlite3.Error:
+        return False  # The refresh will say what is wrong with it.
+
+
 def _unpacked_at(path: str, offset: int) -> bytes | None:
+    from turnlog.log.reader import Placed, read_log
+
     for item in read_log(path, start=offset):
         if isinstance(item, Placed) and item.offset == offset:
             return item.record.raw

@@ -34,12 +34,20 @@ _unpack = msgspec.msgpack.Decoder(Chunk).decode
 def read_all(works: Sequence[Work], size_bytes: int) -> Iterator[Chunk]:
     """Read every log of *works*, which hold about *size_bytes* that are new."""
     done = 0
+    begun: Chunk | None = None
     if size_bytes >= _WORTH_A_PROCESS_BYTES and can_fork():
         for chunk in _read_elsewhere(works):
             yield chunk
             done += chunk.is_last
+            begun = None if chunk.is_last else chunk
     for work in works[done:]:
-        yield from chunks_of(work)
+        yield from chunks_of(work if begun is None else _rest_of(work, begun))
+        begun = None
+
+
+def _rest_of(work: Work, read: Chunk) -> Work:
+    """Give what is left of a log when the other process has ended in the middle of it."""
+    return work._replace(start=read.bookmark.offset, folded=read.folded)
 
 
 def _read_elsewhere(works: Sequence[Work]) -> Iterator[Chunk]:

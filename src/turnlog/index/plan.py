@@ -11,15 +11,18 @@ import sqlite3
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
-from turnlog.index.beside import BESIDE
+from turnlog.index.beside import BESIDE, SideFile
 from turnlog.index.bookmarks import Bookmark, Change, change_since
 from turnlog.index.chunks import Work
+from turnlog.index.folds import is_sound_text
 from turnlog.index.usage import Readable
 from turnlog.index.writing import Writer
+from turnlog.layout import Home, LogFile, Problem
 
 _COLUMNS: Final = (
     "id, path, generation, layout, gone_at, device, inode, usage_offset, usage_size_bytes,"
@@ -64,11 +67,15 @@ class Plan(Struct):
     gone: list[str] = field(default_factory=list)
 
 
-def look(logs: Iterable[Readable]) -> dict[str, Seen]:
-    """Give the logs that are there, by path."""
+def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dict[str, Seen]:
+    """Give the logs that are there, by path; add to *problems* those that no row can name."""
     seen = {}
     for log in logs:
         path = os.fspath(log.path)
+        if not is_sound_text(path):
+            if problems is not None:
+                problems.append(Problem(log.path, "its name is no text, so no index can hold it"))
+            continue
         with suppress(OSError):  # It vanished between the walk and now.
             seen[path] = Seen(log, path, os.stat(path))
     return seen
@@ -93,16 +100,42 @@ def is_absent(entry: Known, seen: dict[str, Seen], *, usage_only: bool) -> bool:
     return entry.path not in seen and not (usage_only and entry.layout == BESIDE)
 
 
+def look_again(db: sqlite3.Connection, paths: Iterable[str]) -> dict[str, Seen]:
+    """Give logs that the index knows, by path, as it knows them."""
+    logs: list[Readable] = []
+    for path in paths:
+        row = db.execute(
+            "SELECT home, layout, kind, session, agent, project_key FROM logs WHERE path = ?",
+            (path,),
+        ).fetchone()
+        if row is not None:
+            home, layout, kind, session, agent, key = row
+            place = (Path(path), Home(Path(home)))
+            if layout == BESIDE:
+                logs.append(SideFile(*place, kind, session, agent, key))
+            else:
+                logs.append(LogFile(*place, layout, kind, session, agent, key, None))
+    return look(logs)
+
+
 def make_plan(
-    db: sqlite3.Connection, seen: dict[str, Seen], writer: Writer, *, usage_only: bool
+    db: sqlite3.Connection,
+    seen: dict[str, Seen],
+    writer: Writer,
+    *,
+    usage_only: bool,
+    is_all: bool,
 ) -> Plan:
-    """Make a plan and note in the index, within the transaction that is open, what it rests on."""
+    """Make a plan and note in the index, within the transaction that is open, what it rests on.
+
+    Logs that are not *seen* are gone if *is_all*.
+    """
     known = known_logs(db)
     plan = Plan()
     absent = {
         path: entry
         for path, entry in known.items()
-        if is_absent(entry, seen, usage_only=usage_only)
+        if is_all and is_absent(entry, seen, usage_only=usage_only)
     }
     changed = [
         each
@@ -111,7 +144,7 @@ def make_plan(
     ]
     changed.sort(key=lambda each: each.now.st_mtime_ns)  # So that ids are given in time's order.
     for each in changed:
-        entry = known.get(each.path) or _moved(db, each, absent) or _added(db, each)
+        entry = known.get(each.path) or _moved(db, each, absent, writer) or _added(db, each)
         _plan_one(db, each, entry, plan, writer, usage_only=usage_only)
     _note_absent(db, absent, plan, writer)
     return plan
@@ -134,6 +167,7 @@ def _plan_one(
         if entry.layout != BESIDE:
             plan.replaced.append(each.path)
         writer.forget(entry.id)
+        db.execute("UPDATE logs SET session = ? WHERE id = ?", (each.log.session_id, entry.id))
         entry = entry._replace(generation=entry.generation + 1, usage=Bookmark(), text=Bookmark())
     mark = entry.usage if usage_only else entry.text
     if change_since(mark, each.path, each.now) is Change.NONE:
@@ -154,7 +188,9 @@ def _is_packed_and_grew(entry: Known, changes: set[Change]) -> bool:
     return mark.size_bytes >= 0 and mark.fingerprint is None and Change.GREW in changes
 
 
-def _moved(db: sqlite3.Connection, each: Seen, absent: dict[str, Known]) -> Known | None:
+def _moved(
+    db: sqlite3.Connection, each: Seen, absent: dict[str, Known], writer: Writer
+) -> Known | None:
     """Give the log that lies here now and lay elsewhere before, if there is one."""
     for path, entry in absent.items():
         if (entry.device, entry.inode) != (each.now.st_dev, each.now.st_ino):
@@ -164,15 +200,31 @@ def _moved(db: sqlite3.Connection, each: Seen, absent: dict[str, Known]) -> Know
             or change_since(entry.mark, each.path, each.now) is Change.REPLACED
         ):
             continue
-        db.execute("DELETE FROM logs WHERE path = ?", (each.path,))
-        db.execute(
-            "UPDATE logs SET path = ?, home = ?, layout = ?, kind = ?, session = ?, agent = ?,"
-            " project_key = ?, gone_at = NULL WHERE id = ?",
-            (*_place_of(each), entry.id),
-        )
         del absent[path]
-        return entry._replace(path=each.path)
+        return _at_its_new_place(db, each, entry, writer)
     return None
+
+
+def _at_its_new_place(db: sqlite3.Connection, each: Seen, entry: Known, writer: Writer) -> Known:
+    """Note where a log lies now; if that tells something else of its records, forget them."""
+    who = "SELECT home, layout, kind, agent, session FROM logs WHERE id = ?"
+    *before, session = db.execute(who, (entry.id,)).fetchone()
+    log = each.log
+    now = [os.fspath(log.home), log.layout, log.kind, log.agent_id]
+    if now != before or (log.session_id or session) != session:
+        writer.forget(entry.id)
+        db.execute("DELETE FROM agents WHERE log = ?", (entry.id,))
+        session = None
+        entry = entry._replace(
+            generation=entry.generation + 1, usage=Bookmark(), text=Bookmark(), gone_at=None
+        )
+    db.execute(
+        "UPDATE logs SET path = ?, home = ?, layout = ?, kind = ?, session = coalesce(?, ?),"
+        " agent = ?, project_key = ?, gone_at = NULL WHERE id = ?",
+        (*_place_of(each)[:5], session, *_place_of(each)[5:], entry.id),
+    )
+    writer.note_later({session, log.session_id})
+    return entry._replace(path=each.path)
 
 
 def _added(db: sqlite3.Connection, each: Seen) -> Known:

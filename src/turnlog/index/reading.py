@@ -48,6 +48,7 @@ from turnlog.sessions.metadata import MetadataFold
 
 _CHUNK_TEXT_BYTES: Final = 4 * 1024 * 1024
 _CHUNK_LINES: Final = 20_000
+_NO_ANSWER: Final = (None, None, None, None)
 _AGENT_ID: Final = b'"agentId"'
 
 
@@ -116,7 +117,7 @@ class LogReading:
             is_broken = True
         self._settle_passing()
         folded = self.folded.packed()
-        rows = self.usage.rows()
+        self.usage.catch_up()
         told, synthetic = self.usage.tellings.told, self.usage.synthetic
         is_tail = bool(splitter.pending_length) and not is_broken
         if is_tail and not splitter.pending_too_long:
@@ -125,8 +126,7 @@ class LogReading:
         if is_tail:
             last.tail_folded = last.folded
             last.folded = folded
-            last.is_pending = True
-        last.sightings = [*rows, *last.sightings]
+            last.is_pending = bool(self.usage.tellings.pending)
         last.tail_told, last.tail_synthetic = last.told - told, last.synthetic - synthetic
         last.told, last.synthetic = told, synthetic
         yield last
@@ -236,9 +236,10 @@ class LogReading:
             self._texts.append((second, offset, part, int(kind), words))
             self._text_bytes += len(words)
         for asked in found.asked:
-            self._calls.append((offset, *(asked if is_sound else sound(list(asked)))))
             if asked.call_id is not None:
-                self.folded.open_calls[asked.call_id] = OpenCall(offset, asked.block, at)
+                self.folded.wait_for(asked.call_id, OpenCall(offset, asked.block, at))
+                self._calls_here[asked.call_id] = len(self._calls)
+            self._calls.append((offset, *(asked if is_sound else sound(list(asked))), *_NO_ANSWER))
         for answer in found.answers:
             call = self.folded.open_calls.pop(answer.call_id, None)
             if call is None:
@@ -246,9 +247,12 @@ class LogReading:
             took = answer.duration_us
             if took is None and at is not None and call.at_us is not None:
                 took = max(0, at - call.at_us)
-            self._answers.append(
-                (call.offset, call.block, offset, answer.is_error, took, answer.signature)
-            )
+            came = (offset, answer.is_error, took, answer.signature)
+            here = self._calls_here.pop(answer.call_id, None)
+            if here is None:
+                self._answers.append((*came, call.offset, call.block))
+            else:
+                self._calls[here] = (*self._calls[here][: -len(came)], *came)
 
     def _see_progress(self, line: Line, data: bytes, offset: int) -> None:
         told = line.data
@@ -302,6 +306,7 @@ class LogReading:
         self._texts: list[tuple[Any, ...]] = []
         self._calls: list[tuple[Any, ...]] = []
         self._answers: list[tuple[Any, ...]] = []
+        self._calls_here: dict[str, int] = {}
         self._damages: list[tuple[Any, ...]] = []
         self._text_bytes = 0
         self._lines = 0
@@ -334,7 +339,7 @@ class LogReading:
                 offset,
                 size_bytes,
                 seen.st_mtime_ns if seen is not None else 0,
-                fingerprint_of(fd, offset) if fd >= 0 else None,
+                fingerprint_of(fd, max(offset, size_bytes)) if fd >= 0 else None,
             ),
             device=seen.st_dev if seen is not None else 0,
             inode=seen.st_ino if seen is not None else 0,
@@ -374,7 +379,14 @@ def whole_file(work: Work) -> Chunk:
     except OSError as error:
         return reading.unreadable(error)
     kind = work.log.kind
-    at = datetime.fromtimestamp(seen.st_mtime, UTC)
+    at = _changed_at(seen)
     texts = texts_of_side(kind, data)
     found = Found(kind, Author.ASSISTANT, None, None, at, None, None, None, 0, texts, [], [])
     return reading.only(found, data, digest, seen)
+
+
+def _changed_at(seen: os.stat_result) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(seen.st_mtime, UTC)
+    except (ValueError, OverflowError, OSError):  # A time that no calendar has.
+        return None

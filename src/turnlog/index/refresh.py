@@ -15,8 +15,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
-from typing import Final, Literal
+from time import time_ns
+from typing import Final, Literal, NamedTuple
 
+import msgspec
 from msgspec import Struct, field
 
 from turnlog.errors import BrokenIndex
@@ -30,16 +32,18 @@ from turnlog.index.database import (
     open_index,
     remove_index,
     transaction,
+    unavailable,
 )
+from turnlog.index.freshness import changed_logs, has_leftovers, note_directories
 from turnlog.index.pipeline import read_all
 from turnlog.index.plan import (
-    Known,
     Plan,
     Seen,
     has_changed,
     is_absent,
     known_logs,
     look,
+    look_again,
     make_plan,
 )
 from turnlog.index.sessions import note_sessions
@@ -103,9 +107,9 @@ def refresh(
                         continue
                     _refresh(db, homes, stage, done, progress)
                 return done
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.Error, msgspec.MsgspecError) as error:
                 if not is_broken(error):
-                    raise
+                    raise unavailable(index_path(homes), error) from error
                 move_aside(index_path(homes), "broken", done.notices)
     raise BrokenIndex(
         "the index breaks again and again",
@@ -122,31 +126,62 @@ def _refresh(
     progress: Progress | None,
 ) -> None:
     usage_only = stage == "usage"
-    beside: Iterable[Readable] = () if usage_only else side_files_of(homes)
-    seen = look(chain(find_everywhere(homes, problems=done.problems), beside))
-    done.logs = len(seen)
-    if _is_up_to_date(known_logs(db), seen, usage_only=usage_only):
-        _finish(db)
-        return
-    writer = Writer(db)
-    with transaction(db):
-        plan = make_plan(db, seen, writer, usage_only=usage_only)
-    done.read, done.read_bytes = len(plan.works), plan.new_bytes
-    done.replaced, done.gone = plan.replaced, plan.gone
-    if usage_only:
-        _read_usage(db, writer, plan, progress)
+    changed = changed_logs(db, usage_only=usage_only)
+    if changed is not None:
+        done.logs = db.execute("SELECT count(*) FROM logs WHERE gone_at IS NULL").fetchone()[0]
+        seen = look_again(db, changed)
+        listed = None
     else:
+        listed = _Listed(time_ns(), {}, None if usage_only else {})
+        seen = _walk(homes, done, listed)
+    plan = None
+    if seen if changed is not None else not _is_up_to_date(db, seen, usage_only=usage_only):
+        writer = Writer(db)
+        with transaction(db):
+            plan = make_plan(db, seen, writer, usage_only=usage_only, is_all=changed is None)
+        done.read, done.read_bytes = len(plan.works), plan.new_bytes
+        done.replaced, done.gone = plan.replaced, plan.gone
+    if listed is not None:
+        # Not before their logs are known, or a kill in between would hide them; and whoever met a
+        # problem walks again.
+        listed.note(db, is_trusted=not done.problems)
+    if plan is not None and usage_only:
+        _read_usage(db, writer, plan, progress)
+    elif plan is not None:
         _read_text(db, writer, plan, progress)
-    _finish(db)
+    if has_leftovers(db):
+        note_sessions(db)
+        settle_all(db)
 
 
-def _finish(db: sqlite3.Connection) -> None:
-    """Do what rests on several logs: now, or what a killed refresh left undone."""
-    note_sessions(db)
-    settle_all(db)
+class _Listed(NamedTuple):
+    """The directories that a walk listed, each with the time it had before."""
+
+    now_ns: int
+    times: dict[str, int]
+    times_beside: dict[str, int] | None
+    """None if the walk did not look beside the logs."""
+
+    def note(self, db: sqlite3.Connection, *, is_trusted: bool) -> None:
+        note_directories(db, self.times if is_trusted else {}, self.now_ns, is_beside=False)
+        if self.times_beside is not None:
+            times = self.times_beside if is_trusted else {}
+            note_directories(db, times, self.now_ns, is_beside=True)
 
 
-def _is_up_to_date(known: dict[str, Known], seen: dict[str, Seen], *, usage_only: bool) -> bool:
+def _walk(homes: Sequence[Home], done: Refreshed, listed: _Listed) -> dict[str, Seen]:
+    """Look for all logs of *homes*."""
+    done.problems = []
+    beside = listed.times_beside
+    side: Iterable[Readable] = () if beside is None else side_files_of(homes, beside)
+    found = find_everywhere(homes, problems=done.problems, times=listed.times)
+    seen = look(chain(found, side), done.problems)
+    done.logs = len(seen)
+    return seen
+
+
+def _is_up_to_date(db: sqlite3.Connection, seen: dict[str, Seen], *, usage_only: bool) -> bool:
+    known = known_logs(db)
     return not any(
         has_changed(each, known.get(path), usage_only=usage_only) for path, each in seen.items()
     ) and not any(

@@ -59,6 +59,15 @@ CREATE TABLE logs (
 );
 CREATE INDEX logs_by_session ON logs (session);
 
+-- The directories that were listed, and the time each had before: as long as it has that time still,
+-- no log came or went there.
+CREATE TABLE directories (
+    path TEXT NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    is_beside INTEGER NOT NULL,        -- Whether it is listed for what lies beside the logs.
+    PRIMARY KEY (path, is_beside)
+) WITHOUT ROWID;
+
 -- Every record. Its id is its log and its place in it: log << 40 | offset.
 CREATE TABLE records (
     id INTEGER PRIMARY KEY,

@@ -16,8 +16,8 @@ import msgspec
 
 from turnlog.index.database import transaction
 from turnlog.index.folds import Folded, sound, unpacked
+from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.lines import microseconds, short_uuid
-from turnlog.index.writing import OFFSET_BITS
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.agents import Traces, link_agents
 from turnlog.sessions.life import Life
@@ -42,7 +42,9 @@ def note_sessions(db: sqlite3.Connection) -> None:
     with transaction(db):
         for (session,) in db.execute("SELECT session FROM unnoted ORDER BY 1").fetchall():
             logs = _logs_of(db, session)
-            for home in sorted({log.home for log in logs}):
+            # One that no log is left of loses what its logs said.
+            known = db.execute("SELECT home FROM sessions WHERE session = ?", (session,))
+            for home in sorted({log.home for log in logs} | {row[0] for row in known}):
                 _note(db, session, home, [log for log in logs if log.home == home])
         db.execute("DELETE FROM unnoted")
         _drop_empty(db)

@@ -16,47 +16,76 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from turnlog.index.database import transaction
+from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.lines import microseconds
-from turnlog.index.sighted import SELECT, Named, sighting_of
-from turnlog.index.writing import OFFSET_BITS, intern_name
+from turnlog.index.sighted import SELECT, Named, message_of_one, sighting_of
+from turnlog.index.writing import intern_name
 from turnlog.records.responses import Response, Responses
 from turnlog.records.sightings import Sighting
 
 T = TypeVar("T")
 
-# So many names are settled in one transaction.
-_BATCH: Final = 50_000
 # SQLite takes at least that many parameters.
 _PARAMETERS: Final = 500
 
 
 def settle_all(db: sqlite3.Connection) -> None:
     """Settle every name that is unsettled."""
-    names: dict[str, int] = {}
-    while True:
-        with transaction(db):
-            unsettled = [
-                row[0] for row in db.execute("SELECT name FROM unsettled LIMIT ?", (_BATCH,))
-            ]
-            if not unsettled:
-                return
-            _settle(db, unsettled, names)
-            db.executemany("DELETE FROM unsettled WHERE name = ?", ((each,) for each in unsettled))
+    if db.execute("SELECT 1 FROM unsettled LIMIT 1").fetchone() is None:
+        return
+    ids: dict[str, int] = {}
 
-
-def _settle(db: sqlite3.Connection, unsettled: list[str], ids: dict[str, int]) -> None:
-    """Settle *unsettled* names, and those whose outcome depends on the same sessions."""
-
-    def known(text: str) -> int:
+    def named(text: str) -> int:
         return ids.get(text) or intern_name(db, text, ids)
 
-    seen: dict[str, list[Sighting]] = {name: [] for name in unsettled}
+    with transaction(db):
+        concerned = {
+            row[0]
+            for row in db.execute(
+                "SELECT session FROM messages WHERE name IN (SELECT name FROM unsettled)"
+            )
+        }
+        db.execute("DELETE FROM messages WHERE name IN (SELECT name FROM unsettled)")
+        db.executemany(_INSERT, _told_once(db, concerned, named))
+        _settle_contested(db, concerned, named)
+        _place(db, concerned)
+        db.execute("DELETE FROM unsettled")
+
+
+def _told_once(
+    db: sqlite3.Connection, concerned: set[int | None], named: Named
+) -> Iterator[tuple[Any, ...]]:
+    """Give the messages that one sighting tells of: nearly all, and nothing is to be settled."""
+    once = db.execute(
+        "SELECT name, log, session, cwd, model, told FROM sightings WHERE name IN"
+        " (SELECT name FROM unsettled) GROUP BY name HAVING count(*) = 1"
+    )
+    for row in once:
+        concerned.add(row[2])
+        yield message_of_one(row, named)
+
+
+def _settle_contested(db: sqlite3.Connection, concerned: set[int | None], named: Named) -> None:
+    """Settle what several sightings tell of, and what depends on the same sessions."""
+    contested = [
+        row[0]
+        for row in db.execute(
+            "SELECT name FROM sightings WHERE name IN (SELECT name FROM unsettled)"
+            " GROUP BY name HAVING count(*) > 1"
+        )
+    ]
+    seen: dict[str, list[Sighting]] = {name: [] for name in contested}
     logs: dict[str, int] = {}
-    is_first = db.execute("SELECT 1 FROM messages LIMIT 1").fetchone() is None
-    _load(db, "name", unsettled, seen, logs)
-    touched = {each.session for found in seen.values() for each in found if each.session}
-    rivals = _rivals(db, [known(session) for session in touched])
-    again = set(unsettled)
+    _load(db, "name", contested, seen, logs)
+    again = set(contested)
+    touched = {
+        row[0]
+        for row in db.execute(
+            "SELECT DISTINCT session FROM sightings WHERE session IS NOT NULL AND name IN"
+            " (SELECT name FROM unsettled)"
+        )
+    }
+    rivals = _rivals(db, sorted(touched))
     if rivals:
         others: dict[str, list[Sighting]] = {}
         _load(db, "session", sorted(rivals), others, logs)
@@ -64,23 +93,21 @@ def _settle(db: sqlite3.Connection, unsettled: list[str], ids: dict[str, int]) -
         whole: dict[str, list[Sighting]] = {name: [] for name in missing}
         _load(db, "name", missing, whole, logs)
         seen |= whole
-        again |= {name for name, found in whole.items() if _is_claimed(found, touched)}
+        again |= {name for name, found in whole.items() if _is_shared(found)}
     folded = Responses()
     for name, found in seen.items():
         for sighting in found:
             folded.put(name, sighting)
-    before: set[int | None] = set()
-    if not is_first:
-        before = _sessions_of(db, again)
-        _delete(db, again)
     settled = folded.settle_by_name()
+    concerned |= _sessions_of(db, again)
+    _delete(db, again)
     rows = [
-        _row(name, response, logs, known)
+        _row(name, response, logs, named)
         for name in sorted(again)
         for response in settled.get(name, ())
     ]
+    concerned.update(row[4] for row in rows)
     db.executemany(_INSERT, rows)
-    _place(db, before | {row[4] for row in rows})
 
 
 def _load(
@@ -114,10 +141,9 @@ def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
     return rivals
 
 
-def _is_claimed(found: Iterable[Sighting], sessions: set[str]) -> bool:
-    """Tell whether several sessions have a response, one of *sessions* among them."""
-    claimants = {each.session for each in found}
-    return len(claimants) > 1 and bool(claimants & sessions)
+def _is_shared(found: Iterable[Sighting]) -> bool:
+    """Tell whether several sessions have a response."""
+    return len({each.session for each in found}) > 1
 
 
 def _sessions_of(db: sqlite3.Connection, names: Iterable[str]) -> set[int | None]:

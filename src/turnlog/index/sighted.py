@@ -10,11 +10,13 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
+from turnlog.index.folds import sound
+from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.lines import microseconds
 from turnlog.records.counters import Counters
 from turnlog.records.settling import folded as both
@@ -52,8 +54,19 @@ _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_Told).decode
 
 
-def row_of(name: str, log: int, place: bytes, found: Sighting, named: Named) -> tuple[Any, ...]:
-    """Give the row of a sighting."""
+class Sighted(NamedTuple):
+    """A sighting that is ready to be stored."""
+
+    name: str
+    place: bytes
+    session: str | None
+    cwd: str | None
+    model: str | None
+    told: bytes
+
+
+def sighted(name: str, place: bytes, found: Sighting) -> Sighted:
+    """Make a sighting ready to be stored."""
     used = found.counters
     at, last_at = microseconds(found.at), microseconds(found.last_at)
     told = _Told(
@@ -82,25 +95,17 @@ def row_of(name: str, log: int, place: bytes, found: Sighting, named: Named) -> 
         used.others or None,
         found.odd,
     )
-    return (
-        name,
-        log,
-        place,
-        None if found.session is None else named(found.session),
-        None if found.cwd is None else named(found.cwd),
-        None if found.model is None else named(found.model),
-        _pack(told),
-    )
+    name, session, cwd, model = sound([name, found.session, found.cwd, found.model])
+    return Sighted(name, place, session, cwd, model, _packed(told))
 
 
 def sighting_of(row: Sequence[Any]) -> Sighting:
     """Give the sighting of a row: its name, log, session, directory, model, and the rest."""
     name, log, session, cwd, model, data = row
     told = _unpack(data)
-    is_own = told.record_id is None and not told.part and told.message_id is None
     at = _instant(told.at)
     return Sighting(
-        message_id=name if is_own and not name.startswith(_NO_MESSAGE) else told.message_id,
+        message_id=_message_id(name, told),
         request_id=told.request_id,
         record_id=told.record_id,
         part=told.part,
@@ -123,6 +128,40 @@ def sighting_of(row: Sequence[Any]) -> Sighting:
     )
 
 
+def message_of_one(row: Sequence[Any], named: Named) -> tuple[Any, ...]:
+    """Give the row of the message that only one sighting tells of, from the sighting's own row.
+
+    Its name, log, session, directory, model, and the rest; in the order of ``messages``.
+    """
+    name, log, session, cwd, model, data = row
+    told = _unpack(data)
+    return (
+        name,
+        _message_id(name, told),
+        told.request_id,
+        told.part,
+        session,
+        told.agent,
+        told.is_sidechain,
+        told.at if told.last_at is None else told.last_at,
+        model,
+        told.speed and named(told.speed),
+        told.service_tier and named(told.service_tier),
+        told.inference_geo and named(told.inference_geo),
+        *told.counts,
+        msgspec.json.encode(told.others).decode() if told.others else None,
+        told.recorded_usd,
+        cwd,
+        cwd,
+        log << OFFSET_BITS | told.offset,
+    )
+
+
+def _message_id(name: str, told: _Told) -> str | None:
+    is_name = told.message_id is None and told.record_id is None and not told.part
+    return name if is_name and not name.startswith(_NO_MESSAGE) else told.message_id
+
+
 SELECT: Final = (
     "SELECT sightings.name, logs.path, session_names.name, cwd_names.name, model_names.name,"
     " sightings.told, sightings.log FROM sightings JOIN logs ON logs.id = sightings.log"
@@ -134,27 +173,43 @@ SELECT: Final = (
 
 
 def write_sightings(
-    db: sqlite3.Connection,
-    log: int,
-    sightings: Sequence[tuple[str, bytes, Sighting]],
-    named: Named,
-    *,
-    is_more: bool,
+    db: sqlite3.Connection, log: int, found: Sequence[Sighted], named: Named, *, is_more: bool
 ) -> None:
     """Write what a log tells of responses; if it *is_more*, folded into what it told before."""
-    rows = []
-    for name, place, sighting in sightings:
-        if is_more:
-            known = db.execute(
-                f"{SELECT} WHERE sightings.name = ? AND sightings.log = ? AND place = ?",
-                (name, log, place),
-            ).fetchone()
-            if known is not None:
-                sighting.log = known[1]
-                sighting = both(sighting_of(known[:6]), sighting)  # noqa: PLW2901
-        rows.append(row_of(name, log, place, sighting, named))
-    db.executemany("INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-    db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((row[0],) for row in rows))
+
+    def known(text: str | None) -> int | None:
+        return None if text is None else named(text)
+
+    if is_more:
+        path = db.execute("SELECT path FROM logs WHERE id = ?", (log,)).fetchone()[0]
+        found = [_with_earlier(db, log, path, Sighted(*each)) for each in found]
+    db.executemany(
+        "INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            (name, log, place, known(session), known(cwd), known(model), told)
+            for name, place, session, cwd, model, told in found
+        ),
+    )
+    db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((each[0],) for each in found))
+
+
+def _with_earlier(db: sqlite3.Connection, log: int, path: str, found: Sighted) -> Sighted:
+    """Fold a sighting into what its log told of the same before."""
+    earlier = db.execute(
+        f"{SELECT} WHERE sightings.name = ? AND sightings.log = ? AND place = ?",
+        (found.name, log, found.place),
+    ).fetchone()
+    if earlier is None:
+        return found
+    later = sighting_of((found.name, path, found.session, found.cwd, found.model, found.told))
+    return sighted(found.name, found.place, both(sighting_of(earlier[:6]), later))
+
+
+def _packed(told: _Told) -> bytes:
+    try:
+        return _pack(told)
+    except UnicodeEncodeError:  # A lone surrogate.
+        return _pack(sound(msgspec.to_builtins(told)))
 
 
 def _counters(told: _Told) -> Counters:

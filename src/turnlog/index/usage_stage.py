@@ -16,11 +16,10 @@ from msgspec import Struct
 from turnlog.errors import TurnlogError
 from turnlog.index.bookmarks import Bookmark, fingerprint
 from turnlog.index.chunks import Usage, Work
-from turnlog.index.sighted import Named
+from turnlog.index.sighted import Named, Sighted
 from turnlog.index.usage import Skipped, needles_of
 from turnlog.index.writing import mark_values, write_usage
 from turnlog.log.find_lines import BUFFER_BYTES, find_lines
-from turnlog.records.sightings import Sighting
 
 _BATCH_SIGHTINGS: Final = 20_000
 
@@ -31,7 +30,7 @@ class UsageChunk(Struct):
     log: int
     generation: int
     start: int
-    sightings: list[tuple[str, bytes, Sighting]]
+    sightings: list[Sighted]
     skipped: list[Skipped]
     told: int
     synthetic: int
@@ -68,7 +67,6 @@ def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
     is_pending = False
     now: os.stat_result | None = None
     offset, problem = work.start, None
-    rows: list[tuple[str, bytes, Sighting]] = []
     try:
         now = os.stat(path)
         with find_lines(
@@ -76,7 +74,7 @@ def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
         ) as lines:
             for at, line in lines:
                 if lines.is_pending:
-                    rows = usage.rows()
+                    usage.catch_up()
                     told, synthetic = tellings.told, usage.synthetic
                     is_pending = True
                 for sighting in tellings.take(line, at, is_pending=is_pending):
@@ -84,7 +82,7 @@ def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
             offset = lines.offset
     except (TurnlogError, OSError) as error:
         problem = str(error)
-    rows += usage.rows()
+    rows = usage.rows()
     if not is_pending:
         told, synthetic = tellings.told, usage.synthetic
     return UsageChunk(
@@ -102,7 +100,7 @@ def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
             offset,
             now.st_size if now else 0,
             now.st_mtime_ns if now else 0,
-            fingerprint(path, offset),
+            fingerprint(path, max(offset, now.st_size if now else 0)),
         ),
         device=now.st_dev if now else 0,
         inode=now.st_ino if now else 0,

@@ -1,0 +1,299 @@
+-- What `turnlog sql` sees: readable values, one view for each thing one asks about.
+--
+-- Names stand where the tables have their ids, instants are ISO 8601 in UTC with milliseconds, uuids
+-- are text. `log` and `offset` tell where a record stands; text(log, offset) reads what it says.
+-- The words behind a column are shown by `turnlog sql --schema`, and docs/sql.md has them too.
+
+-- Projects: the directories that sessions worked in.
+CREATE VIEW v_projects AS
+SELECT
+    s.project AS project,  -- The directory.
+    count(*) AS sessions,  -- How many sessions worked in it.
+    sum(s.agents) AS agents,  -- How many agents they called.
+    sum(s.prompts) AS prompts,  -- How many prompts were typed.
+    sum(s.records) AS records,  -- Records in their main logs.
+    min(s.started_at) AS started_at,  -- When the first of them began.
+    max(s.last_active_at) AS last_active_at,  -- When one of them was last heard of.
+    sum(s.size_bytes) AS size_bytes  -- The size of their main logs.
+FROM v_sessions AS s
+WHERE s.project IS NOT NULL
+GROUP BY s.project;
+
+-- Sessions, one row for each home that one lies in.
+CREATE VIEW v_sessions AS
+SELECT
+    s.session AS session,  -- Its id.
+    p.path AS project,  -- The directory that it began in.
+    s.title AS title,  -- What it was called, or its first prompt.
+    s.tag AS tag,  -- The tag that somebody gave it.
+    strftime('%Y-%m-%dT%H:%M:%fZ', s.started_at / 1e6, 'unixepoch') AS started_at,  -- First record.
+    strftime('%Y-%m-%dT%H:%M:%fZ', s.last_active_at / 1e6, 'unixepoch') AS last_active_at,  -- Last.
+    s.records AS records,  -- Records in its main log.
+    s.prompts AS prompts,  -- Prompts that were typed.
+    s.agents AS agents,  -- Agents that it called.
+    s.damages AS damages,  -- Ranges of its logs that are no records.
+    (SELECT 'anthropic:' || m.key FROM json_each(s.models) AS m WHERE m.key NOT LIKE '<%'
+     ORDER BY m.value DESC, m.key LIMIT 1) AS backing_model_id,  -- The model that answered most.
+    (SELECT sum(m.input) FROM messages AS m JOIN names AS n ON n.id = m.session
+     WHERE n.name = s.session) AS tokens_in,  -- Fresh input tokens, its agents' included.
+    (SELECT sum(m.output) FROM messages AS m JOIN names AS n ON n.id = m.session
+     WHERE n.name = s.session) AS tokens_out,  -- Output tokens, its agents' included.
+    p.path AS cwd,  -- The same as project, under the name that logs use.
+    s.git_branch AS git_branch,  -- The last branch it worked on.
+    s.version AS version,  -- The program's version.
+    s.layout AS layout,  -- claude, dated or flat.
+    s.home AS home,  -- The home that it lies in.
+    strftime('%Y-%m-%dT%H:%M:%fZ', s.gone_at / 1e6, 'unixepoch') AS gone_at,  -- Found deleted then.
+    s.size_bytes AS size_bytes,  -- The size of its main log.
+    s.path AS log  -- Its main log; of several, the newest.
+FROM sessions AS s
+LEFT JOIN projects AS p ON p.id = s.project;
+
+-- Agents, and the call that asked for each.
+CREATE VIEW v_agents AS
+SELECT
+    a.agent AS agent,  -- Its id.
+    a.session AS session,  -- The session that it belongs to.
+    (SELECT p.path FROM sessions AS s JOIN projects AS p ON p.id = s.project
+     WHERE s.session = a.session AND s.home = l.home) AS project,  -- The session's project.
+    a.kind AS kind,  -- What sort of agent was asked for.
+    a.description AS description,  -- What the caller said that it is to do.
+    a.caller AS caller,  -- The agent that called it; null: the main one.
+    a.call_id AS call_id,  -- The call.
+    CASE typeof(a.spawned_by) WHEN 'blob' THEN lower(
+        substr(hex(a.spawned_by), 1, 8) || '-' || substr(hex(a.spawned_by), 9, 4) || '-'
+        || substr(hex(a.spawned_by), 13, 4) || '-' || substr(hex(a.spawned_by), 17, 4) || '-'
+        || substr(hex(a.spawned_by), 21)
+    ) ELSE a.spawned_by END AS spawned_by_message_id,  -- The uuid of the record with the call.
+    a.how AS found_by,  -- How the call was found: result, meta, progress; prompt is a guess.
+    (SELECT count(*) FROM records AS r
+     WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40) AS records,  -- Records in its log.
+    (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', min(r.at) / 1e6, 'unixepoch') FROM records AS r
+     WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40) AS started_at,  -- First record.
+    (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', max(r.at) / 1e6, 'unixepoch') FROM records AS r
+     WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40) AS last_active_at,  -- Last record.
+    (SELECT sum(m.input) FROM messages AS m JOIN names AS n ON n.id = m.session
+     WHERE n.name = a.session AND m.agent = a.agent) AS tokens_in,  -- Fresh input tokens.
+    (SELECT sum(m.output) FROM messages AS m JOIN names AS n ON n.id = m.session
+     WHERE n.name = a.session AND m.agent = a.agent) AS tokens_out,  -- Output tokens.
+    l.home AS home,  -- The home that it lies in.
+    l.path AS log  -- Its log.
+FROM agents AS a
+JOIN logs AS l ON l.id = a.log;
+
+-- Records: every line of every log.
+CREATE VIEW v_records AS
+SELECT
+    strftime('%Y-%m-%dT%H:%M:%fZ', r.at / 1e6, 'unixepoch') AS at,  -- When it was written.
+    s.session AS session,  -- The session that it belongs to.
+    p.path AS project,  -- The session's project.
+    l.agent AS agent,  -- The agent in whose log it stands; null: the main one.
+    t.name AS type,  -- What the line calls itself: user, assistant, system …
+    a.name AS author,  -- human, assistant, tool, agent, caller or program.
+    CASE typeof(r.uuid) WHEN 'blob' THEN lower(
+        substr(hex(r.uuid), 1, 8) || '-' || substr(hex(r.uuid), 9, 4) || '-'
+        || substr(hex(r.uuid), 13, 4) || '-' || substr(hex(r.uuid), 17, 4) || '-'
+        || substr(hex(r.uuid), 21)
+    ) ELSE r.uuid END AS uuid,  -- Its own id.
+    CASE typeof(r.parent) WHEN 'blob' THEN lower(
+        substr(hex(r.parent), 1, 8) || '-' || substr(hex(r.parent), 9, 4) || '-'
+        || substr(hex(r.parent), 13, 4) || '-' || substr(hex(r.parent), 17, 4) || '-'
+        || substr(hex(r.parent), 21)
+    ) ELSE r.parent END AS parent_uuid,  -- The record that it follows.
+    r.message AS message_id,  -- The message that it carries a part of.
+    m.name AS model,  -- The model that answered.
+    b.name AS git_branch,  -- The branch that was checked out.
+    r.flags & 1 AS is_error,  -- 1 if it tells of an error.
+    r.flags >> 1 & 1 AS is_sidechain,  -- 1 if it is an agent's.
+    r.flags >> 2 & 1 AS is_context,  -- 1 if the program slipped it in.
+    r.length AS length_bytes,  -- How long the line is.
+    l.kind AS kind,  -- The log's: session, agent, day; prompts, plan, todos, task.
+    l.home AS home,  -- The home that it lies in.
+    l.path AS log,  -- The log.
+    r.id & 1099511627775 AS offset  -- Its place there.
+FROM records AS r
+LEFT JOIN names AS t ON t.id = r.type
+LEFT JOIN names AS a ON a.id = r.author
+LEFT JOIN names AS m ON m.id = r.model
+LEFT JOIN names AS b ON b.id = r.branch
+LEFT JOIN sessions AS s ON s.id = r.session
+LEFT JOIN projects AS p ON p.id = s.project
+LEFT JOIN logs AS l ON l.id = r.id >> 40;
+
+-- Messages: API responses, each counted once whoever repeats it.
+CREATE VIEW v_messages AS
+SELECT
+    strftime('%Y-%m-%dT%H:%M:%fZ', m.at / 1e6, 'unixepoch') AS at,  -- When it was written.
+    s.name AS session,  -- The session that asked.
+    p.name AS project,  -- Where that began.
+    m.agent AS agent,  -- The agent that asked; null: the main one.
+    m.message_id AS message_id,  -- The API's id of it.
+    m.request_id AS request_id,  -- The API's id of the request.
+    o.name AS model,  -- The model that answered.
+    'anthropic:' || o.name AS backing_model_id,  -- The same, with its maker.
+    m.input AS tokens_in,  -- Fresh input tokens.
+    m.output AS tokens_out,  -- Output tokens.
+    m.cache_write_5m AS cache_write_5m,  -- Tokens kept for five minutes.
+    m.cache_write_1h AS cache_write_1h,  -- Tokens kept for an hour.
+    m.cache_read AS cache_read,  -- Tokens that had been kept.
+    m.web_searches AS web_searches,  -- Searches that the API made.
+    d.name AS speed,  -- How fast an answer was asked for.
+    e.name AS service_tier,  -- The tier that served it.
+    g.name AS inference_geo,  -- Where it was computed.
+    m.recorded_usd AS recorded_usd,  -- What the log itself says that it cost.
+    m.is_sidechain AS is_sidechain,  -- 1 if an agent asked.
+    c.name AS cwd,  -- The directory at that moment.
+    l.home AS home,  -- The home that it lies in.
+    l.path AS log,  -- The log with the record that counts.
+    m.record & 1099511627775 AS offset  -- Its place there.
+FROM messages AS m
+LEFT JOIN names AS s ON s.id = m.session
+LEFT JOIN names AS p ON p.id = m.project
+LEFT JOIN names AS o ON o.id = m.model
+LEFT JOIN names AS d ON d.id = m.speed
+LEFT JOIN names AS e ON e.id = m.service_tier
+LEFT JOIN names AS g ON g.id = m.inference_geo
+LEFT JOIN names AS c ON c.id = m.cwd
+LEFT JOIN logs AS l ON l.id = m.record >> 40;
+
+-- Calls of tools, with what came of them.
+CREATE VIEW v_calls AS
+SELECT
+    strftime('%Y-%m-%dT%H:%M:%fZ', r.at / 1e6, 'unixepoch') AS at,  -- When it was asked.
+    s.session AS session,  -- The session.
+    p.path AS project,  -- The session's project.
+    l.agent AS agent,  -- The agent that asked; null: the main one.
+    t.name AS tool,  -- The tool.
+    c.call_id AS call_id,  -- The call's id.
+    f.path AS path,  -- The file that it names, if it names one.
+    h.action AS action,  -- What it does with the file: read, write, edit, search.
+    c.is_error AS is_error,  -- 1 if it failed, 0 if not; null: no answer yet.
+    c.duration_us / 1000 AS duration_ms,  -- Between the question and the answer.
+    m.name AS model,  -- The model that asked.
+    r.message AS message_id,  -- The message that asks.
+    lower(hex(c.digest)) AS input_digest,  -- Equal for calls with equal input.
+    nullif(lower(hex(c.signature)), '') AS error_signature,  -- Equal for errors that are alike.
+    l.home AS home,  -- The home that it lies in.
+    l.path AS log,  -- The log that asks …
+    c.record & 1099511627775 AS offset,  -- … and the record's place.
+    c.block AS block,  -- Which of the record's blocks.
+    k.path AS result_log,  -- The log that answers …
+    c.result & 1099511627775 AS result_offset  -- … and the record's place.
+FROM calls AS c
+JOIN records AS r ON r.id = c.record
+LEFT JOIN names AS t ON t.id = c.tool
+LEFT JOIN names AS m ON m.id = r.model
+LEFT JOIN sessions AS s ON s.id = r.session
+LEFT JOIN projects AS p ON p.id = s.project
+LEFT JOIN logs AS l ON l.id = c.record >> 40
+LEFT JOIN logs AS k ON k.id = c.result >> 40
+LEFT JOIN touches AS h ON h.record = c.record AND h.block = c.block
+LEFT JOIN paths AS f ON f.id = h.path;
+
+-- Errors: calls that failed, and what the API refused.
+CREATE VIEW v_errors AS
+SELECT
+    c.at AS at,  -- When it was asked.
+    'call' AS kind,  -- call, or api for what the API or the program itself reports.
+    c.session AS session,  -- The session.
+    c.project AS project,  -- The session's project.
+    c.agent AS agent,  -- The agent; null: the main one.
+    c.tool AS tool,  -- The tool that failed.
+    c.path AS path,  -- The file that the call names.
+    c.call_id AS call_id,  -- The call's id.
+    c.error_signature AS error_signature,  -- Equal for errors that are alike.
+    c.duration_ms AS duration_ms,  -- How long the call took to fail.
+    c.home AS home,  -- The home that it lies in.
+    c.result_log AS log,  -- The log with the error …
+    c.result_offset AS offset  -- … and the record's place.
+FROM v_calls AS c
+WHERE c.is_error
+UNION ALL
+SELECT
+    r.at, 'api', r.session, r.project, r.agent, NULL, NULL, NULL, NULL, NULL, r.home, r.log,
+    r.offset
+FROM v_records AS r
+WHERE r.is_error AND r.author <> 'tool';
+
+-- Files that calls name, one row for each time.
+CREATE VIEW v_files AS
+SELECT
+    c.at AS at,  -- When.
+    c.path AS path,  -- The file.
+    c.action AS action,  -- read, write, edit or search.
+    c.tool AS tool,  -- With which tool.
+    c.session AS session,  -- The session.
+    c.project AS project,  -- The session's project.
+    c.agent AS agent,  -- The agent; null: the main one.
+    c.is_error AS is_error,  -- 1 if the call failed; null: no answer yet.
+    c.home AS home,  -- The home that it lies in.
+    c.log AS log,  -- The log …
+    c.offset AS offset  -- … and the record's place.
+FROM v_calls AS c
+WHERE c.path IS NOT NULL;
+
+-- Prompts that people typed. What they say: text(log, offset).
+CREATE VIEW v_prompts AS
+SELECT
+    r.at AS at,  -- When.
+    r.session AS session,  -- The session.
+    r.project AS project,  -- The session's project.
+    r.git_branch AS git_branch,  -- The branch that was checked out.
+    r.uuid AS uuid,  -- The record's id.
+    r.length_bytes AS length_bytes,  -- How long the record is.
+    r.home AS home,  -- The home that it lies in.
+    r.log AS log,  -- The log …
+    r.offset AS offset  -- … and the record's place.
+FROM v_records AS r
+WHERE r.author = 'human' AND r.is_context = 0 AND r.kind IN ('session', 'day');
+
+-- Logs, and what is read like one.
+CREATE VIEW v_logs AS
+SELECT
+    l.path AS log,  -- Its path.
+    l.kind AS kind,  -- session, agent, day; prompts, plan, todos, task.
+    l.layout AS layout,  -- claude, dated, flat; beside for what lies beside the logs.
+    l.session AS session,  -- The session; a day's log has many, and none here.
+    (SELECT p.path FROM sessions AS s JOIN projects AS p ON p.id = s.project
+     WHERE s.session = l.session AND s.home = l.home) AS project,  -- The session's project.
+    l.agent AS agent,  -- The agent whose log it is.
+    max(l.text_size_bytes, 0) AS size_bytes,  -- How long it was when it was read.
+    l.text_offset AS read_bytes,  -- How far it was read.
+    l.generation AS generation,  -- Goes up when it is found to be another log.
+    strftime('%Y-%m-%dT%H:%M:%fZ', l.text_mtime_ns / 1e9, 'unixepoch') AS changed_at,  -- On disk.
+    strftime('%Y-%m-%dT%H:%M:%fZ', l.gone_at / 1e6, 'unixepoch') AS gone_at,  -- Found deleted then.
+    l.problem AS problem,  -- Why it could not be read.
+    l.home AS home  -- The home that it lies in.
+FROM logs AS l;
+
+-- Damages: bytes in logs that are no records.
+CREATE VIEW v_damages AS
+SELECT
+    d.reason AS reason,  -- What is wrong.
+    d.detail AS detail,  -- The same in more words.
+    d.length AS length_bytes,  -- How many bytes.
+    l.session AS session,  -- The session whose log it is.
+    (SELECT p.path FROM sessions AS s JOIN projects AS p ON p.id = s.project
+     WHERE s.session = l.session AND s.home = l.home) AS project,  -- The session's project.
+    l.home AS home,  -- The home that it lies in.
+    l.path AS log,  -- The log …
+    d.id & 1099511627775 AS offset  -- … and the place.
+FROM damages AS d
+LEFT JOIN logs AS l ON l.id = d.id >> 40;
+
+-- Days, in UTC, and the tokens of each model on each.
+CREATE VIEW v_days AS
+SELECT
+    substr(m.at, 1, 10) AS day,  -- The day.
+    m.model AS model,  -- The model.
+    m.backing_model_id AS backing_model_id,  -- The same, with its maker.
+    count(*) AS messages,  -- API responses.
+    count(DISTINCT m.session) AS sessions,  -- Sessions that asked.
+    sum(m.tokens_in) AS tokens_in,  -- Fresh input tokens.
+    sum(m.tokens_out) AS tokens_out,  -- Output tokens.
+    sum(m.cache_write_5m) AS cache_write_5m,  -- Tokens kept for five minutes.
+    sum(m.cache_write_1h) AS cache_write_1h,  -- Tokens kept for an hour.
+    sum(m.cache_read) AS cache_read,  -- Tokens that had been kept.
+    sum(m.web_searches) AS web_searches  -- Searches that the API made.
+FROM v_messages AS m
+GROUP BY substr(m.at, 1, 10), m.model;

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from typing import Final
 
-_ALONE: Final = re.compile(
+_ALONE: Final = (
     "(["
     "\u1100-\u11ff"  # Hangul, by letters
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u303c"
@@ -36,7 +37,12 @@ def as_words(text: str) -> str:
     """Give *text* with spaces wherever a word begins; as the full-text tables take it."""
     if text.isascii() or not text.encode(errors="replace").translate(None, _NO_LEADS):
         return text
-    return " ".join(_ALONE.split(text))
+    return " ".join(_alone().split(text))
+
+
+@cache
+def _alone() -> re.Pattern[str]:
+    return re.compile(_ALONE)
 
 
 def has_words(text: str) -> bool:

@@ -11,16 +11,17 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from turnlog.index.bookmarks import Bookmark
 from turnlog.index.chunks import Chunk
-from turnlog.index.sighted import Named, write_sightings
+from turnlog.index.ids import OFFSET_BITS, SECOND_BITS
+from turnlog.index.sighted import Named, Sighted, write_sightings
 from turnlog.index.texts import ANSWERED
 from turnlog.index.usage import Skipped
-from turnlog.records.sightings import Sighting
 
-OFFSET_BITS: Final = 40
-"""A record's id is its log's id and its offset: log << 40 | offset."""
-SECOND_BITS: Final = 8
-"""A text's id is its second and a number: second << 8 | number."""
+# So far a crowded second may run over before it is asked again what is taken.
+_SECONDS_AHEAD: Final = 1000
+# As far as SQLite can count; a file may claim to be from any time.
+_FAR_NS: Final = 2**63 - 1
 
 _BOOKMARK: Final = "SELECT generation, text_offset, usage_offset, home FROM logs WHERE id = ?"
 
@@ -69,8 +70,7 @@ class Writer:
     def _write(self, chunk: Chunk, *, usage_offset: int, home: str) -> None:
         db = self._db
         base = chunk.log << OFFSET_BITS
-        if chunk.start:
-            self._forget_from(base | chunk.start, base + (1 << OFFSET_BITS))
+        self._forget_from(base | chunk.start, base + (1 << OFFSET_BITS))  # What was provisional.
         sessions = {row[4] for row in chunk.records}
         ids = {each: self._session(each, home) if each else None for each in sessions}
         named = self._named
@@ -117,8 +117,20 @@ class Writer:
 
     def _write_calls(self, chunk: Chunk, base: int) -> None:
         self._db.executemany(
-            "INSERT INTO calls (record, block, call_id, tool, digest) VALUES (?, ?, ?, ?, ?)",
-            ((base | row[0], row[1], row[2], self.name(row[3]), row[4]) for row in chunk.calls),
+            "INSERT INTO calls (record, block, call_id, tool, digest, result, is_error,"
+            " duration_us, signature) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    base | row[0],
+                    row[1],
+                    row[2],
+                    self.name(row[3]),
+                    row[4],
+                    None if row[7] is None else base | row[7],
+                    *row[8:],
+                )
+                for row in chunk.calls
+            ),
         )
         self._db.executemany(
             "INSERT INTO touches VALUES (?, ?, ?, ?)",
@@ -132,14 +144,14 @@ class Writer:
             "UPDATE calls SET result = ?, is_error = ?, duration_us = ?, signature = ?"
             " WHERE record = ? AND block = ?",
             (
-                (base | row[2], row[3], row[4], row[5], base | row[0], row[1])
+                (base | row[0], row[1], row[2], row[3], base | row[4], row[5])
                 for row in chunk.answers
             ),
         )
 
     def _write_usage(self, chunk: Chunk, usage_offset: int) -> None:
         """Write what the ledger needs, unless an earlier pass was further than this chunk."""
-        if usage_offset != chunk.usage_start:
+        if usage_offset != chunk.usage_start or chunk.bookmark.offset < usage_offset:
             return
         write_usage(
             self._db,
@@ -167,7 +179,8 @@ class Writer:
     def _write_texts(self, texts: list[tuple[Any, ...]]) -> None:
         """Give every text its id, and the words to the full-text tables, in the order of ids."""
         texts.sort(key=_second_of)
-        last = self._last_ids(texts[0][0], texts[-1][0])
+        until = texts[-1][0] + _SECONDS_AHEAD
+        last = self._last_ids(texts[0][0], until)
         placed = []
         free = 0
         for second, record, part, kind, words in texts:
@@ -175,6 +188,9 @@ class Writer:
             # Those of a crowded second run over into the next ones.
             while (taken := last.get(free >> SECOND_BITS, -1)) >= free:
                 free = taken + 1
+                if free >> SECOND_BITS > until:
+                    until = (free >> SECOND_BITS) + _SECONDS_AHEAD
+                    last = self._last_ids(free >> SECOND_BITS, until)
             placed.append((free, record, part, kind, words))
         last.update((row[0] >> SECOND_BITS, row[0]) for row in placed)
         db = self._db
@@ -186,13 +202,13 @@ class Writer:
             )
 
     def _last_ids(self, first: int, last: int) -> dict[int, int]:
-        """Give the last id that is taken in each second from *first* to some time after *last*."""
+        """Give the last id that is taken in each second, at least from *first* to *last*."""
         db = self._db
         version = db.execute("PRAGMA data_version").fetchone()[0]
         if version != self._version:  # Somebody else wrote since: our memory is not enough.
             self._version, self._last = version, {}
             self._newest = db.execute("SELECT max(id) FROM texts").fetchone()[0] or 0
-        low, high = first << SECOND_BITS, min(self._newest, (last + 1000) << SECOND_BITS)
+        low, high = first << SECOND_BITS, min(self._newest, (last + 1) << SECOND_BITS)
         if low <= high:
             found = db.execute(
                 "SELECT id >> 8, max(id) FROM texts WHERE id BETWEEN ? AND ? GROUP BY id >> 8",
@@ -205,9 +221,13 @@ class Writer:
         """Forget everything that was read of a log that has become another one."""
         base = log << OFFSET_BITS
         db = self._db
+        self.note_later(self._sessions_of(log))
         self._forget_from(base, base + (1 << OFFSET_BITS))
+        # Who paid for what these sessions share with others depends on everything they have.
         db.execute(
-            "INSERT OR IGNORE INTO unsettled SELECT name FROM sightings WHERE log = ?", (log,)
+            "INSERT OR IGNORE INTO unsettled SELECT name FROM sightings WHERE log = ?1 OR session"
+            " IN (SELECT session FROM sightings WHERE log = ?1 AND session IS NOT NULL)",
+            (log,),
         )
         for table in ("sightings", "skipped"):
             db.execute(f"DELETE FROM {table} WHERE log = ?", (log,))  # noqa: S608 - Ours.
@@ -217,6 +237,17 @@ class Writer:
             " synthetic = 0, tail_told = 0, tail_synthetic = 0, is_pending = 0 WHERE id = ?",
             (log,),
         )
+
+    def _sessions_of(self, log: int) -> list[str]:
+        """Name the sessions that a log says something of."""
+        base = log << OFFSET_BITS
+        found = self._db.execute(
+            "SELECT session FROM logs WHERE id = ?1 UNION SELECT sessions.session FROM records"
+            " JOIN sessions ON sessions.id = records.session"
+            " WHERE records.id >= ?2 AND records.id < ?3",
+            (log, base, base + (1 << OFFSET_BITS)),
+        )
+        return [row[0] for row in found]
 
     def _forget_from(self, low: int, high: int) -> None:
         """Forget the records whose ids lie in a range: provisional ones, or a whole log's."""
@@ -283,7 +314,7 @@ def _fits(chunk: Chunk, generation: int, text_offset: int, usage_offset: int) ->
 def write_usage(
     db: sqlite3.Connection,
     log: int,
-    sightings: Sequence[tuple[str, bytes, Sighting]],
+    sightings: Sequence[Sighted],
     skipped: Sequence[Skipped],
     named: Named,
     *,
@@ -303,8 +334,9 @@ def intern_name(db: sqlite3.Connection, name: str, known: dict[str, int]) -> int
     return _interned(db, "names", "name", name, known)
 
 
-def mark_values(mark: Any) -> tuple[Any, ...]:
-    return mark.offset, mark.size_bytes, mark.mtime_ns, mark.fingerprint
+def mark_values(mark: Bookmark) -> tuple[Any, ...]:
+    mtime_ns = max(-_FAR_NS, min(mark.mtime_ns, _FAR_NS))
+    return mark.offset, mark.size_bytes, mtime_ns, mark.fingerprint
 
 
 def _interned(

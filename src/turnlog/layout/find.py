@@ -41,10 +41,16 @@ def find_logs(home: Home, *, problems: list[Problem] | None = None) -> Iterator[
 
 
 def find_everywhere(
-    homes: Iterable[Home], *, problems: list[Problem] | None = None
+    homes: Iterable[Home],
+    *,
+    problems: list[Problem] | None = None,
+    times: dict[str, int] | None = None,
 ) -> Iterator[LogFile]:
-    """Give every log of several homes, each once even where links make homes share directories."""
-    walk = Walk(problems)
+    """Give every log of several homes, each once even where links make homes share directories.
+
+    The directories that were listed, and when they had last changed, are added to *times*.
+    """
+    walk = Walk(problems, times)
     found: set[str] = set()
     for home in homes:
         yield from Search(home, walk, found).logs()

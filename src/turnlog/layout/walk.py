@@ -43,10 +43,14 @@ class Item(NamedTuple):
 class Walk:
     """One walk over one or more trees: remembers where it has been and what went wrong."""
 
-    __slots__ = ("_entered", "problems")
+    __slots__ = ("_entered", "problems", "times")
 
-    def __init__(self, problems: list[Problem] | None = None) -> None:
+    def __init__(
+        self, problems: list[Problem] | None = None, times: dict[str, int] | None = None
+    ) -> None:
         self.problems: list[Problem] = [] if problems is None else problems
+        self.times = times
+        """If wanted: when each directory had last changed, in ns, before it was listed."""
         self._entered: set[str] = set()
 
     def note(self, path: str, reason: str) -> None:
@@ -64,6 +68,8 @@ class Walk:
         self._entered.add(real)
         items: list[Item] = []
         try:
+            if self.times is not None:
+                self.times[path] = os.stat(path).st_mtime_ns
             with os.scandir(path) as listing:
                 within = os.path.join(real, "")
                 # One by one, so that a failure halfway keeps what was already listed.

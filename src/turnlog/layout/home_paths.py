@@ -1,0 +1,109 @@
+"""Where homes are, as plain text: for those who cannot wait for more to be imported.
+
+Owns where to look when nobody says where, and what was meant when somebody does. It promises that
+a home is listed once however many ways lead to it, that a home named by hand either exists or is
+an error, and that looking creates nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from turnlog.errors import NotFound
+
+
+def home_paths(
+    named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
+) -> list[str]:
+    """List the homes: those *named*, else CLAUDE_CONFIG_DIR's, else the usual two that exist."""
+    if named:
+        return once(_named_home(os.fspath(name), environ) for name in named)
+    setting = environ.get("CLAUDE_CONFIG_DIR", "")
+    if setting.strip():
+        # Set but absent means no homes: falling back to the user's own would mix two worlds.
+        candidates = _homes_of_setting(setting, environ)
+    else:
+        user = _user_directory(environ)
+        candidates = iter((os.path.join(user, ".claude"), _xdg_config(environ)))
+    return once(path for path in candidates if os.path.isdir(path))
+
+
+def all_home_paths(
+    named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
+) -> list[str]:
+    """List the homes as `home_paths` does, and turnlog's own unless others are *named*."""
+    homes = home_paths(named, environ)
+    own = turnlog_home_path(environ)
+    return homes if named or not os.path.isdir(own) else once(iter((*homes, own)))
+
+
+def turnlog_home_path(environ: Mapping[str, str] = os.environ) -> str:
+    """Tell where turnlog keeps its own things; the directory need not exist yet."""
+    setting = environ.get("TURNLOG_HOME", "")
+    if setting.strip():
+        return _absolute(setting, environ)
+    import platformdirs
+
+    return platformdirs.user_data_dir("turnlog", appauthor=False)
+
+
+def once(homes: Iterator[str]) -> list[str]:
+    """Keep of several ways to one home the first."""
+    found: dict[str, str] = {}
+    for home in homes:
+        found.setdefault(os.path.realpath(home), home)
+    return list(found.values())
+
+
+def _named_home(name: str, environ: Mapping[str, str]) -> str:
+    path = _absolute(name, environ)
+    if not os.path.isdir(path):
+        there = "is not a directory" if os.path.lexists(path) else "does not exist"
+        raise NotFound(
+            f"the home {path!r} {there}",
+            hint="name a directory that holds projects/ or sessions/, such as ~/.claude",
+        )
+    # People point at the directory they see the logs in; the home is the one above it. A home
+    # that merely happens to be called "projects" has a projects/ or sessions/ of its own.
+    inner = any(os.path.isdir(os.path.join(path, name)) for name in ("projects", "sessions"))
+    above, last = os.path.split(path)
+    return above if last == "projects" and not inner else path
+
+
+def _homes_of_setting(setting: str, environ: Mapping[str, str]) -> Iterator[str]:
+    whole = _as_claude_reads(setting, environ)
+    if "," not in setting or os.path.isdir(whole):
+        yield whole
+        return
+    for part in setting.split(","):
+        if part.strip():
+            yield _as_claude_reads(part.strip(), environ)
+
+
+def _as_claude_reads(text: str, environ: Mapping[str, str]) -> str:
+    # Claude Code composes the setting (NFC) before it uses it. Where only the decomposed
+    # directory exists, someone else made it, and that is the one to read.
+    import unicodedata
+
+    given = _absolute(text, environ)
+    composed = unicodedata.normalize("NFC", given)
+    return composed if os.path.isdir(composed) else given
+
+
+def _user_directory(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
+def _xdg_config(environ: Mapping[str, str]) -> str:
+    # The XDG specification calls a relative value invalid and asks to ignore it.
+    setting = environ.get("XDG_CONFIG_HOME", "")
+    base = setting if os.path.isabs(setting) else os.path.join(_user_directory(environ), ".config")
+    return os.path.join(base, "claude")
+
+
+def _absolute(text: str, environ: Mapping[str, str]) -> str:
+    # A "~" survives in settings and quoted arguments, where no shell has replaced it.
+    if text == "~" or text.startswith("~/"):
+        text = _user_directory(environ) + text[1:]
+    return os.path.abspath(text)
