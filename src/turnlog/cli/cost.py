@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from turnlog.cli.options import home_option, json_option, show_json, tell_problems
+from turnlog.inert import inert
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.layout import Home
     from turnlog.prices.cost import Mode, Prices
     from turnlog.questions.ledger import (
         Explanation,
@@ -81,6 +83,7 @@ Examples:
     help="Reckon costs, take those that logs recorded, or those where there are any.",
 )
 @click.option("--explain", "row", metavar="ROW", help="List the responses behind a row's figures.")
+@click.option("--no-index", is_flag=True, help="Read the logs themselves, all of them.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
 def command(
@@ -99,6 +102,7 @@ def command(
     week_starts: str,
     mode: Mode,
     row: str | None,
+    no_index: bool,
     as_csv: bool,
     as_markdown: bool,
 ) -> int:
@@ -111,7 +115,6 @@ def command(
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.prices.configured import configured_prices
     from turnlog.questions.ledger import Period, Question, explain, ledger
-    from turnlog.questions.usage_scan import scan_usage
 
     zone = _zone(timezone)
     if report == "blocks" and (by or row or as_csv or as_markdown):
@@ -126,7 +129,8 @@ def command(
     )
     prices, problems = configured_prices(turnlog_home())
     tell_problems(problems)
-    scan = scan_usage(all_homes(homes), workers=os.cpu_count() or 1)
+    is_sum = report != "blocks" and row is None and mode == "calculate"
+    scan = _usage(all_homes(homes), period, prices, is_sum=is_sum, no_index=no_index)
     if report == "blocks":
         return _blocks(scan, prices, period, mode, zone, as_json=as_json)
     asked = Question(
@@ -146,6 +150,28 @@ def command(
     else:
         _show(found, units)
     return 0 if found.rows else 1
+
+
+def _usage(
+    homes: tuple[Home, ...], period: Period, prices: Prices, *, is_sum: bool, no_index: bool
+) -> UsageScan:
+    """Ask the index what was used; without one, the logs. The answer is the same."""
+    import os
+
+    from turnlog.errors import IndexUnavailable
+
+    if not no_index:
+        from turnlog.cli.indexed import open_index
+        from turnlog.questions.spending import every_response, spent
+
+        try:
+            with open_index(homes, stage="usage") as index:
+                return spent(index, period, prices) if is_sum else every_response(index, period)
+        except IndexUnavailable as error:
+            click.echo(f"notice: {inert(error.message)}; read the logs instead", err=True)
+    from turnlog.questions.usage_scan import scan_usage
+
+    return scan_usage(homes, workers=os.cpu_count() or 1)
 
 
 def _blocks(

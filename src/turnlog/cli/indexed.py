@@ -13,7 +13,7 @@ from turnlog.inert import inert
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
-    from turnlog.index.refresh import Refreshed
+    from turnlog.index.refresh import Refreshed, Stage
     from turnlog.layout import Home
 
 _WORTH_A_BAR_BYTES = 20_000_000
@@ -35,12 +35,12 @@ def refresh_shown(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:
     return done
 
 
-def open_index(homes: Sequence[Home], *, no_refresh: bool) -> Index:
+def open_index(homes: Sequence[Home], *, no_refresh: bool = False, stage: Stage = "text") -> Index:
     """Open the index of *homes*, refreshed first unless *no_refresh*."""
     from turnlog.index.opening import open_fresh
 
     with _bar() as progress:
-        index = open_fresh(homes, is_stale_allowed=no_refresh, progress=progress)
+        index = open_fresh(homes, stage=stage, is_stale_allowed=no_refresh, progress=progress)
     if index.refreshed is not None:
         tell_notices(index.refreshed)
     return index

@@ -150,6 +150,15 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
+def make_indexes(connection: sqlite3.Connection) -> None:
+    """Make the ways into the tables, unless they are there."""
+    from importlib.resources import files
+
+    script = files("turnlog.index").joinpath("indexes.sql").read_text("utf-8")
+    for statement in _statements(script):
+        connection.execute(statement)
+
+
 def _statements(script: str) -> Iterator[str]:
     """Cut a script into statements; executescript would commit the transaction it stands in."""
     statement = ""

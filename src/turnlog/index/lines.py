@@ -133,8 +133,9 @@ def found_in_line(line: Line, at: datetime | None) -> Found:
     message = line.message
     in_agent = line.is_sidechain is True or line.agent_id is not None
     if line.type == "progress" or message is None:
+        flags = SLIPPED_IN | (OF_AGENT if in_agent else 0)
         return Found("progress", Author.PROGRAM, line.uuid, line.parent_uuid, at, None,
-                     line.git_branch, None, OF_AGENT if in_agent else 0, [], [], [])  # fmt: skip
+                     line.git_branch, None, flags, [], [], [])  # fmt: skip
     blocks = message.content
     assert isinstance(blocks, tuple)
     if line.type == "assistant":

@@ -7,6 +7,7 @@ here. Either way the same chunks come in the same order.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -56,6 +57,7 @@ def _read_elsewhere(works: Sequence[Work]) -> Iterator[Chunk]:
     if not child:
         try:
             os.close(here)
+            gc.disable()  # It lives for minutes at most, and what it makes has no cycles.
             _answer(works, there)
             os._exit(0)
         finally:

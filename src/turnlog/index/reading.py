@@ -345,7 +345,7 @@ class LogReading:
             inode=seen.st_ino if seen is not None else 0,
             folded=self.folded.packed(),
             tail_folded=None,
-            session=self.folded.session,
+            session=self.folded.session or self.work.log.session_id,
             problem=None,
             is_last=is_last,
             text_bytes=self._text_bytes,

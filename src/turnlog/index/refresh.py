@@ -27,6 +27,7 @@ from turnlog.index.chunks import Chunk
 from turnlog.index.database import (
     index_path,
     is_broken,
+    make_indexes,
     move_aside,
     open_for_reading,
     open_index,
@@ -150,6 +151,7 @@ def _refresh(
     elif plan is not None:
         _read_text(db, writer, plan, progress)
     if has_leftovers(db):
+        make_indexes(db)
         note_sessions(db)
         settle_all(db)
 

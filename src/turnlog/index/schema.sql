@@ -83,8 +83,6 @@ CREATE TABLE records (
     message TEXT,                      -- The id of the message it carries a part of.
     flags INTEGER NOT NULL DEFAULT 0   -- 1 error, 2 of an agent, 4 slipped in by the program.
 );
-CREATE INDEX records_by_uuid ON records (uuid) WHERE uuid IS NOT NULL;
-CREATE INDEX records_by_session ON records (session);
 
 -- Bytes in logs that are no records.
 CREATE TABLE damages (
@@ -108,8 +106,6 @@ CREATE TABLE calls (
     signature BLOB,                    -- Of an error: alike errors have equal ones.
     PRIMARY KEY (record, block)
 ) WITHOUT ROWID;
-CREATE INDEX calls_with_error ON calls (signature) WHERE is_error;
-CREATE INDEX calls_by_result ON calls (result) WHERE result IS NOT NULL;
 
 -- Files that calls name.
 CREATE TABLE touches (
@@ -119,7 +115,6 @@ CREATE TABLE touches (
     action TEXT NOT NULL,              -- read, write, edit, search.
     PRIMARY KEY (record, block)
 ) WITHOUT ROWID;
-CREATE INDEX touches_by_path ON touches (path);
 
 -- Every piece of text. Its id is when it was said, so that the order of ids is that of time:
 -- seconds since 1970 << 8, and a number to tell those of one second apart. The full-text tables
@@ -157,8 +152,6 @@ CREATE TABLE sightings (
     told BLOB NOT NULL,                -- The rest of it, see sighted.py.
     PRIMARY KEY (name, log, place)
 ) WITHOUT ROWID;
-CREATE INDEX sightings_by_session ON sightings (session);
-CREATE INDEX sightings_by_log ON sightings (log);
 
 -- Names whose sightings changed since the response was settled.
 CREATE TABLE unsettled (name TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -190,9 +183,30 @@ CREATE TABLE messages (
     project INTEGER,                   -- names: where its session began.
     record INTEGER NOT NULL            -- records: the one that counts.
 );
-CREATE INDEX messages_by_name ON messages (name);
-CREATE INDEX messages_by_session ON messages (session);
-CREATE INDEX messages_by_time ON messages (at);
+
+-- The same, added up by quarters of an hour: no time zone and no price knows a finer border. Reports
+-- read this. What is not known is 0 or empty here; see UNDATED in settling.py.
+CREATE TABLE spent (
+    session INTEGER NOT NULL,          -- names, as the other numbers up to inference_geo.
+    quarter INTEGER NOT NULL,          -- Since 1970.
+    project INTEGER NOT NULL,
+    model INTEGER NOT NULL,
+    speed INTEGER NOT NULL,
+    service_tier INTEGER NOT NULL,
+    inference_geo INTEGER NOT NULL,
+    is_long INTEGER NOT NULL,          -- Whether the model read more than 200,000 tokens at once.
+    agent TEXT NOT NULL,
+    messages INTEGER NOT NULL,
+    input INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    cache_write_5m INTEGER NOT NULL,
+    cache_write_1h INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL,
+    web_searches INTEGER NOT NULL,
+    PRIMARY KEY (
+        session, quarter, project, model, speed, service_tier, inference_geo, is_long, agent
+    )
+) WITHOUT ROWID;
 
 -- What could not be counted, or not as it was written.
 CREATE TABLE skipped (
@@ -201,7 +215,6 @@ CREATE TABLE skipped (
     why TEXT NOT NULL,
     detail TEXT NOT NULL
 );
-CREATE INDEX skipped_by_log ON skipped (log);
 
 CREATE TABLE projects (
     id INTEGER PRIMARY KEY,
@@ -233,7 +246,6 @@ CREATE TABLE sessions (
     gone_at INTEGER,
     UNIQUE (session, home)
 );
-CREATE INDEX sessions_by_time ON sessions (last_active_at);
 
 -- Sessions of which something was read since their row was made.
 CREATE TABLE unnoted (session TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -250,4 +262,3 @@ CREATE TABLE agents (
     spawned_by BLOB,                   -- The uuid of the record that carries the call.
     how TEXT
 );
-CREATE INDEX agents_by_session ON agents (session);

@@ -49,6 +49,7 @@ def settle_all(db: sqlite3.Connection) -> None:
         db.executemany(_INSERT, _told_once(db, concerned, named))
         _settle_contested(db, concerned, named)
         _place(db, concerned)
+        _add_up(db, concerned)
         db.execute("DELETE FROM unsettled")
 
 
@@ -161,6 +162,18 @@ def _delete(db: sqlite3.Connection, names: Iterable[str]) -> None:
         db.execute(f"DELETE FROM messages WHERE name IN ({marks})", some)  # noqa: S608 - Ours.
 
 
+UNDATED: Final = -(1 << 40)
+"""The quarter of what no record dates."""
+LONG_CONTEXT: Final = 200_000
+_QUARTERS: Final = "1, 2, 3, 4, 5, 6, 7, 8, 9"
+_ADD_UP: Final = (
+    f"INSERT INTO spent SELECT coalesce(session, 0), coalesce(at / 900000000, {UNDATED}),"  # noqa: S608
+    " coalesce(project, 0), coalesce(model, 0), coalesce(speed, 0), coalesce(service_tier, 0),"
+    " coalesce(inference_geo, 0),"
+    f" input + cache_write_5m + cache_write_1h + cache_read > {LONG_CONTEXT}, coalesce(agent, ''),"
+    " sum(part = ''), sum(input), sum(output), sum(cache_write_5m), sum(cache_write_1h),"
+    " sum(cache_read), sum(web_searches) FROM messages"
+)
 _INSERT: Final = (
     "INSERT INTO messages (name, message_id, request_id, part, session, agent, is_sidechain, at,"
     " model, speed, service_tier, inference_geo, input, output, cache_write_5m, cache_write_1h,"
@@ -210,7 +223,7 @@ def _place(db: sqlite3.Connection, sessions: Iterable[int | None]) -> None:
         moved = db.execute(
             f"SELECT session FROM messages WHERE session IN ({marks})"  # noqa: S608 - Ours.
             " GROUP BY session HAVING count(DISTINCT coalesce(cwd, -1)) > 1"
-            " OR count(DISTINCT coalesce(project, -1)) > 1",
+            " OR count(DISTINCT coalesce(project, -1)) > 1 OR min(cwd) IS NOT min(project)",
             some,
         ).fetchall()
         for (session,) in moved:
@@ -219,8 +232,18 @@ def _place(db: sqlite3.Connection, sessions: Iterable[int | None]) -> None:
                 " ORDER BY is_sidechain, coalesce(at, 9e18), names.name LIMIT 1",
                 (session,),
             ).fetchone()
-            if first is not None:
-                db.execute("UPDATE messages SET project = ? WHERE session = ?", (first[0], session))
+            project = None if first is None else first[0]
+            db.execute("UPDATE messages SET project = ? WHERE session = ?", (project, session))
+
+
+def _add_up(db: sqlite3.Connection, sessions: set[int | None]) -> None:
+    """Add the messages of *sessions* up by quarters of an hour."""
+    if db.execute("SELECT 1 FROM spent LIMIT 1").fetchone() is None:
+        db.execute(f"{_ADD_UP} GROUP BY {_QUARTERS}")
+        return
+    for session in sessions:
+        db.execute("DELETE FROM spent WHERE session = ?", (session or 0,))
+        db.execute(f"{_ADD_UP} WHERE session IS ? GROUP BY {_QUARTERS}", (session,))
 
 
 def _batches(keys: Sequence[T]) -> Iterator[list[T]]:

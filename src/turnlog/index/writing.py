@@ -186,11 +186,12 @@ class Writer:
         for second, record, part, kind, words in texts:
             free = max(free + 1, second << SECOND_BITS)
             # Those of a crowded second run over into the next ones.
-            while (taken := last.get(free >> SECOND_BITS, -1)) >= free:
-                free = taken + 1
-                if free >> SECOND_BITS > until:
-                    until = (free >> SECOND_BITS) + _SECONDS_AHEAD
-                    last = self._last_ids(free >> SECOND_BITS, until)
+            while (at := free >> SECOND_BITS) > until or last.get(at, -1) >= free:
+                if at > until:
+                    until = at + _SECONDS_AHEAD
+                    last = self._last_ids(at, until)
+                else:
+                    free = last[at] + 1
             placed.append((free, record, part, kind, words))
         last.update((row[0] >> SECOND_BITS, row[0]) for row in placed)
         db = self._db
@@ -343,11 +344,11 @@ def _interned(
     db: sqlite3.Connection, table: str, column: str, name: str, known: dict[str, int]
 ) -> int:
     """Give the id of a name; it gets one if it has none."""
-    query = f"SELECT id FROM {table} WHERE {column} = ?"  # noqa: S608 - Ours.
-    row = db.execute(query, (name,)).fetchone()
-    if row is None:
-        db.execute(f"INSERT INTO {table} ({column}) VALUES (?)", (name,))  # noqa: S608
-        row = db.execute(query, (name,)).fetchone()
+    row = db.execute(
+        f"INSERT INTO {table} ({column}) VALUES (?) ON CONFLICT ({column})"  # noqa: S608 - Ours.
+        f" DO UPDATE SET {column} = excluded.{column} RETURNING id",
+        (name,),
+    ).fetchone()
     known[name] = row[0]
     return int(row[0])
 

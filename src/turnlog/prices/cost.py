@@ -54,12 +54,13 @@ class Quote(Struct, frozen=True):
     assumed: tuple[str, ...] = ()
     reason: str = ""
 
-    def attodollars(self, counters: Counters) -> int:
-        """Give the cost of one request."""
+    def attodollars(self, counters: Counters, context: int | None = None) -> int:
+        """Give the cost of one request, or of several that are alike in their *context*."""
         assert self.price is not None
         price = self.price
-        rates = price.rates_for(counters.context) if price.tiers else price.rates
-        return rates.cost(counters)
+        if not price.tiers:
+            return price.rates.cost(counters)
+        return price.rates_for(counters.context if context is None else context).cost(counters)
 
 
 class Bill(Struct, kw_only=True):
@@ -155,7 +156,7 @@ class Prices:
             return quote.reason
         for what in quote.assumed:
             bill.assumed[what] = bill.assumed.get(what, 0) + 1
-        return quote.attodollars(response.counters)
+        return quote.attodollars(response.counters, response.context)
 
     def _quote(self, model: str, at: datetime, terms: Terms) -> Quote:
         price = self._find(model, at, ())

@@ -37,15 +37,20 @@ class UsageScan(Struct, kw_only=True):
     """Messages without tokens that agent programs made up themselves."""
     pending: int
     """Logs whose last line may still be being written, and was not counted."""
+    counted: int | None = None
+    """How many responses there are in all, if *responses* are not all, or are added up."""
+    without_date: int | None = None
 
     @property
     def folded(self) -> int:
         """Records that repeated what another one told."""
-        return self.sightings - len(self.responses)
+        return self.sightings - (len(self.responses) if self.counted is None else self.counted)
 
     @property
     def undated(self) -> int:
         """Responses that no record dates."""
+        if self.without_date is not None:
+            return self.without_date
         return sum(response.at is None for response in self.responses)
 
 

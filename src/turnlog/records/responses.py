@@ -89,6 +89,27 @@ class Response(Struct, frozen=True, gc=False):
         """How many messages it is: one, but none for a further pass of the same."""
         return 0 if self.part else 1
 
+    @property
+    def context(self) -> int:
+        """How many tokens the model read at once."""
+        return self.counters.context
+
+
+class Responded(Response, frozen=True, gc=False):
+    """Several responses added up that differ in nothing a report or a price asks for."""
+
+    count: int = 0
+    largest: int = 0
+    """A context that is priced as each of theirs is."""
+
+    @property
+    def messages(self) -> int:
+        return self.count
+
+    @property
+    def context(self) -> int:
+        return self.largest
+
 
 class Responses:
     """Every response sighted so far. Feed it with ``take``, then ``settle``."""

@@ -149,7 +149,10 @@ def supersedes(later: ToldLine, earlier: ToldLine) -> bool:
     ):
         return False
     at, before_at = _at(later.timestamp), _at(earlier.timestamp)
-    return at is not None and before_at is not None and at >= before_at
+    if at is None or before_at is None or at < before_at:
+        return False
+    # Of two that say the same at the same time the first counts.
+    return at > before_at or usage.output_tokens > less.output_tokens
 
 
 def sighting_told(found: ToldLine) -> Sighting:

@@ -1,0 +1,16 @@
+-- Ways into the tables of schema.sql. They are made when the first logs have been read, all at once:
+-- that is several times as fast as keeping them in order from the beginning.
+
+CREATE INDEX IF NOT EXISTS records_by_uuid ON records (uuid) WHERE uuid IS NOT NULL;
+CREATE INDEX IF NOT EXISTS records_by_session ON records (session);
+CREATE INDEX IF NOT EXISTS calls_with_error ON calls (signature) WHERE is_error;
+CREATE INDEX IF NOT EXISTS calls_by_result ON calls (result) WHERE result IS NOT NULL;
+CREATE INDEX IF NOT EXISTS touches_by_path ON touches (path);
+CREATE INDEX IF NOT EXISTS sightings_by_session ON sightings (session);
+CREATE INDEX IF NOT EXISTS sightings_by_log ON sightings (log);
+CREATE INDEX IF NOT EXISTS messages_by_name ON messages (name);
+CREATE INDEX IF NOT EXISTS messages_by_session ON messages (session);
+CREATE INDEX IF NOT EXISTS messages_by_time ON messages (at);
+CREATE INDEX IF NOT EXISTS skipped_by_log ON skipped (log);
+CREATE INDEX IF NOT EXISTS sessions_by_time ON sessions (last_active_at);
+CREATE INDEX IF NOT EXISTS agents_by_session ON agents (session);

@@ -1,0 +1,189 @@
+"""What was used, told by the index: the same answer as ``usage_scan`` gives, in a few milliseconds.
+
+Reports need no single responses: the index has them added up by quarters of an hour, which no time
+zone and no price parts. Where a period begins or ends within a quarter, where a price has a border
+that the sums do not know, or where single responses are asked for, those are read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from turnlog.index.ids import OFFSET_BITS
+from turnlog.index.usage import Skipped
+from turnlog.questions.usage_scan import UsageScan
+from turnlog.records.counters import Counters
+from turnlog.records.responses import Responded, Response
+
+if TYPE_CHECKING:
+    from turnlog.index.opening import Index
+    from turnlog.prices.cost import Prices
+    from turnlog.questions.ledger import Period
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_QUARTER_US: Final = 900_000_000
+_LONG_CONTEXT: Final = 200_000
+_UNDATED: Final = -(1 << 40)
+
+
+def spent(index: Index, period: Period, prices: Prices) -> UsageScan:
+    """Give what was used in *period*, added up as far as *prices* allow."""
+    if _has_other_borders(index.db, prices):
+        return every_response(index, period)
+    db = index.db
+    since, until = _us(period.since), _us(period.until)
+    if since is None and until is None:
+        return _scan(db, list(_sums(db, None, None)))
+    first = _UNDATED + 1 if since is None else -(-since // _QUARTER_US)
+    stop = 1 << 60 if until is None else until // _QUARTER_US
+    if first >= stop:
+        return every_response(index, period)
+    found: list[Response] = list(_sums(db, first, stop))
+    if since is not None and since < first * _QUARTER_US:
+        found += _responses(db, since, first * _QUARTER_US)
+    if until is not None and stop * _QUARTER_US < until:
+        found += _responses(db, stop * _QUARTER_US, until)
+    return _scan(db, found)
+
+
+def every_response(index: Index, period: Period) -> UsageScan:
+    """Give every response of *period*, one by one."""
+    return _scan(index.db, list(_responses(index.db, _us(period.since), _us(period.until))))
+
+
+def _scan(db: sqlite3.Connection, responses: Sequence[Response]) -> UsageScan:
+    told = db.execute(
+        "SELECT count(*), sum(usage_offset), sum(told + tail_told),"
+        " sum(synthetic + tail_synthetic), sum(is_pending) FROM logs"
+        " WHERE usage_size_bytes >= 0 AND layout <> 'beside'"
+    ).fetchone()
+    logs, size_bytes, sightings, synthetic, pending = (each or 0 for each in told)
+    return UsageScan(
+        responses=list(responses),
+        skipped=list(_skipped(db)),
+        logs=logs,
+        size_bytes=size_bytes,
+        sightings=sightings - synthetic,
+        synthetic=synthetic,
+        pending=pending,
+        counted=db.execute("SELECT count(*) FROM messages").fetchone()[0],
+        without_date=db.execute("SELECT count(*) FROM messages WHERE at IS NULL").fetchone()[0],
+    )
+
+
+def _skipped(db: sqlite3.Connection) -> Iterator[Skipped]:
+    rows = db.execute(
+        "SELECT path, offset, why, detail FROM skipped JOIN logs ON logs.id = log"
+        " UNION ALL SELECT path, 0, 'unreadable', problem FROM logs WHERE problem IS NOT NULL"
+        " ORDER BY 1, 2"
+    )
+    for path, offset, why, detail in rows:
+        yield Skipped(path=path, offset=offset, why=why, detail=detail)
+
+
+def _sums(db: sqlite3.Connection, first: int | None, stop: int | None) -> Iterator[Responded]:
+    """Give what the index has added up, of the quarters from *first* to *stop*."""
+    within = "" if first is None else "WHERE quarter >= ? AND quarter < ?"
+    names = _names(db)
+    for row in db.execute(
+        "SELECT session, quarter, project, model, speed, service_tier, inference_geo, is_long,"  # noqa: S608
+        " agent, messages, input, output, cache_write_5m, cache_write_1h, cache_read,"
+        f" web_searches FROM spent {within}",
+        () if first is None else (first, stop),
+    ):
+        session, quarter, project, model, speed, tier, geo, is_long, agent, messages, *used = row
+        place = names.get(project)
+        yield Responded(
+            None,
+            None,
+            "",
+            names.get(session),
+            agent or None,
+            bool(agent),
+            None if quarter == _UNDATED else _EPOCH + timedelta(minutes=15 * quarter),
+            names.get(model),
+            Counters(*used),
+            names.get(speed),
+            names.get(tier),
+            names.get(geo),
+            None,
+            place,
+            place,
+            "",
+            0,
+            messages,
+            _LONG_CONTEXT + 1 if is_long else 0,
+        )
+
+
+def _responses(db: sqlite3.Connection, since: int | None, until: int | None) -> Iterator[Response]:
+    """Give single responses; with a border in time only those that have a date."""
+    within, given = "", []
+    if since is not None:
+        within, given = " AND messages.at >= ?", [since]
+    if until is not None:
+        within, given = f"{within} AND messages.at < ?", [*given, until]
+    names = _names(db)
+    paths = dict(db.execute("SELECT id, path FROM logs"))
+    offsets = (1 << OFFSET_BITS) - 1
+    for row in db.execute(
+        "SELECT message_id, request_id, part, session, agent, is_sidechain, at, model, input,"  # noqa: S608
+        " output, cache_write_5m, cache_write_1h, cache_read, web_searches, others, speed,"
+        " service_tier, inference_geo, recorded_usd, cwd, project, record FROM messages"
+        f" WHERE 1{within} ORDER BY id",
+        given,
+    ):
+        yield Response(
+            row[0],
+            row[1],
+            row[2],
+            names.get(row[3]),
+            row[4],
+            bool(row[5]),
+            None if row[6] is None else _EPOCH + timedelta(microseconds=row[6]),
+            names.get(row[7]),
+            _counters(row[8:15]),
+            names.get(row[15]),
+            names.get(row[16]),
+            names.get(row[17]),
+            None if row[18] is None else Decimal(row[18]),
+            names.get(row[19]),
+            names.get(row[20]),
+            paths[row[21] >> OFFSET_BITS],
+            row[21] & offsets,
+        )
+
+
+def _has_other_borders(db: sqlite3.Connection, prices: Prices) -> bool:
+    """Tell whether a model has a price for long contexts that begin elsewhere."""
+    models = db.execute("SELECT name FROM names WHERE id IN (SELECT DISTINCT model FROM spent)")
+    return any(
+        tier.above != _LONG_CONTEXT
+        for (model,) in models
+        for price in prices.history(model)
+        for tier in price.tiers
+    )
+
+
+def _names(db: sqlite3.Connection) -> dict[int, str]:
+    return dict(db.execute("SELECT id, name FROM names"))
+
+
+def _us(at: datetime | None) -> int | None:
+    if at is None:
+        return None
+    since = at.astimezone(UTC) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _counters(row: Sequence[Any]) -> Counters:
+    counters = Counters(*row[:6])
+    if row[6]:
+        counters.others = msgspec.json.decode(row[6])
+    return counters
