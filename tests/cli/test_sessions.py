@@ -5,7 +5,12 @@ import os
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
+
+from turnlog.cli.sessions import SORTS, STATES
+from turnlog.questions.indexed_catalog import SESSION_SORTS, SessionCatalog
+from turnlog.sessions.life import State
 
 WHOLE = "11111111-aaaa-4aaa-8aaa-111111111111"
 DAMAGED = "22222222-bbbb-4bbb-8bbb-222222222222"
@@ -187,3 +192,146 @@ def test_a_session_that_runs_says_so(turnlog, home):
     assert {row["id"]: row["running"] for row in rows}[WHOLE] == "busy\x1b[2J"
     _, out, _ = turnlog("info", WHOLE, "--home", home)
     assert "busy" in out
+
+
+def rows_of(out):
+    return [row.split()[0] for row in out.splitlines()[1:]]
+
+
+def test_a_filter_or_an_order_asks_the_index(turnlog):
+    code, out, err = turnlog("sessions", "--home", SAMPLES, "--sort", "tokens")
+    assert (code, err) == (0, "")
+    assert "tokens" in out.splitlines()[0]
+    assert sorted(rows_of(out)) == sorted(rows_of(turnlog("sessions", "--home", SAMPLES)[1]))
+    _, backwards, _ = turnlog("sessions", "--home", SAMPLES, "--sort", "tokens", "--reverse")
+    assert rows_of(backwards) == rows_of(out)[::-1]
+    _, some, _ = turnlog("sessions", "--home", SAMPLES, "--with-agents")
+    assert rows_of(some) == ["f38b2ffc"]
+    _, titled, _ = turnlog("sessions", "--home", SAMPLES, "--title", "FROST", "--no-refresh")
+    assert rows_of(titled) == ["f38b2ffc"]
+
+
+def test_both_lists_tell_the_same_of_the_samples(turnlog):
+    bare = json.loads(turnlog("sessions", "--home", SAMPLES, "--json")[1])
+    code, out, err = turnlog("sessions", "--home", SAMPLES, "--json", "--wide")
+    assert (code, err) == (0, "")
+    indexed = json.loads(out)
+    jsonschema.validate(indexed, json.loads((SCHEMAS / "sessions.json").read_text("utf-8")))
+    jsonschema.validate(indexed, msgspec.json.schema(SessionCatalog))
+    assert (indexed["next"], indexed["total"]) == (bare["next"], bare["total"])
+    for one, other in zip(bare["sessions"], indexed["sessions"], strict=True):
+        assert one.items() <= other.items()
+        assert other["messages"] > 0
+        assert {"input", "output", "cache_write_5m", "cache_write_1h", "cache_read"} <= set(other)
+
+
+def test_the_plain_list_needs_no_index_and_makes_none(turnlog, home, tmp_path):
+    own = tmp_path / "own"
+    code, out, _ = turnlog("sessions", "--home", home, TURNLOG_HOME=str(own))
+    assert (code, len(rows_of(out))) == (0, 2)
+    assert not own.exists()
+
+
+def test_without_a_usable_index_the_plain_list_works_and_the_rest_says_why(turnlog, home, tmp_path):
+    own = tmp_path / "own"
+    own.write_text("in the way")
+    for more in ((), ("--project", "/"), ("--limit", "1"), ("--no-refresh",)):
+        code, _, err = turnlog("sessions", "--home", home, *more, TURNLOG_HOME=str(own))
+        assert (code, err) == (1 if "--project" in more else 0, "")
+    code, out, err = turnlog("sessions", "--home", home, "--damaged", TURNLOG_HOME=str(own))
+    assert (code, out) == (3, "")
+    assert "error: the index cannot be" in err
+    assert "hint: " in err
+
+
+def test_damage_is_told_where_it_is_asked_for(turnlog, home):
+    _, out, _ = turnlog("sessions", "--home", home, "--damaged")
+    assert rows_of(out) == ["22222222"]
+    assert "damage" in out
+
+
+def test_a_gone_session_is_listed_when_asked_for(turnlog, home):
+    assert turnlog("sessions", "--home", home, "--gone")[0] == 1
+    (log,) = home.rglob("1111*.jsonl")
+    log.unlink()
+    assert rows_of(turnlog("sessions", "--home", home, "--wide")[1]) == ["22222222"]
+    _, out, _ = turnlog("sessions", "--home", home, "--gone")
+    assert rows_of(out) == ["11111111"]
+    (row,) = json.loads(turnlog("sessions", "--home", home, "--gone", "--json")[1])["sessions"]
+    assert (row["id"], row["keeping"], row["title"]) == (WHOLE, "gone", "one")
+
+
+def test_since_and_until_are_days_of_this_machines_zone(turnlog, home):
+    # The prompts were typed at ten in the morning UTC: at one the next night in Kiribati.
+    for zone, since, until in (
+        ("UTC", "2026-11-01", "2026-11-02"),
+        ("Pacific/Kiritimati", "2026-11-02", "2026-11-03"),
+    ):
+
+        def found(*more, zone=zone):
+            return turnlog("sessions", "--home", home, *more, TZ=zone)[0] == 0
+
+        assert found("--since", since)
+        assert not found("--since", until)
+        assert found("--until", until)
+        assert not found("--until", since)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("--since", "someday"), ("--sort", "colour"), ("--state", "asleep"), ("--limit", "-1")],
+)
+def test_a_mistake_in_an_option_is_told_before_anything_is_read(turnlog, home, tmp_path, wrong):
+    own = tmp_path / "own"
+    code, out, err = turnlog("sessions", "--home", home, *wrong, TURNLOG_HOME=str(own))
+    assert (code, out) == (2, "")
+    assert "error: " in err
+    assert "hint: " in err
+    assert not own.exists()
+
+
+@pytest.mark.parametrize("text", ["%", "_", "'", '"; --', "[a-z]*", "\\", "\udcff", ""])
+def test_odd_text_in_a_filter_means_itself(turnlog, home, text):
+    for option in ("--title", "--model", "--branch", "--tool", "--tag"):
+        code, out, err = turnlog("sessions", "--home", home, f"{option}={text}")
+        assert err == ""
+        assert code == (0 if option == "--title" and not text else 1), out
+
+
+def test_nothing_found_with_a_filter_says_what_to_do(turnlog, home):
+    code, out, _ = turnlog("sessions", "--home", home, "--tool", "Nix")
+    assert code == 1
+    assert "hint: " in out
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_table_fits_its_terminal_and_shows_what_it_is_sorted_by(turnlog, sort):
+    heads = {"active": "active", "title": "what it is about", "duration": "lasted"}
+    for columns in (80, 200):
+        _, out, _ = turnlog(
+            "sessions", "--home", SAMPLES, "--sort", sort, "--wide", COLUMNS=str(columns)
+        )
+        assert max(map(len, out.splitlines())) <= columns
+        assert heads.get(sort, sort) in out.splitlines()[0]
+    assert all(head in out.splitlines()[0] for head in ("prompts", "tokens", "model", "branch"))
+
+
+def test_what_a_log_says_cannot_steer_a_wide_table(turnlog, home):
+    (log,) = home.rglob("1111*.jsonl")
+    evil = "[red]c[/red]\x1b[2J\u202e"
+    message = {"role": "assistant", "id": "m", "model": evil, "content": []}
+    record = {"type": "assistant", "uuid": "e", "gitBranch": evil, "cwd": f"/x/{evil}"}
+    line = json.dumps(record | {"message": message, "sessionId": WHOLE})
+    log.write_text(f"{line}\n")
+    for command in ("sessions", "projects"):
+        wide = ("--wide",) if command == "sessions" else ()
+        code, out, _ = turnlog(command, "--home", home, *wide, COLUMNS="200")
+        assert code == 0
+        assert "\x1b" not in out
+        assert "\u202e" not in out
+        assert "[red]" in out
+
+
+def test_the_names_of_sorts_and_states_are_those_that_are_understood():
+    assert tuple(SESSION_SORTS) == SORTS
+    assert tuple(State) == STATES

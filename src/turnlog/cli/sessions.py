@@ -1,93 +1,277 @@
-"""``turnlog sessions``: which sessions there are."""
+"""``turnlog sessions``: which sessions there are.
+
+The plain list comes from the logs themselves. Whoever asks for more, a filter or another order,
+asks the index; the table is the same, and grows with the terminal.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from turnlog.cli.indexed import no_refresh_option
 from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from turnlog.questions.catalog import SessionList, SessionRow
+    from turnlog.questions.indexed_catalog import IndexedSession, SessionCatalog, SessionSort
+
+# Written out, since what knows them is imported only when it is asked; a test compares.
+SORTS: Final = (
+    "active", "started", "title", "records", "prompts", "tokens", "agents", "duration", "size",
+)  # fmt: skip
+STATES: Final = ("created", "active", "resumed", "expired", "deleted")
+_TITLE_AT_LEAST: Final = 20
+_TITLE_AT_BEST: Final = 44
 
 
 @click.command(
     name="sessions",
     epilog="""\b
 Examples:
-  turnlog sessions                 the twenty that were active last
-  turnlog sessions --project .     those that worked in this directory
-  turnlog sessions --limit 0       all of them""",
+  turnlog sessions                        the twenty that were active last
+  turnlog sessions --project .            those that worked in this directory
+  turnlog sessions --limit 0              all of them
+  turnlog sessions --since 7d --sort tokens
+  turnlog sessions --tool WebSearch --model opus""",
 )
 @home_option
 @json_option
 @click.option("--project", metavar="DIR", help="Only sessions that worked in DIR or below it.")
-@click.option("--limit", default=20, show_default=True, help="How many to show; 0 shows all.")
+@click.option("--title", "text_in_title", metavar="TEXT", help="Only those with TEXT in the title.")
+@click.option(
+    "--model", metavar="NAME", help="Only those with a model of that name, or part of it."
+)
+@click.option("--branch", metavar="NAME", help="Only those that were on this git branch.")
+@click.option("--tool", metavar="NAME", help="Only those that called this tool.")
+@click.option("--tag", metavar="TAG", help="Only those with this tag.")
+@click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
+@click.option("--since", metavar="WHEN", help="Only those active then or later: 7d, 2026-11-01, …")
+@click.option("--until", metavar="WHEN", help="Only those that began before then.")
+@click.option("--damaged", is_flag=True, help="Only those with damage in their logs.")
+@click.option("--with-agents", is_flag=True, help="Only those that had subagents.")
+@click.option("--gone", is_flag=True, help="Only those whose log is gone; the index remembers.")
+@click.option(
+    "--sort", type=click.Choice(SORTS), default="active", show_default=True, help="Which first."
+)
+@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--wide", is_flag=True, help="Show prompts, tokens, model and branch.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="How many to show; 0 shows all.",
+)
 @click.option("--offset", default=0, show_default=True, help="How many to leave out first.")
+@no_refresh_option
 def command(
-    homes: tuple[str, ...], *, as_json: bool, project: str | None, limit: int, offset: int
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    project: str | None,
+    sort: SessionSort,
+    limit: int,
+    offset: int,
+    no_refresh: bool,
+    wide: bool,
+    **asked: Any,
 ) -> int:
-    """List sessions, the one that was active last first."""
-    from turnlog.layout import all_homes
-    from turnlog.questions.catalog import list_sessions
+    """List sessions, the one that was active last first.
 
-    found = list_sessions(
-        all_homes(homes), project=project, limit=limit or None, offset=max(0, offset)
-    )
+    A filter, another order or --wide asks the index, which is brought up to date first.
+    """
+    from turnlog.layout import all_homes
+
+    found: SessionList | SessionCatalog
+    is_narrowed = any(value not in {None, False} for value in asked.values())
+    if wide or sort != "active" or is_narrowed:
+        from turnlog.cli.indexed import open_index
+        from turnlog.questions.indexed_catalog import list_indexed
+
+        filters = _filters(**asked)  # A mistake in a date is told before anything is read.
+        with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+            found = list_indexed(
+                index,
+                project=project,
+                sort=sort,
+                limit=limit or None,
+                offset=max(0, offset),
+                **filters,
+            )
+    else:
+        from turnlog.questions.catalog import list_sessions
+
+        found = list_sessions(
+            all_homes(homes), project=project, limit=limit or None, offset=max(0, offset)
+        )
     if as_json:
         show_json(found)
     else:
-        _show(found)
+        _show(found, sort=sort, wide=wide, is_narrowed=is_narrowed)
     return 0 if found.sessions else 1
 
 
-def _show(found: SessionList) -> None:
-    from rich.table import Table
+def _filters(
+    *, since: str | None, until: str | None, damaged: bool, with_agents: bool, **others: Any
+) -> dict[str, Any]:
+    """Give what was asked for in the words of `list_indexed`."""
+    from turnlog.records.when import moment
 
+    now = datetime.now(UTC)
+    zone = now.astimezone().tzinfo or UTC
+    return others | {
+        "since": None if since is None else moment(since, now=now, zone=zone),
+        "until": None if until is None else moment(until, now=now, zone=zone),
+        "has_damage": damaged or None,
+        "has_agents": with_agents or None,
+        "now": now,
+    }
+
+
+class _Column(NamedTuple):
+    head: str
+    width: int
+    cell: Callable[[Any], str]
+    justify: Any = "right"
+
+
+def _show(found: SessionList | SessionCatalog, *, sort: str, wide: bool, is_narrowed: bool) -> None:
     from turnlog.cli.terminal import console
 
     out = console()
     if not found.sessions:
         out.print("No sessions found.")
-        out.print("[dim]hint: name a home with --home, or run: turnlog check[/]")
+        hint = (
+            "ask for fewer things at once"
+            if is_narrowed
+            else "name a home with --home, or run: turnlog check"
+        )
+        out.print(f"[dim]hint: {hint}[/]")
         return
-    now = datetime.now(UTC)
-    cells = [_cells(row, now) for row in found.sessions]
-    table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
-    project = max(7, *(min(20, len(_name(row))) for row in found.sessions))
-    # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
-    table.add_column("session", no_wrap=True, width=8)
-    table.add_column("active", justify="right", no_wrap=True, width=10)
-    table.add_column("project", no_wrap=True, overflow="ellipsis", width=project)
-    room = max(20, out.width - 8 - 10 - project - 6)
-    table.add_column("what it is about", no_wrap=True, overflow="ellipsis", max_width=room)
-    for row in cells:
-        table.add_row(*row)
-    out.print(table)
+    out.print(_table(out, found.sessions, sort=sort, wide=wide))
     if found.next is not None:
         left = found.total - found.next
         out.print(f"[dim]… and {left:,} more; go on with --offset {found.next}[/]")
 
 
-def _cells(row: SessionRow, now: datetime) -> tuple[str, ...]:
+def _table(out: Console, rows: Any, *, sort: str, wide: bool) -> Any:
+    from rich.table import Table
+
+    now = datetime.now(UTC)
+    table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
+    project = max(7, *(min(20, len(project_name(row.project))) for row in rows))
+    # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
+    table.add_column("session", no_wrap=True, width=8)
+    table.add_column("active", justify="right", no_wrap=True, width=10)
+    table.add_column("project", no_wrap=True, overflow="ellipsis", width=project)
+    room = out.width - 8 - 10 - project - 6
+    more = _more(rows, now, sort=sort, wide=wide, room=room)
+    for column in more:
+        table.add_column(
+            column.head, no_wrap=True, overflow="ellipsis", width=column.width,
+            justify=column.justify,
+        )  # fmt: skip
+        room -= column.width + 2
+    room = max(_TITLE_AT_LEAST, room)
+    table.add_column("what it is about", no_wrap=True, overflow="ellipsis", max_width=room)
+    for row in rows:
+        first, title = _cells(row, now)
+        table.add_row(*first, *(column.cell(row) for column in more), title)
+    return table
+
+
+def _more(rows: Any, now: datetime, *, sort: str, wide: bool, room: int) -> list[_Column]:
+    """Choose columns: what the list is sorted by, and what else there is room for."""
+    from turnlog.cli.terminal import age, safe, short_count, size
+
+    columns = {
+        "started": _Column("started", 10, lambda row: age(now, row.started_at)),
+        "records": _Column("records", 7, lambda row: f"{row.records:,}"),
+        "prompts": _Column("prompts", 7, lambda row: f"{row.prompts:,}"),
+        "tokens": _Column("tokens", 7, lambda row: short_count(row.tokens)),
+        "agents": _Column("agents", 6, lambda row: f"{row.agents:,}"),
+        "duration": _Column("lasted", 8, _lasted),
+        "size": _Column("size", 9, lambda row: size(row.size_bytes)),
+        "model": _Column("model", 16, lambda row: safe(short_models(row.models)), "left"),
+        "branch": _Column("branch", 18, lambda row: safe(row.git_branch or ""), "left"),
+    }
+    is_indexed = hasattr(rows[0], "prompts")
+    wanted = [sort] if sort in columns else []
+    chosen = [columns[each] for each in wanted]
+    room -= sum(column.width + 2 for column in chosen)
+    for each in ("prompts", "tokens", "model", "branch"):
+        column = columns[each]
+        if each in wanted or not (is_indexed or each in {"model", "branch"}):
+            continue
+        # Who asks for much gets it as long as a title can still be told from another.
+        least = _TITLE_AT_LEAST if wide else _TITLE_AT_BEST
+        if room - column.width - 2 >= least:
+            chosen.append(column)
+            room -= column.width + 2
+    return chosen
+
+
+def _cells(row: SessionRow | IndexedSession, now: datetime) -> tuple[tuple[str, ...], str]:
     from turnlog.cli.terminal import age, safe
 
     title = safe(row.title or "untitled")
     agents = f" [dim]+{row.agents} agent{'s' if row.agents > 1 else ''}[/]" if row.agents else ""
+    title = "".join(f"[{style}]{mark}[/] " for style, mark in _marks(row)) + title
     if row.running is not None:
         title = f"[green]● {safe(row.running)}[/] {title}"
     style = "dim" if row.state == "expired" else "bold"
-    return (
+    first = (
         f"[{style}]{safe(row.id[:8])}[/]",
         age(now, row.last_active_at),
-        f"[cyan]{safe(_name(row))}[/]",
-        f"{title}{agents}",
+        f"[cyan]{safe(project_name(row.project))}[/]",
     )
+    return first, f"{title}{agents}"
 
 
-def _name(row: SessionRow) -> str:
+def _marks(row: Any) -> list[tuple[str, str]]:
+    """Say what is amiss with a session, as far as the list knows."""
+    from turnlog.cli.terminal import counted
+
+    found = []
+    if damages := getattr(row, "damages", 0):
+        found.append(("yellow", counted(damages, "damage")))
+    if getattr(row, "crashed", False):
+        found.append(("yellow", "crashed"))
+    if row.keeping == "gone":
+        found.append(("dim", "gone"))
+    return found
+
+
+def _lasted(row: Any) -> str:
+    if row.started_at is None or row.last_active_at is None:
+        return ""
+    minutes = max(0, int((row.last_active_at - row.started_at).total_seconds() // 60))
+    hours, days = minutes // 60, minutes // (24 * 60)
+    if days:
+        return f"{days} d {hours % 24} h"
+    return f"{hours} h {minutes % 60:02}" if hours else f"{minutes} min"
+
+
+def short_models(models: list[str]) -> str:
+    """Name the last of *models* the way people say it, and how many there were besides."""
+    if not models:
+        return ""
+    name = short_model(models[-1])
+    return f"{name} +{len(models) - 1}" if len(models) > 1 else name
+
+
+def short_model(name: str) -> str:
+    """Name a model the way people say it: without whose it is, and of which day."""
+    return re.sub(r"-\d{8}$", "", name.removeprefix("claude-"))
+
+
+def project_name(path: str | None) -> str:
     """Give the last part of a project's path, of whatever system it is."""
-    return re.split(r"[/\\]", (row.project or "").rstrip("/\\"))[-1] or "?"
+    return re.split(r"[/\\]", (path or "").rstrip("/\\"))[-1] or "?"

@@ -49,15 +49,15 @@ def side_files_of(homes: Iterable[Home], times: dict[str, int]) -> Iterator[Side
         if history is not None:
             yield SideFile(history, home, PROMPTS)
         for entry in listed(home.path / "plans"):
-            if entry.name.endswith(".md"):
+            if entry.name.endswith(".md") and entry.is_file():
                 yield SideFile(Path(entry.path), home, PLAN)
         for entry in listed(home.path / "todos"):
             session, _, agent = entry.name.removesuffix(".json").partition("-agent-")
-            if entry.name.endswith(".json") and agent:
+            if entry.name.endswith(".json") and agent and entry.is_file():
                 yield SideFile(Path(entry.path), home, TODOS, session, agent)
         for folder in listed(home.path / "tasks"):
             for entry in listed(folder.path) if folder.is_dir() else ():
-                if entry.name.endswith(".json"):
+                if entry.name.endswith(".json") and entry.is_file():
                     yield SideFile(Path(entry.path), home, TASK, folder.name)
 
 

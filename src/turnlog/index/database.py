@@ -21,17 +21,19 @@ from turnlog.index.freshness import MARK, VERSION, path_of_index
 from turnlog.layout.homes import Home
 
 _BUSY_MS: Final = 30_000
-_CACHE_KIB: Final = 64 * 1024
+_CACHE_KIB: Final = 32 * 1024
 # Rarely: each checkpoint waits for the disk.
 _CHECKPOINT_PAGES: Final = 16 * 1024
 
 # What SQLite says of a file that cannot be mended.
+_BROKEN_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BROKEN: Final = (
     "malformed",
     "not a database",
     "corrupt",
     "disk image",
     "missing chunk",
+    "vtable constructor failed",
     "decode to UTF-8",
 )
 
@@ -47,6 +49,8 @@ def open_index(homes: Sequence[Home], *, notices: list[str] | None = None) -> sq
     try:
         _private_directory(path.parent)
         connection = _opened(path, homes, notices)
+    except IndexUnavailable:
+        raise
     except (OSError, sqlite3.OperationalError) as error:
         raise unavailable(path, error) from None
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -197,7 +201,10 @@ def is_broken(error: Exception) -> bool:
         return True  # Rows that cannot be, or folds that nobody packed.
     if isinstance(error, sqlite3.OperationalError) and "no such" in str(error):
         return True  # The version says that it is there.
-    return isinstance(error, sqlite3.DatabaseError) and any(word in str(error) for word in _BROKEN)
+    if not isinstance(error, sqlite3.DatabaseError):
+        return False
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in _BROKEN_CODES or any(word in str(error) for word in _BROKEN)
 
 
 def is_sound(connection: sqlite3.Connection) -> bool:

@@ -15,8 +15,11 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.index.lines import Line
+from turnlog.log.tail import ENDS_BYTES
 from turnlog.records.glance import Stretch
-from turnlog.records.record import Record
+from turnlog.records.record import Record, Summary
+from turnlog.records.state import LastPrompt
+from turnlog.records.summary import SessionSummary
 from turnlog.sessions.agents import Traces
 from turnlog.sessions.metadata import MetadataFold
 
@@ -33,6 +36,30 @@ class OpenCall(Struct, array_like=True, gc=False):
     at_us: int | None
 
 
+class Called(Struct, array_like=True, gc=False):
+    """Where what a session may be called stands in its log."""
+
+    last_prompt: int = 0
+    summary: int = 0
+    first_prompt: int = 0
+
+    def as_listed(self, summary: SessionSummary, size_bytes: int) -> SessionSummary:
+        """Call a session as the list does that reads only the ends of its log, as others do too.
+
+        What was asked last, or summed up, before its end is of sessions before it, or long past.
+        """
+        if size_bytes <= ENDS_BYTES:
+            return summary
+        called = msgspec.structs.replace(summary)
+        if self.last_prompt < size_bytes - ENDS_BYTES:
+            called.last_prompt = None
+        if self.summary < size_bytes - ENDS_BYTES:
+            called.summary = None
+        if called.first_command is not None and self.first_prompt >= ENDS_BYTES:
+            called.first_prompt = None
+        return called
+
+
 class Folded(Struct, array_like=True):
     """The folds of one log."""
 
@@ -44,6 +71,7 @@ class Folded(Struct, array_like=True):
     """When the last record that says so was written: the next may not say."""
     session: str | None = None
     """Whose log it is, where its place does not tell."""
+    called: Called = field(default_factory=Called)
 
     def wait_for(self, call_id: str, call: OpenCall) -> None:
         """Remember a call until its result comes."""
@@ -116,12 +144,19 @@ class Passing:
         self.lines = 0
 
 
-def take_record(folded: Folded, session: str, record: Record) -> None:
-    """Fold one more record of *session* in."""
+def take_record(folded: Folded, session: str, record: Record, offset: int) -> None:
+    """Fold one more record of *session* in, which stands at *offset*."""
     fold = folded.sessions.get(session)
     if fold is None:
         fold = folded.sessions[session] = MetadataFold()
+    was_prompted = fold.summary.first_prompt is not None
     fold.take(record)
+    if isinstance(record, LastPrompt):
+        folded.called.last_prompt = offset
+    elif isinstance(record, Summary):
+        folded.called.summary = offset
+    elif not was_prompted and fold.summary.first_prompt is not None:
+        folded.called.first_prompt = offset
 
 
 def _short(prompt: str | None) -> str | None:
@@ -132,7 +167,7 @@ def _short(prompt: str | None) -> str | None:
 
 def is_sound_text(text: str) -> bool:
     """Tell whether UTF-8 can hold a text: JSON can spell others, and files be named by others."""
-    return sound(text) == text
+    return bool(sound(text) == text)
 
 
 def sound(value: Any) -> Any:

@@ -116,16 +116,17 @@ def fast_line(data: bytes) -> Line | None:
         line = _decode_line(data)
     except (ValueError, RecursionError):
         return None
-    message = line.message
+    content = line.message.content if line.message is not None else None
     if line.type == "assistant":
-        return line if message is not None and isinstance(message.content, tuple) else None
+        return line if type(content) is tuple and not _has(content, ResultBlock) else None
     if line.type == "user":
-        return line if message is not None and _has_result(message.content) else None
+        is_usual = _has(content, ResultBlock) and not _has(content, CallBlock)
+        return line if is_usual and line.is_compact_summary is not True else None
     return line if line.type == "progress" and line.data is not None else None
 
 
-def _has_result(content: Any) -> bool:
-    return type(content) is tuple and any(type(block) is ResultBlock for block in content)
+def _has(content: Any, kind: type) -> bool:
+    return type(content) is tuple and any(type(block) is kind for block in content)
 
 
 def found_in_line(line: Line, at: datetime | None) -> Found:

@@ -24,7 +24,7 @@ from turnlog.index.reading import chunks_of
 
 _LENGTH_BYTES: Final = 8
 # So far the reading process may run ahead.
-_AHEAD_BYTES: Final = 48 * 1024 * 1024
+_AHEAD_BYTES: Final = 24 * 1024 * 1024
 # Below this a second process costs more time than it saves.
 _WORTH_A_PROCESS_BYTES: Final = 4_000_000
 

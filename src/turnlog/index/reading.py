@@ -196,7 +196,7 @@ class LogReading:
             session = session_of(record) or self._nameless
         else:
             session = self.folded.session or self._whose(record.session_id)
-        take_record(self.folded, session, record)
+        take_record(self.folded, session, record, offset)
         self._remember(found_in_record(record), offset, length, session, is_sound=False)
 
     def _whose(self, told: str | None) -> str:

@@ -59,7 +59,7 @@ Stage = Literal["usage", "text"]
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many are done."""
 
-_BATCH_TEXT_BYTES: Final = 24 * 1024 * 1024
+_BATCH_TEXT_BYTES: Final = 16 * 1024 * 1024
 _BATCH_CHUNKS: Final = 500
 # This part of the texts may be dead before the index is made anew.
 _DEAD_PART: Final = 0.2

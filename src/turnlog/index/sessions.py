@@ -79,6 +79,9 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log])
     _note_agents(db, session, mains, agents)
     folds = [log.folded.sessions[session] for log in mains if session in log.folded.sessions]
     summary = _joined([fold.summary for fold in folds])
+    title = summary.title
+    if folds and mains[0].kind == "session":
+        title = mains[0].folded.called.as_listed(summary, mains[0].size_bytes).title
     if not mains:  # Its main log is lost: what its agents did is all there is.
         own = [fold for log in agents.values() for fold in log.folded.sessions.values()]
         summary.started_at = min(
@@ -95,7 +98,7 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log])
         "path": mains[-1].path if mains else "",
         "size_bytes": max(0, mains[-1].size_bytes) if mains else 0,
         "project": _project(db, summary.cwd),
-        "title": summary.title,
+        "title": title,
         "tag": summary.tag,
         "started_at": microseconds(summary.started_at),
         "last_active_at": microseconds(summary.last_active_at),

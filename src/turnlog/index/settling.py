@@ -79,13 +79,12 @@ def _settle_contested(db: sqlite3.Connection, concerned: set[int | None], named:
     logs: dict[str, int] = {}
     _load(db, "name", contested, seen, logs)
     again = set(contested)
-    touched = {
-        row[0]
-        for row in db.execute(
-            "SELECT DISTINCT session FROM sightings WHERE session IS NOT NULL AND name IN"
-            " (SELECT name FROM unsettled)"
-        )
-    }
+    touched: dict[int, str] = dict(
+        db.execute(
+            "SELECT DISTINCT names.id, names.name FROM sightings JOIN names"
+            " ON names.id = sightings.session WHERE sightings.name IN (SELECT name FROM unsettled)"
+        ).fetchall()
+    )
     rivals = _rivals(db, sorted(touched))
     if rivals:
         others: dict[str, list[Sighting]] = {}
@@ -94,7 +93,8 @@ def _settle_contested(db: sqlite3.Connection, concerned: set[int | None], named:
         whole: dict[str, list[Sighting]] = {name: [] for name in missing}
         _load(db, "name", missing, whole, logs)
         seen |= whole
-        again |= {name for name, found in whole.items() if _is_shared(found)}
+        sessions = set(touched.values())
+        again |= {name for name, found in whole.items() if _is_claimed(found, sessions)}
     folded = Responses()
     for name, found in seen.items():
         for sighting in found:
@@ -142,9 +142,13 @@ def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
     return rivals
 
 
-def _is_shared(found: Iterable[Sighting]) -> bool:
-    """Tell whether several sessions have a response."""
-    return len({each.session for each in found}) > 1
+def _is_claimed(found: Iterable[Sighting], sessions: set[str]) -> bool:
+    """Tell whether several sessions have a response, one of *sessions* among them.
+
+    Of others that share one with their rivals not everything is loaded, and nothing has changed.
+    """
+    claimants = {each.session for each in found}
+    return len(claimants) > 1 and not claimants.isdisjoint(sessions)
 
 
 def _sessions_of(db: sqlite3.Connection, names: Iterable[str]) -> set[int | None]:
