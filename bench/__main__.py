@@ -18,6 +18,7 @@ from . import (
     scan,
     show_last,
     startup,
+    statusline,
     writers,
 )
 from .data import real_logs
@@ -36,6 +37,7 @@ BENCHMARKS = {
         listing,
         show_last,
         ledger,
+        statusline,
         index,
     )
 }

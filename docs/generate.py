@@ -25,23 +25,38 @@ from turnlog.cli.labels import LabelsDocument
 from turnlog.cli.plans import PlansDocument
 from turnlog.cli.prices import PriceDocument
 from turnlog.cli.prompts import PromptsDocument
+from turnlog.cli.refresh import RefreshDocument
 from turnlog.cli.repair import RepairDocument
 from turnlog.cli.resume import ResumeDocument
 from turnlog.cli.show_document import ShowDocument
 from turnlog.cli.todos import TodosDocument
+from turnlog.cli.watch_line import WatchedRow
 from turnlog.layout import find_homes, find_logs
 from turnlog.questions.blocks import BlockLedger
+from turnlog.questions.budgets import BudgetReport
 from turnlog.questions.catalog import SessionList
+from turnlog.questions.comparing import Comparison
+from turnlog.questions.error_patterns import ErrorContext, ErrorPatterns
 from turnlog.questions.health import Health, examine
+from turnlog.questions.indexed_catalog import SessionCatalog
+from turnlog.questions.indexed_projects import ProjectCatalog
 from turnlog.questions.ledger import Explanation, Ledger
+from turnlog.questions.patterns import FileAccesses, Sequences, Series
+from turnlog.questions.query import QueryDocument
+from turnlog.questions.search import SearchDocument
+from turnlog.questions.sql import SchemaDocument, SqlDocument
 from turnlog.sessions.recover import Recovery
 
 DOCS = Path(__file__).parent
 SCHEMAS = {
     "blocks": BlockLedger,
+    "budgets": BudgetReport,
     "check": Health,
+    "compare": Comparison,
     "convert": ConvertDocument,
     "cost": Ledger,
+    "error-context": ErrorContext,
+    "errors": ErrorPatterns,
     "explain": Explanation,
     "fork": ForkDocument,
     "files": FilesDocument,
@@ -49,13 +64,24 @@ SCHEMAS = {
     "labels": LabelsDocument,
     "plans": PlansDocument,
     "prices": PriceDocument,
+    "projects": ProjectCatalog,
     "prompts": PromptsDocument,
+    "query": QueryDocument,
+    "query-files": FileAccesses,
+    "query-sequences": Sequences,
+    "query-series": Series,
     "recover": Recovery,
+    "refresh": RefreshDocument,
     "repair": RepairDocument,
     "resume": ResumeDocument,
+    "search": SearchDocument,
     "sessions": SessionList,
+    "sessions-indexed": SessionCatalog,
     "show": ShowDocument,
+    "sql": SqlDocument,
+    "sql-schema": SchemaDocument,
     "todos": TodosDocument,
+    "watch": WatchedRow,
 }
 
 

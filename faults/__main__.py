@@ -17,7 +17,18 @@ from . import shim
 from .arena import Arena, say
 from .tally import Tally, table
 
-KINDS = ("sweep", "kills", "crashes", "full", "eio", "crowd", "locks", "network", "sessions")
+KINDS = (
+    "sweep",
+    "kills",
+    "crashes",
+    "full",
+    "eio",
+    "crowd",
+    "locks",
+    "network",
+    "sessions",
+    "index",
+)
 _HOME = "TURNLOG_FAULTS_DIRECTORY"
 
 

@@ -48,6 +48,15 @@ def test_prices_that_are_no_table(home):
     assert (dict(found.prices), [each.where for each in found.problems]) == ({}, ["prices"])
 
 
+def test_budgets_are_handed_on_as_they_stand(home):
+    found = home('[budgets]\ndaily = 20\n[budgets.projects."/srv/kites"]\nmonthly = "50"\n')
+    assert found.budgets == {"daily": 20, "projects": {"/srv/kites": {"monthly": "50"}}}
+    assert not found.problems
+    found = home("line_cap_mb = 8\nbudgets = 20")
+    assert (dict(found.budgets), found.line_cap_bytes) == ({}, 8 * 1024 * 1024)
+    assert [each.where for each in found.problems] == ["budgets"]
+
+
 @pytest.mark.parametrize("data", [b"= =", b"\xff\xfe", b"a = [" * 5000, b"x" * 2_000_000, b"\0"])
 def test_a_file_that_is_no_toml_leaves_the_defaults(home, data):
     found = home(data)

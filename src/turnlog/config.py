@@ -6,6 +6,9 @@
     input = 3.00
     output = 15.00
 
+    [budgets]                   # dollars; see docs/ledger.md
+    monthly = 300
+
 A setting that cannot be read is reported and changes nothing: the one before it, the default,
 holds. A file that is not there is no problem; one that is no TOML is one, and all defaults hold.
 """
@@ -23,6 +26,7 @@ from typing import Any
 FILE_NAME = "config.toml"
 LARGEST_BYTES = 1024 * 1024
 _LARGEST_CAP_MB = 4096
+_TABLES = {"prices": "models", "budgets": "periods"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Config:
     """None: the usual one."""
     prices: Mapping[str, Any] = field(default_factory=dict)
     """The plain table; what it means, the prices know."""
+    budgets: Mapping[str, Any] = field(default_factory=dict)
+    """The plain table; what it means, ``questions.budgets`` knows."""
     problems: tuple[SettingProblem, ...] = ()
 
 
@@ -75,7 +81,7 @@ def _read(path: Path) -> str | None:
 def _config(path: Path, said: Mapping[str, Any]) -> Config:
     problems: list[SettingProblem] = []
     cap: int | None = None
-    prices: Mapping[str, Any] = {}
+    tables: dict[str, Mapping[str, Any]] = {}
     for name, value in said.items():
         if name == "line_cap_mb":
             if _is_count(value) and 1 <= value <= _LARGEST_CAP_MB:
@@ -83,14 +89,14 @@ def _config(path: Path, said: Mapping[str, Any]) -> Config:
             else:
                 reason = f"{value!r} is no number of megabytes from 1 to {_LARGEST_CAP_MB}"
                 problems.append(SettingProblem(name, reason))
-        elif name == "prices":
+        elif name in _TABLES:
             if isinstance(value, dict):
-                prices = value
+                tables[name] = value
             else:
-                problems.append(SettingProblem(name, "a table of models is expected"))
+                problems.append(SettingProblem(name, f"a table of {_TABLES[name]} is expected"))
         else:
             problems.append(SettingProblem(name, "no such setting"))
-    return Config(path, cap, prices, tuple(problems))
+    return Config(path, cap, **tables, problems=tuple(problems))
 
 
 def _is_count(value: object) -> bool:

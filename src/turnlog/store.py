@@ -12,11 +12,16 @@ written only when it is named. Sessions are found anew at each call: the logs ar
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any, Unpack
 
 from turnlog.errors import NotFound, UsageError
+from turnlog.index.opening import Index, open_fresh
+from turnlog.index.refresh import Refreshed, refresh
 from turnlog.layout import (
     Home,
     LayoutName,
@@ -32,9 +37,13 @@ from turnlog.layout import (
 from turnlog.log.closing import Closing
 from turnlog.log.writer import Durability, LogWriter
 from turnlog.questions.catalog import SessionRow, list_sessions
+from turnlog.questions.query import QueryDocument, query
+from turnlog.questions.search import SearchDocument, SearchOptions, search
+from turnlog.questions.sql import SqlDocument, run_sql
 from turnlog.sessions import build
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.flat_writing import FlatWriter
+from turnlog.sessions.following import Followed, follow_session
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.life import Running, State, check_move, marks_of, running_sessions
 from turnlog.sessions.recover import Recovery, examine, recover
@@ -138,6 +147,43 @@ class Store(Closing):
         session = self._own(text)
         return recover(session, partial(self.resume, session.id), self.running().get(session.id))
 
+    def follow(
+        self, text: str, *, from_start: bool = False, stop: threading.Event | None = None
+    ) -> Iterator[Followed]:
+        """Give what is appended to a session and its agents, as it happens, until *stop* is set."""
+        return follow_session(self.session(text), from_start=from_start, stop=stop)
+
+    def refresh(self, *, rebuild: bool = False) -> Refreshed:
+        """Bring the index up to date with the logs; with *rebuild*, make it anew."""
+        return refresh(self.homes, rebuild=rebuild)
+
+    def index(self) -> Index:
+        """Open the index, refreshed, for those who ask it several questions; close it after use."""
+        return open_fresh(self.homes)
+
+    def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchDocument:
+        """Find what was said; ``questions.search_language`` tells what may be asked for."""
+        now = datetime.now().astimezone()
+        with self.index() as index:
+            return search(index, text, now=now, zone=now.tzinfo or UTC, **options)
+
+    def query(
+        self,
+        resource: str,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        transform: Mapping[str, Any] | None = None,
+        aggregate: Mapping[str, Any] | None = None,
+        output: Mapping[str, Any] | None = None,
+    ) -> QueryDocument:
+        """Ask about records, messages or calls: choose, group, count and sort them."""
+        with self.index() as index:
+            return query(index, resource, filter, transform, aggregate, output)
+
+    def sql(self, statement: str, parameters: Sequence[Any] = (), **bounds: Any) -> SqlDocument:
+        """Ask the documented views in SQL, read only, within bounds of rows and time."""
+        with self.index() as index:
+            return run_sql(index, statement, parameters=tuple(parameters), **bounds)
+
     def reindex(self) -> Reindexed:
         """Rebuild the caches of the root's flat sessions from their logs."""
         directory = flat_directory(self.root)
@@ -234,7 +280,8 @@ def _refuse_archive(session: Session) -> None:
 def open_store(root: str | os.PathLike[str] | None = None) -> Store:
     """Open the sessions under *root*, or the user's own."""
     if root is None:
-        return Store(all_homes(), turnlog_home())
+        own = Home(turnlog_home())  # Also before the first session is in it.
+        return Store(dict.fromkeys((*all_homes(), own)), own.path)
     path = Path(root).expanduser().absolute()
     return Store((Home(path),), path)
 

@@ -3,12 +3,16 @@
 import csv
 import io
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
 from records.answers import MODEL, SESSION, answer, log_of
+from turnlog.questions.budgets import BudgetReport
+from turnlog.questions.comparing import Comparison
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "cost.json"
 USED = {"input_tokens": 15_000, "output_tokens": 2_150, "cache_creation_input_tokens": 8_000}
@@ -88,8 +92,19 @@ def test_the_users_own_price_holds(turnlog, spent, tmp_path):
     [
         ("--by", "colour"),
         ("--by", ","),
-        ("--since", "yesterday"),
+        ("--since", "the day before"),
+        ("--until", "2026-13-01"),
         ("--last", "long"),
+        ("--compare",),
+        ("--compare", "--last", "7d", "--by", "week,day"),
+        ("--compare", "--trend", "--last", "7d"),
+        ("--trend",),
+        ("model", "--trend", "--csv"),
+        ("model", "--json", "--csv"),
+        ("tool", "--no-index"),
+        ("--by", "day,branch", "--no-index"),
+        ("budgets", "--by", "day"),
+        ("budgets", "--csv"),
         ("--timezone", "Mars/Olympus"),
         ("--timezone", "../../etc/passwd"),
         ("yearly",),
@@ -100,6 +115,207 @@ def test_a_mistake_is_told_with_what_is_taken(turnlog, spent, arguments):
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
     assert "hint: " in err
+
+
+def calling(name, number, **more):
+    record = answer(f"msg_{number}", f"req_{number}", said=USED, uuid=f"u{number}", **more)
+    call = {"type": "tool_use", "id": f"call_{name}_{number}", "name": name, "input": {}}
+    record["message"]["content"] = [call] if name else []
+    return record
+
+
+@pytest.fixture
+def worked(tmp_path):
+    """A home with calls, on two branches, in two projects; one response is written in parts."""
+    at = "2025-11-16T23:30:00.000Z"
+    logs = {
+        SESSION: [
+            calling("Read", 1, gitBranch="main", timestamp=at),
+            calling("Bash", 1, gitBranch="main", timestamp=at) | {"uuid": "u1b"},
+            calling("Read", 1, gitBranch="main", timestamp=at) | {"uuid": "u1c"},
+            calling("", 2, gitBranch="tail", timestamp=at),
+        ],
+        SESSION.replace("1", "3"): [
+            calling("Edit", 3, gitBranch="main", cwd="/srv/boats", timestamp=at),
+            calling("Bash", 4, cwd="/srv/boats", timestamp="2025-11-20T10:00:00.000Z"),
+        ],
+    }
+    for session, records in logs.items():
+        project = tmp_path / "worked" / "projects" / f"-{session[:4]}"
+        project.mkdir(parents=True)
+        theirs = [record | {"sessionId": session} for record in records]
+        (project / f"{session}.jsonl").write_bytes(log_of(*theirs))
+    return tmp_path / "worked"
+
+
+def test_tools_are_those_of_all_records_of_a_message(turnlog, worked):
+    document = rows(turnlog, "tool", "--home", worked)
+    assert {row["tool"]: row["messages"] for row in document["rows"]} == {
+        "Bash+Read": 1,
+        None: 1,
+        "Edit": 1,
+        "Bash": 1,
+    }
+    assert document["totals"] == rows(turnlog, "--home", worked)["totals"]
+    _, out, _ = turnlog("cost", "tool", "--home", worked)
+    shown = [line.split()[0] for line in out.splitlines()[1:5]]
+    assert shown == ["none", "Bash", "Bash+Read", "Edit"]
+
+
+def test_a_branch_is_one_of_its_project(turnlog, worked):
+    document = rows(turnlog, "branch", "--home", worked)
+    assert {(row["project"], row["branch"], row["messages"]) for row in document["rows"]} == {
+        ("/srv/kites", "main", 1),
+        ("/srv/kites", "tail", 1),
+        ("/srv/boats", "main", 1),
+        ("/srv/boats", None, 1),
+    }
+    document = rows(turnlog, "--by", "branch", "--home", worked)
+    assert {row["branch"]: row["messages"] for row in document["rows"]} == {
+        "main": 2,
+        "tail": 1,
+        None: 1,
+    }
+    code, out, _ = turnlog("cost", "tool", "--explain", "Bash+Read", "--home", worked, "--json")
+    assert (code, [row["message_id"] for row in json.loads(out)["rows"]]) == (0, ["msg_1"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("daily",),
+        ("hourly", "--since", "2025-11-16T23:07"),
+        ("session", "--trend"),
+        ("project", "--trend", "--until", "2025-11-17T10:00:00"),
+        ("agent", "--mode", "auto"),
+        ("blocks",),
+        ("project", "--since", "2025-11-17", "--until", "2025-11-18", "--compare"),
+        ("daily", "--since", "2025-11-16T23:31", "--until", "2025-11-21", "--compare"),
+        ("--by", "week,model,project"),
+    ],
+)
+def test_the_logs_say_what_the_index_says(turnlog, worked, spent, arguments):
+    homes = ("--home", worked, "--home", spent, "--timezone", "America/St_Johns")
+    told = turnlog("cost", *arguments, *homes, "--json")
+    assert told[0] == 0
+    assert turnlog("cost", *arguments, *homes, "--json", "--no-index") == told
+
+
+def test_times_are_read_as_people_say_them(turnlog, spent):
+    def days(*arguments, **environ):
+        out = turnlog("cost", "--home", spent, "--json", *arguments, **environ)[1]
+        return [row["day"] for row in json.loads(out)["rows"]]
+
+    both = ["2025-11-16", "2025-11-17"]
+    assert days("--timezone", "UTC", "--since", "2025-11") == both
+    assert days("--timezone", "UTC", "--until", "2025-12", "--last", "300mo") == both
+    assert days("--timezone", "UTC", "--since", "2025-11-17") == both[1:]
+    assert days("--timezone", "UTC", "--until", "2025-11-17") == both[:1]
+    # In Berlin it was half past midnight already.
+    assert days("--timezone", "Europe/Berlin", "--since", "2025-11-17") == both[1:]
+    assert days("--since", "2025-11-17", TZ="Europe/Berlin") == both[1:]
+    assert days("--timezone", "Europe/Berlin", "--until", "2025-11-17") == []
+    assert days("--last", "1h") == []
+
+
+def test_two_periods_side_by_side(turnlog, spent):
+    period = ("--since", "2025-11-17", "--until", "2025-11-18", "--timezone", "UTC")
+    arguments = ("cost", "model", "--home", spent, "--compare", *period)
+    code, out, err = turnlog(*arguments, "--json")
+    assert (code, err) == (0, "")
+    found = msgspec.json.decode(out, type=Comparison)
+    assert found.before.since_at.isoformat() == "2025-11-16T00:00:00+00:00"
+    assert [(row.model, row.before_usd, row.cost_usd, row.percent) for row in found.rows] == [
+        (MODEL, "0.10725", "0.10725", 0.0),
+        ("nobody-1", "0", "0", None),
+    ]
+    assert found.skipped.unpriced[0].model == "nobody-1"
+    _, out, _ = turnlog(*arguments)
+    assert "before  2025-11-16 to 2025-11-17" in out
+    assert out.splitlines()[-1].startswith("An estimate at the API's prices.")
+    _, out, _ = turnlog(*arguments, "--csv")
+    assert list(csv.reader(io.StringIO(out)))[1][:2] == [MODEL, "1"]
+
+
+def test_a_trend_is_given_when_asked_for(turnlog, spent):
+    assert "trend" not in rows(turnlog, "model", "--home", spent)["rows"][0]
+    period = ("--since", "2025-11-14", "--until", "2025-11-19")
+    document = rows(turnlog, "model", "--home", spent, "--trend", *period)
+    assert document["steps"] == [f"2025-11-{day}" for day in range(14, 19)]
+    told = {row["model"]: row["trend"] for row in document["rows"]}
+    assert told[MODEL] == ["0", "0", "0.10725", "0.10725", "0"]
+    _, out, _ = turnlog("cost", "model", "--home", spent, *period, COLUMNS="140")
+    assert "  ██ " in out
+
+
+def test_every_table_fits(turnlog, worked):
+    """Also with names that are long, or that would be markup."""
+    log = next((worked / "projects" / "-1111").iterdir())
+    long = f"/srv/[bold]{'very-' * 30}[/bold]/[/]"
+    moved = answer("msg_9", "req_9", said=USED, cwd=long, gitBranch="[red]" * 20, sessionId="x")
+    log.with_name(f"{SESSION.replace('1', '4')}.jsonl").write_bytes(
+        log_of(moved | {"sessionId": SESSION.replace("1", "4"), "uuid": "u9"})
+    )
+    for columns in (80, 100, 200):
+        for report in ("daily", "project", "branch", "tool", "agent", "blocks"):
+            code, out, err = turnlog("cost", report, "--home", worked, COLUMNS=str(columns))
+            assert (code, err) == (0, "")
+            assert max(map(len, out.splitlines())) <= columns
+    _, out, _ = turnlog("cost", "project", "--home", worked, COLUMNS="80")
+    assert "very-[/bold]/[/]" in out
+
+
+@pytest.fixture
+def today(tmp_path):
+    """A home with a response of this moment, and budgets."""
+    project = tmp_path / "today" / "projects" / "-srv-kites"
+    project.mkdir(parents=True)
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    (project / f"{SESSION}.jsonl").write_bytes(log_of(answer(said=USED, timestamp=now)))
+    (tmp_path / "own").mkdir()
+
+    def run(turnlog, settings, *arguments):
+        (tmp_path / "own" / "config.toml").write_text(settings)
+        own = str(tmp_path / "own")
+        return turnlog("cost", *arguments, "--home", tmp_path / "today", TURNLOG_HOME=own)
+
+    return run
+
+
+def test_budgets_fail_a_script_when_one_is_exceeded(turnlog, today):
+    settings = '[budgets]\ndaily = 0.1\nmonthly = 300\n[budgets.projects."/srv"]\nweekly = "1"\n'
+    code, out, err = today(turnlog, settings, "budgets", "--json")
+    assert (code, err) == (1, "")
+    found = msgspec.json.decode(out, type=BudgetReport)
+    assert [(row.budget, row.project, row.used_usd, row.state) for row in found.budgets] == [
+        ("daily", None, "0.10725", "exceeded"),
+        ("monthly", None, "0.10725", "ok"),
+        ("weekly", "/srv", "0.10725", "ok"),
+    ]
+    code, out, _ = today(turnlog, settings, "budgets")
+    assert (code, "$0.11 of $0.10" in out, "exceeded" in out) == (1, True, True)
+    assert out.splitlines()[-1].startswith("An estimate at the API's prices.")
+    assert max(map(len, out.splitlines())) <= 80
+    code, out, _ = today(turnlog, "[budgets]\nblock = 0.2\n", "budgets")
+    assert (code, "54 %" in out) == (0, True)
+    code, out, _ = today(turnlog, "[budgets]\nblock = 0.12\n", "budgets", "--no-index")
+    assert (code, "nearly spent" in out) == (0, True)
+
+
+def test_budgets_stand_under_a_report_if_there_are_any(turnlog, today):
+    code, out, _ = today(turnlog, "[budgets]\ndaily = 0.1\n", "model")
+    assert (code, "$0.11 of $0.10" in out) == (0, True)
+    code, out, _ = today(turnlog, "", "model")
+    assert (code, "budget" in out) == (0, False)
+    code, out, _ = today(turnlog, "", "budgets")
+    assert (code, "No budget is set." in out) == (0, True)
+
+
+def test_a_broken_budget_is_told_and_changes_nothing(turnlog, today):
+    code, out, err = today(turnlog, '[budgets]\ndaily = "much"\nweekly = 1\n', "budgets", "--json")
+    assert code == 0
+    assert err == "warning: config.toml: budgets.daily: 'much' is not an amount in dollars\n"
+    assert [row["budget"] for row in json.loads(out)["budgets"]] == ["weekly"]
 
 
 def test_nothing_found_is_told(turnlog, spent):
@@ -125,6 +341,7 @@ def test_a_row_is_explained(turnlog, spent):
     assert "2025-11-17 $0.11 for 2 responses" in out
     assert "$0.10725" in out
     assert "no price is known" in out
+    assert out.splitlines()[-1].startswith("An estimate at the API's prices.")
     document = json.loads(turnlog(*arguments, "--json")[1])
     jsonschema.validate(document, json.loads((SCHEMA.parent / "explain.json").read_text("utf-8")))
     log = next((spent / "projects").rglob("*.jsonl"))

@@ -1,17 +1,22 @@
 """The ledger: one engine, so that whatever is grouped adds up to the same total."""
 
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnlog.errors import UsageError
 from turnlog.prices.cost import load_prices
 from turnlog.questions import ledger as engine
 from turnlog.questions.ledger import UNITS, Period, Question, explain, rows_as_lists
+from turnlog.questions.local_times import TIMES, LocalTimes, MachineZone
+from turnlog.questions.traced import Traced
+from turnlog.questions.trends import add_trends, trends
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.counters import Counters
 from turnlog.records.responses import Response
@@ -25,8 +30,11 @@ def prices():
     return load_prices()
 
 
-def response(at=NOON, *, model=MODEL, session="s1", agent=None, project="/srv/kites", **counts):
-    return Response(
+def response(at=NOON, *, kind=Response, model=MODEL, session="s1", **more):
+    project = more.pop("project", "/srv/kites")
+    agent = more.pop("agent", None)
+    known = {name: more.pop(name) for name in ("branch", "tools") if name in more}
+    return kind(
         message_id="m",
         request_id=None,
         part="",
@@ -35,7 +43,7 @@ def response(at=NOON, *, model=MODEL, session="s1", agent=None, project="/srv/ki
         is_sidechain=agent is not None,
         at=at,
         model=model,
-        counters=Counters(**(counts or {"input": 100_000})),
+        counters=Counters(**(more or {"input": 100_000})),
         speed=None,
         service_tier=None,
         inference_geo=None,
@@ -44,7 +52,11 @@ def response(at=NOON, *, model=MODEL, session="s1", agent=None, project="/srv/ki
         project=project,
         log="x",
         offset=0,
+        **known,
     )
+
+
+traced = partial(response, kind=Traced)
 
 
 def scan(*responses, **more):
@@ -62,12 +74,14 @@ def names(found, unit):
 
 instants = st.integers(-40_000_000, 20_000_000).map(lambda s: NOON + timedelta(seconds=s))
 responses = st.builds(
-    response,
+    traced,
     st.none() | instants,
     model=st.sampled_from([MODEL, "claude-opus-4-1-20250805", "nobody-1", None]),
     session=st.sampled_from(["s1", "s2", None]),
     agent=st.sampled_from(["a1", None]),
     project=st.sampled_from(["/srv/kites", "/srv/kites/tail", None]),
+    branch=st.sampled_from(["main", "tail", None]),
+    tools=st.sampled_from(["Bash", "Bash+Read", None]),
     input=st.integers(0, 10**7),
     output=st.integers(0, 10**6),
     cache_write_5m=st.integers(0, 10**6),
@@ -184,3 +198,106 @@ def test_a_figure_is_explained_by_the_responses_behind_it(prices):
     for name in ("2026-03-0", "1999", ""):
         with pytest.raises(UsageError, match="rows begin with"):
             explain(found, prices, asked, name)
+
+
+def test_branches_and_tools_are_told_of_what_was_traced_only(prices):
+    found = scan(traced(branch="main", tools="Bash+Read"), traced(branch="main"), response())
+    book = ledger(found, prices, ("branch", "tool"), zone=UTC)
+    assert {(row.branch, row.tool) for row in book.rows} == {
+        ("main", "Bash+Read"),
+        ("main", None),
+        (None, None),
+    }
+
+
+def test_cache_efficiency_is_null_only_where_nothing_was_read(prices):
+    found = scan(
+        response(session="a", input=1, cache_write_5m=1, cache_write_1h=1, cache_read=5),
+        response(session="b", input=5),
+        response(session="c", output=5),
+    )
+    book = ledger(found, prices, ("session",), zone=UTC)
+    told = {row.session: row.cache_efficiency for row in book.rows}
+    assert told == {"a": 0.625, "b": 0.0, "c": None}
+    assert book.totals.cache_efficiency == round(5 / 13, 4)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(responses, max_size=12),
+    st.lists(
+        st.sampled_from([unit for unit in UNITS if unit not in TIMES]), min_size=1, max_size=3
+    ),
+    st.sampled_from(["UTC", "America/St_Johns", "Europe/Berlin"]),
+)
+def test_the_steps_of_a_trend_add_up_to_the_cost_of_what_has_a_date(prices, found, by, zone):
+    by = list(dict.fromkeys(by))
+    asked = Question(by=tuple(by), zone=ZoneInfo(zone))
+    book = engine.ledger(scan(*found), prices, asked)
+    add_trends(book, trends(scan(*found), prices, asked, now=NOON))
+    dated = engine.ledger(scan(*(each for each in found if each.at)), prices, asked)
+    costs = {tuple(getattr(row, unit) for unit in by): row.cost_usd for row in dated.rows}
+    for row in book.rows:
+        assert len(row.trend) == len(book.steps)
+        key = tuple(getattr(row, unit) for unit in by)
+        assert sum(map(Decimal, row.trend)) == Decimal(costs.get(key, 0))
+    assert sorted(set(book.steps)) == book.steps
+
+
+def test_a_trend_spans_the_period_by_the_hour_the_day_or_the_month(prices):
+    found = scan(response(NOON), response(NOON + timedelta(hours=1)))
+    for days, unit, count in [(2, "hour", 49), (5, "day", 6), (400, "month", 15)]:
+        period = Period(since=NOON - timedelta(days=days, minutes=-61))
+        asked = Question(by=("model",), zone=UTC, period=period)
+        told = trends(found, prices, asked, now=NOON + timedelta(minutes=61))
+        assert (told.unit, len(told.steps)) == (unit, count)
+        assert told.steps[-1] == LocalTimes(UTC).name(unit, NOON + timedelta(hours=1))
+
+
+def test_what_has_no_trend_is_refused(prices):
+    with pytest.raises(UsageError, match="trend themselves"):
+        trends(scan(), prices, Question(by=("day", "model"), zone=UTC), now=NOON)
+    far = scan(response(datetime.min.replace(tzinfo=UTC)), response(NOON))
+    with pytest.raises(UsageError, match="too long"):
+        trends(far, prices, Question(by=("model",), zone=UTC), now=NOON)
+
+
+@settings(max_examples=50)
+@given(
+    instants,
+    st.integers(1, 60 * 60 * 24 * 70).map(lambda seconds: timedelta(seconds=seconds)),
+    st.sampled_from(TIMES),
+    st.sampled_from(["UTC", "America/St_Johns", "Europe/Berlin", "Australia/Lord_Howe"]),
+    st.integers(0, 6),
+)
+def test_every_time_between_two_instants_is_named_once_and_in_order(at, length, unit, zone, starts):
+    local = LocalTimes(ZoneInfo(zone), starts)
+    names = local.names_between(unit, at, at + length)
+    assert sorted(set(names)) == names
+    for part in range(11):
+        instant = at + (length - timedelta(microseconds=1)) * part / 10
+        assert local.name(unit, instant) in names
+    if unit != "hour":
+        begin, end = local.begin(unit, at)
+        assert begin <= at < end
+        assert local.name(unit, begin) == local.name(unit, end - timedelta(microseconds=1))
+        assert local.name(unit, end) != local.name(unit, begin)
+
+
+@pytest.fixture
+def in_berlin(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield MachineZone()
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_this_machines_zone_knows_the_clocks_of_every_season(in_berlin):
+    theirs, ours = LocalTimes(ZoneInfo("Europe/Berlin")), LocalTimes(in_berlin)
+    hours = (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=7 * n) for n in range(1300))
+    for at in (*hours, datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
+        for unit in TIMES:
+            assert ours.name(unit, at) == theirs.name(unit, at)
+    summer, winter = datetime(2026, 7, 1, 12, tzinfo=UTC), datetime(2026, 12, 1, 12, tzinfo=UTC)
+    assert [ours.begin("day", at)[0].hour for at in (summer, winter)] == [22, 23]

@@ -1,6 +1,7 @@
 """The command line.
 
-``main`` answers ``--version`` before anything is imported; commands are loaded when they are named.
+``main`` answers ``--version``, ``statusline`` and a ``refresh`` that has nothing to do before
+anything slow is imported; commands are loaded when they are named.
 Exit codes: 0 done, 1 something was found wrong or nothing was found, 2 the caller's mistake, 3 a
 failure. What a script wants is on stdout; talk, progress, errors and hints are on stderr.
 """
@@ -17,11 +18,19 @@ def main() -> None:
 
         print(f"turnlog {__version__}")  # noqa: T201
         return
+    if sys.argv[1:2] == ["statusline"] and _is_status_shown(sys.argv[2:]):
+        return
     if sys.argv[1:2] == ["refresh"] and _has_nothing_to_refresh(sys.argv[2:]):
         return
     from turnlog.cli.app import run
 
     sys.exit(run(sys.argv[1:]))
+
+
+def _is_status_shown(arguments: list[str]) -> bool:
+    from turnlog.cli.statusline_answered import answer
+
+    return answer(arguments)
 
 
 def _has_nothing_to_refresh(arguments: list[str]) -> bool:

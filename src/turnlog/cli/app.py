@@ -16,6 +16,7 @@ from turnlog.inert import inert
 
 COMMANDS: Final = {
     "sessions": "List sessions, the one that was active last first.",
+    "projects": "List projects: sessions, prompts, tokens.",
     "search": "Find what was said, in every session.",
     "query": "Ask about records, messages and calls; group and count them.",
     "errors": "Show which calls failed, and what they have in common.",
@@ -33,6 +34,7 @@ COMMANDS: Final = {
     "plans": "List plans, their versions and their sessions.",
     "prompts": "List what was typed, newest first.",
     "cost": "Show what was used and what it cost.",
+    "statusline": "Print a status line for Claude Code.",
     "prices": "Show what models cost.",
     "refresh": "Bring the index up to date with the logs.",
     "watch": "Keep the index fresh, and show what happens as it happens.",
@@ -93,6 +95,11 @@ def run(arguments: Sequence[str]) -> int:
         return _tell(error.message, error.hint, 3 if failed else 2)
     except OSError as error:
         return _tell(str(error), "", 3)
+    except Exception as error:
+        # Whatever is wrong with the index, it can be made anew; nothing else uses SQLite.
+        if type(error).__module__ != "sqlite3":
+            raise
+        return _tell(f"the index: {error}", "make it anew with: turnlog refresh --rebuild", 3)
 
 
 def _tell(message: str, hint: str, code: int) -> int:

@@ -16,25 +16,19 @@ def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
     """Draw the blocks, in the order of time; the active one tells its pace."""
     from rich.table import Table
 
-    from turnlog.cli.terminal import short_count
-    from turnlog.prices.money import shown
+    from turnlog.cli.cost_shown import WIDE, cells_of, heads_for
 
-    if not found.rows:
-        out.print("No responses found.")
-        return
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("block", no_wrap=True)
-    for head in ("msgs", "input", "output", "c.write", "c.read", "cost"):
+    wide = out.width >= WIDE
+    for head in heads_for(wide=wide):
         table.add_column(head, justify="right", no_wrap=True)
     for row in found.rows:
-        written = row.cache_write_5m + row.cache_write_1h
-        counts = (row.messages, row.input, row.output, written, row.cache_read)
         begins, ends = (at.astimezone(zone) for at in (row.start_at, row.end_at))
         name = f"{begins:%Y-%m-%d %H:%M} to {ends:%H:%M}"
-        cost = shown(Decimal(row.cost_usd))
-        table.add_row(
-            f"[green]{name}[/]" if row.is_active else name, *map(short_count, counts), cost
-        )
+        table.add_row(f"[green]{name}[/]" if row.is_active else name, *cells_of(row, wide=wide))
+    totals = cells_of(found.totals, wide=wide)
+    table.add_row("[bold]total[/]", *(f"[bold]{cell}[/]" for cell in totals))
     out.print(table)
     for row in found.rows:
         if row.is_active:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import re
-import sys
-from datetime import UTC, datetime, timedelta, tzinfo
-from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+import os
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
 from turnlog.cli.options import home_option, json_option, show_json, tell_problems
-from turnlog.inert import inert
+from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from turnlog.layout import Home
-    from turnlog.prices.cost import Mode, Prices
-    from turnlog.questions.ledger import (
-        Explanation,
-        Figures,
-        Ledger,
-        LedgerRow,
-        Period,
-        SkippedDocument,
-        Unit,
-    )
+    from turnlog.prices.cost import Prices
+    from turnlog.questions.budgets import Budgets
+    from turnlog.questions.ledger import Ledger, Period, Question, Unit
+    from turnlog.questions.sources import Source
+    from turnlog.questions.trends import Trends
     from turnlog.questions.usage_scan import UsageScan
+
+Shape = Literal["table", "json", "csv", "markdown"]
 
 REPORTS: Final[dict[str, tuple[Unit, ...]]] = {
     "hourly": ("hour",),
@@ -39,10 +30,11 @@ REPORTS: Final[dict[str, tuple[Unit, ...]]] = {
     "project": ("project",),
     "model": ("model",),
     "agent": ("session", "agent"),
+    "branch": ("project", "branch"),
+    "tool": ("tool",),
 }
+_OTHERS: Final = ("blocks", "budgets")
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_LAST: Final = re.compile(r"(\d{1,5})\s*(h|d|w)")
-_WIDE: Final = 100
 
 
 @click.command(
@@ -50,20 +42,25 @@ _WIDE: Final = 100
     epilog="""\b
 Examples:
   turnlog cost                          day by day
-  turnlog cost monthly --last 90d
+  turnlog cost monthly --last 1y
   turnlog cost model --since 2026-01-01
   turnlog cost blocks --last 1d         five-hour blocks, the active one with its pace
   turnlog cost --explain 2026-07-22     the responses behind a day's figures
   turnlog cost --by day,model --csv     any combination, for a spreadsheet
-  turnlog cost project --last 7d --json""",
+  turnlog cost project --last 7d --compare
+                                        with the seven days before
+  turnlog cost budgets                  how much of them is spent; exit code 1 if too much
+  turnlog cost project --since monday --json""",
 )
-@click.argument("report", type=click.Choice((*REPORTS, "blocks")), default="daily")
+@click.argument(
+    "report", type=click.Choice((*REPORTS, *_OTHERS)), default="daily", metavar="[REPORT]"
+)
 @home_option
 @json_option
 @click.option("--by", metavar="UNITS", help="Group by these instead, such as day,model.")
-@click.option("--since", metavar="WHEN", help="From this day or time on.")
-@click.option("--until", metavar="WHEN", help="Up to, and without, this day or time.")
-@click.option("--last", metavar="TIME", help="Only the last 12h, 7d or 4w.")
+@click.option("--since", metavar="WHEN", help="From then on: 2026-11-01, 2026-11, monday, 7d.")
+@click.option("--until", metavar="WHEN", help="Up to then, and without it.")
+@click.option("--last", metavar="TIME", help="Only the last 12h, 7d, 4w or 3mo.")
 @click.option("--project", metavar="DIR", help="Only sessions that began in DIR or below it.")
 @click.option("--model", metavar="NAME", help="Only models whose name has this in it.")
 @click.option("--session", metavar="ID", help="Only sessions whose id begins with this.")
@@ -83,124 +80,274 @@ Examples:
     help="Reckon costs, take those that logs recorded, or those where there are any.",
 )
 @click.option("--explain", "row", metavar="ROW", help="List the responses behind a row's figures.")
+@click.option(
+    "--compare", "is_compared", is_flag=True, help="Compare the period with the one before it."
+)
+@click.option(
+    "--trend",
+    "has_trend",
+    is_flag=True,
+    help="How each row's cost went, hour by hour or day by day.",
+)
 @click.option("--no-index", is_flag=True, help="Read the logs themselves, all of them.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
-def command(
-    report: str,
-    homes: tuple[str, ...],
-    *,
-    as_json: bool,
-    by: str | None,
-    since: str | None,
-    until: str | None,
-    last: str | None,
-    project: str | None,
-    model: str | None,
-    session: str | None,
-    timezone: str | None,
-    week_starts: str,
-    mode: Mode,
-    row: str | None,
-    no_index: bool,
-    as_csv: bool,
-    as_markdown: bool,
-) -> int:
+def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     """Show what was used and what it cost at the API's prices, every response counted once.
 
-    Days are those of this machine's time zone unless another is named.
+    REPORT is hourly, daily, weekly, monthly, session, project, model, agent, branch, tool, blocks
+    or budgets. Days are those of this machine's time zone unless another is named.
     """
-    import os
-
+    from turnlog.config import load_config
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.prices.configured import configured_prices
-    from turnlog.questions.ledger import Period, Question, explain, ledger
+    from turnlog.questions.budgets import budgets_from
 
-    zone = _zone(timezone)
-    if report == "blocks" and (by or row or as_csv or as_markdown):
-        raise click.UsageError("blocks are shown as a table or with --json, and grouped by nothing")
-    units = _units(by) if by is not None else REPORTS.get(report, ())
-    period = Period(
-        since=_moment(since, zone, "--since") or _ago(last),
-        until=_moment(until, zone, "--until"),
-        project=os.path.abspath(os.path.expanduser(project)) if project else None,
-        model=model,
-        session=session,
-    )
-    prices, problems = configured_prices(turnlog_home())
-    tell_problems(problems)
-    is_sum = report != "blocks" and row is None and mode == "calculate"
-    scan = _usage(all_homes(homes), period, prices, is_sum=is_sum, no_index=no_index)
-    if report == "blocks":
-        return _blocks(scan, prices, period, mode, zone, as_json=as_json)
-    asked = Question(
-        by=units,
+    now = datetime.now(UTC)
+    asked = _question(report, options, now)
+    shape = _shape(report, options)
+    home = turnlog_home()
+    prices, problems = configured_prices(home)
+    budgets, broken = budgets_from(load_config(home).budgets)
+    tell_problems((*problems, *broken))
+    from turnlog.cli.cost_source import open_source
+
+    is_traced = _is_traced(asked)
+    no_index = options["no_index"]
+    if is_traced and no_index:
+        raise UsageError(
+            "which branch and which tools a response is of, only the index knows",
+            hint="ask without --no-index",
+        )
+    with open_source(all_homes(homes), prices, no_index=no_index, is_traced=is_traced) as source:
+        report_on = _Report(source, prices, asked, budgets, shape, now)
+        if report == "blocks":
+            return _blocks(report_on)
+        if report == "budgets":
+            return _budgets(report_on)
+        if options["row"] is not None:
+            return _explain(report_on, options["row"])
+        if options["is_compared"]:
+            return _compare(report_on)
+        return _ledger(report_on, has_trend=options["has_trend"])
+
+
+class _Report(NamedTuple):
+    """What every kind of report needs."""
+
+    source: Source
+    prices: Prices
+    asked: Question
+    budgets: Budgets
+    shape: Shape
+    now: datetime
+
+    def usage(self, asked: Question, *, is_single: bool = False) -> UsageScan:
+        """Give what a question is about; added up, if that changes no figure."""
+        if _is_traced(asked):
+            return self.source.traced(asked.period)
+        if is_single or asked.mode != "calculate":
+            return self.source.responses(asked.period)
+        return self.source.sums(asked.period)
+
+
+def _question(report: str, options: dict[str, Any], now: datetime) -> Question:
+    from turnlog.questions.ledger import Question
+
+    zone = _zone(options["timezone"])
+    by = options["by"]
+    return Question(
+        by=_units(by) if by is not None else REPORTS.get(report, ()),
         zone=zone,
-        week_starts=_DAYS.index(week_starts),
-        period=period,
-        mode=mode,
+        week_starts=_DAYS.index(options["week_starts"]),
+        period=_period(options, now, zone),
+        mode=options["mode"],
     )
-    if row is not None:
-        return _explain(explain(scan, prices, asked, row), as_json=as_json)
-    found = ledger(scan, prices, asked)
-    if as_json:
+
+
+def _period(options: dict[str, Any], now: datetime, zone: tzinfo) -> Period:
+    from turnlog.questions.ledger import Period
+    from turnlog.records.when import moment
+
+    def read(text: str | None) -> datetime | None:
+        return None if text is None else moment(text, now=now, zone=zone)
+
+    project = options["project"]
+    return Period(
+        since=read(options["since"]) or read(options["last"]),
+        until=read(options["until"]),
+        project=os.path.abspath(os.path.expanduser(project)) if project else None,
+        model=options["model"],
+        session=options["session"],
+    )
+
+
+def _shape(report: str, options: dict[str, Any]) -> Shape:
+    """Tell how the answer is to look; refuse what goes with nothing."""
+    shapes: dict[str, Shape] = {"as_json": "json", "as_csv": "csv", "as_markdown": "markdown"}
+    chosen = [shape for option, shape in shapes.items() if options[option]]
+    if len(chosen) > 1:
+        raise click.UsageError("--json, --csv and --markdown are one or the other")
+    shape: Shape = chosen[0] if chosen else "table"
+    kinds = [name for name in ("row", "is_compared", "has_trend") if options[name]]
+    if len(kinds) > 1:
+        raise click.UsageError("--explain, --compare and --trend are one or the other")
+    is_list = shape in {"csv", "markdown"}
+    if report in _OTHERS and (options["by"] or kinds or is_list):
+        raise click.UsageError(
+            f"{report} are shown as a table or with --json, and grouped by nothing"
+        )
+    if is_list and kinds and kinds != ["is_compared"]:
+        raise click.UsageError("--explain and --trend are shown on a terminal or with --json")
+    return shape
+
+
+def _ledger(report: _Report, *, has_trend: bool) -> int:
+    from turnlog.cli.cost_shown import write_lists
+    from turnlog.questions.ledger import ledger, rows_as_lists
+    from turnlog.questions.trends import add_trends, trends
+
+    asked = report.asked
+    scan = report.usage(asked)
+    found = ledger(scan, report.prices, asked)
+    known = trends(scan, report.prices, asked, now=report.now) if has_trend else None
+    if report.shape == "json":
+        if known is not None:
+            add_trends(found, known)
         show_json(found)
-    elif as_csv or as_markdown:
-        _write(found, units, as_markdown=as_markdown)
+    elif report.shape == "table":
+        _show(report, found, known, scan)
     else:
-        _show(found, units)
+        rows = rows_as_lists(found, asked.by)
+        write_lists(rows, len(asked.by), as_markdown=report.shape == "markdown")
     return 0 if found.rows else 1
 
 
-def _usage(
-    homes: tuple[Home, ...], period: Period, prices: Prices, *, is_sum: bool, no_index: bool
-) -> UsageScan:
-    """Ask the index what was used; without one, the logs. The answer is the same."""
-    import os
+def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan) -> None:
+    from turnlog.cli.cost_shown import WIDE, show_ledger, show_nothing, show_skipped
+    from turnlog.cli.terminal import console
+    from turnlog.questions.trends import trends
 
-    from turnlog.errors import IndexUnavailable
-
-    if not no_index:
-        from turnlog.cli.indexed import open_index
-        from turnlog.questions.spending import every_response, spent
-
+    out = console()
+    if known is None and out.width >= WIDE:
         try:
-            with open_index(homes, stage="usage") as index:
-                return spent(index, period, prices) if is_sum else every_response(index, period)
-        except IndexUnavailable as error:
-            click.echo(f"notice: {inert(error.message)}; read the logs instead", err=True)
-    from turnlog.questions.usage_scan import scan_usage
-
-    return scan_usage(homes, workers=os.cpu_count() or 1)
-
-
-def _blocks(
-    scan: UsageScan, prices: Prices, period: Period, mode: Mode, zone: tzinfo, *, as_json: bool
-) -> int:
-    from turnlog.questions.blocks import blocks
-
-    found = blocks(scan, prices, now=datetime.now(UTC), period=period, mode=mode)
-    if as_json:
-        show_json(found)
+            known = trends(scan, report.prices, report.asked, now=report.now)
+        except UsageError:
+            known = None  # Nobody asked for one.
+    if found.rows:
+        show_ledger(out, found, report.asked.by, known)
     else:
-        from turnlog.cli.blocks_shown import show_blocks
+        show_nothing(out)
+    if report.budgets.budgets:
+        from turnlog.cli.budgets_shown import show_budgets
+        from turnlog.questions.budgets import budget_report
+
+        out.print()
+        show_budgets(
+            out,
+            budget_report(
+                report.budgets, report.source, report.prices, report.asked, now=report.now
+            ),
+        )
+    show_skipped(out, found.skipped)
+
+
+def _compare(report: _Report) -> int:
+    from turnlog.questions.comparing import compare, rows_as_lists, with_the_one_before
+    from turnlog.questions.ledger import ledger
+
+    asked, before = with_the_one_before(report.asked, report.now)
+    books = [ledger(report.usage(each), report.prices, each) for each in (asked, before)]
+    found = compare(books[0], asked, books[1], before)
+    if report.shape == "json":
+        show_json(found)
+    elif report.shape == "table":
+        from turnlog.cli.cost_shown import show_nothing, show_skipped
+        from turnlog.cli.costs_compared import show_comparison
         from turnlog.cli.terminal import console
 
         out = console()
-        show_blocks(out, found, zone)
+        if found.rows:
+            show_comparison(out, found, asked.by, asked.zone)
+        else:
+            show_nothing(out)
+        show_skipped(out, found.skipped)
+    else:
+        from turnlog.cli.cost_shown import write_lists
+
+        rows = rows_as_lists(found, asked.by)
+        names = rows[0].index("messages")
+        write_lists(rows, names, as_markdown=report.shape == "markdown")
+    return 0 if found.rows else 1
+
+
+def _blocks(report: _Report) -> int:
+    from turnlog.questions.blocks import blocks
+
+    asked = report.asked
+    scan = report.usage(asked, is_single=True)
+    found = blocks(scan, report.prices, now=report.now, period=asked.period, mode=asked.mode)
+    if report.shape == "json":
+        show_json(found)
+    else:
+        from turnlog.cli.blocks_shown import show_blocks
+        from turnlog.cli.cost_shown import show_nothing, show_skipped
+        from turnlog.cli.terminal import console
+
+        out = console()
+        if found.rows:
+            show_blocks(out, found, asked.zone)
+        else:
+            show_nothing(out)
         show_skipped(out, found.skipped)
     return 0 if found.rows else 1
 
 
-def _explain(found: Explanation, *, as_json: bool) -> int:
-    if as_json:
+def _budgets(report: _Report) -> int:
+    from turnlog.questions.budgets import budget_report
+
+    found = budget_report(
+        report.budgets, report.source, report.prices, report.asked, now=report.now
+    )
+    if report.shape == "json":
         show_json(found)
     else:
+        from turnlog.cli.budgets_shown import show_budgets
+        from turnlog.cli.cost_shown import show_skipped
+        from turnlog.cli.terminal import console
+
+        out = console()
+        if found.budgets:
+            show_budgets(out, found)
+            show_skipped(out, found.skipped)
+        else:
+            out.print("No budget is set.")
+            out.print("[dim]hint: monthly = 300 under \\[budgets] in config.toml[/]")
+    return 1 if any(row.state == "exceeded" for row in found.budgets) else 0
+
+
+def _explain(report: _Report, row: str) -> int:
+    from turnlog.questions.ledger import explain
+
+    scan = report.usage(report.asked, is_single=True)
+    found = explain(scan, report.prices, report.asked, row)
+    if report.shape == "json":
+        show_json(found)
+    else:
+        from turnlog.cli.cost_shown import show_skipped
         from turnlog.cli.costs_explained import show_explanation
         from turnlog.cli.terminal import console
 
-        show_explanation(console(), found)
+        out = console()
+        show_explanation(out, found, report.asked.zone)
+        show_skipped(out, found.skipped)
     return 0
+
+
+def _is_traced(asked: Question) -> bool:
+    from turnlog.questions.ledger import TRACED
+
+    return any(unit in TRACED for unit in asked.by)
 
 
 def _units(text: str) -> tuple[Unit, ...]:
@@ -216,128 +363,13 @@ def _units(text: str) -> tuple[Unit, ...]:
 def _zone(name: str | None) -> tzinfo:
     from zoneinfo import ZoneInfo
 
+    from turnlog.questions.local_times import MachineZone
+
     if name is None:
-        return datetime.now().astimezone().tzinfo or UTC
+        return MachineZone()
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError):
         raise click.UsageError(
             f"--timezone takes a name such as UTC or Europe/Berlin, not {name!r}"
         ) from None
-
-
-def _moment(text: str | None, zone: tzinfo, option: str) -> datetime | None:
-    """Read a day or a time; without a time zone of its own it is one of *zone*."""
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise click.UsageError(
-            f"{option} takes 2026-01-31 or 2026-01-31T18:00, not {text!r}"
-        ) from None
-    return at if at.tzinfo is not None else at.replace(tzinfo=zone)
-
-
-def _ago(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    found = _LAST.fullmatch(text.strip())
-    if found is None:
-        raise click.UsageError(f"--last takes 12h, 7d or 4w, not {text!r}")
-    unit = {"h": "hours", "d": "days", "w": "weeks"}[found[2]]
-    return datetime.now(UTC) - timedelta(**{unit: int(found[1])})
-
-
-def _write(found: Ledger, units: tuple[Unit, ...], *, as_markdown: bool) -> None:
-    from turnlog.inert import inert
-    from turnlog.questions.ledger import rows_as_lists
-
-    rows = [[inert(cell) for cell in row] for row in rows_as_lists(found, units)]
-    if not as_markdown:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
-        return
-    heads, *others = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    rule = ["---"] * len(units) + ["---:"] * (len(heads) - len(units))
-    for row in (heads, rule, *others):
-        click.echo(f"| {' | '.join(row)} |")
-
-
-def _show(found: Ledger, units: tuple[Unit, ...]) -> None:
-    from rich.table import Table
-
-    from turnlog.cli.terminal import console
-
-    out = console()
-    if not found.rows:
-        out.print("No responses found.")
-        out.print("[dim]hint: a longer period, or another --home[/]")
-        return
-    wide = out.width >= _WIDE
-    heads = ("messages", "input", "output", "cache write", "cache read", "cost")
-    if not wide:
-        heads = ("msgs", "input", "output", "c.write", "c.read", "cost")
-    figures = [_cells(row, wide=wide) for row in (*found.rows, found.totals)]
-    widths = [max(map(len, column)) for column in zip(heads, *figures, strict=True)]
-    # What the figures leave is for the names: rich would shrink all alike.
-    room = (out.width - sum(widths) - 2 * len(widths)) // len(units) - 2
-    table = Table(box=None, padding=(0, 1), pad_edge=False)
-    for unit in units:
-        table.add_column(unit, no_wrap=True, overflow="ellipsis", max_width=max(8, room))
-    for head, width in zip(heads, widths, strict=True):
-        table.add_column(head, justify="right", no_wrap=True, width=width)
-    for row, cells in zip(found.rows, figures, strict=False):
-        table.add_row(*_names(row, units, max(8, room)), *cells)
-    totals = ["[bold]total[/]", *[""] * (len(units) - 1)]
-    table.add_row(*totals, *(f"[bold]{cell}[/]" for cell in figures[-1]))
-    out.print(table)
-    show_skipped(out, found.skipped)
-
-
-def _names(row: LedgerRow, units: tuple[Unit, ...], room: int) -> list[str]:
-    from turnlog.cli.terminal import safe, short_path
-
-    cells = []
-    for unit in units:
-        name = getattr(row, unit)
-        if name is None:
-            cells.append("[dim]main[/]" if unit == "agent" else "[dim]not known[/]")
-        elif unit == "project":
-            path = short_path(name)  # Paths are alike at their beginning.
-            cells.append(path if len(path) <= room else f"…{path[1 - room :]}")
-        else:
-            cells.append(safe(name[:8] if unit == "session" else name.removeprefix("claude-")))
-    return cells
-
-
-def _cells(row: Figures, *, wide: bool) -> list[str]:
-    from turnlog.cli.terminal import short_count
-    from turnlog.prices.money import shown
-
-    written = row.cache_write_5m + row.cache_write_1h
-    counts = (row.messages, row.input, row.output, written, row.cache_read)
-    return [
-        *(f"{each:,}" if wide else short_count(each) for each in counts),
-        shown(Decimal(row.cost_usd)),
-    ]
-
-
-def show_skipped(out: Console, skipped: SkippedDocument) -> None:
-    """Say what is in no figure, or that nothing is."""
-    from turnlog.cli.terminal import counted, safe
-
-    told = []
-    if skipped.repeats:
-        told.append(f"{counted(skipped.repeats, 'repeat')} folded")
-    if skipped.places:
-        told.append(f"{counted(len(skipped.places), 'place')} damaged or odd")
-    if skipped.undated:
-        told.append(f"{counted(skipped.undated, 'response')} without a date")
-    if skipped.pending:
-        told.append(f"{counted(skipped.pending, 'line')} still being written")
-    out.print()
-    for row in skipped.unpriced:
-        out.print(f"[yellow]no price[/] {safe(row.model)}: {row.tokens:,} tokens in no cost")
-    out.print(
-        f"[dim]An estimate at the API's prices. {', '.join(told) or 'Nothing was left out'}.[/]"
-    )

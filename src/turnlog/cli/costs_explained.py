@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 50
 
 
-def show_explanation(out: Console, found: Explanation) -> None:
+def show_explanation(out: Console, found: Explanation, zone: tzinfo) -> None:
     """List the responses, the dearest first, each with the place of its record."""
     from turnlog.cli.terminal import counted, log_name, safe, short_count
     from turnlog.prices.money import shown, written
@@ -21,7 +22,7 @@ def show_explanation(out: Console, found: Explanation) -> None:
     count = counted(found.totals.messages, "response")
     out.print(f"[bold]{safe(found.row)}[/] {shown(Decimal(found.totals.cost_usd))} for {count}\n")
     for row in found.rows[:_SHOWN]:
-        at = f"{row.at:%Y-%m-%d %H:%M:%S}" if row.at else "no date"
+        at = f"{row.at.astimezone(zone):%Y-%m-%d %H:%M:%S}" if row.at else "no date"
         cached = row.cache_write_5m + row.cache_write_1h
         counts = map(short_count, (row.input, cached, row.cache_read, row.output))
         tokens = "{} in, {} written, {} read, {} out".format(*counts)

@@ -5,11 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
     from turnlog.index.refresh import Refreshed
+
+
+class Unread(Struct, kw_only=True):
+    """Something that could not be read, and why."""
+
+    path: str
+    reason: str
+
+
+class RefreshDocument(Struct, kw_only=True):
+    """What `turnlog refresh --json` prints."""
+
+    logs: int
+    """Logs that are there, and files beside them."""
+    read: int
+    """Those that were read, whole or on from their bookmark."""
+    read_bytes: int
+    replaced: list[str]
+    """Logs that were read again from the start, since they were rewritten or replaced."""
+    gone: list[str]
+    """Logs that were found to be gone at their source."""
+    forgotten: int
+    """Logs that were gone before, and which a rebuilt index knows no more."""
+    problems: list[Unread]
+    notices: list[str]
 
 
 @click.command(
@@ -33,10 +59,23 @@ def command(homes: tuple[str, ...], *, as_json: bool, rebuild: bool) -> int:
 
     done = refresh_shown(all_homes(homes), rebuild=rebuild)
     if as_json:
-        show_json(done)
+        show_json(_document(done))
     else:
         _show(done)
     return 0
+
+
+def _document(done: Refreshed) -> RefreshDocument:
+    return RefreshDocument(
+        logs=done.logs,
+        read=done.read,
+        read_bytes=done.read_bytes,
+        replaced=done.replaced,
+        gone=done.gone,
+        forgotten=done.forgotten,
+        problems=[Unread(path=str(each.path), reason=each.reason) for each in done.problems],
+        notices=done.notices,
+    )
 
 
 def _show(done: Refreshed) -> None:

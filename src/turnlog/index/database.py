@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
 from turnlog.index.freshness import MARK, VERSION, path_of_index
 from turnlog.layout.homes import Home
@@ -197,7 +195,7 @@ def unavailable(path: Path, error: Exception) -> IndexUnavailable:
 
 def is_broken(error: Exception) -> bool:
     """Tell whether an error says that the file itself is broken."""
-    if isinstance(error, sqlite3.IntegrityError | msgspec.MsgspecError):
+    if isinstance(error, sqlite3.IntegrityError | ValueError):
         return True  # Rows that cannot be, or folds that nobody packed.
     if isinstance(error, sqlite3.OperationalError) and "no such" in str(error):
         return True  # The version says that it is there.

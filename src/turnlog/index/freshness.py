@@ -93,9 +93,11 @@ def note_directories(
 ) -> None:
     """Note the times of directories as they were before they were listed.
 
-    If one is too young to be trusted, none is noted: the next refresh walks again.
+    If one is too young to be trusted, or its name is no text, none is noted: the next refresh walks
+    again.
     """
-    if any(mtime_ns >= now_ns - _SETTLED_NS for mtime_ns in found.values()):
+    is_young = any(mtime_ns >= now_ns - _SETTLED_NS for mtime_ns in found.values())
+    if is_young or "".join(found).encode(errors="replace").decode() != "".join(found):
         found = {}
     query = "SELECT path, mtime_ns FROM directories WHERE is_beside = ?"
     if dict(db.execute(query, (is_beside,))) == found:

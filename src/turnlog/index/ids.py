@@ -1,6 +1,43 @@
-"""How the index numbers things. Ids say something, so that no table must."""
+"""How the index writes ids and instants. Ids say something, so that no table must."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
 
 OFFSET_BITS = 40
 """A record's id is its log's id and its offset: log << 40 | offset."""
 SECOND_BITS = 8
 """A text's id is when it was said and a number: second << 8 | number."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UUID_LENGTH = 36
+_UUID_BYTES = 16
+
+
+def microseconds(at: datetime | None) -> int | None:
+    """Count the microseconds from 1970 to *at*."""
+    if at is None:
+        return None
+    since = at - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def short_uuid(text: str | None) -> bytes | str | None:
+    """Give a UUID as its 16 bytes; whatever is none, or is not written the usual way, as it is."""
+    if text is None or len(text) != _UUID_LENGTH:
+        return text
+    if not text[8] == text[13] == text[18] == text[23] == "-" or text != text.lower():
+        return text
+    try:
+        packed = bytes.fromhex(text.replace("-", ""))
+    except ValueError:
+        return text
+    return packed if len(packed) == _UUID_BYTES else text
+
+
+def long_uuid(value: bytes | str | None) -> str | None:
+    """Write a UUID that ``short_uuid`` gave."""
+    if not isinstance(value, bytes):
+        return value
+    text = value.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

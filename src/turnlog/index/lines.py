@@ -41,9 +41,6 @@ _FILES: Final = {
 }
 _DIGEST_BYTES: Final = 8
 _SIGNATURE_CHARACTERS: Final = 100
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_UUID_LENGTH: Final = 36
-_UUID_BYTES: Final = 16
 
 
 class _Message(ToldMessage, gc=False):
@@ -261,32 +258,3 @@ def at_of(timestamp: Any) -> datetime | None:
     except (TypeError, ValueError):
         return instant(timestamp)
     return at if at.tzinfo is UTC else instant(timestamp)
-
-
-def microseconds(at: datetime | None) -> int | None:
-    """Count the microseconds from 1970 to *at*."""
-    if at is None:
-        return None
-    since = at - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-def short_uuid(text: str | None) -> bytes | str | None:
-    """Give a UUID as its 16 bytes; whatever is none, or is not written the usual way, as it is."""
-    if text is None or len(text) != _UUID_LENGTH:
-        return text
-    if not text[8] == text[13] == text[18] == text[23] == "-" or text != text.lower():
-        return text
-    try:
-        packed = bytes.fromhex(text.replace("-", ""))
-    except ValueError:
-        return text
-    return packed if len(packed) == _UUID_BYTES else text
-
-
-def long_uuid(value: bytes | str | None) -> str | None:
-    """Write a UUID that ``short_uuid`` gave."""
-    if not isinstance(value, bytes):
-        return value
-    text = value.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

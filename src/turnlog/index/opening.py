@@ -15,8 +15,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from turnlog.errors import IndexUnavailable, TurnlogError
-from turnlog.index.database import index_path, open_for_reading
+from turnlog.errors import BrokenIndex, IndexUnavailable, TurnlogError
+from turnlog.index.database import index_path, is_broken, open_for_reading
 from turnlog.index.freshness import changed_logs, has_leftovers
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.log.closing import Closing
@@ -83,6 +83,23 @@ class Index(Closing):
     def close(self) -> None:
         self._let_go()
         self.db.close()
+
+    def __exit__(self, *error: object) -> None:
+        """Close it; if it was found to be broken while it was read, say so and what helps."""
+        path = self._path()
+        super().__exit__(*error)
+        if type(error[1]) is sqlite3.DatabaseError and is_broken(error[1]):
+            raise BrokenIndex(
+                f"the index is broken: {error[1]}",
+                path=path,
+                hint="make it anew with: turnlog refresh --rebuild",
+            ) from error[1]
+
+    def _path(self) -> str:
+        try:
+            return str(self.db.execute("PRAGMA database_list").fetchone()[2])
+        except sqlite3.Error:
+            return ""
 
     def _log(self, record: int) -> tuple[str, str, str]:
         log = record >> OFFSET_BITS

@@ -19,16 +19,8 @@ from turnlog.index.beside import BESIDE, PROMPTS, content_of, texts_of_side
 from turnlog.index.bookmarks import Bookmark, fingerprint_of
 from turnlog.index.chunks import Chunk, Usage, Work
 from turnlog.index.folds import Folded, OpenCall, Passing, sound, take_record, unpacked
-from turnlog.index.lines import (
-    Found,
-    Line,
-    at_of,
-    fast_line,
-    found_in_line,
-    found_in_record,
-    microseconds,
-    short_uuid,
-)
+from turnlog.index.ids import microseconds, short_uuid
+from turnlog.index.lines import Found, Line, at_of, fast_line, found_in_line, found_in_record
 from turnlog.index.usage import needles_of
 from turnlog.index.words import as_words
 from turnlog.layout import LogFile

@@ -108,7 +108,7 @@ def refresh(
                         continue
                     _refresh(db, homes, stage, done, progress)
                 return done
-            except (sqlite3.Error, msgspec.MsgspecError) as error:
+            except (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError) as error:
                 if not is_broken(error):
                     raise unavailable(index_path(homes), error) from error
                 move_aside(index_path(homes), "broken", done.notices)

@@ -16,8 +16,7 @@ import msgspec
 
 from turnlog.index.database import transaction
 from turnlog.index.folds import Folded, sound, unpacked
-from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.lines import microseconds, short_uuid
+from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.agents import Traces, link_agents
 from turnlog.sessions.life import Life

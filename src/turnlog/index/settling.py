@@ -16,8 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from turnlog.index.database import transaction
-from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.lines import microseconds
+from turnlog.index.ids import OFFSET_BITS, microseconds
 from turnlog.index.sighted import SELECT, Named, message_of_one, sighting_of
 from turnlog.index.writing import intern_name
 from turnlog.records.responses import Response, Responses

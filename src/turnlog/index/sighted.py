@@ -16,8 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.index.folds import sound
-from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.lines import microseconds
+from turnlog.index.ids import OFFSET_BITS, microseconds
 from turnlog.records.counters import Counters
 from turnlog.records.settling import folded as both
 from turnlog.records.sightings import Sighting

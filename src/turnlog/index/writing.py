@@ -288,7 +288,10 @@ class Writer:
         """Give the ids of two names that often come together."""
         known = self._pairs.get((one, two))
         if known is None:
-            known = (one and self.name(one), two and self.name(two))
+            known = (
+                None if one is None else self.name(one),
+                None if two is None else self.name(two),
+            )
             self._pairs[one, two] = known
         return known
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from turnlog.errors import NotFound
 
+_WITH_SESSIONS = ("projects", "sessions")
+
 
 def home_paths(
     named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
@@ -32,10 +34,15 @@ def home_paths(
 def all_home_paths(
     named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """List the homes as `home_paths` does, and turnlog's own unless others are *named*."""
+    """List the homes as `home_paths` does, and turnlog's own unless others are *named*.
+
+    It has many things; it is a home only once it has sessions.
+    """
     homes = home_paths(named, environ)
     own = turnlog_home_path(environ)
-    return homes if named or not os.path.isdir(own) else once(iter((*homes, own)))
+    if named or not any(os.path.isdir(os.path.join(own, each)) for each in _WITH_SESSIONS):
+        return homes
+    return once(iter((*homes, own)))
 
 
 def turnlog_home_path(environ: Mapping[str, str] = os.environ) -> str:
@@ -66,7 +73,7 @@ def _named_home(name: str, environ: Mapping[str, str]) -> str:
         )
     # People point at the directory they see the logs in; the home is the one above it. A home
     # that merely happens to be called "projects" has a projects/ or sessions/ of its own.
-    inner = any(os.path.isdir(os.path.join(path, name)) for name in ("projects", "sessions"))
+    inner = any(os.path.isdir(os.path.join(path, name)) for name in _WITH_SESSIONS)
     above, last = os.path.split(path)
     return above if last == "projects" and not inner else path
 

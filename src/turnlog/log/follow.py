@@ -38,6 +38,41 @@ class Restart(NamedTuple):
     reason: str
 
 
+class LogFollower:
+    """One log as it grows, for those who look when it suits them."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, start: int = 0, cap: int = LINE_CAP
+    ) -> None:
+        self.path = path
+        self._cap = cap
+        self._offset = start
+        self._line = 0
+        self._before = b""
+
+    def look(self) -> list[Placed | Damage | Restart]:
+        """Give what has come since the last look, a few megabytes at most; nothing if none has."""
+        try:
+            fd = open_regular(self.path)
+        except NotFound:  # Not there yet, or between a removal and a rename.
+            return []
+        found: list[Placed | Damage | Restart] = []
+        try:
+            reason = _changed(fd, self._offset, self._before)
+            if reason:
+                logger.warning("%s: %s; reading it from the start", os.fspath(self.path), reason)
+                found.append(Restart(reason))
+                self._offset, self._line = 0, 0
+            items, self._offset, self._line = _next_items(
+                self.path, fd, self._offset, self._line, self._cap
+            )
+            # Taken before anything is handed out: whoever has an item in hand takes his time.
+            self._before = _bytes_before(fd, self._offset)
+        finally:
+            os.close(fd)
+        return [*found, *items]
+
+
 def follow_log(
     path: str | os.PathLike[str],
     *,
@@ -48,27 +83,12 @@ def follow_log(
 ) -> Iterator[Placed | Damage | Restart]:
     """Give items of the log at *path* as they come, until *stop* is set."""
     stop = stop or threading.Event()
-    offset, line, before = start, 0, b""
+    follower = LogFollower(path, start=start, cap=cap)
     while True:
-        try:
-            fd = open_regular(path)
-        except NotFound:  # Not there yet, or between a removal and a rename.
-            fd = -1
-        if fd >= 0:
-            try:
-                reason = _changed(fd, offset, before)
-                if reason:
-                    logger.warning("%s: %s; reading it from the start", os.fspath(path), reason)
-                    yield Restart(reason)
-                    offset, line = 0, 0
-                items, offset, line = _next_items(path, fd, offset, line, cap)
-                # Taken before anything is handed out: whoever has an item in hand takes his time.
-                before = _bytes_before(fd, offset)
-            finally:
-                os.close(fd)
-            yield from items
-            if items and not stop.is_set():
-                continue  # There may be more at once.
+        items = follower.look()
+        yield from items
+        if items and not stop.is_set():
+            continue  # There may be more at once.
         if stop.wait(poll_seconds):
             return
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct, structs
@@ -25,6 +26,7 @@ from turnlog.questions.ledger import (
     skipped_of,
     sum_of,
 )
+from turnlog.questions.sources import Source
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.responses import Response
 
@@ -74,6 +76,32 @@ def blocks(
         unpriced += bill.unpriced
         rows.append(_row(group, bill.total_usd, now))
     return BlockLedger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
+
+
+def active_block(
+    source: Source, prices: Prices, *, now: datetime, mode: Mode = "calculate"
+) -> tuple[BlockRow | None, SkippedDocument]:
+    """Give the block that lasts now, if one does, and what is in no figure of it.
+
+    Where a block begins depends on those before it, up to a pause as long as a block: no more is
+    read than it takes to find one.
+    """
+    for days in (2, 16, 128, None):
+        period = Period() if days is None else Period(since=now - timedelta(days=days))
+        scan = source.responses(period)
+        if days is None or _has_pause(scan, period, now):
+            break
+    found = blocks(scan, prices, now=now, period=period, mode=mode)
+    active = [row for row in found.rows if row.is_active]
+    return active[-1] if active else None, found.skipped
+
+
+def _has_pause(scan: UsageScan, period: Period, now: datetime) -> bool:
+    """Tell whether a block must have begun after the beginning of *period*."""
+    assert period.since is not None
+    held = (each.at for each in scan.responses if each.at is not None and period.holds(each))
+    times = [period.since, *sorted(at for at in held if at <= now), now]
+    return any(after - before >= LENGTH for before, after in pairwise(times))
 
 
 def _grouped(responses: Iterable[Response]) -> Iterator[list[Response]]:

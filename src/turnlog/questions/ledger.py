@@ -1,17 +1,19 @@
 """What did it cost? One engine for every report, so that all totals agree by construction.
 
 Responses, each counted once, are put into groups by any combination of time, session, project,
-model and agent, and each group is priced exactly: no figure is rounded here, so the rows of any
-grouping add up to the same total. A response without a known price is in the counts of its row and
-in no cost; it is listed under what was skipped, with everything else that was not counted.
+model, agent, branch and tools, and each group is priced exactly: no figure is rounded here, so the
+rows of any grouping add up to the same total. A response without a known price is in the counts of
+its row and in no cost; it is listed under what was skipped, with everything else that was not
+counted.
 
-Days are those of the time zone that is asked for. A week is named by its first day.
+Days are those of the time zone that is asked for. Branches and tools are known of responses that
+were traced, and of no others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from pathlib import PurePath
 from typing import Final, Literal
@@ -23,16 +25,21 @@ from turnlog.index.usage import Skipped
 from turnlog.prices.cost import Mode, Prices
 from turnlog.prices.money import total_usd
 from turnlog.prices.rates import Unpriced
+from turnlog.questions.local_times import TIMES, LocalTimes
+from turnlog.questions.traced import Traced
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.counters import Counters
 from turnlog.records.responses import Response
 
-Unit = Literal["hour", "day", "week", "month", "session", "project", "model", "agent"]
-TIMES: Final = ("hour", "day", "week", "month")
+Unit = Literal[
+    "hour", "day", "week", "month", "session", "project", "model", "agent", "branch", "tool"
+]
 _SHOWN: Final = 5
 _COLUMNS: Final = ("messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
 _COUNTS: Final = (*_COLUMNS, "web_searches")
-UNITS: Final = (*TIMES, "session", "project", "model", "agent")
+TRACED: Final = ("branch", "tool")
+"""What only the index knows."""
+UNITS: Final = (*TIMES, "session", "project", "model", "agent", *TRACED)
 
 
 class Figures(Struct, kw_only=True):
@@ -47,6 +54,8 @@ class Figures(Struct, kw_only=True):
     web_searches: int
     cost_usd: str
     """Exact, an estimate at the API's prices."""
+    cache_efficiency: float | None
+    """Which part of what models read came from the cache; null if they read nothing."""
 
 
 class LedgerRow(Figures, kw_only=True):
@@ -60,6 +69,11 @@ class LedgerRow(Figures, kw_only=True):
     project: str | UnsetType | None = UNSET
     model: str | UnsetType | None = UNSET
     agent: str | UnsetType | None = UNSET
+    branch: str | UnsetType | None = UNSET
+    tool: str | UnsetType | None = UNSET
+    """The tools a response called, joined by ``+``; null if it called none."""
+    trend: list[str] | UnsetType = UNSET
+    """What it cost in each of the ledger's steps, if asked for."""
 
 
 class UnpricedRow(Struct, kw_only=True):
@@ -93,6 +107,8 @@ class Ledger(Struct, kw_only=True):
     rows: list[LedgerRow]
     totals: Figures
     skipped: SkippedDocument
+    steps: list[str] | UnsetType = UNSET
+    """The hours, days or months of the rows' trends, if asked for."""
 
 
 class Period(Struct, frozen=True, kw_only=True):
@@ -161,6 +177,7 @@ class Explanation(Struct, kw_only=True):
     row: str
     rows: list[ResponseRow]
     totals: Figures
+    skipped: SkippedDocument
 
 
 def explain(scan: UsageScan, prices: Prices, asked: Question, row: str) -> Explanation:
@@ -178,7 +195,9 @@ def explain(scan: UsageScan, prices: Prices, asked: Question, row: str) -> Expla
     group = named[found[0]]
     rows = [_response_row(response, prices, asked.mode) for response in group]
     rows.sort(key=lambda each: (-Decimal(each.cost_usd), each.log, each.offset))
-    return Explanation(row=found[0], rows=rows, totals=sum_of(rows))
+    unpriced = prices.bill(group, mode=asked.mode).unpriced
+    left_out = skipped_of(scan, unpriced)
+    return Explanation(row=found[0], rows=rows, totals=sum_of(rows), skipped=left_out)
 
 
 def _response_row(response: Response, prices: Prices, mode: Mode) -> ResponseRow:
@@ -199,7 +218,7 @@ def _response_row(response: Response, prices: Prices, mode: Mode) -> ResponseRow
 
 def _groups(scan: UsageScan, asked: Question) -> dict[tuple[str | None, ...], list[Response]]:
     keys = [_KEYS[unit] for unit in asked.by]
-    local = _Local(asked.zone, asked.week_starts)
+    local = LocalTimes(asked.zone, asked.week_starts)
     groups: dict[tuple[str | None, ...], list[Response]] = {}
     for response in scan.responses:
         if asked.period.holds(response):
@@ -249,6 +268,7 @@ def figures_of(responses: Iterable[Response], cost: Decimal) -> Figures:
         cache_read=used.cache_read,
         web_searches=used.web_searches,
         cost_usd=f"{cost:f}",
+        cache_efficiency=_efficiency(used),
     )
 
 
@@ -257,7 +277,13 @@ def sum_of(rows: Iterable[Figures]) -> Figures:
     found = list(rows)
     counts = {name: sum(getattr(row, name) for row in found) for name in _COUNTS}
     cost = total_usd(Decimal(row.cost_usd) for row in found)
-    return Figures(**counts, cost_usd=f"{cost:f}")
+    used = Counters(**{name: count for name, count in counts.items() if name != "messages"})
+    return Figures(**counts, cost_usd=f"{cost:f}", cache_efficiency=_efficiency(used))
+
+
+def _efficiency(used: Counters) -> float | None:
+    found = used.cache_efficiency
+    return None if found is None else round(found, 4)
 
 
 def _order(row: LedgerRow, by: Sequence[Unit]) -> tuple[tuple[str, ...], Decimal, tuple[str, ...]]:
@@ -269,45 +295,7 @@ def _order(row: LedgerRow, by: Sequence[Unit]) -> tuple[tuple[str, ...], Decimal
 
 # -- what a response is grouped by ----------------------------------------------------------
 
-
-class _Local:
-    """Names of hours, days, weeks and months in one time zone.
-
-    Zones and names are slow, and quarters of an hour are few: each is asked once. No zone shifts
-    its clock but at one.
-    """
-
-    def __init__(self, zone: tzinfo, week_starts: int) -> None:
-        self._zone = zone
-        self._week_starts = week_starts
-        self._names: dict[tuple[str, int, int, int, int, int], str] = {}
-
-    def name(self, unit: str, at: datetime) -> str:
-        """Name the *unit* that *at* falls into."""
-        key = (unit, at.year, at.month, at.day, at.hour, at.minute // 15)
-        found = self._names.get(key)
-        if found is None:
-            found = self._names[key] = self._named(unit, at)
-        return found
-
-    def _named(self, unit: str, at: datetime) -> str:
-        try:
-            local = at.astimezone(self._zone)
-            if unit == "week":
-                local -= timedelta(days=(local.weekday() - self._week_starts) % 7)
-        except OverflowError:  # At the very ends of the calendar.
-            local = at
-        return f"{local:{_FORMATS[unit]}}"
-
-
-_FORMATS: Final = {
-    "hour": "%Y-%m-%d %H:00",
-    "day": "%Y-%m-%d",
-    "week": "%Y-%m-%d",
-    "month": "%Y-%m",
-}
-
-Key = Callable[[Response, _Local], str | None]
+Key = Callable[[Response, LocalTimes], str | None]
 
 _KEYS: Final[dict[str, Key]] = {
     "hour": lambda each, local: local.name("hour", each.at) if each.at else None,
@@ -318,6 +306,8 @@ _KEYS: Final[dict[str, Key]] = {
     "project": lambda each, _: each.project,
     "model": lambda each, _: each.model_name,
     "agent": lambda each, _: each.agent,
+    "branch": lambda each, _: each.branch if isinstance(each, Traced) else None,
+    "tool": lambda each, _: each.tools if isinstance(each, Traced) else None,
 }
 
 

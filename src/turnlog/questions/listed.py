@@ -15,7 +15,7 @@ import msgspec
 
 from turnlog.errors import UsageError
 from turnlog.index.folds import sound
-from turnlog.index.lines import microseconds
+from turnlog.index.ids import microseconds
 from turnlog.index.opening import Index
 
 COUNTERS: Final = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")

@@ -48,6 +48,7 @@ from turnlog.records.usage_lines import (
 SYNTHETIC: Final = "<synthetic>"
 """The model of messages that the agent program made up itself, such as notices of an error."""
 
+_NOTHING: Final = Counters()
 _PAID_APART: Final = ("advisor_message", "compaction")
 
 # How near a sighting is to the response itself.
@@ -149,10 +150,8 @@ def supersedes(later: ToldLine, earlier: ToldLine) -> bool:
     ):
         return False
     at, before_at = _at(later.timestamp), _at(earlier.timestamp)
-    if at is None or before_at is None or at < before_at:
-        return False
-    # Of two that say the same at the same time the first counts.
-    return at > before_at or usage.output_tokens > less.output_tokens
+    # Of two that say the same at the same time the first counts, as when both are folded.
+    return bool(at and before_at and (at, usage.output_tokens) > (before_at, less.output_tokens))
 
 
 def sighting_told(found: ToldLine) -> Sighting:
@@ -397,6 +396,3 @@ def _text(where: Any, name: str) -> str | None:
     """Give a text that is not empty."""
     value = where.get(name) if isinstance(where, dict) else None
     return value if isinstance(value, str) and value else None
-
-
-_NOTHING: Final = Counters()

@@ -1,0 +1,212 @@
+"""How a ledger looks on a terminal, and as comma-separated values or Markdown."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from turnlog.inert import inert
+from turnlog.questions.local_times import TIMES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turnlog.questions.comparing import ComparedRow
+    from turnlog.questions.ledger import Figures, Ledger, LedgerRow, SkippedDocument, Unit
+    from turnlog.questions.trends import Trends
+
+WIDE: Final = 100
+_HEADS: Final = ("msgs", "input", "output", "c.write", "c.read", "cost")
+_WIDE_HEADS: Final = ("messages", "input", "output", "cache write", "cache read", "cached", "cost")
+_UNNAMED: Final = {"agent": "main", "tool": "none"}
+_GAP: Final = 2
+_SHORTEST_NAME: Final = 8
+_LONGEST_DRAWING: Final = 40
+_SHORTEST_DRAWING: Final = 8
+_LEVELS: Final = "▁▂▃▄▅▆▇█"
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+def show_ledger(
+    out: Console, found: Ledger, units: Sequence[Unit], trends: Trends | None = None
+) -> None:
+    """Draw the rows, the total, and beside them how each row went or how rows compare."""
+    from rich.table import Table
+
+    wide = out.width >= WIDE
+    heads = heads_for(wide=wide)
+    figures = [cells_of(row, wide=wide) for row in (*found.rows, found.totals)]
+    widths = [max(map(len, column)) for column in zip(heads, *figures, strict=True)]
+    # What the figures leave is for the names, and what those leave for drawings: rich would
+    # shrink all alike.
+    left = out.width - sum(widths) - _GAP * (len(widths) + len(units))
+    rooms = rooms_for(found.rows, units, left)
+    names = [row_names(row, units, rooms) for row in found.rows]
+    drawn = _drawings(found, units, trends, left - sum(rooms), wide=wide)
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for unit, room in zip(units, rooms, strict=True):
+        table.add_column(unit, no_wrap=True, overflow="ellipsis", width=room)
+    for head, width in zip(heads, widths, strict=True):
+        table.add_column(head, justify="right", no_wrap=True, width=width)
+    if drawn:
+        table.add_column(drawn[0], no_wrap=True)
+    for number, (named, cells) in enumerate(zip(names, figures, strict=False), 1):
+        table.add_row(*named, *cells, *drawn[number : number + 1])
+    totals = ["[bold]total[/]", *[""] * (len(units) - 1)]
+    table.add_row(*totals, *(f"[bold]{cell}[/]" for cell in figures[-1]))
+    out.print(table)
+
+
+def show_nothing(out: Console) -> None:
+    """Say that no response was found."""
+    out.print("No responses found.")
+    out.print("[dim]hint: a longer period, or another --home[/]")
+
+
+def show_skipped(out: Console, skipped: SkippedDocument) -> None:
+    """Say what is in no figure, or that nothing is."""
+    from turnlog.cli.terminal import counted, safe
+
+    told = []
+    if skipped.repeats:
+        told.append(f"{counted(skipped.repeats, 'repeat')} folded")
+    if skipped.places:
+        told.append(f"{counted(len(skipped.places), 'place')} damaged or odd")
+    if skipped.undated:
+        told.append(f"{counted(skipped.undated, 'response')} without a date")
+    if skipped.pending:
+        told.append(f"{counted(skipped.pending, 'line')} still being written")
+    out.print()
+    for row in skipped.unpriced:
+        out.print(f"[yellow]no price[/] {safe(row.model)}: {row.tokens:,} tokens in no cost")
+    out.print(
+        f"[dim]An estimate at the API's prices. {', '.join(told) or 'Nothing was left out'}.[/]"
+    )
+
+
+def write_lists(rows: Iterable[Sequence[str]], names: int, *, as_markdown: bool) -> None:
+    """Print rows, heads first, as comma-separated values or Markdown; *names* columns are text."""
+    cells = [[inert(cell) for cell in row] for row in rows]
+    if not as_markdown:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(cells)
+        return
+    heads, *others = [[cell.replace("|", "\\|") for cell in row] for row in cells]
+    rule = ["---"] * names + ["---:"] * (len(heads) - names)
+    for row in (heads, rule, *others):
+        click.echo(f"| {' | '.join(row)} |")
+
+
+def rooms_for(
+    rows: Iterable[LedgerRow | ComparedRow], units: Sequence[Unit], left: int
+) -> list[int]:
+    """Share what is *left* of the width out: times and short names are whole, others cut alike."""
+    from rich.cells import cell_len
+
+    wanted = [
+        max(map(cell_len, column))
+        for column in zip(units, *(_plain_names(row, units) for row in rows), strict=True)
+    ]
+    wanted[0] = max(wanted[0], len("total"))
+    rooms = [0] * len(units)
+    order = sorted(range(len(units)), key=lambda each: (units[each] not in TIMES, wanted[each]))
+    for number, each in enumerate(order):
+        fair = max(_SHORTEST_NAME, left // (len(units) - number))
+        rooms[each] = wanted[each] if units[each] in TIMES else min(wanted[each], fair)
+        left -= rooms[each]
+    return rooms
+
+
+def row_names(
+    row: LedgerRow | ComparedRow, units: Sequence[Unit], rooms: Sequence[int]
+) -> list[str]:
+    """Name a row in cells that have so much room, as people read it."""
+    from rich.markup import escape
+
+    cells = []
+    for unit, name, room in zip(units, _plain_names(row, units), rooms, strict=True):
+        shown = name
+        if unit == "project" and len(name) > room:
+            shown = f"…{name[1 - room :]}"  # Paths are alike at their beginning.
+        is_known = getattr(row, unit) is not None
+        cells.append(escape(shown) if is_known else f"[dim]{escape(shown)}[/]")
+    return cells
+
+
+def _plain_names(row: LedgerRow | ComparedRow, units: Sequence[Unit]) -> list[str]:
+    return [_plain_name(unit, getattr(row, unit)) for unit in units]
+
+
+def _plain_name(unit: Unit, name: str | None) -> str:
+    if name is None:
+        return "—" if unit in TIMES else _UNNAMED.get(unit, "not known")
+    if unit == "project":
+        home = os.path.expanduser("~") + os.sep
+        return inert(f"~{os.sep}{name.removeprefix(home)}" if name.startswith(home) else name)
+    return inert(name[:8] if unit == "session" else name.removeprefix("claude-"))
+
+
+def spark(costs: Sequence[Decimal], width: int) -> str:
+    """Draw how a cost went, as high as the row's dearest step; an empty step has no mark."""
+    if len(costs) > width:
+        edges = [number * len(costs) // width for number in range(width + 1)]
+        costs = [sum(costs[begin:end], Decimal(0)) for begin, end in pairwise(edges)]
+    top = max(costs, default=Decimal(0))
+    if not top:
+        return ""
+    last = len(_LEVELS) - 1
+    return "".join(_LEVELS[int(cost * last / top)] if cost else " " for cost in costs)
+
+
+def bar(part: Decimal, width: int) -> str:
+    """Draw a bar that fills *part* of *width*; something is never nothing."""
+    eighths = int(min(part, Decimal(1)) * width * 8)
+    if part > 0:
+        eighths = max(1, eighths)
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+
+
+def _drawings(
+    found: Ledger, units: Sequence[Unit], trends: Trends | None, left: int, *, wide: bool
+) -> list[str]:
+    """Give the head and the cells of the last column; nothing where it does not fit."""
+    room = min(left - _GAP, _LONGEST_DRAWING)
+    if room < _SHORTEST_DRAWING:
+        return []
+    if trends is not None:
+        width = min(room, len(trends.steps))
+        head = " to ".join(dict.fromkeys((*trends.steps[:1], *trends.steps[-1:])))
+        if len(head) > max(width, _SHORTEST_DRAWING):
+            head = "trend"
+        return [head, *(f"[cyan]{spark(trends.of(row), width)}[/]" for row in found.rows)]
+    costs = [Decimal(row.cost_usd) for row in found.rows]
+    top = max(costs, default=Decimal(0))
+    if not wide or not top or len(units) > 1:
+        return []
+    return ["", *(f"[cyan]{bar(cost / top, room)}[/]" for cost in costs)]
+
+
+def heads_for(*, wide: bool) -> tuple[str, ...]:
+    """Name the figures of a row."""
+    return _WIDE_HEADS if wide else _HEADS
+
+
+def cells_of(row: Figures, *, wide: bool) -> list[str]:
+    """Write the figures of a row."""
+    from turnlog.cli.terminal import short_count
+    from turnlog.prices.money import shown
+
+    written = row.cache_write_5m + row.cache_write_1h
+    counts = (row.messages, row.input, row.output, written, row.cache_read)
+    cells = [f"{each:,}" if wide else short_count(each) for each in counts]
+    if wide:
+        part = row.cache_efficiency
+        cells.append("" if part is None else f"{part:.0%}")
+    return [*cells, shown(Decimal(row.cost_usd))]

@@ -1,0 +1,110 @@
+"""``turnlog errors``: which calls failed, and what they have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import structs
+
+from turnlog.cli.indexed import no_refresh_option, open_index
+from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.query_patterns import page, page_options, period, period_options
+
+if TYPE_CHECKING:
+    from turnlog.questions.error_patterns import ErrorContext, Nearby
+
+
+@click.command(
+    name="errors",
+    epilog="""\b
+Examples:
+  turnlog errors                      the most frequent first
+  turnlog errors --since 7d --tool Bash
+  turnlog errors 3f2a                 the latest of one kind, with what was around them
+  turnlog errors 3f2a --context 6 --limit 1
+Exit code: 0 done, 1 no errors were found, 2 a mistake, 3 a failure.""",
+)
+@click.argument("signature", metavar="[SIGNATURE]", required=False)
+@home_option
+@json_option
+@no_refresh_option
+@period_options
+@click.option("--tool", metavar="REGEX", help="Only tools whose name contains this; API is one.")
+@click.option(
+    "--context",
+    "window",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    help="With SIGNATURE: how many records before and after.",
+)
+@click.option("--min", "least", default=1, show_default=True, help="How often, at least.")
+@page_options
+def command(
+    signature: str | None,
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    no_refresh: bool,
+    since: str | None,
+    until: str | None,
+    project: str | None,
+    tool: str | None,
+    window: int,
+    least: int,
+    limit: int,
+    offset: int,
+) -> int:
+    """Show which calls failed, and what they have in common.
+
+    Errors that begin alike, figures aside, have one signature. With SIGNATURE, or its beginning,
+    the latest ones are shown with the records around them.
+    """
+    from turnlog.cli.query_shown import show_table, tell_nothing, tell_rest
+    from turnlog.layout import all_homes
+    from turnlog.questions.error_patterns import error_context, error_patterns
+
+    wanted = period(since, until) | {"project": project, "tool": tool} | page(limit, offset)
+    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+        if signature is not None:
+            around = error_context(index, signature, window=window, **wanted)
+            if as_json:
+                show_json(around)
+            else:
+                _show_context(around)
+                tell_rest(around.next)
+            return 0
+        found = error_patterns(index, minimum=least, **wanted)
+    if as_json:
+        show_json(found)
+    elif found.errors:
+        rows = [structs.asdict(each) for each in found.errors]
+        for row in rows:
+            row["signature"] = row["signature"][:8]
+        show_table(["count", "tool", "last_at", "signature", "example"], rows)
+        tell_rest(found.next, found.notes)
+    else:
+        tell_nothing("errors", "ask for a longer time, or name a home with --home")
+    return 0 if found.errors else 1
+
+
+def _show_context(around: ErrorContext) -> None:
+    from turnlog.cli.query_shown import when
+    from turnlog.cli.terminal import console, counted, safe
+
+    out = console()
+    out.print(f"{counted(around.total, 'error')}, {counted(len(around.signatures), 'signature')}")
+    for each in around.occurrences:
+        where = safe((each.session or "")[:8]), safe(each.project or "")
+        out.print(f"\n[bold]{safe(each.tool)}[/]  {when(each.at)}  {where[0]}  [dim]{where[1]}[/]")
+        for record in each.records:
+            out.print(_line(record), overflow="ellipsis", no_wrap=True, soft_wrap=False)
+
+
+def _line(record: Nearby) -> str:
+    from turnlog.cli.terminal import safe
+
+    mark, style = ("✗", "red") if record.is_error else (" ", "default")
+    at = "" if record.at is None else f"{record.at.astimezone():%H:%M:%S}"
+    return f"  [{style}]{mark}[/] {at:8} [cyan]{safe(record.author):9}[/] {safe(record.text)}"

@@ -1,0 +1,185 @@
+"""How hits look: under the session they are of, the words that were found in bold.
+
+Written without rich, which takes longer to import than a search takes. Colours are a few escape
+sequences, and only for a terminal that wants them; what comes from logs is made harmless first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import click
+
+from turnlog.inert import inert
+
+if TYPE_CHECKING:
+    from turnlog.questions.hits import Hit
+    from turnlog.questions.search import SearchDocument
+
+_BOLD, _DIM, _CYAN, _RED, _YELLOW, _PLAIN = "1", "2", "36", "31", "1;33", "0"
+_NARROWEST: Final = 40
+_SHORT: Final = 8
+
+
+def show_hits(
+    found: SearchDocument, query: str, *, now: datetime, options: dict[str, Any], out: TextIO
+) -> None:
+    """Print what was found, and on stderr what else is to be said."""
+    page = _Page(out, now)
+    for session, hits in _grouped(found.hits):
+        page.head(session, hits[0])
+        for hit in hits:
+            page.hit(hit)
+        page.more(hits[-1])
+    for note in found.notes:
+        click.echo(f"note: {inert(note)}", err=True)
+    if not found.hits:
+        page.nothing(query, options)
+        return
+    if found.next is not None:
+        page.dim(f"… there are more; go on with --offset {found.next}")
+    page.dim(f"hint: {_how_to_open(found.hits[0])}")
+
+
+def _grouped(hits: Iterable[Hit]) -> list[tuple[str | None, list[Hit]]]:
+    """Put the hits of a session together; the session with the best hit comes first."""
+    groups: dict[tuple[str | None, str], list[Hit]] = {}
+    for hit in hits:
+        key = (hit.session, "" if hit.session else hit.log)
+        groups.setdefault(key, []).append(hit)
+    return [(key[0], group) for key, group in groups.items()]
+
+
+def _how_to_open(hit: Hit) -> str:
+    if hit.session is None:
+        return f"it stands in {inert(hit.log)} at byte {hit.offset}"
+    place = ""
+    if hit.uuid and not hit.agent:  # A UUID is known by its beginning; other ids may be alike.
+        place = f" --at {inert(hit.uuid[:_SHORT] if len(hit.uuid) == 36 else hit.uuid)}"
+    return f"turnlog show {inert(hit.session[:_SHORT])}{place} shows what led to the first of them"
+
+
+class _Page:
+    def __init__(self, out: TextIO, now: datetime) -> None:
+        self._out, self._now = out, now
+        is_terminal = out.isatty()
+        self._has_colour = (
+            is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        )
+        columns = shutil.get_terminal_size((80, 24)).columns
+        self._width = max(_NARROWEST, columns) if is_terminal or "COLUMNS" in os.environ else 0
+        """How long lines may be; 0 for as long as they are, as pipes like them."""
+        self._is_first = True
+
+    def head(self, session: str | None, hit: Hit) -> None:
+        from turnlog.cli.terminal import age
+
+        if not self._is_first:
+            self._line([])
+        self._is_first = False
+        name = re.split(r"[/\\]", (hit.project or "").rstrip("/\\"))[-1]
+        pieces = [((session or "-")[:_SHORT], _BOLD), ("  " + age(self._now, hit.at), _DIM)]
+        if name:
+            pieces.append((f"  {name}", _CYAN))
+        title = " ".join((hit.title or "").split()) or ("untitled" if session else hit.log)
+        self._line([*pieces, (f"  {title}", _PLAIN)])
+
+    def hit(self, hit: Hit) -> None:
+        what = f"{hit.kind} {hit.tool}" if hit.tool else hit.kind
+        marks = [name for name, is_so in (("agent", hit.agent), ("gone", hit.gone)) if is_so]
+        at = f"{hit.at:%Y-%m-%d %H:%M}" if hit.at else ""
+        label = " ".join(filter(None, [at, what, *marks]))
+        pieces = [(f"  {label}", _DIM)]
+        if hit.is_error:
+            pieces.append((" error", _RED))
+        self._line(pieces)
+        for line in hit.before:
+            self._line([(f"    {line}", _DIM)])
+        self._wrapped([("    ", _PLAIN), *_marked(hit)])
+        for line in hit.after:
+            self._line([(f"    {line}", _DIM)])
+
+    def more(self, hit: Hit) -> None:
+        if hit.more:
+            self.dim(f"    … {hit.more:,} more here: session:{(hit.session or '')[:_SHORT]}")
+
+    def dim(self, text: str) -> None:
+        self._line([(text, _DIM)], is_cut=False)
+
+    def nothing(self, query: str, options: dict[str, Any]) -> None:
+        self._line([("Nothing found.", _PLAIN)])
+        tips = []
+        if not options["results"]:
+            tips.append("--results also searches what tools answered")
+        if options["exact"] or options["regex"]:
+            tips.append("without --exact and --regex words are found in any order")
+        elif " " in query.strip():
+            tips.append("fewer words, or OR between them, find more")
+        elif query.strip():
+            tips.append("--exact also finds parts of words")
+        if options["project"] or options["since"] or options["until"]:
+            tips.append("--project, --since and --until leave much out")
+        self.dim(f"hint: {'; '.join(tips)}")
+
+    def _wrapped(self, pieces: list[tuple[str, str]]) -> None:
+        """Print a line that may be as long as two, cut at a space."""
+        if not self._width:
+            self._line(pieces)
+            return
+        line: list[tuple[str, str]] = []
+        room = self._width
+        for text, style in pieces:
+            for word in re.findall(r"\S+\s*|\s+", inert(text)):
+                if room - _columns(word.rstrip()) < 0 and line:
+                    self._line(line)
+                    line, room = [("    ", _PLAIN)], self._width - 4
+                line.append((word, style))
+                room -= _columns(word)
+        self._line(line)
+
+    def _line(self, pieces: list[tuple[str, str]], *, is_cut: bool = True) -> None:
+        room = self._width if self._width and is_cut else 1 << 30
+        shown = []
+        for raw, style in pieces:
+            text = inert(raw)
+            if _columns(text) > room:
+                text = _cut(text, room)
+            room -= _columns(text)
+            is_styled = self._has_colour and style != _PLAIN and text.strip()
+            shown.append(f"\x1b[{style}m{text}\x1b[0m" if is_styled else text)
+        line = "".join(shown).rstrip() + "\n"
+        encoding = self._out.encoding or "utf-8"
+        self._out.write(line.encode(encoding, "replace").decode(encoding))
+
+
+def _marked(hit: Hit) -> Iterable[tuple[str, str]]:
+    at = 0
+    for begin, end in hit.highlights:
+        yield hit.snippet[at:begin], _PLAIN
+        yield hit.snippet[begin:end], _YELLOW
+        at = end
+    yield hit.snippet[at:], _PLAIN
+
+
+def _columns(text: str) -> int:
+    """Count the columns that *text* takes on a terminal: East Asian characters take two."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(
+        0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text
+    )
+
+
+def _cut(text: str, room: int) -> str:
+    if room <= 0:
+        return ""
+    while _columns(text) >= room:
+        text = text[: -max(1, (_columns(text) - room + 1) // 2)]
+    return f"{text}…"

@@ -1,0 +1,237 @@
+"""``turnlog query sequences``, ``files`` and ``series``: what happens again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import structs
+
+from turnlog.cli.indexed import no_refresh_option, open_index
+from turnlog.cli.options import F, home_option, json_option, show_json
+
+if TYPE_CHECKING:
+    from turnlog.index.opening import Index
+    from turnlog.questions.patterns import Interval, Metric, Series
+
+_INTERVALS = ("hour", "day", "week")
+_METRICS = ("calls", "errors", "error_rate", "messages", "tokens", "prompts")
+_BAR = 30
+
+
+def period_options(function: F) -> F:
+    """Add the options that say of when and where."""
+    for option in (
+        click.option("--project", metavar="DIR", help="Only sessions in DIR or below it."),
+        click.option("--until", metavar="WHEN", help="Up to, and without, this day or time."),
+        click.option("--since", metavar="WHEN", help="From this day or time on, or 7d."),
+    ):
+        function = option(function)
+    return function
+
+
+def page_options(function: F) -> F:
+    """Add the options that say how many."""
+    for option in (
+        click.option("--offset", default=0, show_default=True, help="How many to leave out first."),
+        click.option("--limit", default=20, show_default=True, help="How many; 0 shows all."),
+    ):
+        function = option(function)
+    return function
+
+
+def period(since: str | None, until: str | None, zone: tzinfo | None = None) -> dict[str, Any]:
+    """Read the two ends of a period."""
+    from turnlog.records.when import moment
+
+    now = datetime.now().astimezone()
+    here = zone or now.tzinfo or UTC
+    read = {"since": since, "until": until}
+    return {
+        name: None if text is None else moment(text, now=now, zone=here)
+        for name, text in read.items()
+    }
+
+
+def page(limit: int, offset: int) -> dict[str, Any]:
+    """Read which part of a list is wanted."""
+    return {"limit": limit if limit > 0 else None, "offset": max(0, offset)}
+
+
+@click.command(name="sequences", short_help="Tools that are called one after another.")
+@home_option
+@json_option
+@no_refresh_option
+@period_options
+@click.option("--pattern", metavar="TOOLS", help='Only this sequence, such as "Read -> Edit".')
+@click.option("--min", "least", default=3, show_default=True, help="How often, at least.")
+@click.option("--shortest", default=2, show_default=True, help="How many calls, at least.")
+@click.option("--longest", default=5, show_default=True, help="How many calls, at most.")
+@page_options
+def sequences(
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    no_refresh: bool,
+    since: str | None,
+    until: str | None,
+    project: str | None,
+    pattern: str | None,
+    least: int,
+    shortest: int,
+    longest: int,
+    limit: int,
+    offset: int,
+) -> int:
+    """Show which tools are called one after another, again and again."""
+    from turnlog.questions.patterns import tool_sequences
+
+    wanted = period(since, until) | page(limit, offset)
+
+    def find(index: Index) -> Any:
+        return tool_sequences(
+            index,
+            pattern=pattern,
+            min_occurrences=least,
+            shortest=shortest,
+            longest=longest,
+            project=project,
+            **wanted,
+        )
+
+    columns = ["count", "sessions", "last_at", "sequence"]
+    return _list(homes, find, "sequences", columns, as_json=as_json, no_refresh=no_refresh)
+
+
+@click.command(name="files", short_help="What calls did with each file.")
+@click.argument("file", metavar="[FILE]", required=False)
+@home_option
+@json_option
+@no_refresh_option
+@period_options
+@page_options
+def files(
+    file: str | None,
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    no_refresh: bool,
+    since: str | None,
+    until: str | None,
+    project: str | None,
+    limit: int,
+    offset: int,
+) -> int:
+    """Show which files calls named, and what they did with them.
+
+    FILE is a path as it was written, or the end of one, such as src/app.py.
+    """
+    from turnlog.questions.patterns import file_access
+
+    wanted = period(since, until) | page(limit, offset)
+
+    def find(index: Index) -> Any:
+        return file_access(index, file, project=project, **wanted)
+
+    columns = ["reads", "edits", "writes", "sessions", "last_at", "file"]
+    return _list(homes, find, "files", columns, as_json=as_json, no_refresh=no_refresh)
+
+
+@click.command(name="series", short_help="How much happened in each hour, day or week.")
+@home_option
+@json_option
+@no_refresh_option
+@period_options
+@click.option("--interval", type=click.Choice(_INTERVALS), default="day", show_default=True)
+@click.option("--metric", type=click.Choice(_METRICS), default="calls", show_default=True)
+@click.option("--timezone", metavar="ZONE", help="Whose days they are.  [default: this machine's]")
+def series(
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    no_refresh: bool,
+    since: str | None,
+    until: str | None,
+    project: str | None,
+    interval: Interval,
+    metric: Metric,
+    timezone: str | None,
+) -> int:
+    """Show how much happened in each hour, day or week."""
+    from turnlog.cli.query_shown import tell_nothing, tell_rest
+    from turnlog.layout import all_homes
+    from turnlog.questions.patterns import time_series
+
+    zone = _zone(timezone)
+    wanted = period(since, until, zone)
+    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+        found = time_series(index, interval, metric, zone=zone, project=project, **wanted)
+    if as_json:
+        show_json(found)
+    elif found.points:
+        _show_series(found, zone)
+        tell_rest(None, found.notes)
+    else:
+        tell_nothing(metric, "ask for a longer time, or name a home with --home")
+    return 0 if found.points else 1
+
+
+def _list(
+    homes: tuple[str, ...],
+    find: Callable[[Index], Any],
+    noun: str,
+    columns: list[str],
+    *,
+    as_json: bool,
+    no_refresh: bool,
+) -> int:
+    from turnlog.cli.query_shown import show_table, tell_nothing, tell_rest
+    from turnlog.layout import all_homes
+
+    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+        found = find(index)
+    rows = [structs.asdict(each) for each in getattr(found, noun)]
+    if as_json:
+        show_json(found)
+    elif rows:
+        show_table(columns, rows)
+        tell_rest(found.next)
+    else:
+        tell_nothing(noun, "ask for less, or name a home with --home")
+    return 0 if rows else 1
+
+
+def _show_series(found: Series, zone: tzinfo) -> None:
+    from turnlog.cli.terminal import console
+
+    out = console()
+    form = "%Y-%m-%d %H:%M" if found.interval == "hour" else "%Y-%m-%d"
+    most = max((point.value or 0 for point in found.points), default=0) or 1
+    for point in found.points:
+        try:
+            begins = point.at.astimezone(zone)
+        except OverflowError:
+            begins = point.at
+        value = point.value
+        shown = "-" if value is None else f"{value:.1%}" if _is_rate(found) else f"{value:,}"
+        bar = "█" * round((value or 0) / most * _BAR)
+        out.print(f"{begins.strftime(form)}  {shown:>14}  [cyan]{bar}[/]".rstrip())
+
+
+def _is_rate(found: Series) -> bool:
+    return found.metric == "error_rate"
+
+
+def _zone(name: str | None) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
+    if name is None:
+        return datetime.now().astimezone().tzinfo or UTC
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise click.UsageError(
+            f"--timezone takes a name such as UTC or Europe/Berlin, not {name!r}"
+        ) from None

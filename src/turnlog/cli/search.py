@@ -1,0 +1,128 @@
+"""``turnlog search``: find what was said, in every session."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from turnlog.cli.indexed import no_refresh_option
+from turnlog.cli.options import home_option, json_option, show_json
+
+_PATTERN_SECONDS: Final = 20
+
+
+@click.command(
+    name="search",
+    epilog="""\b
+Examples:
+  turnlog search retry backoff                 both words, the best hits first
+  turnlog search '"connection refused"'        a phrase
+  turnlog search 'migrat* -rollback since:2w'  beginnings, refusals, time
+  turnlog search 'tool:Bash is:error docker'   calls of Bash that failed
+  turnlog search 'file:*.sql type:call'        what was done with SQL files
+  turnlog search --results ENOSPC              also in what tools answered
+  turnlog search --exact 'foo(bar, '           exactly this piece of text
+  turnlog search --regex 'def \\w+_at\\('        a regular expression
+  turnlog search -- -draft release             the query begins with a dash""",
+)
+@click.argument("query", nargs=-1)
+@home_option
+@json_option
+@no_refresh_option
+@click.option("--project", metavar="DIR", help="Only sessions that worked in DIR or below it.")
+@click.option("--since", metavar="WHEN", help="7d, yesterday, 2026-11-01: only what came after.")
+@click.option("--until", metavar="WHEN", help="Only what came before WHEN.")
+@click.option("--results", is_flag=True, help="Search what tools answered, too.")
+@click.option("--newest", is_flag=True, help="Sort by time alone.")
+@click.option("--exact", is_flag=True, help="The query is a piece of text, not words.")
+@click.option("--regex", is_flag=True, help="The query is a regular expression.")
+@click.option(
+    "-C", "--context", type=click.IntRange(0, 50), default=0, metavar="N", help="Lines around hits."
+)
+@click.option("--all-hits", is_flag=True, help="Not only the best three of each session.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@click.option("--offset", type=click.IntRange(0), default=0, help="How many to leave out first.")
+def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> int:
+    """Find what was said, in every session.
+
+    QUERY is words, "phrases", -refusals, OR, begin* and filters: project: session: tool: file:
+    model: branch: role: type: is: before: after: since:. What tools answered is searched with
+    --results only, or by type:result. Case counts in --exact and --regex if the query has a
+    capital letter.
+    """
+    text = " ".join(query)
+    if not text.strip() and not (options["project"] or options["since"] or options["until"]):
+        raise click.UsageError("what should be searched for?")
+    if options["exact"] and options["regex"]:
+        raise click.UsageError("--exact and --regex cannot be given together")
+    from turnlog.cli.indexed import open_index
+    from turnlog.layout import all_homes
+    from turnlog.questions.search import search
+
+    now = datetime.now(UTC)
+    since, until = (_moment(options[name], now) for name in ("since", "until"))
+    with open_index(all_homes(homes), no_refresh=options["no_refresh"]) as index, _bounded(options):
+        found = search(
+            index,
+            text,
+            now=now,
+            zone=_zone(),
+            project=options["project"],
+            since=since,
+            until=until,
+            with_results=options["results"],
+            newest=options["newest"],
+            exact=options["exact"],
+            regex=options["regex"],
+            limit=options["limit"],
+            offset=options["offset"],
+            context=options["context"],
+            per_session=0 if options["all_hits"] else None,
+        )
+    if options["as_json"]:
+        show_json(found)
+    else:
+        from turnlog.cli.hits_shown import show_hits
+
+        show_hits(found, text, now=now, options=options, out=sys.stdout)
+    return 0 if found.hits else 1
+
+
+def _zone() -> Any:
+    return datetime.now().astimezone().tzinfo
+
+
+def _moment(text: str | None, now: datetime) -> datetime | None:
+    from turnlog.records.when import moment
+
+    return None if text is None else moment(text, now=now, zone=_zone())
+
+
+@contextmanager
+def _bounded(options: dict[str, Any]) -> Iterator[None]:
+    """End a regular expression that would go on for years; only signals reach into it."""
+    if not options["regex"] or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def end(*_: object) -> None:
+        from turnlog.errors import UsageError
+
+        raise UsageError(
+            f"the pattern was not done after {_PATTERN_SECONDS} seconds",
+            hint="repetitions within repetitions, such as (a+)+, may take for ever",
+        )
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, _PATTERN_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,388 @@
+"""Where did we say that? Everything that was said, called, answered and planned, in every session.
+
+    search(index, 'retry "exponential backoff" tool:Bash since:7d', now=…, zone=…)
+
+A hit is one text of one record, and names the log and the offset where the record stands. The best
+come first: those that say most of what was asked, of a kind that people see, and recent; a hit's
+worth halves every thirty days, but for a fifth that it keeps. Only the newest three thousand
+matches are weighed against each other; older ones follow, three thousand at a time. Sorted by time
+alone nothing is weighed, and the search stops as soon as the page is full.
+
+What tools answered is searched only if asked for. A text that is gone from its log is no hit; how
+many there were is told in a note. Any text is a query.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, tzinfo
+from heapq import merge
+from itertools import islice
+from typing import Any as Anything
+from typing import Final, TypedDict
+
+from msgspec import Struct, structs
+
+from turnlog.errors import UsageError
+from turnlog.index.ids import SECOND_BITS
+from turnlog.index.opening import Index
+from turnlog.index.texts import WEIGHTS
+from turnlog.questions import scan_search
+from turnlog.questions.hits import Hit, Look, read_hit
+from turnlog.questions.matching import (
+    Tokenizer,
+    as_beginnings,
+    conjuncts,
+    is_bound,
+    joined,
+    meets,
+    names_session,
+    wanted_leaves,
+    wants_answers,
+)
+from turnlog.questions.scan_search import Found, Patience, Within
+from turnlog.questions.search_language import (
+    Filter,
+    Node,
+    Not,
+    Phrase,
+    Word,
+    is_only_filters,
+    parse,
+)
+from turnlog.questions.search_sql import Plan, Renderer, Table, microseconds
+from turnlog.questions.snippets import WIDTH, first_place
+
+RANKED_AT_ONCE: Final = 3_000
+"""So many of the newest matches are weighed against each other."""
+PER_SESSION: Final = 3
+_HALF_LIFE_SECONDS: Final = 30 * 86_400
+_KEPT: Final = 0.2
+"""What age never takes away."""
+_UNWEIGHED: Final = 0.5
+_WEIGHTS: Final = {int(kind): weight for kind, weight in WEIGHTS.items()}
+_Row = tuple[Anything, ...]
+
+
+class SearchDocument(Struct, kw_only=True):
+    """What `turnlog search --json` prints."""
+
+    hits: list[Hit]
+    next: int | None
+    """The offset of the next page, or null."""
+    notes: list[str]
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which of what was found is shown, and how."""
+
+    newest: bool = False
+    limit: int = 20
+    offset: int = 0
+    per_session: int = 0
+    context: int = 0
+    width: int = WIDTH
+
+
+class SearchOptions(TypedDict, total=False):
+    """What `search` may be told beside the text, for those who pass it on."""
+
+    project: str | None
+    since: datetime | None
+    until: datetime | None
+    with_results: bool
+    newest: bool
+    exact: bool
+    regex: bool
+    limit: int
+    offset: int
+    context: int
+    per_session: int | None
+    width: int
+
+
+def search(
+    index: Index,
+    text: str,
+    *,
+    now: datetime,
+    zone: tzinfo,
+    project: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    with_results: bool = False,
+    newest: bool = False,
+    exact: bool = False,
+    regex: bool = False,
+    limit: int = 20,
+    offset: int = 0,
+    context: int = 0,
+    per_session: int | None = None,
+    width: int = WIDTH,
+) -> SearchDocument:
+    """Search *index* for what *text* asks in the search language.
+
+    With *exact* the whole of *text* is a piece of text, with *regex* a regular expression, and
+    neither has filters. *project* is a directory; *per_session* bounds the hits of one session (0:
+    not at all; unless told, three, but none where one session or the order of time was asked for).
+    """
+    if exact and regex:
+        raise UsageError("exact and regex cannot both be", hint="a pattern may quote: \\. \\( \\[")
+    if limit < 0 or offset < 0 or context < 0:
+        raise UsageError("limit, offset and context are counts", hint="give 0 or more")
+    bounds: list[Node] = []
+    if project is not None:
+        bounds.append(Filter("project", os.path.abspath(os.path.expanduser(project))))
+    if since is not None:
+        bounds.append(Filter("since", "", since))
+    if until is not None:
+        bounds.append(Filter("before", "", until))
+    wanted = Wanted(limit=limit, offset=offset, context=context, width=width)
+    searching = _Searching(index, now)
+    if exact or regex:
+        if not text.strip():
+            raise UsageError("there is nothing to look for", hint="give a piece of text")
+        made = scan_search.pattern(text) if regex else scan_search.piece(text)
+        wanted = structs.replace(wanted, newest=True, per_session=per_session or 0)
+        return searching.matching(made, bounds, wanted, with_results=with_results)
+    query = parse(text, now=now, zone=zone)
+    searching.notes += query.notes
+    tree = joined([*conjuncts(query.tree), *bounds])
+    by_time = newest or tree is None or is_only_filters(tree)
+    if per_session is None:
+        per_session = 0 if by_time or names_session(tree) else PER_SESSION
+    wanted = structs.replace(wanted, newest=by_time, per_session=per_session)
+    return searching.words(tree, wanted, with_results=with_results or wants_answers(tree))
+
+
+class _Searching:
+    """One search: what it knows, and what it has to say beside its hits."""
+
+    def __init__(self, index: Index, now: datetime) -> None:
+        self.notes: list[str] = []
+        self._index = index
+        self._now = now.timestamp()
+        self._patience = Patience()
+        self._tokenizer = Tokenizer()
+        self._renderer = Renderer(index.db, self._tokenizer)
+        self._totals: Counter[int | None] | None = None
+        """How many hits each session has among those that were weighed."""
+        self._is_empty = True
+
+    def words(self, tree: Node | None, wanted: Wanted, *, with_results: bool) -> SearchDocument:
+        """Find what *tree* asks for; if nothing does, what begins like it."""
+        document = self._words(tree, wanted, with_results=with_results)
+        begun = as_beginnings(tree)
+        if self._is_empty and begun != tree:
+            document = self._words(begun, wanted, with_results=with_results)
+            if not self._is_empty:
+                self.notes.append("no text has these whole words: words that begin so are shown")
+        return self._told(document)
+
+    def matching(
+        self,
+        pattern: scan_search.Pattern,
+        bounds: list[Node],
+        wanted: Wanted,
+        *,
+        with_results: bool,
+    ) -> SearchDocument:
+        """Find what *pattern* describes, newest first."""
+
+        def accepts(text: str) -> bool:
+            return pattern.finds(text, self._patience)
+
+        words = pattern.words
+        if words:
+            tree = joined([*words, *bounds])
+            found = self._found(tree, wanted, with_results=with_results, accepts=accepts)
+        else:
+            within = self._within(bounds, with_results=with_results)
+            found = scan_search.scan(
+                self._index,
+                pattern.needles,
+                accepts,
+                within,
+                self._patience,
+                confirms=pattern.confirms,
+            )
+
+        def near(text: str) -> int | None:
+            match = pattern.regex.search(text[: scan_search.LONGEST_TEXT])
+            return match.start() if match else None
+
+        look = Look(pattern.spans, near, wanted.width, wanted.context)
+        return self._told(self._page(found, wanted, look))
+
+    def _words(self, tree: Node | None, wanted: Wanted, *, with_results: bool) -> SearchDocument:
+        leaves = list(wanted_leaves(tree))
+        needle = self._needle(tree)
+        if needle is None:
+            found = self._found(tree, wanted, with_results=with_results)
+        else:
+            filters = [each for each in conjuncts(tree) if isinstance(each, Filter)]
+            texts = joined([each for each in conjuncts(tree) if not isinstance(each, Filter)])
+            found = scan_search.scan(
+                self._index,
+                scan_search.needles_of(needle, ignores_case=False) or (b"{",),
+                lambda text: meets(texts, text, {}, self._tokenizer),
+                self._within(filters, with_results=with_results),
+                self._patience,
+            )
+        terms = sorted({term for leaf in leaves for term in self._tokenizer.terms(leaf.text)})
+        look = Look(
+            lambda text: self._tokenizer.spans(text, leaves),
+            lambda text: first_place(text, terms),
+            wanted.width,
+            wanted.context,
+        )
+        return self._page(found, wanted, look)
+
+    def _needle(self, tree: Node | None) -> str | None:
+        """Give what to scan for, if *tree* asks for nothing but pieces that are no words."""
+        pieces = []
+        for node in conjuncts(tree):
+            inner = node.node if isinstance(node, Not) else node
+            if isinstance(inner, Filter):
+                if node is not inner or not is_bound(inner):
+                    return None
+            elif not isinstance(inner, Word | Phrase) or self._tokenizer.terms(inner.text):
+                return None
+            elif node is inner:
+                pieces.append(inner.text)
+        return max(pieces, key=len, default=None)
+
+    def _within(self, filters: Iterable[Node], *, with_results: bool) -> Within:
+        within = Within(with_results=with_results)
+        for each in filters:
+            assert isinstance(each, Filter)
+            if each.at is None:
+                those = frozenset(self._renderer.sessions(each))
+                both = those if within.sessions is None else within.sessions & those
+                within = within._replace(sessions=both)
+            elif each.field == "before":
+                until = microseconds(each.at)
+                earlier = until if within.until_us is None else min(until, within.until_us)
+                within = within._replace(until_us=earlier)
+            else:
+                within = within._replace(since_us=max(microseconds(each.at), within.since_us or 0))
+        return within
+
+    def _found(
+        self,
+        tree: Node | None,
+        wanted: Wanted,
+        *,
+        with_results: bool,
+        accepts: Callable[[str], bool] | None = None,
+    ) -> Iterator[Found]:
+        """Give what *tree* asks for, in the order that is *wanted*."""
+        tables: list[Table] = ["said", "answered"] if with_results else ["said"]
+        plans = [self._renderer.plan(tree, each, ranked=not wanted.newest) for each in tables]
+        streams = [_rows(self._index, plan) for plan in plans]
+        rows = streams[0] if len(streams) == 1 else merge(*streams, key=_newest_first)
+        is_checked = accepts is not None or any(plan.needs_check for plan in plans)
+        self._totals = None
+        if wanted.newest:
+            yield from self._checked(((self._worth(*each), *each) for each in rows), tree, accepts)
+            return
+        while batch := list(islice(rows, RANKED_AT_ONCE)):
+            if self._totals is None and not is_checked:
+                self._totals = Counter(row[4] for row, _ in batch)
+            yield from self._checked(self._weighed(batch), tree, accepts)
+
+    def _weighed(self, batch: list[tuple[_Row, Plan]]) -> list[tuple[float, _Row, Plan]]:
+        best = min((row[5] for row, plan in batch if plan.is_ranked), default=0.0)
+        weighed = []
+        for row, plan in batch:
+            says = row[5] / best if plan.is_ranked and best < 0 else _UNWEIGHED
+            weighed.append((self._worth(row, plan) * (0.25 + 0.75 * says), row, plan))
+        weighed.sort(key=lambda each: (each[0], each[1][0]), reverse=True)
+        return weighed
+
+    def _worth(self, row: _Row, _plan: Plan) -> float:
+        """Weigh a text by its kind and its age."""
+        age = max(0.0, self._now - (row[0] >> SECOND_BITS))
+        recent = _KEPT + (1 - _KEPT) * 0.5 ** (age / _HALF_LIFE_SECONDS)
+        return float(_WEIGHTS[row[3]] * recent)
+
+    def _checked(
+        self,
+        rows: Iterable[tuple[float, _Row, Plan]],
+        tree: Node | None,
+        accepts: Callable[[str], bool] | None,
+    ) -> Iterator[Found]:
+        """Leave out what the index could not decide and the text decides against."""
+        for score, row, plan in rows:
+            found = Found(row[1], row[2], row[3], row[4], score)
+            if accepts is None and not plan.needs_check:
+                yield found
+                continue
+            if self._patience.ends():
+                return
+            text = self._index.text(found.record, found.part)
+            if text is None:
+                self._patience.lost.add(found.record)
+                continue
+            truths = {each: bool(truth) for each, truth in zip(plan.filters, row[6:], strict=True)}
+            if plan.needs_check and not meets(tree, text.text, truths, self._tokenizer):
+                continue
+            if accepts is None or accepts(text.text):
+                yield found._replace(text=text.text)
+
+    def _page(self, found: Iterable[Found], wanted: Wanted, look: Look) -> SearchDocument:
+        """Cut out the page that is *wanted*, and read its texts."""
+        hits: list[Hit] = []
+        taken: Counter[int | None] = Counter()
+        shown: list[int | None] = []
+        following = None
+        number = 0
+        self._is_empty = True
+        for each in found:
+            self._is_empty = False
+            if wanted.per_session and taken[each.session] >= wanted.per_session:
+                continue
+            if number >= wanted.offset:
+                if len(hits) >= wanted.limit:
+                    following = number
+                    break
+                hit = read_hit(self._index, each, look)
+                if hit is None:
+                    self._patience.lost.add(each.record)
+                    number += 1
+                    continue
+                hits.append(hit)
+                shown.append(each.session)
+            number += 1
+            taken[each.session] += 1
+        if self._totals is not None:
+            here = Counter(shown)
+            for hit, session in zip(hits, shown, strict=True):
+                hit.more = max(0, self._totals[session] - here[session])
+        return SearchDocument(hits=hits, next=following, notes=[])
+
+    def _told(self, document: SearchDocument) -> SearchDocument:
+        """Add what has to be said beside the hits."""
+        patience = self._patience
+        if patience.lost:
+            count = len(patience.lost)
+            what = "1 record" if count == 1 else f"{count:,} records"
+            self.notes.append(f"{what} cannot be read from the log any more and was left out")
+        if patience.is_over:
+            self.notes.append(
+                "stopped after 5 seconds; narrow it with --project, --since or a whole word"
+            )
+        if patience.has_cut:
+            self.notes.append("of texts longer than 1,000,000 characters only so much was matched")
+        document.notes = list(self.notes)
+        return document
+
+
+def _rows(index: Index, plan: Plan) -> Iterator[tuple[_Row, Plan]]:
+    return ((row, plan) for row in index.db.execute(plan.sql, plan.values))
+
+
+def _newest_first(row: tuple[_Row, Plan]) -> int:
+    return -int(row[0][0])

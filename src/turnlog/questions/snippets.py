@@ -1,0 +1,192 @@
+"""A piece of a text that shows why it was found: one line, the matches marked.
+
+The piece lies where most of what was looked for stands closest together. It is cut where words
+end, and an ellipsis says that there is more. Runs of spaces and line ends count as one space, so a
+highlight is told in the piece, never in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from turnlog.questions.matching import Span
+
+WIDTH: Final = 160
+"""How long a snippet is, in characters, unless told."""
+LOOKED_AT: Final = 1_500
+"""Of a longer text only this much is looked at, around the first match."""
+
+_INK: Final = re.compile(r"\S+")
+_SPACE: Final = re.compile(r"\s")
+_WIDE: Final = re.compile(r"\s\s|^\s|\s\Z|^\Z")
+_LEAD: Final = 300
+_MOST_LOOKED_AT: Final = 1_000_000
+_SPACED: Final = 2
+_LONGEST_LINE: Final = 400
+# To reach the end of a word the piece may be this much shorter than it could be.
+_GIVE: Final = 24
+_ELLIPSIS: Final = "…"
+
+Marker = Callable[[str], list[Span]]
+"""Tells where in a text the matches stand, in order."""
+
+
+class Snippet(Struct, frozen=True):
+    text: str
+    highlights: list[Span]
+    before: list[str] = []
+    after: list[str] = []
+
+
+def make_snippet(
+    text: str,
+    marker: Marker,
+    *,
+    near: int | None = None,
+    width: int = WIDTH,
+    context: int = 0,
+) -> Snippet:
+    """Cut a snippet out of *text*, about *width* long.
+
+    *near* is a place where a match is known or suspected: only what lies around it is looked at if
+    *text* is long. *context* lines before and after the match are given beside it.
+    """
+    base, stop = _looked_at(text, near)
+    spans = [(begin + base, end + base) for begin, end in marker(text[base:stop])]
+    if not spans and stop - base < len(text):  # The place was a guess, and wrong.
+        spans = marker(text[:_MOST_LOOKED_AT])
+    best = _densest(spans, text, max(1, width - 2))
+    # Spaces that fall away make room for more, but no snippet needs more than this.
+    first, last = max(0, best[0] - _SPACED * width), min(len(text), best[1] + _SPACED * width)
+    flat = _Flat(text[first:last])
+    marks = [flat.span((begin - first, end - first)) for begin, end in spans if begin < last]
+    begin, end = _piece(flat.text, flat.span((best[0] - first, best[1] - first)), max(1, width))
+    lead = "" if begin == 0 and not text[:first].strip() else _ELLIPSIS
+    trail = "" if end == len(flat.text) and not text[last:].strip() else _ELLIPSIS
+    shift = len(lead) - begin
+    highlights = [
+        (max(one, begin) + shift, min(other, end) + shift)
+        for one, other in marks
+        if max(one, begin) < min(other, end)
+    ]
+    before, after = _lines_around(text, best[0], context)
+    return Snippet(lead + flat.text[begin:end] + trail, highlights, before, after)
+
+
+def first_place(text: str, terms: list[str]) -> int | None:
+    """Guess where a long text has the first of *terms* as a word; accents may hide it."""
+    plain = text.lower()
+    either = "|".join(map(re.escape, terms))
+    found = either and re.search(rf"(?<![^\W_])(?:{either})(?![^\W_])", plain)
+    places = [place for term in terms if (place := plain.find(term)) >= 0]
+    return found.start() if found else min(places, default=None)
+
+
+def _looked_at(text: str, near: int | None) -> Span:
+    """Choose which part of a long text is looked at; it begins and ends between words."""
+    if len(text) <= LOOKED_AT:
+        return 0, len(text)
+    begin = max(0, min((near or 0) - _LEAD, len(text) - LOOKED_AT))
+    stop = begin + LOOKED_AT
+    if begin and (ink := _SPACE.search(text, begin, min(begin + _LEAD, near or begin))):
+        begin = ink.end()
+    if stop < len(text):
+        while stop > begin + LOOKED_AT // 2 and not text[stop].isspace():
+            stop -= 1
+    return begin, stop
+
+
+class _Flat:
+    """A text on one line, and how its places are found there."""
+
+    def __init__(self, text: str) -> None:
+        if not _WIDE.search(text):  # Every space is one already.
+            self._starts, self._flat, self.text = [0], [0], _SPACE.sub(" ", text)
+            return
+        self._starts, self._flat = [], []
+        pieces = []
+        at = 0
+        for ink in _INK.finditer(text):
+            self._starts.append(ink.start())
+            self._flat.append(at)
+            pieces.append(ink[0])
+            at += len(ink[0]) + 1
+        self.text = " ".join(pieces)
+
+    def span(self, span: Span) -> Span:
+        return self._place(span[0], is_end=False), self._place(span[1], is_end=True)
+
+    def _place(self, at: int, *, is_end: bool) -> int:
+        piece = bisect_right(self._starts, at - is_end) - 1
+        if at < 0 or piece < 0:
+            return 0
+        following = self._flat[piece + 1] if piece + 1 < len(self._flat) else len(self.text) + 1
+        end = following - 1
+        place = self._flat[piece] + at - self._starts[piece]
+        if place <= end:
+            return place
+        # In the space behind a word: what begins there begins with the next.
+        return end if is_end else min(following, len(self.text))
+
+
+def _densest(marks: Sequence[Span], text: str, width: int) -> Span:
+    """Give the stretch that holds the most different matches; of equal ones the first."""
+    if not marks:
+        return 0, 0
+    words = [text[begin:end].casefold() for begin, end in marks]
+    best: tuple[int, int, Span] = (0, 0, marks[0])
+    stop = 0
+    inside: dict[str, int] = {}
+    for first, (begin, _) in enumerate(marks):
+        if first:
+            gone = words[first - 1]
+            inside[gone] = inside.get(gone, 1) - 1
+            if not inside[gone]:
+                del inside[gone]
+        stop = max(stop, first)
+        while stop < len(marks) and (stop == first or marks[stop][1] - begin <= width):
+            inside[words[stop]] = inside.get(words[stop], 0) + 1
+            stop += 1
+        found = (len(inside), stop - first)
+        if found > best[:2]:
+            best = (*found, (begin, marks[stop - 1][1]))
+    return best[2]
+
+
+def _piece(flat: str, best: Span, width: int) -> Span:
+    """Widen *best* to both sides up to *width*, to where words begin and end."""
+    begin, end = best[0], min(best[1], best[0] + width)
+    room = width - (end - begin)
+    begin = max(0, begin - room // 3)
+    end = min(len(flat), begin + width)
+    begin = max(0, min(begin, end - width))
+    if begin and flat[begin - 1] != " ":
+        border = flat.find(" ", begin, min(best[0], begin + _GIVE)) + 1
+        begin = border or begin
+    if end < len(flat) and flat[end] != " ":
+        border = flat.rfind(" ", max(best[1], end - _GIVE), end)
+        end = border if border > 0 else end
+    return begin, end
+
+
+def _lines_around(text: str, at: int, count: int) -> tuple[list[str], list[str]]:
+    """Give up to *count* lines before and after the one in which *at* stands."""
+    if count <= 0:
+        return [], []
+    begin = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    before = text[:begin].split("\n")[:-1][-count:] if begin else []
+    after = [] if end < 0 else text[end + 1 :].split("\n", count)[:count]
+    if after and after[-1] == "" and end + 1 + sum(map(len, after)) + len(after) > len(text):
+        after.pop()  # The text ends in a newline.
+    return [_shortened(line) for line in before], [_shortened(line) for line in after]
+
+
+def _shortened(line: str) -> str:
+    line = line.rstrip()
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + _ELLIPSIS

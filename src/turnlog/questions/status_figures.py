@@ -1,0 +1,109 @@
+"""The figures that a status line shows, noted in a small file: there, nobody waits for the index.
+
+One file for each set of homes, in turnlog's own home, readable by its owner only and replaced in
+one step: who reads it sees the old figures or the new ones. It can be deleted at any time. What is
+not whole, of another version or of other homes counts as nothing. Small on purpose: the status
+line is asked for at every prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+import zlib
+
+from turnlog.layout.home_paths import turnlog_home_path
+
+try:
+    import fcntl
+except ImportError:  # Where there is none, two may work at once; the last one's figures stay.
+    fcntl = None  # type: ignore[assignment]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VERSION = 1
+_MOST_BYTES = 1 << 20
+_OPENED = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_TRIES = 5
+_PAUSE_SECONDS = 0.05
+
+
+class FiguresFile:
+    """Where the figures of *homes* are noted, and the lock of whoever brings them up to date."""
+
+    def __init__(self, homes: list[str]) -> None:
+        self.homes = sorted({os.path.realpath(home) for home in homes})
+        name = "\0".join(self.homes).encode(errors="surrogateescape")
+        digest = f"{zlib.crc32(name):08x}{zlib.crc32(name[::-1]):08x}"
+        self.path = os.path.join(turnlog_home_path(), "statusline", f"{digest}.json")
+        self.lock_path = os.path.join(turnlog_home_path(), "statusline", f"{digest}.lock")
+
+    def read(self) -> dict[str, Any]:
+        """Give what was noted; nothing if that is not to be had."""
+        try:
+            found = json.loads(end_of_file(self.path, _MOST_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        if not isinstance(found, dict) or found.get("version") != VERSION:
+            return {}
+        return found if found.get("homes") == self.homes else {}
+
+    def write(self, figures: dict[str, Any]) -> None:
+        """Note *figures*. Only for who holds the lock."""
+        data = json.dumps({"version": VERSION, "homes": self.homes, **figures}).encode()
+        part = f"{self.path}.part"
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OPENED, 0o600)
+        with open(fd, "wb") as file:
+            if hasattr(os, "fchmod"):
+                os.fchmod(fd, 0o600)
+            file.write(data)
+        os.replace(part, self.path)
+
+    def lock(self, tries: int = _TRIES) -> int | None:
+        """Take the lock, which closing what is given lets go; None if another has it."""
+        os.makedirs(os.path.dirname(self.lock_path), mode=0o700, exist_ok=True)
+        fd = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | _OPENED, 0o600)
+        for left in range(tries - 1, -1, -1):
+            try:
+                if fcntl is not None:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if left:
+                    time.sleep(_PAUSE_SECONDS)
+            else:
+                return fd
+        os.close(fd)
+        return None
+
+
+def end_of_file(path: str, most_bytes: int) -> bytes:
+    """Read the last bytes of a regular file; anything else is an OSError, and is not waited for."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(f"{path} is not a regular file")
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
+    with open(fd, "rb") as file:
+        file.seek(max(0, os.fstat(fd).st_size - most_bytes))
+        return file.read(most_bytes)
+
+
+def within(document: object, *names: str) -> Any:
+    """Give what stands in *document* under one name after another; None if there is nothing."""
+    for name in names:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
+
+
+def number_of(value: object) -> float | None:
+    """Give *value* if it is a number that can be believed: not negative, not absurd."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < 1e12 else None
+
+
+def text_of(value: object, most: int = 200) -> str:
+    """Give *value* if it is text, and not too much of it."""
+    return value[:most].strip() if isinstance(value, str) else ""

@@ -1,0 +1,250 @@
+"""What one line gives the index: the same whether it was decoded fast or in full."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from records.samples import CLAUDE
+from strategies import good_lines, good_records, json_values, spoiled, spoiled_lines, to_line, words
+from turnlog.index.chunks import Usage, Work
+from turnlog.index.folds import Folded, Passing, sound, take_record, unpacked
+from turnlog.index.ids import long_uuid, microseconds, short_uuid
+from turnlog.index.lines import at_of, fast_line, found_in_line, found_in_record
+from turnlog.index.reading import LogReading
+from turnlog.index.usage import Tellings, needles_of
+from turnlog.layout import Home, LogFile, find_everywhere, find_homes
+from turnlog.log.reader import Placed, read_log
+from turnlog.records.codec import decode
+from turnlog.records.damage import Damage
+from turnlog.records.instants import instant
+from turnlog.records.record import Record
+from turnlog.records.sightings import Sighting
+from turnlog.sessions.agents import Traces
+from turnlog.sessions.metadata import MetadataFold
+
+REPOSITORY = Path(__file__).parents[2]
+SAMPLES = REPOSITORY / "samples" / "claude"
+CORPUS = Path(os.environ.get("TURNLOG_CORPUS") or REPOSITORY.parent / "shared/corpus/claude")
+HOMES = [
+    pytest.param(SAMPLES, id="samples"),
+    pytest.param(
+        CORPUS,
+        id="corpus",
+        marks=pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here"),
+    ),
+]
+
+
+def check_line(data: bytes) -> bool:
+    """Compare the two ways; tell whether there were two."""
+    line = fast_line(data)
+    if line is None:
+        return False
+    record = decode(data)
+    assert isinstance(record, Record)
+    assert found_in_line(line, at_of(line.timestamp)) == found_in_record(record)
+    return True
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_every_line_gives_the_same_both_ways(home):
+    fast = slow = 0
+    for log in find_everywhere(find_homes((home,))):
+        for data in log.path.read_bytes().split(b"\n"):
+            if check_line(data):
+                fast += 1
+            else:
+                slow += 1
+    assert fast > slow  # Else it is not worth having.
+
+
+@given(good_lines("claude"))
+def test_good_lines_give_the_same_both_ways(data):
+    check_line(data)
+
+
+@given(spoiled("claude"), st.booleans())
+def test_spoiled_records_give_the_same_both_ways(record, ascii_only):
+    check_line(to_line(record, ascii_only=ascii_only))
+
+
+@given(spoiled_lines())
+def test_spoiled_lines_give_the_same_both_ways(data):
+    check_line(data)
+
+
+_BLOCKS = [
+    {"type": "text", "text": "kites"},
+    {"type": "text", "text": ""},
+    {"type": "thinking", "thinking": "wind", "signature": "x"},
+    {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "/srv/kites/a.py"}},
+    {
+        "type": "tool_use",
+        "id": "t1",
+        "name": "Task",
+        "input": {"prompt": "go", "n": [1, {"a": "b"}]},
+    },
+    {"type": "tool_use", "id": "t2", "name": "Grep", "input": ["odd"]},
+    {"type": "tool_result", "tool_use_id": "t1", "content": "12 errors", "is_error": True},
+    {"type": "tool_result", "tool_use_id": "t9", "content": [{"type": "text", "text": "fine"}]},
+    {"type": "document", "title": "a paper", "source": {}},
+    {"type": "image", "source": {"type": "base64", "data": "AAAA"}},
+    {"type": "of a later day", "text": "?"},
+]
+
+
+@st.composite
+def messages(draw) -> dict[str, Any]:
+    """A record with blocks of all kinds in any order, said by anybody, flagged in any way."""
+    kinds = [name for name in CLAUDE if name.split("/")[0] in ("user", "assistant", "progress")]
+    record = copy.deepcopy(CLAUDE[draw(st.sampled_from(kinds))])
+    message = record.setdefault("message", {"role": "user"})
+    if isinstance(message, dict):
+        message["content"] = draw(st.lists(st.sampled_from(_BLOCKS), max_size=4) | words)
+    flags = ["isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage"]
+    for flag in draw(st.lists(st.sampled_from(flags), unique=True)):
+        record[flag] = draw(st.booleans() | st.none() | json_values)
+    for key in draw(st.lists(st.sampled_from(["agentId", "timestamp", "uuid", "gitBranch"]))):
+        record[key] = draw(words | st.none() | st.integers())
+    return record
+
+
+@given(messages())
+def test_messages_of_all_shapes_give_the_same_both_ways(record):
+    check_line(to_line(record))
+
+
+# -- folds ----------------------------------------------------------------------------------
+
+
+def log_of(path: Path, *, layout: str = "claude") -> LogFile:
+    return LogFile(path, Home(path.parent), layout, "session", "s", None, None, None)
+
+
+def slow_folds(log: LogFile) -> tuple[Folded, list[Sighting]]:
+    """Fold a log as it is read: every record in full, one after the other."""
+    folded, traces = Folded(), Traces(caller=log.agent_id)
+    session, sightings = log.session_id, []
+    tellings = Tellings(log)
+    for item in read_log(log.path):
+        if isinstance(item, Placed):
+            if session is None and item.record.session_id is not None:
+                session = item.record.session_id
+                if "" in folded.sessions:
+                    folded.sessions[session] = folded.sessions.pop("")
+            take_record(folded, session or "", item.record, item.offset)
+            traces.see(item)
+    for offset, data in _lines(log.path.read_bytes()):
+        if any(needle in data for needle in needles_of(log.layout)):
+            sightings += tellings.take(data, offset)
+    sightings += tellings.end()
+    folded.traces = traces
+    return folded, sightings
+
+
+def _lines(data: bytes):
+    offset = 0
+    for line in data.split(b"\n"):
+        yield offset, line
+        offset += len(line) + 1
+
+
+def fast_folds(log: LogFile) -> tuple[Folded, Any]:
+    *_, last = LogReading(Work(1, log, 1, 0, 0, None)).chunks()
+    return unpacked(last.tail_folded or last.folded), last
+
+
+def check_folds(log: LogFile) -> None:
+    slow, sightings = slow_folds(log)
+    fast, last = fast_folds(log)
+    assert fast.sessions == unpacked(slow.packed()).sessions
+    assert fast.traces == unpacked(slow.packed()).traces
+    usage = Usage(Work(1, log, 1, 0, 0, None))
+    for each in sightings:
+        usage.take(each)
+    if last.start == 0:
+        assert sorted(last.sightings) == sorted(usage.rows())
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_folds_and_sightings_of_every_log_are_those_of_its_records(home):
+    for log in find_everywhere(find_homes((home,))):
+        check_folds(log)
+
+
+@given(st.lists(good_records("claude") | spoiled("claude") | messages(), max_size=8))
+def test_folds_and_sightings_of_made_logs_are_those_of_their_records(tmp_path_factory, records):
+    path = tmp_path_factory.getbasetemp() / "made.jsonl"
+    path.write_bytes(b"".join(to_line(record) + b"\n" for record in records))
+    check_folds(log_of(path))
+
+
+@given(st.lists(st.lists(messages(), max_size=4), max_size=3))
+def test_lines_that_pass_together_are_those_that_pass_one_by_one(groups):
+    together, alone = MetadataFold(), MetadataFold()
+    for group in groups:
+        passing = Passing()
+        for record in group:
+            data = to_line(record)
+            line = fast_line(data)
+            if line is not None:
+                passing.take(line, at_of(line.timestamp))
+                alone.take(decode(data))
+        passing.into(together)
+    assert together == alone
+
+
+# -- small things ---------------------------------------------------------------------------
+
+
+@given(st.uuids().map(str) | st.uuids().map(lambda uuid: str(uuid).upper()) | words)
+def test_an_id_is_what_it_was(text):
+    assert long_uuid(short_uuid(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b5a2c7d1-0000-4000-8000-00000000000 ",
+        "b5a2c7d1-0000-4000-8000-0000000000-0",
+        "--------" * 4 + "----",
+        "b5a2c7d1-0000-4000-8000-0000000000\u0660\u0661",
+        "",
+    ],
+)
+def test_what_only_looks_like_an_id_stays_as_it_is(text):
+    assert short_uuid(text) == text
+
+
+@given(
+    st.datetimes().map(lambda at: at.isoformat() + "Z")
+    | st.sampled_from(["2026-03-04T05:06:07.089Z", "9999-12-31T23:59:59.999Z", "0001-01-01", ""])
+    | words
+    | json_values
+)
+def test_instants_are_those_of_the_records(value):
+    assert at_of(value) == instant(value)
+
+
+def test_microseconds_are_exact_to_the_ends_of_the_calendar():
+    assert microseconds(instant("9999-12-31T23:59:59.999999Z")) == 253_402_300_799_999_999
+    assert microseconds(instant("1969-12-31T23:59:59.999999Z")) == -1
+
+
+@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_what_is_made_sound_can_be_stored(value):
+    repr(sound(value)).encode()
+    assert sound(sound(value)) == sound(value)
+
+
+def test_damage_is_no_line():
+    for data in (b"", b"{", b"[]", b"\0" * 9, b'{"type":"assistant"}', b'{"type":"user"}'):
+        assert fast_line(data) is None
+    assert isinstance(decode(b"{"), Damage)

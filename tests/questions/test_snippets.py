@@ -1,0 +1,145 @@
+"""Snippets show what was found: where most of it stands, cut between words, marked exactly."""
+
+import re
+import sqlite3
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnlog.index.words import as_words
+from turnlog.questions.matching import Tokenizer, meets
+from turnlog.questions.search_language import Not, Phrase, Word
+from turnlog.questions.snippets import LOOKED_AT, make_snippet
+
+ALPHABET = "ab éÉeÅλΛ漢字かなк한국\u0301\u200d✓—_-.,\n\t\x01\x02\x001\u0131\u0130\u017f\u212a"
+texts = st.text(ALPHABET, max_size=60)
+words = st.text("abeéÅλ漢字か한1\u212a\u017f", min_size=1, max_size=3).map(Word)
+prefixes = st.text("abeλ漢", min_size=1, max_size=2).map(lambda text: Word(text, True))
+phrases = st.text("ab éλ漢字.", min_size=1, max_size=6).filter(str.strip).map(Phrase)
+
+
+def snippet_of(text, *leaves, **options):
+    tokenizer = Tokenizer()
+    return make_snippet(text, lambda piece: tokenizer.spans(piece, leaves), **options)
+
+
+def marked(found):
+    return [found.text[begin:end] for begin, end in found.highlights]
+
+
+def fts(text, leaf):
+    """What a full-text table of the index would say."""
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE VIRTUAL TABLE said USING fts5(text, content='',"
+               " tokenize='unicode61 remove_diacritics 2')")  # fmt: skip
+    plain = text.replace("\0", " ")
+    db.execute("INSERT INTO said (rowid, text) VALUES (1, ?)", (as_words(plain),))
+    star = " *" if getattr(leaf, "is_prefix", False) else ""
+    quoted = as_words(leaf.text).replace('"', '""')
+    return bool(
+        db.execute("SELECT 1 FROM said WHERE said MATCH ?", (f'"{quoted}"{star}',)).fetchall()
+    )
+
+
+@given(texts, st.one_of(words, prefixes, phrases))
+def test_the_text_is_judged_as_the_index_judges_it(text, leaf):
+    tokenizer = Tokenizer()
+    if not tokenizer.terms(leaf.text):
+        assert tokenizer.holds(text, leaf) == (leaf.text in text)
+        return
+    assert tokenizer.holds(text, leaf) == fts(text, leaf)
+    assert meets(Not(leaf), text, {}, tokenizer) != tokenizer.holds(text, leaf)
+
+
+@given(st.text("abAB 1-_.\n\x01", max_size=40), st.text("ab1", min_size=1, max_size=3))
+def test_plain_text_is_judged_alike_without_asking_sqlite(text, word):
+    assert Tokenizer().holds(text, Word(word)) == fts(text, Word(word))
+    assert Tokenizer().holds(text, Word(word, True)) == fts(text, Word(word, True))
+
+
+@given(texts, st.lists(st.one_of(words, prefixes), min_size=1, max_size=3))
+def test_what_is_marked_is_what_was_looked_for(text, leaves):
+    tokenizer = Tokenizer()
+    spans = tokenizer.spans(text, leaves)
+    assert bool(spans) == any(tokenizer.holds(text, leaf) for leaf in leaves)
+    for begin, end in spans:
+        assert any(Tokenizer().holds(text[begin:end], leaf) for leaf in leaves)
+        assert text[begin:end] == text[begin:end].strip()
+    assert spans == sorted(spans)
+
+
+@given(texts, st.lists(words, min_size=1, max_size=2), st.integers(1, 80), st.integers(0, 3))
+def test_a_snippet_is_a_piece_of_the_text_on_one_line(text, leaves, width, context):
+    found = snippet_of(text, *leaves, width=width, context=context)
+    assert "\n" not in found.text
+    assert len(found.text) <= width + 2
+    inner = found.text.removeprefix("…").removesuffix("…")
+    assert inner in " ".join(re.findall(r"\S+", text))
+    end = 0
+    for begin, stop in found.highlights:
+        assert end <= begin < stop <= len(found.text)
+        end = stop
+    assert len(found.before) <= context
+    assert len(found.after) <= context
+
+
+def test_accents_and_case_do_not_hide_a_word():
+    assert marked(snippet_of("The CAFÉ and the cafe\u0301, a café", Word("cafe"))) == [
+        "CAFÉ", "cafe\u0301", "café",
+    ]  # fmt: skip
+    assert marked(snippet_of("plain cafe", Word("café"))) == ["cafe"]
+
+
+def test_words_of_chinese_japanese_and_korean_are_marked_as_they_are_typed():
+    assert marked(snippet_of("我们修复了数据库连接的问题", Word("数据库"))) == ["数据库"]
+    assert marked(snippet_of("日本語の テキスト検索", Word("検索"), Word("日本"))) == [
+        "日本",
+        "検索",
+    ]
+    assert marked(snippet_of("서버가 응답하지 않는다", Word("응답"))) == ["응답"]
+
+
+def test_the_densest_place_is_shown():
+    filler = "lorem ipsum dolor sit amet " * 40
+    text = f"retry {filler} retry with backoff {filler} backoff"
+    found = snippet_of(text, Word("retry"), Word("backoff"))
+    assert marked(found) == ["retry", "backoff"]
+    assert found.text.startswith("…")
+    assert found.text.endswith("…")
+    assert 120 <= len(found.text) <= 162
+
+
+def test_it_is_cut_between_words():
+    text = " ".join(f"word{number}" for number in range(200))
+    found = snippet_of(text, Word("word100"))
+    shown = found.text.strip("…").split()
+    assert set(shown) <= set(text.split())
+    assert marked(found) == ["word100"]
+
+
+def test_a_match_far_inside_a_long_text_is_found_where_it_is_said_to_be():
+    text = "x " * 100_000 + "needle " + "y " * 100_000
+    found = snippet_of(text, Word("needle"), near=200_000)
+    assert marked(found) == ["needle"]
+    assert len(text) > LOOKED_AT
+
+
+def test_a_wrong_guess_of_the_place_does_not_hide_the_match():
+    text = "the other é " * 2_000 + "needle"
+    assert marked(snippet_of(text, Word("needle"), near=0)) == ["needle"]
+
+
+def test_lines_around_are_those_of_the_text():
+    text = "one\n\n  two\nthe needle here\nthree\nfour\n"
+    found = snippet_of(text, Word("needle"), context=2)
+    assert (found.before, found.after) == (["", "  two"], ["three", "four"])
+    assert snippet_of("a needle", Word("needle"), context=3).before == []
+    assert snippet_of("needle\n", Word("needle"), context=3).after == []
+
+
+@settings(max_examples=30)
+@given(st.text(max_size=40))
+def test_any_text_has_terms_and_a_snippet(text):
+    tokenizer = Tokenizer()
+    tokenizer.terms(text)
+    snippet_of(text, Word(text or "x"), Phrase(text or "x"), width=10, context=2)
