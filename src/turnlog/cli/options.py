@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from turnlog.inert import inert
-from turnlog.layout import (
-    Home,
-    LogFile,
-    Problem,
-    all_homes,
-    find_everywhere,
-    read_name,
-)
-from turnlog.log.sources import open_regular
 
 if TYPE_CHECKING:
     from turnlog.config import SettingProblem
+    from turnlog.layout import LogFile, Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +35,7 @@ def logs_named(
     names: Iterable[str], homes: Iterable[str], problems: list[Problem]
 ) -> Iterator[LogFile]:
     """Give the logs that *names* mean: files, directories, ids' beginnings or ``latest``."""
+    from turnlog.layout import Home, all_homes, find_everywhere
     from turnlog.sessions.dated import find_any_session
 
     for name in names:
@@ -57,6 +50,9 @@ def logs_named(
 
 def log_at(path: Path) -> LogFile:
     """Describe the file at *path* as the log it is taken for."""
+    from turnlog.layout import Home, LogFile, read_name
+    from turnlog.log.sources import open_regular
+
     os.close(open_regular(path))  # A mistake in the name is told at once, not as a finding.
     name = read_name(path.name)
     kind = name.kind if name else "session"

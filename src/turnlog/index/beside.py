@@ -13,11 +13,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from turnlog.index.ids import BESIDE
 from turnlog.index.texts import Kind, Text, leaves
 from turnlog.layout import Home, history_log
 from turnlog.records.loose import NotJson, loads
 
-BESIDE: Final = "beside"
 PROMPTS, PLAN, TODOS, TASK = "prompts", "plan", "todos", "task"
 _SIZE_CAP: Final = 16 * 1024 * 1024
 

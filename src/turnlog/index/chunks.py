@@ -43,7 +43,7 @@ class Chunk(Struct, array_like=True):
     records: list[tuple[Any, ...]]
     """Offset, length, type, author, session, uuid, parent, at, model, branch, message, flags."""
     texts: list[tuple[Any, ...]]
-    """Second, offset, part, kind, words."""
+    """Second, offset, part, kind, words in UTF-8."""
     calls: list[tuple[Any, ...]]
     """Offset, block, call id, tool, digest, path, action, and its answer if that is here as well:
     offset, is error, duration, signature."""

@@ -8,6 +8,8 @@ OFFSET_BITS = 40
 """A record's id is its log's id and its offset: log << 40 | offset."""
 SECOND_BITS = 8
 """A text's id is when it was said and a number: second << 8 | number."""
+BESIDE = "beside"
+"""The layout of what lies beside the logs and is read like one."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UUID_LENGTH = 36

@@ -6,7 +6,7 @@ times the speed. Everything else (prompts, titles, marks, other dialects, odd sh
 full. Both ways give the same, and a test compares them.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -113,17 +113,16 @@ def fast_line(data: bytes) -> Line | None:
         line = _decode_line(data)
     except (ValueError, RecursionError):
         return None
+    if line.type == "progress":
+        return line if line.data is not None else None
     content = line.message.content if line.message is not None else None
+    if type(content) is not tuple:
+        return None
+    kinds = [type(block) for block in content]
     if line.type == "assistant":
-        return line if type(content) is tuple and not _has(content, ResultBlock) else None
-    if line.type == "user":
-        is_usual = _has(content, ResultBlock) and not _has(content, CallBlock)
-        return line if is_usual and line.is_compact_summary is not True else None
-    return line if line.type == "progress" and line.data is not None else None
-
-
-def _has(content: Any, kind: type) -> bool:
-    return type(content) is tuple and any(type(block) is kind for block in content)
+        return line if ResultBlock not in kinds else None
+    is_usual = line.type == "user" and ResultBlock in kinds and CallBlock not in kinds
+    return line if is_usual and line.is_compact_summary is not True else None
 
 
 def found_in_line(line: Line, at: datetime | None) -> Found:
@@ -156,7 +155,7 @@ def found_in_line(line: Line, at: datetime | None) -> Found:
         name,
         (IS_ERROR if is_error else 0) | (OF_AGENT if in_agent else 0),
         texts_of_blocks(blocks, author),
-        list(_asked(blocks)) if model is not None or author is not Author.TOOL else [],
+        [] if author is Author.TOOL else list(_asked(blocks)),
         answers,
     )
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from turnlog.errors import BrokenIndex, IndexUnavailable, TurnlogError
 from turnlog.index.database import index_path, is_broken, open_for_reading
 from turnlog.index.freshness import changed_logs, has_leftovers
-from turnlog.index.ids import OFFSET_BITS
+from turnlog.index.ids import BESIDE, OFFSET_BITS
 from turnlog.log.closing import Closing
 
 if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find a fresh index.
@@ -65,13 +65,14 @@ class Index(Closing):
 
     def texts(self, record: int, length: int | None = None) -> list[Text]:
         """Read the texts of a record from its log."""
-        from turnlog.index.beside import BESIDE, texts_of_side
-        from turnlog.index.texts import texts_of
-
         _, layout, kind = self._log(record)
         if layout == BESIDE:
+            from turnlog.index.beside import texts_of_side
+
             data = self.raw(record, length)
             return [] if data is None else texts_of_side(kind, data)
+        from turnlog.index.texts import texts_of
+
         found = self.record(record, length)
         return [] if found is None else texts_of(found)
 

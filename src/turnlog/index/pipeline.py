@@ -7,7 +7,6 @@ here. Either way the same chunks come in the same order.
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import threading
@@ -24,7 +23,7 @@ from turnlog.index.reading import chunks_of
 
 _LENGTH_BYTES: Final = 8
 # So far the reading process may run ahead.
-_AHEAD_BYTES: Final = 24 * 1024 * 1024
+_AHEAD_BYTES: Final = 40 * 1024 * 1024
 # Below this a second process costs more time than it saves.
 _WORTH_A_PROCESS_BYTES: Final = 4_000_000
 
@@ -57,7 +56,6 @@ def _read_elsewhere(works: Sequence[Work]) -> Iterator[Chunk]:
     if not child:
         try:
             os.close(here)
-            gc.disable()  # It lives for minutes at most, and what it makes has no cycles.
             _answer(works, there)
             os._exit(0)
         finally:
@@ -68,8 +66,8 @@ def _read_elsewhere(works: Sequence[Work]) -> Iterator[Chunk]:
     reader = threading.Thread(target=_receive, args=(pipe, waiting), daemon=True)
     reader.start()
     try:
-        while (data := waiting.get()) is not None:
-            yield _unpack(data)
+        while (chunk := waiting.get()) is not None:
+            yield chunk
     finally:
         with suppress(OSError):
             os.kill(child, signal.SIGKILL)
@@ -84,27 +82,27 @@ class _Ahead:
     """What was received and not yet taken; no more of it than a number of bytes."""
 
     def __init__(self) -> None:
-        self._items: deque[bytes | None] = deque()
+        self._chunks: deque[tuple[Chunk | None, int]] = deque()
         self._bytes = 0
         self._is_closed = False
         self._changed = threading.Condition()
 
-    def put(self, data: bytes | None) -> None:
+    def put(self, chunk: Chunk | None, size_bytes: int = 0) -> None:
         with self._changed:
             while self._bytes > _AHEAD_BYTES and not self._is_closed:
                 self._changed.wait()
-            self._items.append(data)
-            self._bytes += len(data or b"")
+            self._chunks.append((chunk, size_bytes))
+            self._bytes += size_bytes
             self._changed.notify_all()
 
-    def get(self) -> bytes | None:
+    def get(self) -> Chunk | None:
         with self._changed:
-            while not self._items:
+            while not self._chunks:
                 self._changed.wait()
-            data = self._items.popleft()
-            self._bytes -= len(data or b"")
+            chunk, size_bytes = self._chunks.popleft()
+            self._bytes -= size_bytes
             self._changed.notify_all()
-            return data
+            return chunk
 
     def close(self) -> None:
         """Let go of whoever waits for room."""
@@ -131,11 +129,14 @@ def _write_all(pipe: BinaryIO, data: bytes) -> None:
 
 def _receive(pipe: BinaryIO, waiting: _Ahead) -> None:
     """Take chunks from the pipe as long as whole ones come."""
-    with suppress(OSError, ValueError):
+    try:
         while len(head := pipe.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
             length = int.from_bytes(head, "big")
             data = pipe.read(length)
             if len(data) < length:
                 break
-            waiting.put(data)
-    waiting.put(None)
+            waiting.put(_unpack(data), length)  # Here, while the other thread waits for SQLite.
+    except (OSError, ValueError):
+        pass  # Whatever did not arrive whole is read by the other one itself.
+    finally:
+        waiting.put(None)

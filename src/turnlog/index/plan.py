@@ -16,10 +16,11 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
-from turnlog.index.beside import BESIDE, SideFile
+from turnlog.index.beside import SideFile
 from turnlog.index.bookmarks import Bookmark, Change, change_since
 from turnlog.index.chunks import Work
 from turnlog.index.folds import is_sound_text
+from turnlog.index.ids import BESIDE
 from turnlog.index.usage import Readable
 from turnlog.index.writing import Writer
 from turnlog.layout import Home, LogFile, Problem

@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from turnlog.errors import TurnlogError
-from turnlog.index.beside import BESIDE, PROMPTS, content_of, texts_of_side
+from turnlog.index.beside import PROMPTS, content_of, texts_of_side
 from turnlog.index.bookmarks import Bookmark, fingerprint_of
 from turnlog.index.chunks import Chunk, Usage, Work
 from turnlog.index.folds import Folded, OpenCall, Passing, sound, take_record, unpacked
-from turnlog.index.ids import microseconds, short_uuid
+from turnlog.index.ids import BESIDE, microseconds, short_uuid
 from turnlog.index.lines import Found, Line, at_of, fast_line, found_in_line, found_in_record
 from turnlog.index.usage import needles_of
-from turnlog.index.words import as_words
+from turnlog.index.words import as_indexed
 from turnlog.layout import LogFile
 from turnlog.log.lines import Splitter
 from turnlog.log.reader import Placed, pieces_of
@@ -70,6 +70,7 @@ class LogReading:
         self._is_fast = work.log.layout == "claude" and not self._is_day
         self._needles = needles_of(work.log.layout)
         self._passing = Passing()
+        self._uuid_before: tuple[str | None, bytes | str | None] = (None, None)
         self._clear(work.start)
 
     def chunks(self) -> Iterator[Chunk]:
@@ -148,8 +149,9 @@ class LogReading:
         session = self.folded.session
         if session is None:
             session = self._whose(line.session_id)
-        self._remember(found_in_line(line, at), offset, len(data), session)
-        if self._tells_of_agents(line):
+        found = found_in_line(line, at)
+        self._remember(found, offset, len(data), session)
+        if self._tells_of_agents(line, found, data):
             record = decode(data)
             if isinstance(record, Record):
                 self.folded.traces.see(Placed(record, offset, len(data), 0))
@@ -208,14 +210,19 @@ class LogReading:
         if at is not None:
             self.folded.last_second = max(0, at // 1_000_000)
         second = self.folded.last_second
+        # Nearly always the parent is the record before.
+        before, packed = self._uuid_before
+        parent = packed if found.parent == before else short_uuid(found.parent)
+        uuid = short_uuid(found.uuid)
+        self._uuid_before = (found.uuid, uuid)
         row = (
             offset,
             length,
             found.type,
-            found.author.value,
+            found.author,
             session,
-            short_uuid(found.uuid),
-            short_uuid(found.parent),
+            uuid,
+            parent,
             at,
             found.model,
             found.branch,
@@ -224,7 +231,7 @@ class LogReading:
         )
         self._records.append(row if is_sound else tuple(sound(list(row))))
         for part, (kind, text) in enumerate(found.texts):
-            words = as_words(text if is_sound else sound(text))
+            words = as_indexed(text)
             self._texts.append((second, offset, part, int(kind), words))
             self._text_bytes += len(words)
         for asked in found.asked:
@@ -256,15 +263,12 @@ class LogReading:
             for sighting in self.usage.tellings.take(data, offset):
                 self.usage.take(sighting)
 
-    def _tells_of_agents(self, line: Line) -> bool:
-        if line.type == "user":
-            return self.folded.traces.first_prompt is None or _AGENT_ID in bytes(
-                line.tool_use_result
-            )
-        content = line.message.content if line.message is not None else None
-        if line.type != "assistant" or not isinstance(content, tuple):
-            return False
-        return any(getattr(block, "name", None) in AGENT_TOOLS for block in content)
+    def _tells_of_agents(self, line: Line, found: Found, data: bytes) -> bool:
+        if line.type != "user":
+            return any(asked.tool in AGENT_TOOLS for asked in found.asked)
+        if self.folded.traces.first_prompt is None:
+            return True
+        return _AGENT_ID in data and _AGENT_ID in bytes(line.tool_use_result)
 
     def _damaged(self, damage: Damage) -> None:
         row = (damage.offset, damage.length, damage.reason.value, damage.detail, damage.excerpt)

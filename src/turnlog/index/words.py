@@ -35,9 +35,15 @@ _NO_LEADS: Final = bytes(set(range(256)) - _LEADS)
 
 def as_words(text: str) -> str:
     """Give *text* with spaces wherever a word begins; as the full-text tables take it."""
-    if text.isascii() or not text.encode(errors="replace").translate(None, _NO_LEADS):
-        return text
-    return " ".join(_alone().split(text))
+    return text if text.isascii() else as_indexed(text).decode()
+
+
+def as_indexed(text: str) -> bytes:
+    """Give *text* as words, in UTF-8: what SQLite would make of it again and again."""
+    data = text.encode(errors="replace")
+    if text.isascii() or not data.translate(None, _NO_LEADS):
+        return data
+    return " ".join(_alone().split(text)).encode(errors="replace")
 
 
 @cache

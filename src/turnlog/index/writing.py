@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from turnlog.index.bookmarks import Bookmark
@@ -178,10 +179,12 @@ class Writer:
 
     def _write_texts(self, texts: list[tuple[Any, ...]]) -> None:
         """Give every text its id, and the words to the full-text tables, in the order of ids."""
-        texts.sort(key=_second_of)
+        texts.sort(key=itemgetter(0))
         until = texts[-1][0] + _SECONDS_AHEAD
         last = self._last_ids(texts[0][0], until)
-        placed = []
+        placed: list[tuple[int, ...]] = []
+        said: list[tuple[int, bytes]] = []
+        answered: list[tuple[int, bytes]] = []
         free = 0
         for second, record, part, kind, words in texts:
             free = max(free + 1, second << SECOND_BITS)
@@ -192,15 +195,13 @@ class Writer:
                     last = self._last_ids(at, until)
                 else:
                     free = last[at] + 1
-            placed.append((free, record, part, kind, words))
+            placed.append((free, record, part, kind))
+            (answered if kind in ANSWERED else said).append((free, words))
         last.update((row[0] >> SECOND_BITS, row[0]) for row in placed)
         db = self._db
-        db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", (row[:4] for row in placed))
-        for table, is_apart in (("said", False), ("answered", True)):
-            db.executemany(
-                f"INSERT INTO {table} (rowid, text) VALUES (?, ?)",  # noqa: S608 - Ours.
-                ((row[0], row[4]) for row in placed if (row[3] in ANSWERED) is is_apart),
-            )
+        db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", placed)
+        db.executemany("INSERT INTO said (rowid, text) VALUES (?, ?)", said)
+        db.executemany("INSERT INTO answered (rowid, text) VALUES (?, ?)", answered)
 
     def _last_ids(self, first: int, last: int) -> dict[int, int]:
         """Give the last id that is taken in each second, at least from *first* to *last*."""
@@ -353,8 +354,4 @@ def _interned(
         (name,),
     ).fetchone()
     known[name] = row[0]
-    return int(row[0])
-
-
-def _second_of(row: tuple[Any, ...]) -> int:
     return int(row[0])

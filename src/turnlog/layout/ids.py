@@ -8,8 +8,6 @@ drive, no Windows device, nothing that could leave the directory it is put into.
 from __future__ import annotations
 
 import re
-import secrets
-import uuid
 
 from turnlog.errors import InvalidId
 
@@ -59,11 +57,15 @@ def is_device(text: str) -> bool:
 
 
 def new_session_id() -> str:
+    import uuid  # Few make ids, and everybody checks them.
+
     return str(uuid.uuid4())
 
 
 def new_agent_id() -> str:
     """Make an agent id in Claude Code's early short form: an "a" and six hex digits."""
+    import secrets
+
     return "a" + secrets.token_hex(3)
 
 

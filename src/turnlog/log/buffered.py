@@ -9,7 +9,6 @@ waiting and the caller is told, at the latest by the next call.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import signal
 import threading
@@ -20,10 +19,9 @@ from typing import Any, Final
 
 from turnlog.errors import ClosedLog, StorageFull, TurnlogError
 from turnlog.log.closing import Closing
+from turnlog.log.telling import logger
 from turnlog.log.writer import LogWriter
 from turnlog.records.record import Record
-
-logger = logging.getLogger("turnlog.log")
 
 EVERY_SECONDS: Final = 5.0
 MAX_RECORDS: Final = 500
@@ -122,7 +120,7 @@ class BufferedLog(Closing):
                 try:
                     self._drain()
                 except TurnlogError as error:
-                    logger.error("%s: not saved: %s", self._writer.path, error)  # noqa: TRY400
+                    logger.error("%s: not saved: %s", self._writer.path, error)
                     self._failure = error
 
     def _raise_failure(self) -> None:
@@ -147,7 +145,7 @@ def drain_all() -> None:
         try:
             log.flush()
         except TurnlogError as error:
-            logger.error("not saved at exit: %s", error)  # noqa: TRY400
+            logger.error("not saved at exit: %s", error)
 
 
 atexit.register(drain_all)

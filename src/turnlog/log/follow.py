@@ -12,7 +12,6 @@ events: that works on every file system and costs one ``stat`` a look.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -23,9 +22,8 @@ from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Placed, Reader
 from turnlog.log.sources import PlainSource, open_regular
 from turnlog.log.system import read_at
+from turnlog.log.telling import logger
 from turnlog.records.damage import Damage
-
-logger = logging.getLogger("turnlog.log")
 
 _POLL_SECONDS: Final = 0.2
 _FINGERPRINT_BYTES: Final = 256

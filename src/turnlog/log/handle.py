@@ -10,7 +10,6 @@ would share the parent's lock.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import threading
 import weakref
@@ -31,9 +30,8 @@ from turnlog.errors import (
 from turnlog.log import system
 from turnlog.log.private import open_for_append
 from turnlog.log.sources import open_error
+from turnlog.log.telling import logger
 from turnlog.records.format import newer_format
-
-logger = logging.getLogger("turnlog.log")
 
 LOCK_TIMEOUT: Final = 10.0
 

@@ -16,7 +16,6 @@ last item, unless ``tail="wait"``, which is for those who come back for more.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
@@ -27,6 +26,7 @@ from turnlog.log.closing import Closing
 from turnlog.log.lines import LINE_CAP, Splitter, too_long
 from turnlog.log.salvage import salvage
 from turnlog.log.sources import BrokenArchive, Source, open_source
+from turnlog.log.telling import logger
 from turnlog.records.codec import (
     Envelope,
     decode,
@@ -36,8 +36,6 @@ from turnlog.records.codec import (
 )
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason, damage_at
 from turnlog.records.record import Record
-
-logger = logging.getLogger("turnlog.log")
 
 Tail = Literal["take", "wait"]
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import errno
 import hashlib
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -34,10 +33,9 @@ from turnlog.log.handle import LOCK_TIMEOUT, Handle
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Pending, Placed, Reader
 from turnlog.log.sources import PlainSource, Source, open_regular, open_source
+from turnlog.log.telling import logger
 from turnlog.log.writer import LogWriter
 from turnlog.records.damage import Damage, Reason
-
-logger = logging.getLogger("turnlog.log")
 
 _COPY_BYTES: Final = 1024 * 1024
 

@@ -8,21 +8,15 @@ to absurdly more than it weighs is cut off: real logs pack 5 to 30 times, bombs 
 from __future__ import annotations
 
 import errno
-import gzip
 import os
 import stat
 import sys
-import zlib
-from typing import Final, Protocol
+from io import BufferedIOBase
+from typing import BinaryIO, Final, Protocol
 
 from turnlog.errors import LogError, NotALog, NotFound, StorageFull
 from turnlog.log.lines import CHUNK_BYTES
 from turnlog.log.system import read_at
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -88,11 +82,7 @@ class PackedSource:
         self._limit = _BOMB_SLACK + _BOMB_RATIO * os.fstat(fd).st_size
         self._given = 0
         self._file = os.fdopen(fd, "rb")
-        self._stream: gzip.GzipFile | zstd.ZstdFile
-        if magic.startswith(_GZIP):
-            self._stream = gzip.GzipFile(fileobj=self._file, mode="rb")
-        else:
-            self._stream = zstd.ZstdFile(self._file, "rb")
+        self._stream, self._errors = _unpacker(self._file, magic)
 
     def read(self, size: int) -> bytes:
         while self._to_skip > 0:
@@ -103,7 +93,7 @@ class PackedSource:
     def _unpack(self, size: int) -> bytes:
         try:
             data = self._stream.read1(size)
-        except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
+        except self._errors as error:
             raise BrokenArchive(str(error)) from None
         self._given += len(data)
         if self._given > self._limit:
@@ -113,6 +103,20 @@ class PackedSource:
     def close(self) -> None:
         self._stream.close()
         self._file.close()
+
+
+def _unpacker(file: BinaryIO, magic: bytes) -> tuple[BufferedIOBase, tuple[type[Exception], ...]]:
+    """Give what unpacks *file*, and what it raises for bytes it cannot unpack."""
+    if magic.startswith(_GZIP):
+        import gzip  # Most logs are plain, and most commands read few.
+        import zlib
+
+        return gzip.GzipFile(fileobj=file, mode="rb"), (OSError, EOFError, zlib.error)
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd.ZstdFile(file, "rb"), (OSError, EOFError, zstd.ZstdError)
 
 
 def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:

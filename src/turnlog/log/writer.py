@@ -17,7 +17,6 @@ What holds, and is tested by killing, starving and lying to this code:
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,10 +29,9 @@ from turnlog.log.handle import LOCK_TIMEOUT, Handle
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Reader
 from turnlog.log.sources import PlainSource, open_regular
+from turnlog.log.telling import logger
 from turnlog.records.codec import encode
 from turnlog.records.record import Record
-
-logger = logging.getLogger("turnlog.log")
 
 Durability = Literal["fsync", "flush"]
 

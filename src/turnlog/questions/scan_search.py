@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.index.ids import OFFSET_BITS, SECOND_BITS
+from turnlog.index.ids import BESIDE, OFFSET_BITS, SECOND_BITS
 from turnlog.index.opening import Index
 from turnlog.index.texts import ANSWERED, Kind
 from turnlog.questions.search_language import Word
@@ -208,7 +208,7 @@ def _texts(
 
 def _logs(index: Index, within: Within) -> list[tuple[int, str, bool]]:
     """List the logs to look into: id, path, and whether it is one record as a whole."""
-    from turnlog.index.beside import BESIDE, PROMPTS  # noqa: PLC0415 - Few searches scan.
+    from turnlog.index.beside import PROMPTS  # noqa: PLC0415 - Few searches scan.
 
     rows: Any = index.db.execute(
         "SELECT id, path, layout = ? AND kind <> ? FROM logs WHERE gone_at IS NULL"

@@ -55,7 +55,7 @@ from turnlog.questions.search_language import (
 from turnlog.questions.search_sql import Plan, Renderer, Table, microseconds
 from turnlog.questions.snippets import WIDTH, first_place
 
-RANKED_AT_ONCE: Final = 3_000
+RANKED_AT_ONCE: Final = 1_000
 """So many of the newest matches are weighed against each other."""
 PER_SESSION: Final = 3
 _HALF_LIFE_SECONDS: Final = 30 * 86_400

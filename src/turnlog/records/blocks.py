@@ -5,10 +5,10 @@ Free-form JSON (a tool's input, an image's source) is plain dicts and lists, to 
 changed: a record's bytes never follow such a change.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from collections.abc import Iterable
-from typing import Any, Union
+from typing import Any
 
 from msgspec import Struct
 
@@ -40,7 +40,7 @@ class ResultBlock(Struct, frozen=True, tag="tool_result"):
     """A tool answered."""
 
     tool_use_id: str
-    content: Union[str, tuple[Block, ...], dict[str, Any], None] = None  # noqa: UP007
+    content: "str | tuple[Block, ...] | dict[str, Any] | None" = None
     is_error: bool | None = None
 
     @property

@@ -9,7 +9,7 @@ Names follow the house's words; the names on the wire are Claude Code's (camelCa
 other dialects become these same types, see ``dialects``. Where a record lives is not its business.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from datetime import datetime
 from typing import Any

@@ -5,7 +5,7 @@ mostly no timestamp, and equal lines are not duplicates. Types whose shape is se
 of their own; types known only by name become State, and their content is in ``fields``.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from typing import Any
 

@@ -6,7 +6,7 @@ All become one Usage. What is believed of it is ``counters``' business, how ofte
 ``responses``.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from collections.abc import Mapping
 from typing import Any

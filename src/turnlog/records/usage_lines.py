@@ -4,7 +4,7 @@ Two degrees of strictness. ``decode_line`` knows today's usage object and refuse
 for a counter that is no count or for a field that is new. ``decode_loose_line`` takes any.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from typing import Annotated, Any, Final
 
