@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import platform
 import sys
+
+import turnlog
 
 from . import (
     append,
@@ -51,6 +54,7 @@ def main() -> int:
     strangers = set(options.names) - set(BENCHMARKS)
     if strangers:
         parser.error(f"no benchmark called {', '.join(sorted(strangers))}")
+    _compile()
     print(_machine(), flush=True)
     rows = []
     for name in options.names or BENCHMARKS:
@@ -58,6 +62,12 @@ def main() -> int:
         rows += BENCHMARKS[name]()
     print(f"\n{as_markdown(rows) if options.markdown else as_text(rows)}")
     return 0
+
+
+def _compile() -> None:
+    """Compile the package, as an installation does; some environments forbid it at run time."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    compileall.compile_dir(os.path.dirname(turnlog.__file__), quiet=2)
 
 
 def _machine() -> str:

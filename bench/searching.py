@@ -7,17 +7,17 @@ and is not counted.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
-from io import BytesIO, TextIOWrapper
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from turnlog.cli.app import run as cli
+from turnlog.index.opening import open_fresh
+from turnlog.layout import find_homes
+from turnlog.questions.search import search
 
 from .programs import TURNLOG, run
 from .queries import queries_for
@@ -27,18 +27,10 @@ from .turns import in_turns
 ROUNDS = 20
 _WHAT = "search in the index of a 1 GB tree"
 _BARS = {"best": 0.060, "newest": 0.005}
-_ORDERS = {"best": [], "newest": ["--newest"]}
-_SEARCH = ["search", "--json", "--no-refresh"]
-
-
-def is_there() -> bool:
-    return importlib.util.find_spec("turnlog.cli.search") is not None
 
 
 def rows_for(home: str, environ: Mapping[str, str]) -> list[Row]:
     """Measure searches in the index of *home* that stands in the *environ*'s TURNLOG_HOME."""
-    if not is_there():
-        return [Row(_WHAT, "", "", "skipped: no turnlog search yet")]
     queries = queries_for(home)
     told = subprocess.run(
         [sys.executable, "-m", "bench.searching", home],
@@ -97,29 +89,20 @@ def _cold_start(home: str, environ: Mapping[str, str], queries: Sequence[str]) -
 
 
 def _ask(home: str, queries: Sequence[str]) -> dict[str, list[float]]:
-    """Ask every query once in each order."""
-    _search(home, queries[-1], [])
+    """Ask every query once in each order, of an index that is open: twenty hits with snippets."""
+    now = datetime.now().astimezone()
     told: dict[str, list[float]] = {"hits": []}
-    for order, options in _ORDERS.items():
-        told[order] = []
-        for query in queries:
-            began = perf_counter()
-            said = _search(home, query, options)
-            told[order].append(perf_counter() - began)
-            if not options:
-                told["hits"].append(len(json.loads(said)["hits"]))
+    with open_fresh(find_homes((home,)), is_stale_allowed=True) as opened:
+        search(opened, queries[-1], now=now, zone=UTC)
+        for order in _BARS:
+            told[order] = []
+            for query in queries:
+                began = perf_counter()
+                found = search(opened, query, now=now, zone=UTC, newest=order == "newest")
+                told[order].append(perf_counter() - began)
+                if order == "best":
+                    told["hits"].append(len(found.hits))
     return told
-
-
-def _search(home: str, query: str, options: Sequence[str]) -> bytes:
-    """Do all that the command does, in this process: from reading its options to its last line."""
-    said = BytesIO()
-    out = TextIOWrapper(said, write_through=True)  # Held here: it closes what it wraps.
-    with redirect_stdout(out):
-        status = cli([*_SEARCH, *options, "--home", home, "--", query])
-    if status > 1:
-        raise RuntimeError(f"the search for {query!r} ended with {status}")
-    return said.getvalue()
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 The full-text tables answer most questions by themselves. What they cannot tell (the order of words
 in what tools answered, punctuation, trees too deep for SQLite) is decided here, on the text itself,
 by the same rules: SQLite's own tokenizer is asked, in a table in memory that holds one text. Only
-what is plain ASCII on both sides is decided without it, since there the rules are simple: a word is
-a run of letters and digits, and case does not count.
+what is plain on both sides (ASCII, and symbols that are in no word) is decided without it, since
+there the rules are simple: a word is a run of letters and digits, and case does not count.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ from turnlog.questions.search_language import All, Any, Filter, Node, Not, Phras
 Span = tuple[int, int]
 """Where something begins and ends in a text."""
 
+# Dashes, quotes, arrows, operators, lines, shapes and emoji: in no word, and much used.
+_NOT_PLAIN: Final = re.compile(
+    "[^\\x00-\\x7f\u2010-\u2027\u2030-\u205e\u2190-\u22ff\u2500-\u257f\u25a0-\u26ff\u2701-\u2767"
+    "\u2794-\u27be\U0001f300-\U0001f6ff]"
+)
 _ASCII_WORDS: Final = re.compile("[0-9A-Za-z]+")
 _ANYTHING: Final = "[^0-9A-Za-z]+"
 _MOST_SPANS: Final = 200
@@ -56,7 +61,7 @@ class Tokenizer:
         terms = self.terms(leaf.text)
         if not terms:
             return leaf.text in text
-        if text.isascii():
+        if _is_plain(text):
             return _is_ascii(terms) and bool(_pattern(terms, _is_prefix(leaf)).search(text))
         found = self._holding(text).execute(
             "SELECT 1 FROM one WHERE one MATCH ?", (as_phrase(leaf),)
@@ -66,11 +71,12 @@ class Tokenizer:
     def spans(self, text: str, leaves: Iterable[Word | Phrase]) -> list[Span]:
         """Tell where in *text* the *leaves* stand, in order, none overlapping another."""
         worded, spans = [], []
+        is_plain = _is_plain(text)
         for leaf in leaves:
             terms = self.terms(leaf.text)
             if not terms:
                 spans += _places(text, leaf.text)
-            elif not text.isascii():
+            elif not is_plain:
                 worded.append(as_phrase(leaf))
             elif _is_ascii(terms):
                 found = _pattern(terms, _is_prefix(leaf)).finditer(text)
@@ -204,6 +210,10 @@ def _is_prefix(leaf: Word | Phrase) -> bool:
 
 def _is_ascii(terms: Iterable[str]) -> bool:
     return all(map(str.isascii, terms))
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() or _NOT_PLAIN.search(text) is None
 
 
 @lru_cache(maxsize=256)
