@@ -27,7 +27,7 @@ from turnlog.prices.compiled import load_table
 from turnlog.prices.money import attodollars, dollars
 from turnlog.prices.overrides import Override
 from turnlog.prices.rates import Price, Tier, Unpriced
-from turnlog.prices.table import Table, price_at, prices_of
+from turnlog.prices.table import Table, price_among, prices_of
 from turnlog.records.counters import Counters, count_of, counters_of
 from turnlog.records.responses import UNKNOWN, Response
 from turnlog.records.usage import Usage
@@ -83,6 +83,7 @@ class Prices:
         self.table = table
         self.overrides = tuple(overrides)
         self._quotes: dict[tuple[str, date, Terms], Quote] = {}
+        self._tabled: dict[str, list[Price]] = {}
 
     def find(self, model: str, at: datetime | None = None) -> Price | None:
         """Give the price of *model* at *at*, or now; None if there is none."""
@@ -90,8 +91,7 @@ class Prices:
 
     def history(self, model: str) -> list[Price]:
         """Give every price that *model* ever had, the oldest first, overrides last."""
-        found = self.table.find(model)
-        known = prices_of(*found) if found else []
+        known = list(self._known(model))
         own = [each for each in self.overrides if _is_for(each, model)]
         return known + [price for each in own if (price := self._overriding(each, (), None))]
 
@@ -175,8 +175,16 @@ class Prices:
         for override in reversed(self.overrides):
             if _is_for(override, model) and override.holds_on(day):
                 return self._overriding(override, passed, at)
-        found = self.table.find(model)
-        return price_at(*found, at) if found else None
+        known = self._known(model)
+        return price_among(known, at) if known else None
+
+    def _known(self, model: str) -> list[Price]:
+        """Give the table's prices of *model*; there are few models, and looking takes a while."""
+        known = self._tabled.get(model)
+        if known is None:
+            found = self.table.find(model)
+            known = self._tabled[model] = prices_of(*found) if found else []
+        return known
 
     def _overriding(
         self, override: Override, passed: tuple[str, ...], at: datetime | None

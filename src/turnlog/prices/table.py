@@ -8,7 +8,7 @@ has no price. Pure; where the table comes from is told in ``compiled``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any, Final
 
@@ -116,11 +116,16 @@ def matches(match: Match, name: str) -> bool:
 
 def price_at(provider: Provider, model: Model, at: datetime) -> Price:
     """Give the price of *model* at *at*."""
+    return price_among(prices_of(provider, model), at)
+
+
+def price_among(prices: Sequence[Price], at: datetime) -> Price:
+    """Give the one of a model's *prices*, the oldest first, that holds at *at*."""
     moment = at.astimezone(UTC)
-    for price in reversed(prices_of(provider, model)):
+    for price in reversed(prices):
         if (price.since is None or moment.date() >= price.since) and _is_at(price.hours, moment):
             return price
-    return prices_of(provider, model)[0]
+    return prices[0]
 
 
 def prices_of(provider: Provider, model: Model) -> list[Price]:
