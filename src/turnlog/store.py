@@ -37,6 +37,7 @@ from turnlog.layout import (
 from turnlog.log.closing import Closing
 from turnlog.log.writer import Durability, LogWriter
 from turnlog.questions.catalog import SessionRow, list_sessions
+from turnlog.questions.local_times import MachineZone
 from turnlog.questions.query import QueryDocument, query
 from turnlog.questions.search import SearchDocument, SearchOptions, search
 from turnlog.questions.sql import SqlDocument, run_sql
@@ -163,9 +164,8 @@ class Store(Closing):
 
     def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchDocument:
         """Find what was said; ``questions.search_language`` tells what may be asked for."""
-        now = datetime.now().astimezone()
         with self.index() as index:
-            return search(index, text, now=now, zone=now.tzinfo or UTC, **options)
+            return search(index, text, now=datetime.now(UTC), zone=MachineZone(), **options)
 
     def query(
         self,

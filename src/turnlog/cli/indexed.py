@@ -12,6 +12,8 @@ import click
 from turnlog.inert import inert
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from turnlog.index.opening import Index
     from turnlog.index.refresh import Refreshed, Stage
     from turnlog.layout import Home
@@ -23,6 +25,18 @@ no_refresh_option = click.option(
     is_flag=True,
     help="Ask the index as it is, without reading what was appended since.",
 )
+
+
+def moment_here(text: str | None) -> datetime | None:
+    """Read a time as people say it, such as 7d or yesterday; days are this machine's."""
+    if text is None:
+        return None
+    from datetime import UTC, datetime
+
+    from turnlog.questions.local_times import MachineZone
+    from turnlog.records.when import moment
+
+    return moment(text, now=datetime.now(UTC), zone=MachineZone())
 
 
 def refresh_shown(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:

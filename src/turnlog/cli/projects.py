@@ -61,15 +61,11 @@ def command(
     Every session counts with all it has, also what its agents used. For costs, and for what was
     used in a certain time to the minute, see: turnlog cost project
     """
-    from turnlog.cli.indexed import open_index
+    from turnlog.cli.indexed import moment_here, open_index
     from turnlog.layout import all_homes
     from turnlog.questions.indexed_projects import list_projects
-    from turnlog.records.when import moment
 
-    now = datetime.now(UTC)
-    zone = now.astimezone().tzinfo or UTC
-    begin = None if since is None else moment(since, now=now, zone=zone)
-    end = None if until is None else moment(until, now=now, zone=zone)
+    begin, end = moment_here(since), moment_here(until)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = list_projects(
             index,
@@ -83,7 +79,7 @@ def command(
     if as_json:
         show_json(found)
     else:
-        _show(found, now, sort)
+        _show(found, datetime.now(UTC), sort)
     return 0 if found.projects else 1
 
 

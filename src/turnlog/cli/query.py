@@ -263,6 +263,7 @@ def ask(asked: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh
     from turnlog.cli.indexed import open_index
     from turnlog.cli.query_shown import show_table, tell_nothing, tell_rest
     from turnlog.layout import all_homes
+    from turnlog.questions.local_times import MachineZone
     from turnlog.questions.query import answer
     from turnlog.questions.query_filters import parse_query, resource_named
 
@@ -271,9 +272,8 @@ def ask(asked: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh
     if form == "table" and is_listed and query.transform.extract is None:
         shown = _TABLES[resource_named(query.resource).name]
         query = structs.replace(query, transform=structs.replace(query.transform, extract=shown))
-    now = datetime.now().astimezone()
     with open_index(all_homes(tuple(homes)), no_refresh=no_refresh) as index:
-        found = answer(index, query, now=now, zone=now.tzinfo or UTC)
+        found = answer(index, query, now=datetime.now(UTC), zone=MachineZone())
     if form == "json":
         show_json(found)
         return 0 if found.rows else 1

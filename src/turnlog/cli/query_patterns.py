@@ -44,10 +44,11 @@ def page_options(function: F) -> F:
 
 def period(since: str | None, until: str | None, zone: tzinfo | None = None) -> dict[str, Any]:
     """Read the two ends of a period."""
+    from turnlog.questions.local_times import MachineZone
     from turnlog.records.when import moment
 
-    now = datetime.now().astimezone()
-    here = zone or now.tzinfo or UTC
+    now = datetime.now(UTC)
+    here = zone or MachineZone()
     read = {"since": since, "until": until}
     return {
         name: None if text is None else moment(text, now=now, zone=here)
@@ -227,8 +228,10 @@ def _is_rate(found: Series) -> bool:
 def _zone(name: str | None) -> tzinfo:
     from zoneinfo import ZoneInfo
 
+    from turnlog.questions.local_times import MachineZone
+
     if name is None:
-        return datetime.now().astimezone().tzinfo or UTC
+        return MachineZone()
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError):

@@ -95,7 +95,9 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
 
 
 def _zone() -> Any:
-    return datetime.now().astimezone().tzinfo
+    from turnlog.questions.local_times import MachineZone
+
+    return MachineZone()
 
 
 def _moment(text: str | None, now: datetime) -> datetime | None:

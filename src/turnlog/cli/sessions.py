@@ -122,16 +122,14 @@ def _filters(
     *, since: str | None, until: str | None, damaged: bool, with_agents: bool, **others: Any
 ) -> dict[str, Any]:
     """Give what was asked for in the words of `list_indexed`."""
-    from turnlog.records.when import moment
+    from turnlog.cli.indexed import moment_here
 
-    now = datetime.now(UTC)
-    zone = now.astimezone().tzinfo or UTC
     return others | {
-        "since": None if since is None else moment(since, now=now, zone=zone),
-        "until": None if until is None else moment(until, now=now, zone=zone),
+        "since": moment_here(since),
+        "until": moment_here(until),
         "has_damage": damaged or None,
         "has_agents": with_agents or None,
-        "now": now,
+        "now": datetime.now(UTC),
     }
 
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from turnlog.cli.indexed import no_refresh_option, open_index
+from turnlog.cli.indexed import moment_here, no_refresh_option, open_index
 from turnlog.cli.options import home_option, json_option, show_json
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from turnlog.questions.sql import Cell, SchemaDocument, SqlDocument
 
@@ -78,7 +77,7 @@ def command(
     from turnlog.questions.sql import run_sql
 
     asked = _typed() if statement == "-" else statement
-    at = _moment(since)
+    at = moment_here(since)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         answer = run_sql(
             index, asked, limit=limit, seconds=seconds, since=at, project=_directory(project)
@@ -102,17 +101,6 @@ def _typed() -> str:
     from turnlog.questions.sql_guard import MOST_STATEMENT_BYTES
 
     return sys.stdin.buffer.read(MOST_STATEMENT_BYTES + 1).decode("utf-8", "surrogateescape")
-
-
-def _moment(since: str | None) -> datetime | None:
-    if since is None:
-        return None
-    from datetime import UTC, datetime
-
-    from turnlog.records.when import moment
-
-    now = datetime.now().astimezone()
-    return moment(since, now=now, zone=now.tzinfo or UTC)
 
 
 def _directory(project: str | None) -> str | None:

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,6 +65,7 @@ def command(
     A line tells when, the project, the session, who, and what. A home that is not there yet is
     waited for.
     """
+    from turnlog.cli.indexed import moment_here
     from turnlog.questions.watching import watch
 
     stop = threading.Event()
@@ -85,7 +85,7 @@ def command(
     watched = _homes(homes)
     restore = _until_interrupted(stop)
     try:
-        watch(watched, on_change=tell, poll=poll, stop=stop, since=_moment(since))
+        watch(watched, on_change=tell, poll=poll, stop=stop, since=moment_here(since))
     finally:
         restore()
     return 0
@@ -174,14 +174,3 @@ def _homes(names: tuple[str, ...]) -> tuple[Home, ...]:
         path = Path(name).expanduser().absolute()
         found += (Home(path),) if not os.path.lexists(path) else all_homes((name,))
     return tuple(dict.fromkeys(found))
-
-
-def _moment(since: str | None) -> datetime | None:
-    if since is None:
-        return None
-    from datetime import UTC
-
-    from turnlog.records.when import moment
-
-    now = datetime.now().astimezone()
-    return moment(since, now=now, zone=now.tzinfo or UTC)

@@ -21,6 +21,7 @@ from turnlog.prices.cost import Prices
 from turnlog.prices.money import shown
 from turnlog.questions.blocks import LENGTH, blocks
 from turnlog.questions.ledger import Period, Question, ledger
+from turnlog.questions.local_times import MachineZone
 from turnlog.questions.spending import every_response, spent
 from turnlog.questions.status_figures import FiguresFile, number_of, within
 
@@ -48,9 +49,8 @@ def update_figures(
         noted_at = time.time()
         asked = _asked(file.read(), session, noted_at)
         with open_fresh(homes, stage="usage") as index:
-            zone = datetime.now().astimezone().tzinfo or UTC
             now = datetime.now(UTC)
-            figures = reckon(index, prices, sessions=asked, now=now, zone=zone)
+            figures = reckon(index, prices, sessions=asked, now=now, zone=MachineZone())
         figures |= {"noted_at": noted_at, "asked": asked}
         file.write(figures)
     finally:
