@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
+from turnlog.cli.moments import zone_named
 from turnlog.cli.options import home_option, json_option, show_json, tell_problems
 from turnlog.errors import UsageError
 
@@ -154,7 +155,7 @@ class _Report(NamedTuple):
 def _question(report: str, options: dict[str, Any], now: datetime) -> Question:
     from turnlog.questions.ledger import Question
 
-    zone = _zone(options["timezone"])
+    zone = zone_named(options["timezone"])
     by = options["by"]
     return Question(
         by=_units(by) if by is not None else REPORTS.get(report, ()),
@@ -358,18 +359,3 @@ def _units(text: str) -> tuple[Unit, ...]:
     if unknown or not asked:
         raise click.UsageError(f"--by takes {', '.join(UNITS)}, not {text!r}")
     return tuple(unit for each in asked for unit in UNITS if unit == each)
-
-
-def _zone(name: str | None) -> tzinfo:
-    from zoneinfo import ZoneInfo
-
-    from turnlog.questions.local_times import MachineZone
-
-    if name is None:
-        return MachineZone()
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, KeyError):
-        raise click.UsageError(
-            f"--timezone takes a name such as UTC or Europe/Berlin, not {name!r}"
-        ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 import click
@@ -12,6 +12,22 @@ from turnlog.records.instants import instant
 
 _AGO: Final = re.compile(r"(\d{1,6})\s*(min|h|d|w)")
 _UNITS: Final = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def zone_named(name: str | None) -> tzinfo:
+    """Give the time zone that is called *name*, or this machine's."""
+    from zoneinfo import ZoneInfo
+
+    from turnlog.questions.local_times import MachineZone
+
+    if name is None:
+        return MachineZone()
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise click.UsageError(
+            f"--timezone takes a name such as UTC or Europe/Berlin, not {name!r}"
+        ) from None
 
 
 def moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> datetime | None:

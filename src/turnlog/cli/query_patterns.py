@@ -10,6 +10,7 @@ import click
 from msgspec import structs
 
 from turnlog.cli.indexed import no_refresh_option, open_index
+from turnlog.cli.moments import zone_named
 from turnlog.cli.options import F, home_option, json_option, show_json
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def series(
     from turnlog.layout import all_homes
     from turnlog.questions.patterns import time_series
 
-    zone = _zone(timezone)
+    zone = zone_named(timezone)
     wanted = period(since, until, zone)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = time_series(index, interval, metric, zone=zone, project=project, **wanted)
@@ -223,18 +224,3 @@ def _show_series(found: Series, zone: tzinfo) -> None:
 
 def _is_rate(found: Series) -> bool:
     return found.metric == "error_rate"
-
-
-def _zone(name: str | None) -> tzinfo:
-    from zoneinfo import ZoneInfo
-
-    from turnlog.questions.local_times import MachineZone
-
-    if name is None:
-        return MachineZone()
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, KeyError):
-        raise click.UsageError(
-            f"--timezone takes a name such as UTC or Europe/Berlin, not {name!r}"
-        ) from None

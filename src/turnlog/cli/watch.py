@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from turnlog.cli.options import home_option
 from turnlog.cli.watch_line import WatchedRow, is_noise, row_of, show_row
+from turnlog.questions.directories import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,10 +119,8 @@ class _Shown(Struct, kw_only=True):
     def _is_wanted(self, happened: Happened) -> bool:
         if not (happened.session or "").startswith(self.session):
             return False
-        if self.project is not None:
-            path = happened.project or ""
-            if path != self.project and not path.startswith(self.project.rstrip("/") + os.sep):
-                return False
+        if self.project is not None and not is_within(happened.project, self.project):
+            return False
         return self.wants_all or not is_noise(happened)
 
     def _print(self, row: WatchedRow) -> None:

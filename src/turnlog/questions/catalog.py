@@ -18,6 +18,7 @@ from msgspec import Struct, structs
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.log.tail import read_ends
+from turnlog.questions.directories import is_within, whole
 from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.dated import day_of, is_elsewhere, read_day
@@ -86,7 +87,7 @@ def list_sessions(
     rows = [
         row
         for row in found
-        if row is not None and (project is None or _is_in(row.project, project))
+        if row is not None and (project is None or is_within(row.project, whole(project)))
     ]
     rows.sort(key=lambda row: row.last_active_at or datetime.min.replace(tzinfo=UTC), reverse=True)
     end = len(rows) if limit is None else offset + limit
@@ -198,8 +199,3 @@ def _fold(records: Iterable[Record], found: SessionSummary, life: Life) -> None:
     for record in records:
         found.take(record)
         life.take(record)
-
-
-def _is_in(cwd: str | None, project: str) -> bool:
-    wanted = Path(os.path.abspath(os.path.expanduser(project)))
-    return cwd is not None and (Path(cwd) == wanted or wanted in Path(cwd).parents)

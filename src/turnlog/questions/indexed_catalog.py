@@ -12,7 +12,6 @@ main log is gone stays in the list as long as the index remembers it; its keepin
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +24,7 @@ from turnlog.errors import UsageError
 from turnlog.index.opening import Index
 from turnlog.layout import Home
 from turnlog.questions.catalog import SessionRow
+from turnlog.questions.directories import is_within, whole
 from turnlog.questions.listed import (
     COUNTERS,
     JOIN_PAID,
@@ -294,11 +294,11 @@ def _branches(index: Index, ids: str) -> dict[int, list[str]]:
 
 def _projects_in(index: Index, directory: str) -> list[int]:
     """Find the projects that are *directory* or lie below it."""
-    wanted = Path(os.path.abspath(os.path.expanduser(directory)))
+    wanted = whole(directory)
     return [
         project
         for project, path in index.db.execute("SELECT id, path FROM projects")
-        if Path(path) == wanted or wanted in Path(path).parents
+        if is_within(path, wanted)
     ]
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from decimal import Decimal
-from pathlib import PurePath
 from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field, structs
@@ -25,6 +24,7 @@ from turnlog.index.usage import Skipped
 from turnlog.prices.cost import Mode, Prices
 from turnlog.prices.money import total_usd
 from turnlog.prices.rates import Unpriced
+from turnlog.questions.directories import is_within
 from turnlog.questions.local_times import TIMES, LocalTimes
 from turnlog.questions.traced import Traced
 from turnlog.questions.usage_scan import UsageScan
@@ -128,7 +128,7 @@ class Period(Struct, frozen=True, kw_only=True):
         return (
             (self.since is None or at is None or at >= self.since)
             and (self.until is None or at is None or at < self.until)
-            and (self.project is None or _is_in(response.project, self.project))
+            and (self.project is None or is_within(response.project, self.project))
             and (self.model is None or self.model.lower() in response.model_name.lower())
             and (self.session is None or (response.session or "").startswith(self.session))
         )
@@ -309,13 +309,6 @@ _KEYS: Final[dict[str, Key]] = {
     "branch": lambda each, _: each.branch if isinstance(each, Traced) else None,
     "tool": lambda each, _: each.tools if isinstance(each, Traced) else None,
 }
-
-
-def _is_in(path: str | None, project: str) -> bool:
-    if path is None:
-        return False
-    there, wanted = PurePath(path), PurePath(project)
-    return there == wanted or wanted in there.parents
 
 
 def rows_as_lists(found: Ledger, by: Sequence[Unit]) -> Iterator[list[str]]:

@@ -7,12 +7,10 @@ UsageError that names the possibilities. Nothing that was asked is passed over.
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, tzinfo
-from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +20,7 @@ from turnlog.errors import UsageError
 from turnlog.index.folds import sound
 from turnlog.index.ids import microseconds, short_uuid
 from turnlog.index.texts import Kind
+from turnlog.questions.directories import is_within, whole
 from turnlog.questions.query_fields import (
     ALIASES,
     IS_PROMPT,
@@ -157,11 +156,11 @@ def conditions_of(
 
 def projects_in(db: sqlite3.Connection, project: str) -> str:
     """Give, as SQL, the ids of the projects in a directory or below it."""
-    wanted = PurePath(os.path.abspath(os.path.expanduser(project)))
+    wanted = whole(project)
     found = [
         str(number)
         for number, path in db.execute("SELECT id, path FROM projects")
-        if wanted in (PurePath(path), *PurePath(path).parents)
+        if is_within(path, wanted)
     ]
     return f"({','.join(found)})"
 
