@@ -111,10 +111,17 @@ def test_the_end_of_a_path_is_whole_names(tmp_path):
         assert file_access(index, "arn/1.py").files == []
 
 
+def last_of(message):
+    times = [part["at"] for _, part in message["parts"] if part["at"] is not None]
+    return max(times, default=None)
+
+
 def plain_series(tree, home, metric, period):
     """Give the instants of what is counted, with how much, and out of how much."""
     if metric in ("messages", "tokens"):
         rows = [row for row in tree.messages(home) if row["input"] is not None]
+        # The ledger dates a response by its last record.
+        rows = [row | {"at": last_of(row)} for row in rows]
         rows = [row for row in rows if is_within(row, period)]
         if metric == "messages":
             return [(row["at"], 1, 0) for row in rows]
