@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import structs
 
-from turnlog.cli.indexed import no_refresh_option, open_index
+from turnlog.cli.indexed import (
+    no_refresh_option,
+    open_index,
+    page,
+    page_options,
+    period,
+    period_options,
+)
 from turnlog.cli.options import home_option, json_option, show_json
-from turnlog.cli.query_patterns import page, page_options, period, period_options
 
 if TYPE_CHECKING:
     from turnlog.questions.error_patterns import ErrorContext, Nearby

@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from turnlog.cli.options import F
 from turnlog.inert import inert
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from turnlog.index.opening import Index
     from turnlog.index.refresh import Refreshed, Stage
@@ -27,8 +28,8 @@ no_refresh_option = click.option(
 )
 
 
-def moment_here(text: str | None) -> datetime | None:
-    """Read a time as people say it, such as 7d or yesterday; days are this machine's."""
+def moment_here(text: str | None, zone: tzinfo | None = None) -> datetime | None:
+    """Read a time as people say it, such as 7d or yesterday; days are *zone*'s, or ours."""
     if text is None:
         return None
     from datetime import UTC, datetime
@@ -36,7 +37,38 @@ def moment_here(text: str | None) -> datetime | None:
     from turnlog.questions.local_times import MachineZone
     from turnlog.records.when import moment
 
-    return moment(text, now=datetime.now(UTC), zone=MachineZone())
+    return moment(text, now=datetime.now(UTC), zone=zone or MachineZone())
+
+
+def period_options(function: F) -> F:
+    """Add the options that say of when and where."""
+    for option in (
+        click.option("--project", metavar="DIR", help="Only sessions in DIR or below it."),
+        click.option("--until", metavar="WHEN", help="Up to, and without, this day or time."),
+        click.option("--since", metavar="WHEN", help="From this day or time on, or 7d."),
+    ):
+        function = option(function)
+    return function
+
+
+def page_options(function: F) -> F:
+    """Add the options that say how many."""
+    for option in (
+        click.option("--offset", default=0, show_default=True, help="How many to leave out first."),
+        click.option("--limit", default=20, show_default=True, help="How many; 0 shows all."),
+    ):
+        function = option(function)
+    return function
+
+
+def period(since: str | None, until: str | None, zone: tzinfo | None = None) -> dict[str, Any]:
+    """Read the two ends of a period."""
+    return {"since": moment_here(since, zone), "until": moment_here(until, zone)}
+
+
+def page(limit: int, offset: int) -> dict[str, Any]:
+    """Read which part of a list is wanted."""
+    return {"limit": limit if limit > 0 else None, "offset": max(0, offset)}
 
 
 def refresh_shown(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import structs
 
-from turnlog.cli.indexed import no_refresh_option, open_index
+from turnlog.cli.indexed import (
+    no_refresh_option,
+    open_index,
+    page,
+    page_options,
+    period,
+    period_options,
+)
 from turnlog.cli.moments import zone_named
-from turnlog.cli.options import F, home_option, json_option, show_json
+from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
@@ -20,46 +27,6 @@ if TYPE_CHECKING:
 _INTERVALS = ("hour", "day", "week")
 _METRICS = ("calls", "errors", "error_rate", "messages", "tokens", "prompts")
 _BAR = 30
-
-
-def period_options(function: F) -> F:
-    """Add the options that say of when and where."""
-    for option in (
-        click.option("--project", metavar="DIR", help="Only sessions in DIR or below it."),
-        click.option("--until", metavar="WHEN", help="Up to, and without, this day or time."),
-        click.option("--since", metavar="WHEN", help="From this day or time on, or 7d."),
-    ):
-        function = option(function)
-    return function
-
-
-def page_options(function: F) -> F:
-    """Add the options that say how many."""
-    for option in (
-        click.option("--offset", default=0, show_default=True, help="How many to leave out first."),
-        click.option("--limit", default=20, show_default=True, help="How many; 0 shows all."),
-    ):
-        function = option(function)
-    return function
-
-
-def period(since: str | None, until: str | None, zone: tzinfo | None = None) -> dict[str, Any]:
-    """Read the two ends of a period."""
-    from turnlog.questions.local_times import MachineZone
-    from turnlog.records.when import moment
-
-    now = datetime.now(UTC)
-    here = zone or MachineZone()
-    read = {"since": since, "until": until}
-    return {
-        name: None if text is None else moment(text, now=now, zone=here)
-        for name, text in read.items()
-    }
-
-
-def page(limit: int, offset: int) -> dict[str, Any]:
-    """Read which part of a list is wanted."""
-    return {"limit": limit if limit > 0 else None, "offset": max(0, offset)}
 
 
 @click.command(name="sequences", short_help="Tools that are called one after another.")

@@ -31,15 +31,31 @@ class Work(NamedTuple):
     folded: bytes | None
 
 
-class Chunk(Struct, array_like=True):
-    """A stretch of a log. Rows are named by the offset of their record."""
+class UsageChunk(Struct, array_like=True):
+    """What a stretch of a log tells of responses."""
 
     log: int
     generation: int
     start: int
-    """Where the bookmark must stand for the chunk to fit …"""
+    """Where the bookmark must stand for the chunk to fit."""
+    sightings: list[Sighted]
+    skipped: list[Skipped]
+    told: int
+    synthetic: int
+    tail_told: int
+    tail_synthetic: int
+    is_pending: bool
+    bookmark: Bookmark
+    device: int
+    inode: int
+    problem: str | None
+
+
+class Chunk(UsageChunk, array_like=True):
+    """A stretch of a log. Rows are named by the offset of their record."""
+
     usage_start: int
-    """… and the ledger's."""
+    """Where the ledger's bookmark must stand."""
     records: list[tuple[Any, ...]]
     """Offset, length, type, author, session, uuid, parent, at, model, branch, message, flags."""
     texts: list[tuple[Any, ...]]
@@ -51,20 +67,9 @@ class Chunk(Struct, array_like=True):
     """Of earlier calls: offset, is error, duration, signature, the call's offset and block."""
     damages: list[tuple[Any, ...]]
     """Offset, length, reason, detail, excerpt."""
-    sightings: list[Sighted]
-    skipped: list[Skipped]
-    told: int
-    synthetic: int
-    tail_told: int
-    tail_synthetic: int
-    is_pending: bool
-    bookmark: Bookmark
-    device: int
-    inode: int
     folded: bytes
     tail_folded: bytes | None
     session: str | None
-    problem: str | None
     is_last: bool
     text_bytes: int
 

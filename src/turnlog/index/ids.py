@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import overload
 
 OFFSET_BITS = 40
 """A record's id is its log's id and its offset: log << 40 | offset."""
 SECOND_BITS = 8
 """A text's id is when it was said and a number: second << 8 | number."""
+QUARTER_US = 900_000_000
+"""A quarter of an hour: what was used is added up by these."""
+UNDATED = -(1 << 40)
+"""The quarter of what no record dates."""
+LONG_CONTEXT = 200_000
+"""Beyond so many tokens a request may have another price."""
 BESIDE = "beside"
 """The layout of what lies beside the logs and is read like one."""
 
@@ -16,12 +23,21 @@ _UUID_LENGTH = 36
 _UUID_BYTES = 16
 
 
+@overload
+def microseconds(at: datetime) -> int: ...
+@overload
+def microseconds(at: datetime | None) -> int | None: ...
 def microseconds(at: datetime | None) -> int | None:
     """Count the microseconds from 1970 to *at*."""
     if at is None:
         return None
     since = at - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def instant_at(us: int | None) -> datetime | None:
+    """Give the instant that ``microseconds`` counted."""
+    return None if us is None else _EPOCH + timedelta(microseconds=us)
 
 
 def short_uuid(text: str | None) -> bytes | str | None:

@@ -9,7 +9,7 @@ full. Both ways give the same, and a test compares them.
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +18,6 @@ from msgspec import Raw, Struct, field
 
 from turnlog.index.texts import Text, texts_of, texts_of_blocks
 from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
-from turnlog.records.instants import instant
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record, Result, Spoken
 from turnlog.records.usage_lines import ToldLine, ToldMessage
@@ -248,12 +247,3 @@ def _signature(text: str) -> bytes:
         plain = plain.replace("00", "0")
     words = " ".join(plain.split())[:_SIGNATURE_CHARACTERS]
     return _digest(words.encode(errors="surrogatepass"))
-
-
-def at_of(timestamp: Any) -> datetime | None:
-    """Read the usual notation at once; every other one is ``instant``'s to read."""
-    try:
-        at = datetime.fromisoformat(timestamp)
-    except (TypeError, ValueError):
-        return instant(timestamp)
-    return at if at.tzinfo is UTC else instant(timestamp)

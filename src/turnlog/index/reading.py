@@ -20,7 +20,7 @@ from turnlog.index.bookmarks import Bookmark, fingerprint_of
 from turnlog.index.chunks import Chunk, Usage, Work
 from turnlog.index.folds import Folded, OpenCall, Passing, sound, take_record, unpacked
 from turnlog.index.ids import BESIDE, microseconds, short_uuid
-from turnlog.index.lines import Found, Line, at_of, fast_line, found_in_line, found_in_record
+from turnlog.index.lines import Found, Line, fast_line, found_in_line, found_in_record
 from turnlog.index.usage import needles_of
 from turnlog.index.words import as_indexed
 from turnlog.layout import LogFile
@@ -139,7 +139,7 @@ class LogReading:
         if line is None:
             self._take_whole(data, offset)
             return
-        at = at_of(line.timestamp)
+        at = instant(line.timestamp)
         self._passing.take(line, at)
         if line.type == "assistant":
             if offset >= self.work.usage_start:

@@ -16,7 +16,13 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from turnlog.index.database import transaction
-from turnlog.index.ids import OFFSET_BITS, microseconds
+from turnlog.index.ids import (
+    LONG_CONTEXT,
+    OFFSET_BITS,
+    QUARTER_US,
+    UNDATED,
+    microseconds,
+)
 from turnlog.index.sighted import SELECT, Named, message_of_one, sighting_of
 from turnlog.index.writing import intern_name
 from turnlog.records.responses import Response, Responses
@@ -165,12 +171,9 @@ def _delete(db: sqlite3.Connection, names: Iterable[str]) -> None:
         db.execute(f"DELETE FROM messages WHERE name IN ({marks})", some)  # noqa: S608 - Ours.
 
 
-UNDATED: Final = -(1 << 40)
-"""The quarter of what no record dates."""
-LONG_CONTEXT: Final = 200_000
 _QUARTERS: Final = "1, 2, 3, 4, 5, 6, 7, 8, 9"
 _ADD_UP: Final = (
-    f"INSERT INTO spent SELECT coalesce(session, 0), coalesce(at / 900000000, {UNDATED}),"  # noqa: S608
+    f"INSERT INTO spent SELECT coalesce(session, 0), coalesce(at / {QUARTER_US}, {UNDATED}),"  # noqa: S608
     " coalesce(project, 0), coalesce(model, 0), coalesce(speed, 0), coalesce(service_tier, 0),"
     " coalesce(inference_geo, 0),"
     f" input + cache_write_5m + cache_write_1h + cache_read > {LONG_CONTEXT}, coalesce(agent, ''),"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -16,15 +15,13 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.index.folds import sound
-from turnlog.index.ids import OFFSET_BITS, microseconds
+from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
 from turnlog.records.counters import Counters
 from turnlog.records.settling import folded as both
 from turnlog.records.sightings import Sighting
 
 Named = Callable[[str], int]
 """Gives the id of a name."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class _Told(Struct, array_like=True, omit_defaults=True, gc=False):
@@ -102,7 +99,7 @@ def sighting_of(row: Sequence[Any]) -> Sighting:
     """Give the sighting of a row: its name, log, session, directory, model, and the rest."""
     name, log, session, cwd, model, data = row
     told = _unpack(data)
-    at = _instant(told.at)
+    at = instant_at(told.at)
     return Sighting(
         message_id=_message_id(name, told),
         request_id=told.request_id,
@@ -113,7 +110,7 @@ def sighting_of(row: Sequence[Any]) -> Sighting:
         is_sidechain=told.is_sidechain,
         rank=told.rank,
         at=at,
-        last_at=at if told.last_at is None else _instant(told.last_at),
+        last_at=at if told.last_at is None else instant_at(told.last_at),
         model=model,
         counters=_counters(told),
         speed=told.speed,
@@ -214,10 +211,6 @@ def _packed(told: _Told) -> bytes:
 def _counters(told: _Told) -> Counters:
     fresh, output, five_minutes, one_hour, read, searches = told.counts
     return Counters(fresh, output, five_minutes, one_hour, read, searches, told.others or {})
-
-
-def _instant(at: int | None) -> datetime | None:
-    return None if at is None else _EPOCH + timedelta(microseconds=at)
 
 
 _NO_MESSAGE: Final = ("request ", "record ", "nameless ")

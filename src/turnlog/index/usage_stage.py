@@ -11,36 +11,15 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from msgspec import Struct
-
 from turnlog.errors import TurnlogError
 from turnlog.index.bookmarks import Bookmark, fingerprint
-from turnlog.index.chunks import Usage, Work
-from turnlog.index.sighted import Named, Sighted
-from turnlog.index.usage import Skipped, needles_of
-from turnlog.index.writing import mark_values, write_usage
+from turnlog.index.chunks import Usage, UsageChunk, Work
+from turnlog.index.sighted import Named
+from turnlog.index.usage import needles_of
+from turnlog.index.writing import write_usage
 from turnlog.log.find_lines import BUFFER_BYTES, find_lines
 
 _BATCH_SIGHTINGS: Final = 20_000
-
-
-class UsageChunk(Struct):
-    """What one log tells of responses, from its bookmark to its end."""
-
-    log: int
-    generation: int
-    start: int
-    sightings: list[Sighted]
-    skipped: list[Skipped]
-    told: int
-    synthetic: int
-    tail_told: int
-    tail_synthetic: int
-    is_pending: bool
-    bookmark: Bookmark
-    device: int
-    inode: int
-    problem: str | None = None
 
 
 def batched_usage(works: Iterable[Work]) -> Iterator[list[UsageChunk]]:
@@ -116,27 +95,4 @@ def write_usage_chunk(db: sqlite3.Connection, chunk: UsageChunk, named: Named) -
     if chunk.problem is not None:
         db.execute("UPDATE logs SET problem = ? WHERE id = ?", (chunk.problem, chunk.log))
         return
-    write_usage(
-        db,
-        chunk.log,
-        chunk.sightings,
-        chunk.skipped,
-        named,
-        start=chunk.start,
-    )
-    db.execute(
-        "UPDATE logs SET usage_offset = ?, usage_size_bytes = ?, usage_mtime_ns = ?,"
-        " usage_fingerprint = ?, told = told + ?, synthetic = synthetic + ?, tail_told = ?,"
-        " tail_synthetic = ?, is_pending = ?, device = ?, inode = ?, problem = NULL WHERE id = ?",
-        (
-            *mark_values(chunk.bookmark),
-            chunk.told,
-            chunk.synthetic,
-            chunk.tail_told,
-            chunk.tail_synthetic,
-            chunk.is_pending,
-            chunk.device,
-            chunk.inode,
-            chunk.log,
-        ),
-    )
+    write_usage(db, chunk, named, start=chunk.start)

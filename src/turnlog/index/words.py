@@ -10,7 +10,6 @@ those looks for a piece of text.
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import cache
 from typing import Final
 
@@ -49,10 +48,3 @@ def as_indexed(text: str) -> bytes:
 @cache
 def _alone() -> re.Pattern[str]:
     return re.compile(_ALONE)
-
-
-def has_words(text: str) -> bool:
-    """Tell whether the tokenizer finds a word in *text*: punctuation alone has none."""
-    if text.isascii():
-        return any(map(str.isalnum, text))
-    return any(unicodedata.category(each)[0] in "LN" for each in text)

@@ -8,16 +8,15 @@ twice, or from two processes, changes nothing.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any, Final
 
 from turnlog.index.bookmarks import Bookmark
-from turnlog.index.chunks import Chunk
+from turnlog.index.chunks import Chunk, UsageChunk
 from turnlog.index.ids import OFFSET_BITS, SECOND_BITS
-from turnlog.index.sighted import Named, Sighted, write_sightings
+from turnlog.index.sighted import Named, write_sightings
 from turnlog.index.texts import ANSWERED
-from turnlog.index.usage import Skipped
 
 # So far a crowded second may run over before it is asked again what is taken.
 _SECONDS_AHEAD: Final = 1000
@@ -152,30 +151,8 @@ class Writer:
 
     def _write_usage(self, chunk: Chunk, usage_offset: int) -> None:
         """Write what the ledger needs, unless an earlier pass was further than this chunk."""
-        if usage_offset != chunk.usage_start or chunk.bookmark.offset < usage_offset:
-            return
-        write_usage(
-            self._db,
-            chunk.log,
-            chunk.sightings,
-            chunk.skipped,
-            self.name,
-            start=chunk.usage_start,
-        )
-        self._db.execute(
-            "UPDATE logs SET usage_offset = ?, usage_size_bytes = ?, usage_mtime_ns = ?,"
-            " usage_fingerprint = ?, told = told + ?, synthetic = synthetic + ?,"
-            " tail_told = ?, tail_synthetic = ?, is_pending = ? WHERE id = ?",
-            (
-                *mark_values(chunk.bookmark),
-                chunk.told,
-                chunk.synthetic,
-                chunk.tail_told,
-                chunk.tail_synthetic,
-                chunk.is_pending,
-                chunk.log,
-            ),
-        )
+        if usage_offset == chunk.usage_start and chunk.bookmark.offset >= usage_offset:
+            write_usage(self._db, chunk, self.name, start=chunk.usage_start)
 
     def _write_texts(self, texts: list[tuple[Any, ...]]) -> None:
         """Give every text its id, and the words to the full-text tables, in the order of ids."""
@@ -316,21 +293,30 @@ def _fits(chunk: Chunk, generation: int, text_offset: int, usage_offset: int) ->
     )
 
 
-def write_usage(
-    db: sqlite3.Connection,
-    log: int,
-    sightings: Sequence[Sighted],
-    skipped: Sequence[Skipped],
-    named: Named,
-    *,
-    start: int,
-) -> None:
+def write_usage(db: sqlite3.Connection, chunk: UsageChunk, named: Named, *, start: int) -> None:
     """Write what a log tells of responses from *start* on, folded into what it told before."""
-    write_sightings(db, log, sightings, named, is_more=start > 0)
+    log = chunk.log
+    write_sightings(db, log, chunk.sightings, named, is_more=start > 0)
     db.execute("DELETE FROM skipped WHERE log = ? AND offset >= ?", (log, start))
     db.executemany(
         "INSERT INTO skipped VALUES (?, ?, ?, ?)",
-        ((log, each.offset, each.why, each.detail) for each in skipped),
+        ((log, each.offset, each.why, each.detail) for each in chunk.skipped),
+    )
+    db.execute(
+        "UPDATE logs SET usage_offset = ?, usage_size_bytes = ?, usage_mtime_ns = ?,"
+        " usage_fingerprint = ?, told = told + ?, synthetic = synthetic + ?, tail_told = ?,"
+        " tail_synthetic = ?, is_pending = ?, device = ?, inode = ?, problem = NULL WHERE id = ?",
+        (
+            *mark_values(chunk.bookmark),
+            chunk.told,
+            chunk.synthetic,
+            chunk.tail_told,
+            chunk.tail_synthetic,
+            chunk.is_pending,
+            chunk.device,
+            chunk.inode,
+            log,
+        ),
     )
 
 

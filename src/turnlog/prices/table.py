@@ -114,11 +114,6 @@ def matches(match: Match, name: str) -> bool:
     return name.endswith(what) if how == "ends" else what in name
 
 
-def price_at(provider: Provider, model: Model, at: datetime) -> Price:
-    """Give the price of *model* at *at*."""
-    return price_among(prices_of(provider, model), at)
-
-
 def price_among(prices: Sequence[Price], at: datetime) -> Price:
     """Give the one of a model's *prices*, the oldest first, that holds at *at*."""
     moment = at.astimezone(UTC)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.ids import microseconds
+from turnlog.index.ids import instant_at, microseconds
 from turnlog.index.opening import Index
 from turnlog.index.texts import leaves
 from turnlog.questions.query_fields import IS_BESIDE
@@ -29,7 +29,6 @@ API: Final = "API"
 """The tool that errors of the API are counted under."""
 _EXAMPLE_CHARACTERS: Final = 200
 _API_READ: Final = 5_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ErrorPattern(Struct, kw_only=True, frozen=True):
@@ -259,8 +258,8 @@ def _pattern(index: Index, group: list[_Failed]) -> ErrorPattern:
         tool=latest.tool,
         count=len(group),
         sessions=len({each.session for each in group}),
-        first_at=_instant(min(times, default=None)),
-        last_at=_instant(max(times, default=None)),
+        first_at=instant_at(min(times, default=None)),
+        last_at=instant_at(max(times, default=None)),
         example=None if record is None else one_line(text or ""),
         log=log,
         offset=offset,
@@ -289,7 +288,7 @@ def _occurrence(index: Index, failed: _Failed, window: int) -> Occurrence:
         tool=failed.tool,
         session=failed.session,
         project=failed.project,
-        at=_instant(failed.at),
+        at=instant_at(failed.at),
         records=[_nearby(index, row, failed) for row in (*before[::-1], *after)],
     )
 
@@ -300,7 +299,7 @@ def _nearby(index: Index, row: tuple[Any, ...], failed: _Failed) -> Nearby:
     return Nearby(
         type=kind,
         author=author,
-        at=_instant(at),
+        at=instant_at(at),
         text=_line_of(index.record(number, length)),
         is_error=number == failed.record,
         log=log,
@@ -316,7 +315,3 @@ def _line_of(record: Record | None) -> str:
     calls = record.calls if isinstance(record, Spoken) else ()
     names = ", ".join(call.name for call in calls)
     return one_line(f"{names}: {text}" if names else text)
-
-
-def _instant(at: int | None) -> datetime | None:
-    return None if at is None else _EPOCH + timedelta(microseconds=at)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from msgspec import Struct, field
 
+from turnlog.index.ids import instant_at, long_uuid
 from turnlog.index.opening import Index
 from turnlog.index.texts import Kind, Text
 from turnlog.questions.matching import Span
 from turnlog.questions.scan_search import Found
 from turnlog.questions.snippets import LOOKED_AT, Marker, make_snippet
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DETAILS: Final = """
 SELECT r.length, r.at, au.name, mo.name, r.flags, r.uuid, s.session, s.title, p.path, l.agent,
        l.gone_at
@@ -91,13 +90,13 @@ def read_hit(index: Index, found: Found, look: Look) -> Hit | None:
         project=project,
         title=title,
         agent=agent,
-        at=None if at is None else _EPOCH + timedelta(microseconds=at),
+        at=instant_at(at),
         kind=Kind(found.kind).name.lower(),
         author=author or "",
         tool=tool,
         model=model,
         is_error=bool(flags & 1) or failed,
-        uuid=_written_uuid(uuid),
+        uuid=long_uuid(uuid),
         log=log,
         offset=offset,
         length=length,
@@ -121,8 +120,3 @@ def _tool_of(index: Index, found: Found, texts: list[Text]) -> tuple[str | None,
     alike = [part for part, text in enumerate(texts) if text.kind == found.kind]
     which = alike.index(found.part) if len(alike) == len(calls) else 0
     return calls[which][0] or None, bool(calls[which][1])
-
-
-def _written_uuid(uuid: bytes | str | None) -> str | None:
-    """Write what ``index.lines`` made short; that module takes long to import."""
-    return str(UUID(bytes=uuid)) if isinstance(uuid, bytes) else uuid

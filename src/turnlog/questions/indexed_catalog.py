@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import UsageError
+from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.layout import Home
 from turnlog.questions.catalog import SessionRow
@@ -31,7 +32,6 @@ from turnlog.questions.listed import (
     LISTED,
     Conditions,
     Page,
-    instant_of,
     models_in,
     one_view,
     order_by,
@@ -214,7 +214,7 @@ def _session(
     return IndexedSession(
         id=row["session"],
         project=row["place"],
-        started_at=instant_of(row["started_at"]),
+        started_at=instant_at(row["started_at"]),
         last_active_at=life.last_active_at,
         state=life.state(now),
         keeping="gone" if row["is_gone"] else "live",
@@ -324,7 +324,7 @@ def _is_part(part: str, text: str | None) -> bool:
 
 def _life(folded: bytes | None, active_at: int | None) -> Life:
     life = _decode_life(folded) if folded else Life()
-    life.last_active_at = instant_of(active_at)
+    life.last_active_at = instant_at(active_at)
     return life
 
 

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.questions.listed import (
     COUNTERS,
@@ -20,7 +21,6 @@ from turnlog.questions.listed import (
     LISTED,
     Conditions,
     Page,
-    instant_of,
     models_in,
     one_view,
     order_by,
@@ -121,8 +121,8 @@ def list_projects(
             ProjectRow(
                 path=row["place"],
                 models=_models_of(index, row["ids"]),
-                first_at=instant_of(row["first_at"]),
-                last_at=instant_of(row["last_at"]),
+                first_at=instant_at(row["first_at"]),
+                last_at=instant_at(row["last_at"]),
                 size_bytes=row["bytes"],
                 **{name: row[name] for name in plain},
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -149,11 +149,5 @@ def models_in(stored: str) -> dict[str, int]:
     return {name: count for name, count in found.items() if not name.startswith("<")}
 
 
-def instant_of(us: int | None) -> datetime | None:
-    """Give the instant that many microseconds after 1970."""
-    return None if us is None else _EPOCH + timedelta(microseconds=us)
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # More than SQLite can count is as good as all.
 _MOST: Final = 2**62

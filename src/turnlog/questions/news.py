@@ -12,20 +12,19 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
 from turnlog.index.database import index_path, open_for_reading
-from turnlog.index.ids import OFFSET_BITS, microseconds
+from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
 from turnlog.index.opening import Index, open_fresh
 from turnlog.index.refresh import Refreshed, refresh
 from turnlog.layout import Home
 from turnlog.log.closing import Closing
 from turnlog.records.record import Record
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LOGS: Final = (
     "SELECT id, path, generation, text_offset FROM logs WHERE kind IN ('session', 'agent', 'day')"
 )
@@ -232,7 +231,7 @@ def _in_time(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def _read(index: Index, rows: list[tuple[Any, ...]]) -> Iterator[Happened]:
     for record, length, at, session, project, agent, author, kind, log in rows:
         yield Happened(
-            at=None if at is None else _EPOCH + timedelta(microseconds=at),
+            at=instant_at(at),
             session=session,
             project=project,
             agent=agent,

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 from msgspec import Struct
 
 from turnlog.errors import UsageError
-from turnlog.index.ids import microseconds
+from turnlog.index.ids import instant_at, microseconds
 from turnlog.index.opening import Index
 from turnlog.questions.query_fields import IS_BESIDE, IS_PROMPT
 from turnlog.questions.query_filters import projects_in
@@ -154,8 +154,8 @@ def _sequence(tools: list[str], figures: Any) -> Sequence:
         tools=tools,
         count=count,
         sessions=sessions,
-        first_at=_instant(first),
-        last_at=_instant(last),
+        first_at=instant_at(first),
+        last_at=instant_at(last),
     )
 
 
@@ -204,8 +204,8 @@ def _access(row: Any) -> FileAccess:
         searches=searches,
         total=total,
         sessions=sessions,
-        first_at=_instant(first),
-        last_at=_instant(last),
+        first_at=instant_at(first),
+        last_at=instant_at(last),
     )
 
 
@@ -325,7 +325,3 @@ def _within(
     if project is not None:
         where += f" AND s.project IN {projects_in(index.db, project)}"
     return where, values
-
-
-def _instant(at: int | None) -> datetime | None:
-    return None if at is None else _EPOCH + timedelta(microseconds=at)

@@ -17,13 +17,14 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
 
 from turnlog.index.folds import sound
+from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.questions.query_fields import (
     ALIASES,
@@ -46,8 +47,6 @@ from turnlog.questions.query_filters import (
     resource_named,
 )
 from turnlog.questions.query_reading import READ_AT_MOST, Reader, read_match, read_row
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class QueryDocument(Struct, kw_only=True):
@@ -284,7 +283,7 @@ def _plain(value: Any, kind: str) -> Any:
     if value is None:
         return None
     if kind == "instant":
-        return _EPOCH + timedelta(microseconds=value)
+        return instant_at(value)
     return bool(value) if kind == "flag" else value
 
 

@@ -18,6 +18,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field
 
+from turnlog.index.ids import OFFSET_BITS
+
 Role = Literal["user", "assistant", "tool"]
 ContentType = Literal["text", "thinking", "tool_use", "tool_result"]
 ToolStatus = Literal["success", "error", "pending"]
@@ -156,7 +158,7 @@ IS_PROMPT: Final = f"(r.type = {_named('user')} AND {_PEOPLE})"
 """Tells of a record r whether it is a prompt."""
 IS_BESIDE: Final = "(r.id >> 40) IN (SELECT id FROM logs WHERE layout = 'beside')"
 """Tells of a record r whether it stands in no log, but in a file beside them."""
-_OFFSET: Final = (1 << 40) - 1
+_OFFSET: Final = (1 << OFFSET_BITS) - 1
 _COUNTERS: Final = (
     "input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches",
 )  # fmt: skip

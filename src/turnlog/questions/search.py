@@ -26,7 +26,7 @@ from typing import Final, TypedDict
 from msgspec import Struct, structs
 
 from turnlog.errors import UsageError
-from turnlog.index.ids import SECOND_BITS
+from turnlog.index.ids import SECOND_BITS, microseconds
 from turnlog.index.opening import Index
 from turnlog.index.texts import WEIGHTS
 from turnlog.questions import scan_search
@@ -52,7 +52,7 @@ from turnlog.questions.search_language import (
     is_only_filters,
     parse,
 )
-from turnlog.questions.search_sql import Plan, Renderer, Table, microseconds
+from turnlog.questions.search_sql import Plan, Renderer, Table
 from turnlog.questions.snippets import WIDTH, first_place
 
 RANKED_AT_ONCE: Final = 1_000

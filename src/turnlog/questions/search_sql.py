@@ -17,12 +17,11 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from fnmatch import translate
 from typing import Any as Anything
 from typing import Final, Literal, NamedTuple
 
-from turnlog.index.ids import OFFSET_BITS, SECOND_BITS
+from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, Kind
 from turnlog.questions.matching import Tokenizer, as_phrase
 from turnlog.questions.search_language import (
@@ -45,7 +44,6 @@ _FEW_STARS: Final = 3
 _FEW_IDS: Final = 200
 # Texts of a crowded second have ids of the next ones; ids of dates may be this much too late.
 _CROWD_SECONDS: Final = 1000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _APART: Final = ", ".join(str(int(kind)) for kind in sorted(ANSWERED))
 _AT: Final = f"coalesce(r.at, (t.id >> {SECOND_BITS}) * 1000000)"
 _TOLD_OF: Final = f"t.kind IN ({int(Kind.CALL)}, {int(Kind.RESULT)})"
@@ -386,9 +384,3 @@ def _project(value: str) -> Callable[[str], bool]:
         return lambda path: part in path.lower()
     top = value.rstrip("/\\")
     return lambda path: path.startswith(top) and path[len(top) : len(top) + 1] in ("", "/", "\\")
-
-
-def microseconds(at: datetime | None) -> int:
-    assert at is not None
-    since = at - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

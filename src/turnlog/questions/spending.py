@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from turnlog.index.ids import OFFSET_BITS
+from turnlog.index.ids import (
+    LONG_CONTEXT,
+    OFFSET_BITS,
+    QUARTER_US,
+    UNDATED,
+    instant_at,
+    microseconds,
+)
 from turnlog.index.usage import Skipped
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.counters import Counters
@@ -26,35 +32,31 @@ if TYPE_CHECKING:
     from turnlog.prices.cost import Prices
     from turnlog.questions.ledger import Period
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_QUARTER_US: Final = 900_000_000
-_LONG_CONTEXT: Final = 200_000
-_UNDATED: Final = -(1 << 40)
-
 
 def spent(index: Index, period: Period, prices: Prices) -> UsageScan:
     """Give what was used in *period*, added up as far as *prices* allow."""
     if _has_other_borders(index.db, prices):
         return every_response(index, period)
     db = index.db
-    since, until = _us(period.since), _us(period.until)
+    since, until = microseconds(period.since), microseconds(period.until)
     if since is None and until is None:
         return _scan(db, list(_sums(db, None, None)))
-    first = _UNDATED + 1 if since is None else -(-since // _QUARTER_US)
-    stop = 1 << 60 if until is None else until // _QUARTER_US
+    first = UNDATED + 1 if since is None else -(-since // QUARTER_US)
+    stop = 1 << 60 if until is None else until // QUARTER_US
     if first >= stop:
         return every_response(index, period)
     found: list[Response] = list(_sums(db, first, stop))
-    if since is not None and since < first * _QUARTER_US:
-        found += _responses(db, since, first * _QUARTER_US)
-    if until is not None and stop * _QUARTER_US < until:
-        found += _responses(db, stop * _QUARTER_US, until)
+    if since is not None and since < first * QUARTER_US:
+        found += _responses(db, since, first * QUARTER_US)
+    if until is not None and stop * QUARTER_US < until:
+        found += _responses(db, stop * QUARTER_US, until)
     return _scan(db, found)
 
 
 def every_response(index: Index, period: Period) -> UsageScan:
     """Give every response of *period*, one by one."""
-    return _scan(index.db, list(_responses(index.db, _us(period.since), _us(period.until))))
+    since, until = microseconds(period.since), microseconds(period.until)
+    return _scan(index.db, list(_responses(index.db, since, until)))
 
 
 def _scan(db: sqlite3.Connection, responses: Sequence[Response]) -> UsageScan:
@@ -106,7 +108,7 @@ def _sums(db: sqlite3.Connection, first: int | None, stop: int | None) -> Iterat
             names.get(session),
             agent or None,
             bool(agent),
-            None if quarter == _UNDATED else _EPOCH + timedelta(minutes=15 * quarter),
+            None if quarter == UNDATED else instant_at(quarter * QUARTER_US),
             names.get(model),
             Counters(*used),
             names.get(speed),
@@ -118,7 +120,7 @@ def _sums(db: sqlite3.Connection, first: int | None, stop: int | None) -> Iterat
             "",
             0,
             messages,
-            _LONG_CONTEXT + 1 if is_long else 0,
+            LONG_CONTEXT + 1 if is_long else 0,
         )
 
 
@@ -146,7 +148,7 @@ def _responses(db: sqlite3.Connection, since: int | None, until: int | None) -> 
             names.get(row[3]),
             row[4],
             bool(row[5]),
-            None if row[6] is None else _EPOCH + timedelta(microseconds=row[6]),
+            instant_at(row[6]),
             names.get(row[7]),
             _counters(row[8:15]),
             names.get(row[15]),
@@ -164,7 +166,7 @@ def _has_other_borders(db: sqlite3.Connection, prices: Prices) -> bool:
     """Tell whether a model has a price for long contexts that begin elsewhere."""
     models = db.execute("SELECT name FROM names WHERE id IN (SELECT DISTINCT model FROM spent)")
     return any(
-        tier.above != _LONG_CONTEXT
+        tier.above != LONG_CONTEXT
         for (model,) in models
         for price in prices.history(model)
         for tier in price.tiers
@@ -173,13 +175,6 @@ def _has_other_borders(db: sqlite3.Connection, prices: Prices) -> bool:
 
 def _names(db: sqlite3.Connection) -> dict[int, str]:
     return dict(db.execute("SELECT id, name FROM names"))
-
-
-def _us(at: datetime | None) -> int | None:
-    if at is None:
-        return None
-    since = at.astimezone(UTC) - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def _counters(row: Sequence[Any]) -> Counters:

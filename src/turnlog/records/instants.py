@@ -20,6 +20,8 @@ def instant(value: Any) -> datetime | None:
     try:
         if isinstance(value, str):
             at = datetime.fromisoformat(value)
+            if at.tzinfo is UTC:  # As nearly all are: no need to reckon.
+                return at
             return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
             ms = value if abs(value) >= _SMALLEST_MS else value * 1000

@@ -19,7 +19,7 @@ one that takes any usage object, and as the full record that ``decode`` gives.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -149,7 +149,7 @@ def supersedes(later: ToldLine, earlier: ToldLine) -> bool:
         and earlier.cost_usd is None
     ):
         return False
-    at, before_at = _at(later.timestamp), _at(earlier.timestamp)
+    at, before_at = instant(later.timestamp), instant(earlier.timestamp)
     # Of two that say the same at the same time the first counts, as when both are folded.
     return bool(at and before_at and (at, usage.output_tokens) > (before_at, less.output_tokens))
 
@@ -291,7 +291,7 @@ def _sighting(found: ToldEnvelope, message: ToldMessage | LooseMessage, line: by
     record_id = None
     if message_id is None and request_id is None:
         record_id = found.uuid or _digest(line, found.timestamp)
-    at = _at(found.timestamp)
+    at = instant(found.timestamp)
     return Sighting(
         message_id=message_id,
         request_id=request_id,
@@ -365,15 +365,6 @@ def _further(sighting: Sighting, iterations: Any) -> Iterator[Sighting]:
                 odd=odd,
             )
             yield more
-
-
-def _at(timestamp: Any) -> datetime | None:
-    """Read the usual notation at once; every other one is ``instant``'s to read."""
-    try:
-        at = datetime.fromisoformat(timestamp)
-    except (TypeError, ValueError):
-        return instant(timestamp)
-    return at if at.tzinfo is UTC else instant(timestamp)
 
 
 def _dollars(value: Any) -> Decimal | None:
