@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         AmbiguousSession as AmbiguousSession,
     )
     from turnlog.errors import (
+        BrokenCopy as BrokenCopy,
+    )
+    from turnlog.errors import (
         BrokenIndex as BrokenIndex,
     )
     from turnlog.errors import (
@@ -199,6 +202,7 @@ if TYPE_CHECKING:
 _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.errors": (
         "AmbiguousSession",
+        "BrokenCopy",
         "BrokenIndex",
         "ClosedLog",
         "FormatTooNew",

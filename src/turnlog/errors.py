@@ -18,6 +18,7 @@ world (a damaged line, an unknown record type) is a value and never appears here
         ├── StorageFull               no space, quota or file-size limit; the log stays usable
         ├── WriteFailed               the write failed otherwise; the handle refuses further writes
         ├── SyncFailed                perhaps not durable; the handle refuses further writes
+        ├── BrokenCopy                a kept copy or archive that does not read back
         └── IndexUnavailable          the index cannot be written or read; everything else works
             ├── IndexTooNew           a later turnlog made it
             └── BrokenIndex           it broke, and making it anew did not help
@@ -117,6 +118,10 @@ class WriteFailed(LogError):
 
 class SyncFailed(LogError):
     """The record was written but may not survive a power cut; reopen the log to go on."""
+
+
+class BrokenCopy(LogError):
+    """A kept copy or archive does not give back what was put into it."""
 
 
 class IndexUnavailable(LogError):

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
 
 from turnlog.errors import AmbiguousSession, InvalidId, NotFound
+from turnlog.layout.home_paths import kept_path
 from turnlog.layout.homes import Home
 from turnlog.layout.search import LayoutName, LogFile, Search
 from turnlog.layout.walk import Problem, Walk
@@ -48,12 +52,32 @@ def find_everywhere(
 ) -> Iterator[LogFile]:
     """Give every log of several homes, each once even where links make homes share directories.
 
-    The directories that were listed, and when they had last changed, are added to *times*.
+    A log that is gone from its home, and of which turnlog keeps a copy, is given as that copy. The
+    directories that were listed, and when they had last changed, are added to *times*.
     """
     walk = Walk(problems, times)
     found: set[str] = set()
     for home in homes:
-        yield from Search(home, walk, found).logs()
+        place = Home(Path(kept_path(os.fspath(home))))
+        is_kept = os.path.isdir(place)
+        there = set()
+        for log in Search(home, walk, found, expected=not is_kept).logs():
+            if is_kept:
+                there.add(_who(log))
+            yield log
+        for log in Search(place, walk, found).logs() if is_kept else ():
+            if _who(log) not in there:
+                yield replace(log, home=home, is_kept=True)
+
+
+_Who: TypeAlias = tuple[str, ...]
+
+
+def _who(log: LogFile) -> _Who:
+    """Tell which log this is, wherever it lies in its home and however it is compressed."""
+    if log.session_id is not None:
+        return log.kind, log.session_id, log.agent_id or ""
+    return log.kind, log.project_key or "", log.path.name.removesuffix(".zst")
 
 
 def find_session(

@@ -2,17 +2,20 @@
 
 Owns where to look when nobody says where, and what was meant when somebody does. It promises that
 a home is listed once however many ways lead to it, that a home named by hand either exists or is
-an error, and that looking creates nothing.
+an error, and that looking creates nothing. A home that is gone, but of which copies are kept,
+exists as far as this goes: what it held can still be read.
 """
 
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from turnlog.errors import NotFound
 
 _WITH_SESSIONS = ("projects", "sessions")
+_READABLE = 80  # Characters of a home's path that the name of its mirror has.
 
 
 def home_paths(
@@ -28,7 +31,7 @@ def home_paths(
     else:
         user = _user_directory(environ)
         candidates = iter((os.path.join(user, ".claude"), _xdg_config(environ)))
-    return once(path for path in candidates if os.path.isdir(path))
+    return once(path for path in candidates if os.path.isdir(path) or _is_kept(path, environ))
 
 
 def all_home_paths(
@@ -40,7 +43,8 @@ def all_home_paths(
     """
     homes = home_paths(named, environ)
     own = turnlog_home_path(environ)
-    if named or not any(os.path.isdir(os.path.join(own, each)) for each in _WITH_SESSIONS):
+    has_sessions = any(os.path.isdir(os.path.join(own, each)) for each in _WITH_SESSIONS)
+    if named or not (has_sessions or _is_kept(own, environ)):
         return homes
     return once(iter((*homes, own)))
 
@@ -55,6 +59,23 @@ def turnlog_home_path(environ: Mapping[str, str] = os.environ) -> str:
     return platformdirs.user_data_dir("turnlog", appauthor=False)
 
 
+def kept_root(environ: Mapping[str, str] = os.environ) -> str:
+    """Tell where the mirrors of all homes lie; the directory need not exist."""
+    return os.path.join(turnlog_home_path(environ), "kept")
+
+
+def kept_path(home: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Tell where the mirror of *home* lies; it need not exist, and neither need the home."""
+    true = os.path.realpath(home)
+    readable = "".join(each if each.isascii() and each.isalnum() else "-" for each in true)
+    digest = zlib.crc32(true.encode(errors="surrogateescape"))
+    return os.path.join(kept_root(environ), f"{readable[-_READABLE:].lstrip('-')}-{digest:08x}")
+
+
+def _is_kept(home: str, environ: Mapping[str, str]) -> bool:
+    return os.path.isdir(kept_path(home, environ))
+
+
 def once(homes: Iterator[str]) -> list[str]:
     """Keep of several ways to one home the first."""
     found: dict[str, str] = {}
@@ -65,7 +86,10 @@ def once(homes: Iterator[str]) -> list[str]:
 
 def _named_home(name: str, environ: Mapping[str, str]) -> str:
     path = _absolute(name, environ)
-    if not os.path.isdir(path):
+    above, last = os.path.split(path)
+    if last == "projects" and not os.path.lexists(path) and _is_kept(above, environ):
+        return above
+    if not os.path.isdir(path) and (os.path.lexists(path) or not _is_kept(path, environ)):
         there = "is not a directory" if os.path.lexists(path) else "does not exist"
         raise NotFound(
             f"the home {path!r} {there}",
@@ -74,7 +98,6 @@ def _named_home(name: str, environ: Mapping[str, str]) -> str:
     # People point at the directory they see the logs in; the home is the one above it. A home
     # that merely happens to be called "projects" has a projects/ or sessions/ of its own.
     inner = any(os.path.isdir(os.path.join(path, name)) for name in _WITH_SESSIONS)
-    above, last = os.path.split(path)
     return above if last == "projects" and not inner else path
 
 

@@ -10,6 +10,7 @@ links last, so that a log is known by its true place and not by a link to it.
     projects/KEY/ID/subagents/**/agent-ID.jsonl      agent        claude
     projects/HASH/DATE.jsonl                         day          dated
     sessions/ID.jsonl, sessions/compressed/*.gz      session      flat
+    sessions/compressed/ID/subagents/**/*.gz         agent        flat
     *.jsonl in the home itself                       all kinds    flat     (if it is a flat store)
 
 Any of them may end in .gz or .zst.
@@ -50,6 +51,8 @@ class LogFile:
     agent_id: str | None
     project_key: str | None
     compression: Compression | None
+    is_kept: bool = False
+    """It is gone at its source: *path* is that of turnlog's own copy."""
 
 
 class _Place(NamedTuple):
@@ -65,8 +68,9 @@ class _Place(NamedTuple):
 class Search:
     """The search of one home. *found* holds the true places of the logs given so far."""
 
-    def __init__(self, home: Home, walk: Walk, found: set[str]) -> None:
+    def __init__(self, home: Home, walk: Walk, found: set[str], *, expected: bool = True) -> None:
         self.home = home
+        self.expected = expected
         self.walk = walk
         self.found = found
         self.waiting: list[_Place] = []  # A stack, not recursion: trees may be very deep.
@@ -85,7 +89,7 @@ class Search:
     def _home(self) -> Iterator[LogFile]:
         path = os.fspath(self.home)
         real = os.path.realpath(path)
-        items = self.walk.enter(path, real, expected=True)
+        items = self.walk.enter(path, real, expected=self.expected)
         places: list[tuple[Item, _Place]] = []
         for item in items:
             if item.name in {"projects", "sessions"} and item.kind == "broken":
@@ -169,6 +173,8 @@ def _below(place: _Place, item: Item, ids: set[str]) -> _Place | None:
         return _Place(item.path, item.real, "session", place.project_key, name)
     if place.role == "flat" and name == "compressed":
         return _Place(item.path, item.real, "compressed")
+    if place.role == "compressed" and is_session_id(name):
+        return _Place(item.path, item.real, "session", None, name)
     if place.role == "flat" and (is_uuid(name) or name in ids):
         # A copy of one project's directory, lying anywhere: its agents came along.
         return _Place(item.path, item.real, "session", None, name)
@@ -176,7 +182,8 @@ def _below(place: _Place, item: Item, ids: set[str]) -> _Place | None:
 
 
 def _is_flat_store(items: list[Item]) -> bool:
-    return any(item.name == "index.json" or item.name.endswith(".meta.json") for item in items)
+    names = [item.name.removesuffix(".zst") for item in items]  # As kept copies are called.
+    return any(name == "index.json" or name.endswith(".meta.json") for name in names)
 
 
 def agent_logs_beside(main: str | os.PathLike[str], session_id: str) -> Iterator[Path]:

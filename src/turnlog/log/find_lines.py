@@ -10,7 +10,9 @@ it at once. Bytes only; what a line means, and whether it is a record at all, is
 Promises: every line that holds a needle is given once, whole, without its newline; one that is
 longer than the line cap is given as damage. It survives a log that grows, shrinks or is replaced,
 holds one buffer and one line, reads compressed logs as any other, and never writes. ``offset`` is
-where the next search should begin: after the last newline.
+where the next search should begin: after the last newline. A line that was moved to a blob is not
+searched, only its stub; whoever must not miss one looks for ``STUB`` as well, and follows it. What
+tells of usage, and marks, are never moved.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from turnlog.errors import LogError, UsageError
 from turnlog.log.closing import Closing
 from turnlog.log.lines import LINE_CAP, too_long
 from turnlog.log.reader import Tail
-from turnlog.log.sources import BrokenArchive, PlainSource, Source, open_source
+from turnlog.log.sources import BrokenArchive, FramedSource, PlainSource, Source, open_source
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
 
 # As much as stays in a processor's own cache between being read and being searched.
@@ -80,6 +82,16 @@ class FoundLines(Closing):
             at = self.offset
             why = Damage(reason=Reason.BROKEN_ARCHIVE, offset=at, length=0, detail=str(error))
             yield at, why
+        for broken in self._source.broken if isinstance(self._source, FramedSource) else ():
+            yield (
+                broken.offset,
+                Damage(
+                    reason=Reason.BROKEN_ARCHIVE,
+                    offset=broken.offset,
+                    length=broken.length,
+                    detail=broken.why,
+                ),
+            )
         self._source.close()
 
     def _all(self, fill: _Fill, view: memoryview) -> Generator[Found, None, None]:

@@ -7,7 +7,8 @@
 
 Promises: it survives any bytes, also while the log grows, shrinks or is replaced; it holds one
 buffer and one line; it loses no complete record up to the line cap; it reports every bad range and
-never writes. Damage is logged at WARNING under ``turnlog.log``.
+never writes. Damage is logged at WARNING under ``turnlog.log``. A line that was moved to a blob is
+read from there, unless told not to; its place and length are those of the stub.
 
 ``offset`` of a reader is where the next read should begin: after the last line that ended in a
 newline. What follows it is ``pending``. A pending line that is a whole record is given too, as the
@@ -22,6 +23,7 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from turnlog.inert import inert_bytes
+from turnlog.log.blobs import STUB, decode_line
 from turnlog.log.closing import Closing
 from turnlog.log.lines import LINE_CAP, Splitter, too_long
 from turnlog.log.salvage import salvage
@@ -75,6 +77,7 @@ class Reader(Closing):
         cap: int = LINE_CAP,
         tail: Tail = "take",
         source: Source | None = None,
+        follow_blobs: bool = True,
     ) -> None:
         self.path = os.fspath(path)
         self.source = source or open_source(path, start)
@@ -83,6 +86,8 @@ class Reader(Closing):
         self.lines = 0
         self.pending: Pending | None = None
         self._tail = tail
+        self._cap = cap
+        self._follow = follow_blobs
         self._splitter = Splitter(start, cap=cap)
         self._items = self._read()
 
@@ -110,13 +115,14 @@ class Reader(Closing):
                     number, self.line = self.line, self.line + 1 if self.line else 0
                     self.lines += 1
                     if isinstance(data, bytes):
-                        record = decode(data)
+                        record = self._decode(data)
                         if isinstance(record, Record):
                             yield Placed(record, offset, len(data), number)
                         elif record.reason is Reason.BLANK:
                             self.blank_lines += 1
                         else:
-                            for item in pieces_of(data, record, offset, number):
+                            log = self.path if self._follow else None
+                            for item in pieces_of(data, record, offset, number, log=log):
                                 yield self._warn(item) if isinstance(item, Damage) else item
                     else:
                         yield self._warn(data.moved(offset, number))
@@ -142,11 +148,16 @@ class Reader(Closing):
         if splitter.pending_too_long and self._tail == "take":
             yield self._warn(too_long(data, length).moved(self.offset, self.line))
             return
-        record = None if splitter.pending_too_long else decode(data)
+        record = None if splitter.pending_too_long else self._decode(data)
         whole = record if isinstance(record, Record) else None
         self.pending = Pending(self.offset, length, self.line, whole, data[:EXCERPT_BYTES])
         if whole is not None and self._tail == "take":
             yield Placed(whole, self.offset, length, self.line)
+
+    def _decode(self, data: bytes) -> Record | Damage:
+        if self._follow and data.startswith(STUB):
+            return decode_line(self.path, data, cap=self._cap)
+        return decode(data)
 
     def _warn(self, damage: Damage) -> Damage:
         logger.warning(
@@ -161,15 +172,26 @@ class Reader(Closing):
         return damage
 
 
-def pieces_of(data: bytes, damage: Damage, offset: int, line: int = 0) -> Iterator[Placed | Damage]:
-    """Give what a damaged line still holds, and the damage around it."""
-    if damage.reason is Reason.NOT_AN_OBJECT:
+def pieces_of(
+    data: bytes,
+    damage: Damage,
+    offset: int,
+    line: int = 0,
+    *,
+    log: str | os.PathLike[str] | None = None,
+) -> Iterator[Placed | Damage]:
+    """Give what a damaged line still holds, and the damage around it; follow the blobs of *log*."""
+    if damage.reason in (Reason.NOT_AN_OBJECT, Reason.BROKEN_BLOB):
         yield damage.moved(offset, line)
         return
     for piece in salvage(data):
         part = data[piece.start : piece.end]
         if piece.record is not None:
-            yield Placed(piece.record, offset + piece.start, len(part), line)
+            found = piece.record if log is None else decode_line(log, part, piece.record)
+            if isinstance(found, Record):
+                yield Placed(found, offset + piece.start, len(part), line)
+            else:
+                yield found.moved(offset + piece.start, line)
         elif piece.reason is not Reason.BLANK:
             at = offset + piece.start
             yield damage_at(part, piece.reason, offset=at, line=line, detail=damage.detail)

@@ -13,31 +13,26 @@ knows no locks appends meanwhile is carried over.
 from __future__ import annotations
 
 import base64
-import errno
 import hashlib
 import os
-import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, Self
 
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.errors import LogError, NotALog, StorageFull
+from turnlog.errors import LogError, NotALog
 from turnlog.log import system
-from turnlog.log.handle import LOCK_TIMEOUT, Handle
+from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Pending, Placed, Reader
+from turnlog.log.replacing import Locked, NewFile, chunks, failed, locked, sync_parent
 from turnlog.log.sources import PlainSource, Source, open_regular, open_source
 from turnlog.log.telling import logger
 from turnlog.log.writer import LogWriter
 from turnlog.records.damage import Damage, Reason
-
-_COPY_BYTES: Final = 1024 * 1024
 
 
 class Repair(Struct, kw_only=True):
@@ -85,15 +80,7 @@ def repair(
             )
         return _rewrite(Path(path), cap, lock_timeout) if write and plan.needed else plan
     except OSError as error:
-        if isinstance(error, LogError):
-            raise
-        kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else LogError
-        raise kind(
-            f"repair of {os.fspath(path)} failed, the log is unchanged: {error.strerror or error}",
-            path=path,
-            errno=error.errno,
-            hint="a repair needs room for twice the log's size, and leave to write beside it",
-        ) from None
+        raise failed(error, "repair", path) from None
 
 
 def _plan(path: str | os.PathLike[str], cap: int) -> tuple[Repair, bool]:
@@ -107,7 +94,8 @@ def _plan(path: str | os.PathLike[str], cap: int) -> tuple[Repair, bool]:
 
 def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
     """Give the bytes of every whole record, and note in *plan* what happened to the rest."""
-    with Reader(plan.path, cap=cap, source=source) as reader:
+    # A stub is a record like any other here: what it stands for is not in this log to mend.
+    with Reader(plan.path, cap=cap, source=source, follow_blobs=False) as reader:
         for _, group in groupby(reader, key=attrgetter("line")):
             items = list(group)
             records = [item for item in items if isinstance(item, Placed)]
@@ -137,78 +125,38 @@ def _torn(pending: Pending) -> Damage:
 
 
 def _rewrite(path: Path, cap: int, lock_timeout: float | None) -> Repair:
-    handle = Handle(path, create=False, lock_timeout=lock_timeout)
-    try:
-        size = handle.lock()
-        return _rewrite_locked(path, handle.fd, size, cap)
-    finally:
-        handle.abandon()
-        handle.close()
+    with locked(path, lock_timeout) as log:
+        return _rewrite_locked(log, cap)
 
 
-def _rewrite_locked(path: Path, fd: int, size: int, cap: int) -> Repair:
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    original = path.with_name(f"{path.name}.original-{stamp}")
-    quarantine = path.with_name(f"{path.name}.quarantine-{stamp}")
-    fresh = path.with_name(f".{path.name}.repair-{stamp}")
+def _rewrite_locked(log: Locked, cap: int) -> Repair:
+    path, fd, size = log.path, log.fd, log.size_bytes
+    original, quarantine, fresh = log.original, log.quarantine, log.fresh
     plan = Repair(path=str(path), written=True, original=str(original), quarantine=str(quarantine))
     digest = hashlib.sha256()
     try:
-        with _NewFile(original) as copy:
-            for chunk in _chunks(fd, 0, size):
+        with NewFile(original) as copy:
+            for chunk in chunks(fd, 0, size):
                 copy.write(chunk)
-        with _NewFile(fresh) as new:
+        with NewFile(fresh) as new:
             for line in _survivors(plan, PlainSource(open_regular(path), 0, end=size), cap):
                 digest.update(line + b"\n")
                 new.write(line + b"\n")
             new.belong_like(os.fstat(fd))
-        with _NewFile(quarantine) as rest:
+        with NewFile(quarantine) as rest:
             for damage in plan.quarantined:
                 rest.write(_quarantined(fd, damage, cap))
         _check(fresh, plan.records, digest.digest(), cap)
-        _sync_parent(path)
+        sync_parent(path)
         os.replace(fresh, path)
+        log.is_replaced = True
     except BaseException:
-        for made in (fresh, quarantine, original):  # The log is as it was: nothing is lost.
-            made.unlink(missing_ok=True)
+        log.discard()
         raise
-    _sync_parent(path)
+    sync_parent(path)
     _carry_over(path, fd, size)
     logger.info("%s: repaired, %d records kept", path, plan.records)
     return plan
-
-
-class _NewFile:
-    """A private file that must not exist yet, written whole and synced when the block ends."""
-
-    def __init__(self, path: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        self._fd = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        self._file = os.fdopen(self._fd, "wb", buffering=_COPY_BYTES)
-        self.write = self._file.write
-
-    def belong_like(self, other: os.stat_result) -> None:
-        """Take the owner and mode of the file this one will replace."""
-        if sys.platform != "win32":
-            os.fchmod(self._fd, other.st_mode & 0o777)
-            if os.geteuid() == 0:
-                os.fchown(self._fd, other.st_uid, other.st_gid)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        try:
-            self._file.flush()
-            system.sync(self._fd)
-        finally:
-            self._file.close()
-
-
-def _chunks(fd: int, start: int, end: int) -> Iterator[bytes]:
-    while start < end and (chunk := system.read_at(fd, min(_COPY_BYTES, end - start), start)):
-        yield chunk
-        start += len(chunk)
 
 
 def _quarantined(fd: int, damage: Damage, cap: int) -> bytes:
@@ -232,7 +180,7 @@ def _check(fresh: Path, records: int, digest: bytes, cap: int) -> None:
     """Read the new log back: the same records, the same bytes, nothing else."""
     found = hashlib.sha256()
     count = 0
-    with Reader(fresh, cap=cap) as reader:
+    with Reader(fresh, cap=cap, follow_blobs=False) as reader:
         for item in reader:
             if isinstance(item, Placed):
                 found.update(item.record.raw + b"\n")
@@ -245,17 +193,9 @@ def _check(fresh: Path, records: int, digest: bytes, cap: int) -> None:
         )
 
 
-def _sync_parent(path: Path) -> None:
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        system.sync_directory(directory)
-    finally:
-        os.close(directory)
-
-
 def _carry_over(path: Path, old_fd: int, size: int) -> None:
     """Append what somebody without a lock wrote to the old log while it was repaired."""
-    late = b"".join(_chunks(old_fd, size, os.fstat(old_fd).st_size))
+    late = b"".join(chunks(old_fd, size, os.fstat(old_fd).st_size))
     lines = [line for line in late.split(b"\n") if line.strip()]
     if lines:
         with LogWriter(path, create=False) as log:

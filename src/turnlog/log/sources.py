@@ -1,5 +1,9 @@
 """Where a log's bytes come from: a plain file, or a compressed one that reads the same.
 
+Plain files and those compressed in frames can be read anywhere (``read_at``), others from the
+front only. A frame that does not unpack is given as NUL bytes and a newline, so that it is damage
+of its own length and everything else keeps its place.
+
 Compression is told from the first bytes, not from the name. Reading never maps the file (a log
 that shrinks under a mapping kills the process) and never changes it. A compressed log that unpacks
 to absurdly more than it weighs is cut off: real logs pack 5 to 30 times, bombs a thousand.
@@ -12,17 +16,23 @@ import os
 import stat
 import sys
 from io import BufferedIOBase
-from typing import BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, TypeAlias
 
 from turnlog.errors import LogError, NotALog, NotFound, StorageFull
 from turnlog.log.lines import CHUNK_BYTES
 from turnlog.log.system import read_at
+from turnlog.log.telling import logger
+
+if TYPE_CHECKING:
+    from turnlog.log.frames import FrameTable
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"  # Preceded by 0x50 to 0x5f.
 _BOMB_SLACK: Final = 64 * 1024 * 1024
 _BOMB_RATIO: Final = 200
+# Frames are unpacked one by one: a bomb in them costs time only, and real ones may pack very well.
+_FRAMED_SLACK: Final = 4 * 1024 * 1024 * 1024
 
 
 class BrokenArchive(Exception):  # It never leaves the reader, which turns it into damage.
@@ -66,10 +76,86 @@ class PlainSource:
         self._position += len(data)
         return data
 
+    @property
+    def size_bytes(self) -> int:
+        """How long the log is now."""
+        return os.fstat(self.fd).st_size
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Read up to *size* bytes at *offset*, wherever reading has got to."""
+        return read_at(self.fd, size, offset)
+
     def close(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+class Broken(NamedTuple):
+    """Bytes of a log that its archive does not give back, and why."""
+
+    offset: int
+    length: int
+    why: str
+
+
+class FramedSource:
+    """A file compressed in frames, unpacked where it is read."""
+
+    plain = False
+
+    def __init__(self, fd: int, table: FrameTable, start: int = 0) -> None:
+        from turnlog.log.frames import Frames
+
+        self.fd = fd
+        self.table = table
+        self.size_bytes = table.size_bytes
+        self.broken: list[Broken] = []
+        """Frames that did not unpack, as far as they were asked for."""
+        self._frames = Frames(fd, table)
+        self._position = start
+
+    def read(self, size: int) -> bytes:
+        number = self.table.at(self._position)
+        if self._position >= self.size_bytes or number < 0:
+            return b""
+        begin = self._position - self.table.frames[number].start
+        data = self._frame(number)[begin : begin + size]
+        self._position += len(data)
+        return data
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Read up to *size* bytes at *offset*, wherever reading has got to."""
+        here, self._position = self._position, offset
+        parts: list[bytes] = []
+        while size > 0 and (data := self.read(size)):
+            parts.append(data)
+            size -= len(data)
+        self._position = here
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def _frame(self, number: int) -> bytes:
+        from turnlog.log.frames import BrokenFrame
+
+        try:
+            return self._frames.unpacked(number)
+        except BrokenFrame as error:
+            frame = self.table.frames[number]
+            broken = Broken(frame.start, frame.size_bytes, str(error))
+            if broken not in self.broken:
+                self.broken.append(broken)
+                logger.warning("a frame of %d bytes at %d does not unpack", *broken[1::-1])
+            data = b"\0" * (frame.size_bytes - 1) + b"\n" * bool(frame.size_bytes)
+            self._frames.hold(number, data)
+            return data
+
+
+Seekable: TypeAlias = PlainSource | FramedSource
 
 
 class PackedSource:
@@ -79,7 +165,7 @@ class PackedSource:
 
     def __init__(self, fd: int, magic: bytes, start: int = 0) -> None:
         self._to_skip = start
-        self._limit = _BOMB_SLACK + _BOMB_RATIO * os.fstat(fd).st_size
+        self._limit = _most_unpacked(fd)
         self._given = 0
         self._file = os.fdopen(fd, "rb")
         self._stream, self._errors = _unpacker(self._file, magic)
@@ -105,6 +191,11 @@ class PackedSource:
         self._file.close()
 
 
+def _most_unpacked(fd: int, slack: int = _BOMB_SLACK) -> int:
+    """Tell how many bytes a compressed file may unpack to, and be no bomb."""
+    return slack + _BOMB_RATIO * os.fstat(fd).st_size
+
+
 def _unpacker(file: BinaryIO, magic: bytes) -> tuple[BufferedIOBase, tuple[type[Exception], ...]]:
     """Give what unpacks *file*, and what it raises for bytes it cannot unpack."""
     if magic.startswith(_GZIP):
@@ -123,7 +214,15 @@ def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:
     """Open the log at *path*; offsets into a compressed log count its unpacked bytes."""
     fd = open_regular(path)
     magic = read_at(fd, 4, 0)
-    return PackedSource(fd, magic, start) if _is_packed(magic) else PlainSource(fd, start)
+    if not _is_packed(magic):
+        return PlainSource(fd, start)
+    if not magic.startswith(_GZIP):
+        from turnlog.log.frames import read_table
+
+        table = read_table(fd)
+        if table is not None and table.size_bytes <= _most_unpacked(fd, _FRAMED_SLACK):
+            return FramedSource(fd, table, start)
+    return PackedSource(fd, magic, start)
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:

@@ -1,8 +1,8 @@
 """The last records of a log, or those at both its ends, without reading the rest.
 
-A plain log is read backwards in growing blocks until enough lines are in hand, so the cost depends
-on the records asked for, not on the log. Its two ends are read for whoever sums logs up by the
-hundred. A compressed log has no way back and is read through.
+A log is read backwards in growing blocks until enough lines are in hand, so the cost depends on the
+records asked for, not on the log. Its two ends are read for whoever sums logs up by the hundred. A
+log that is compressed, and not in frames, has no way back and is read through.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
+from turnlog.log.blobs import STUB, decode_line, whole_line
 from turnlog.log.lines import LINE_CAP, too_long
 from turnlog.log.reader import Placed, Reader, pieces_of
-from turnlog.log.sources import PlainSource, open_source
-from turnlog.log.system import read_at
-from turnlog.records.codec import decode
+from turnlog.log.sources import Seekable, open_source
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.glance import Glance, glance, stretch
 from turnlog.records.record import Record
+
+_Path: TypeAlias = str | os.PathLike[str]
 
 ENDS_BYTES: Final = 64 * 1024
 _FIRST_BLOCK: Final = 64 * 1024
@@ -32,17 +33,17 @@ def read_last(
     """Give the last *count* records in the log's order, and the damage among them."""
     source = open_source(path)
     count = max(0, count)
-    if not isinstance(source, PlainSource):
+    if not isinstance(source, Seekable):
         with Reader(path, cap=cap, source=source) as reader:
             return _last_of(reader, count)
     found: list[Placed | Damage] = []
     missing = count
     try:
-        for number, (offset, line) in enumerate(_lines_backwards(source.fd, cap)):
+        for number, (offset, line) in enumerate(_lines_backwards(source, cap)):
             if missing <= 0:
                 break
             # The first is what follows the last newline: a record, or still being written.
-            items = _items(line, offset) if number else _unfinished(line, offset)
+            items = _items(path, line, offset) if number else _unfinished(path, line, offset)
             for item in reversed(items):
                 if missing > 0:
                     found.append(item)
@@ -61,7 +62,9 @@ class Ends(NamedTuple):
     tail: Iterable[Record]
     is_whole: bool
     """There is nothing between the two."""
-    status: os.stat_result
+    size_bytes: int
+    """How long the log is; for one that is read through, as it lies there."""
+    changed_at: float
 
 
 def read_ends(
@@ -69,40 +72,46 @@ def read_ends(
 ) -> Ends:
     """Give the records that lie in the first and in the last *size_bytes* of the log.
 
-    *with_cut_lines* adds the line at the inner edge of each, however long it is. A compressed log
-    is read through as its tail is iterated: its end is nowhere else to be had.
+    *with_cut_lines* adds the line at the inner edge of each, however long it is. A log without a
+    way back is read through as its tail is iterated: its end is nowhere else to be had.
     """
     source = open_source(path)
-    if not isinstance(source, PlainSource):
-        return Ends([], _records(Reader(path, source=source)), True, os.stat(path))
+    if not isinstance(source, Seekable):
+        status = os.stat(path)
+        records = _records(Reader(path, source=source))
+        return Ends([], records, True, status.st_size, status.st_mtime)
     try:
-        status = os.fstat(source.fd)
-        size, end, start = status.st_size, size_bytes, status.st_size - size_bytes
+        changed_at = os.fstat(source.fd).st_mtime
+        size = source.size_bytes
+        end, start = size_bytes, size - size_bytes
         if start <= end:
-            return _ends_of_short(read_at(source.fd, size, 0), start, status)
+            return _ends_of_short(path, source.read_at(size, 0), start, changed_at)
         if with_cut_lines:
-            end = _end_of_line(source.fd, end)
-            start = _start_of_line(source.fd, start, end)
-        head = read_at(source.fd, end, 0)
+            end = _end_of_line(source, end)
+            start = _start_of_line(source, start, end)
+        head = source.read_at(end, 0)
         # The byte before tells whether a line begins right there.
-        tail = read_at(source.fd, size - start + 1, start - 1)
+        tail = source.read_at(size - start + 1, start - 1)
     finally:
         source.close()
     end = head.rfind(b"\n") + 1
     cut = tail.find(b"\n") + 1 or len(tail)
-    return Ends(_glances(head, end=end), _glances(tail, cut), start - 1 + cut <= end, status)
+    is_whole = start - 1 + cut <= end
+    ends = _glances(path, head, end=end), _glances(path, tail, cut)
+    return Ends(*ends, is_whole, size, changed_at)
 
 
-def _ends_of_short(data: bytes, start: int, status: os.stat_result) -> Ends:
+def _ends_of_short(path: _Path, data: bytes, start: int, changed_at: float) -> Ends:
     # Without a newline behind it, the last line begins before the tail and is all of the head.
     cut = (data.find(b"\n", start - 1) + 1 or len(data)) if start > 0 else 0
-    return Ends(_glances(data, end=cut), _glances(data, cut), True, status)
+    ends = _glances(path, data, end=cut), _glances(path, data, cut)
+    return Ends(*ends, True, len(data), changed_at)
 
 
-def _end_of_line(fd: int, offset: int) -> int:
+def _end_of_line(source: Seekable, offset: int) -> int:
     """Tell where the line ends that holds the byte before *offset*; *offset* if it is too long."""
     position = offset - 1
-    while position - offset < LINE_CAP and (chunk := read_at(fd, _FIRST_BLOCK, position)):
+    while position - offset < LINE_CAP and (chunk := source.read_at(_FIRST_BLOCK, position)):
         newline = chunk.find(b"\n")
         if newline >= 0:
             return position + newline + 1
@@ -110,13 +119,13 @@ def _end_of_line(fd: int, offset: int) -> int:
     return offset
 
 
-def _start_of_line(fd: int, offset: int, after: int) -> int:
+def _start_of_line(source: Seekable, offset: int, after: int) -> int:
     """Tell where the line begins that holds the byte before *offset*, but not before *after*."""
     position = offset - 1
     while position > after and offset - position < LINE_CAP:
         size = min(_FIRST_BLOCK, position - after)
         position -= size
-        newline = read_at(fd, size, position).rfind(b"\n")
+        newline = source.read_at(size, position).rfind(b"\n")
         if newline >= 0:
             return position + newline + 1
     return after if position <= after else offset
@@ -127,7 +136,7 @@ def _records(reader: Reader) -> Iterator[Record]:
         yield from (item.record for item in reader if isinstance(item, Placed))
 
 
-def _glances(data: bytes, start: int = 0, end: int | None = None) -> list[Record]:
+def _glances(path: _Path, data: bytes, start: int = 0, end: int | None = None) -> list[Record]:
     """Glance at the lines from *start* to *end*; damaged ones are searched for what they hold."""
     view = memoryview(data)
     end = len(data) if end is None else end
@@ -137,7 +146,8 @@ def _glances(data: bytes, start: int = 0, end: int | None = None) -> list[Record
         stop = data.find(b"\n", start)
         is_finished = stop >= 0
         line = view[start : stop if is_finished else end]
-        seen = glance(line)
+        whole = whole_line(path, bytes(line)) if data.startswith(STUB, start) else line
+        seen = whole if isinstance(whole, Damage) else glance(whole)
         if isinstance(seen, Glance):
             run.append(seen)
         else:
@@ -147,21 +157,21 @@ def _glances(data: bytes, start: int = 0, end: int | None = None) -> list[Record
             if isinstance(seen, Record):
                 found.append(seen)
             elif is_finished and seen.reason is not Reason.BLANK:
-                items = pieces_of(bytes(line), seen, start)
+                items = pieces_of(bytes(line), seen, start, log=path)
                 found += [item.record for item in items if isinstance(item, Placed)]
         start += len(line) + 1
     return [*found, stretch(run)] if run else found
 
 
-def _lines_backwards(fd: int, cap: int) -> Iterator[tuple[int, bytes | Damage]]:
+def _lines_backwards(source: Seekable, cap: int) -> Iterator[tuple[int, bytes | Damage]]:
     """Give every line from the last to the first, with its offset."""
-    position = os.fstat(fd).st_size
+    position = source.size_bytes
     block = _FIRST_BLOCK
     parts: deque[bytes] = deque()  # The pieces of a line whose beginning is not read yet.
     held = 0
     while position > 0:
         size = min(block, position)
-        chunk = read_at(fd, size, position - size)
+        chunk = source.read_at(size, position - size)
         if len(chunk) < size:  # The log shrank under us: what is left has no known end.
             return
         position -= size
@@ -193,19 +203,19 @@ def _joined(head: bytes, parts: deque[bytes], held: int, cap: int) -> bytes | Da
     return b"".join((head, *parts))
 
 
-def _items(line: bytes | Damage, offset: int) -> list[Placed | Damage]:
+def _items(path: _Path, line: bytes | Damage, offset: int) -> list[Placed | Damage]:
     if isinstance(line, Damage):
         return [line.moved(offset)]
-    record = decode(line)
+    record = decode_line(path, line)
     if isinstance(record, Record):
         return [Placed(record, offset, len(line))]
-    return [] if record.reason is Reason.BLANK else list(pieces_of(line, record, offset))
+    return [] if record.reason is Reason.BLANK else list(pieces_of(line, record, offset, log=path))
 
 
-def _unfinished(line: bytes | Damage, offset: int) -> list[Placed | Damage]:
+def _unfinished(path: _Path, line: bytes | Damage, offset: int) -> list[Placed | Damage]:
     if isinstance(line, Damage):
         return [line.moved(offset)]
-    record = decode(line)
+    record = decode_line(path, line)
     return [Placed(record, offset, len(line))] if isinstance(record, Record) else []
 
 

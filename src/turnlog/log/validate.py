@@ -28,6 +28,9 @@ from turnlog.records.record import Linked, Record, Unknown
 from turnlog.records.rules import breaches
 from turnlog.records.state import Format
 
+_NO_PICTURE: Final = (Reason.NUL_RUN, Reason.BROKEN_BLOB)
+_DETAILED: Final = (Reason.BROKEN_ARCHIVE, Reason.BROKEN_BLOB)
+
 # A log can be all damage; the list of findings must not outgrow memory.
 MAX_FINDINGS: Final = 10_000
 
@@ -40,6 +43,7 @@ _MEANING: Final = {
     Reason.NOT_JSON: "not JSON",
     Reason.TOO_LONG: "a line of {:,} bytes, over the cap",
     Reason.BROKEN_ARCHIVE: "the archive does not unpack",
+    Reason.BROKEN_BLOB: "moved out",
 }
 
 
@@ -183,9 +187,9 @@ def _of_damage(damage: Damage) -> Finding:
         offset=damage.offset,
         length=damage.length,
         message=_MEANING[damage.reason].format(damage.length)
-        + (f": {damage.detail}" if damage.reason is Reason.BROKEN_ARCHIVE else ""),
-        # A picture of NULs tells less than their number.
-        excerpt="" if damage.reason is Reason.NUL_RUN else inert_bytes(damage.excerpt),
+        + (f": {damage.detail}" if damage.reason in _DETAILED else ""),
+        # A picture of NULs, or of a stub, tells less than what is said of it.
+        excerpt="" if damage.reason in _NO_PICTURE else inert_bytes(damage.excerpt),
     )
 
 

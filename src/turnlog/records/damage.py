@@ -21,6 +21,7 @@ class Reason(StrEnum):
     NOT_JSON = "not-json"
     TOO_LONG = "too-long"  # Longer than the line cap; never held in memory.
     BROKEN_ARCHIVE = "broken-archive"  # The compressed log ends early or does not unpack.
+    BROKEN_BLOB = "broken-blob"  # The line was moved to a blob, and that is missing or altered.
 
 
 EXCERPT_BYTES = 100

@@ -1,0 +1,197 @@
+"""Lines that were moved out of their log, and are found again by whoever reads it.
+
+    {"type":"turnlog","event":"blob","sha256":"9f86…","length":181204,"uuid":"…",…}
+
+Such a stub stands where the line stood. It is a mark of turnlog's own, which other programs pass
+over; it also says who and when, as far as the line did. The line itself lies in a file beside the
+log, in a directory named like it: the blobs of ``ID.jsonl`` are ``ID/blobs/SHA256.zst``. So
+whatever takes along what belongs to a session takes its blobs along.
+
+Reading gives the line as it was, byte for byte, and proves it by its digest each time. A blob that
+is missing or was altered is damage, a value, and all the rest is read. Unpacking stops at the
+length that the stub names, and that is at most the line cap. Links are not followed. Nothing is
+written here: a blob is put in place once, under the name of its content, and never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from turnlog.log.lines import LINE_CAP
+from turnlog.log.sources import open_regular
+from turnlog.log.system import read_at
+from turnlog.records.codec import Envelope, decode, decode_envelope, encode
+from turnlog.records.damage import Damage, Reason, damage_at
+from turnlog.records.record import Record
+
+STUB: Final = b'{"type":"turnlog","event":"blob","sha256":"'
+"""What every stub begins with, and no other line: it is told by its bytes, at no cost to others."""
+
+_SUFFIX: Final = ".zst"
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+# What those ask who scan a log without reading it whole. Not where: a relocation would miss it.
+_CARRIED: Final = ("uuid", "parentUuid", "sessionId", "timestamp", "agentId", "isSidechain")
+
+
+class _Stub(Struct):
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    length: Annotated[int, Meta(ge=1)]
+
+
+class Blob(Struct, frozen=True):
+    """A line that is to be moved: the stub for it, and its packed bytes under their name."""
+
+    sha256: str
+    stub: bytes
+    packed: bytes
+
+
+class _Unusable(Exception):  # It never leaves this module, which turns it into damage.
+    """Why a blob does not give its line back."""
+
+
+_decode_stub = msgspec.json.Decoder(_Stub).decode
+
+
+def whole_line(log: str | os.PathLike[str], line: bytes, *, cap: int = LINE_CAP) -> bytes | Damage:
+    """Give what a *line* of *log* stands for: itself, unless it is a stub."""
+    if not line.startswith(STUB):
+        return line
+    try:
+        stub = _decode_stub(line)
+    except (ValueError, RecursionError):
+        return line  # Cut short, glued, or made by somebody else: a line like any other.
+    try:
+        return _content(Path(log), stub, cap)
+    except _Unusable as error:
+        why = f"the blob {stub.sha256[:12]} {error}"
+        return damage_at(line, Reason.BROKEN_BLOB, detail=why)
+
+
+def decode_line(
+    log: str | os.PathLike[str], line: bytes, known: Record | None = None, *, cap: int = LINE_CAP
+) -> Record | Damage:
+    """Decode what a *line* of *log* stands for; *known* is what it is itself, if that is known."""
+    whole = whole_line(log, line, cap=cap)
+    if isinstance(whole, Damage):
+        return whole
+    if whole is line:
+        return known or decode(line)
+    found = decode(whole)
+    if isinstance(found, Damage):
+        return damage_at(line, Reason.BROKEN_BLOB, detail="the blob holds no record")
+    return found
+
+
+def blob_of(line: bytes) -> Blob:
+    """Make the blob of *line*, given without its newline."""
+    from hashlib import sha256  # noqa: PLC0415 - Few logs have blobs, and it brings all of OpenSSL.
+
+    from turnlog.log.frames import pack  # noqa: PLC0415 - It brings the compressor.
+
+    digest = sha256(line).hexdigest()
+    said: dict[str, object] = {"length": len(line)}
+    envelope = decode_envelope(line)
+    if isinstance(envelope, Envelope):
+        told = {field.encode_name: getattr(envelope, field.name) for field in _FIELDS}
+        said |= {key: told[key] for key in _CARRIED if _is_sound(told[key])}
+    return Blob(digest, STUB + digest.encode() + b'",' + encode(said)[1:], pack(line))
+
+
+def blob_place(log: Path, digest: str) -> Path:
+    """Give the place of a blob of *log*."""
+    return log.parent / _stem(log) / "blobs" / (digest + _SUFFIX)
+
+
+def _is_sound(value: object) -> bool:
+    """Tell whether there is a value that any program can read: a stub is for the strictest, too."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode() == value
+    return isinstance(value, int | float) and -(2**53) < value < 2**53
+
+
+def _content(log: Path, stub: _Stub, cap: int) -> bytes:
+    if stub.length > cap:
+        raise _Unusable(f"holds a line of {stub.length:,} bytes, over the cap")
+    problems = []
+    for path in _places(log, stub.sha256):
+        try:
+            return _read(path, stub)
+        except LookupError:
+            continue
+        except _Unusable as error:
+            problems.append(str(error))
+    raise _Unusable(problems[0] if problems else "is missing")
+
+
+def _read(path: Path, stub: _Stub) -> bytes:
+    """Read a blob; LookupError if there is none."""
+    from hashlib import sha256  # noqa: PLC0415 - As above.
+
+    # No line packs to more than itself and a little: what is larger is none of ours.
+    most = stub.length + stub.length // 64 + 4096
+    try:
+        fd = open_regular(path, os.O_RDONLY | _NO_FOLLOW)
+        try:
+            data = read_at(fd, most + 1, 0)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise _Unusable(f"cannot be read: {error}") from None
+    for _ in path.suffixes:  # A kept copy of a blob is packed twice.
+        data = _unpacked(data, most)
+    if len(data) != stub.length or sha256(data).hexdigest() != stub.sha256:
+        raise _Unusable("was altered: its content is another")
+    return data
+
+
+def _unpacked(data: bytes, most: int) -> bytes:
+    """Unpack *data*, no further than to one byte more than *most*."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # noqa: PLC0415 - As above.
+    else:
+        from backports import zstd  # noqa: PLC0415 - As above.
+
+    if not data.startswith(_MAGIC):
+        raise _Unusable("was altered: it is no blob")
+    try:
+        with zstd.ZstdFile(BytesIO(data), "rb") as file:
+            return bytes(file.read(most + 1))
+    except (OSError, EOFError, zstd.ZstdError) as error:
+        raise _Unusable(f"was altered: it does not unpack ({error})") from None
+
+
+def _places(log: Path, digest: str) -> Iterator[Path]:
+    """Give the places where a blob may be: beside its log, or where its log came from.
+
+    An archive in ``compressed/`` left the directory behind, an earlier generation of a kept copy
+    shares the blobs of the newest one, and a kept copy of a blob is packed once more.
+    """
+    parents = [log.parent]
+    if log.parent.name == "compressed":
+        parents.append(log.parent.parent)
+    parts = log.parent.parts
+    if "generations" in parts:
+        at = len(parts) - 1 - parts[::-1].index("generations")
+        parents.append(Path(*parts[:at], *parts[at + 2 :]))
+    for parent in parents:
+        place = parent / _stem(log) / "blobs"
+        yield place / (digest + _SUFFIX)
+        yield place / (digest + _SUFFIX * 2)
+
+
+def _stem(log: Path) -> str:
+    """Give a log's name without its endings, and without what a rewriting puts around it."""
+    return log.name.removeprefix(".").partition(".jsonl")[0] or log.name
+
+
+_FIELDS: Final = msgspec.structs.fields(Envelope)

@@ -1,0 +1,190 @@
+"""A log's place taken by another file, in one step and under the lock.
+
+Whoever rewrites a log (repair, compaction) makes the new one beside it, proves it, and puts it in
+place with a rename. Until then nothing has happened to the log, and a kill at any moment leaves the
+old one or the new one, whole. The files made for it are private and synced, and stand beside the
+log under names that no log bears.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Self
+
+from turnlog.errors import LogError, StorageFull, WriteFailed
+from turnlog.log import system
+from turnlog.log.handle import Handle
+from turnlog.log.telling import logger
+
+_COPY_BYTES: Final = 1024 * 1024
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+_MOST_LOOKS: Final = 100
+
+
+class Locked:
+    """A log held alone while it is rewritten: its descriptor, and its size when it was locked."""
+
+    def __init__(self, path: Path, fd: int, size_bytes: int) -> None:
+        self.path = path
+        self.fd = fd
+        self.size_bytes = size_bytes
+        self.is_replaced = False
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        self.original = path.with_name(f"{path.name}.original-{stamp}")
+        self.quarantine = path.with_name(f"{path.name}.quarantine-{stamp}")
+        self.fresh = path.with_name(f".{path.name}.repair-{stamp}")
+
+    def keep_original(self) -> None:
+        """Give the log as it is a second name; where there are no links, copy it."""
+        try:
+            os.link(self.path, self.original, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            with NewFile(self.original) as copy:
+                for chunk in chunks(self.fd, 0, self.size_bytes):
+                    copy.write(chunk)
+
+    def discard(self) -> None:
+        """Take away what was made, if the log is as it was: then nothing is lost."""
+        if not self.is_replaced:
+            for made in (self.fresh, self.quarantine, self.original):
+                made.unlink(missing_ok=True)
+
+    def take_place(self) -> None:
+        """Put the new log in place, with what somebody without a lock wrote to the old meanwhile.
+
+        The new one is locked until that is done, so that nobody who knows locks comes between.
+        """
+        fd = os.open(self.fresh, os.O_RDWR | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
+        try:
+            system.lock(fd, 0)
+            sync_parent(self.path)
+            os.replace(self.fresh, self.path)
+            self.is_replaced = True
+            self._finish(fd)
+        except OSError as error:
+            if not self.is_replaced:
+                raise
+            raise WriteFailed(
+                f"{self.path} was rewritten, but not all is on the disk: {error.strerror or error}",
+                path=self.path,
+                errno=error.errno,
+                hint=f"what came while it was rewritten is in {self.original}",
+            ) from None
+        finally:
+            os.close(fd)
+
+    def _finish(self, fd: int) -> None:
+        """Make the new name durable, and carry over what came late."""
+        sync_parent(self.path)
+        if hasattr(os, "fchmod") and os.fstat(self.fd).st_nlink == 1:
+            os.fchmod(self.fd, 0o600)  # It goes on as the original, which is private.
+        done = self.size_bytes
+        for _ in range(_MOST_LOOKS):
+            late = b"".join(chunks(self.fd, done, os.fstat(self.fd).st_size))
+            if not late:
+                return
+            _write_all(fd, late)
+            system.sync(fd)
+            done += len(late)
+            logger.warning("%s: %d bytes came while it was rewritten", self.path, len(late))
+
+
+@contextlib.contextmanager
+def locked(path: Path, lock_timeout: float | None) -> Iterator[Locked]:
+    """Hold the log at *path* alone, among threads and processes."""
+    handle = Handle(path, create=False, lock_timeout=lock_timeout)
+    try:
+        size = handle.lock()
+        _sweep(path)
+        yield Locked(path, handle.fd, size)
+    finally:
+        handle.abandon()
+        handle.close()
+
+
+def _sweep(path: Path) -> None:
+    """Remove what somebody was making of the log at *path* when he was killed, while it is held.
+
+    That is a new log without its name, and a second name of the log as it still is.
+    """
+    fresh, original = f".{path.name}.repair-", f"{path.name}.original-"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path.parent):
+            other = path.with_name(name)
+            if name.startswith(fresh) or (name.startswith(original) and _is_same(path, other)):
+                other.unlink()
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    return not other.is_symlink() and os.path.samefile(path, other)
+
+
+class NewFile:
+    """A private file that must not exist yet, written whole and synced when the block ends."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        self._fd = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        self._file = os.fdopen(self._fd, "wb", buffering=_COPY_BYTES)
+        self.write = self._file.write
+
+    def belong_like(self, other: os.stat_result) -> None:
+        """Take the owner and mode of the file this one will replace."""
+        if sys.platform != "win32":
+            os.fchmod(self._fd, other.st_mode & 0o777)
+            if os.geteuid() == 0:
+                os.fchown(self._fd, other.st_uid, other.st_gid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            self._file.flush()
+            system.sync(self._fd)
+        finally:
+            self._file.close()
+
+
+def chunks(fd: int, start: int, end: int) -> Iterator[bytes]:
+    """Give the bytes from *start* to *end*, some at a time."""
+    while start < end and (chunk := system.read_at(fd, min(_COPY_BYTES, end - start), start)):
+        yield chunk
+        start += len(chunk)
+
+
+def sync_parent(path: Path) -> None:
+    """Return when the entries of the directory that *path* is in are on the disk."""
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        system.sync_directory(directory)
+    finally:
+        os.close(directory)
+
+
+def failed(error: OSError, what: str, path: str | os.PathLike[str]) -> LogError:
+    """Say that *what* (a repair, a compaction) failed, with the log unchanged."""
+    if isinstance(error, LogError):
+        return error
+    kind = StorageFull if error.errno in _FULL else LogError
+    return kind(
+        f"{what} of {os.fspath(path)} failed, the log is unchanged: {error.strerror or error}",
+        path=path,
+        errno=error.errno,
+        hint=f"a {what} needs room for twice the log's size, and leave to write beside it",
+    )
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
