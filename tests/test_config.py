@@ -57,6 +57,25 @@ def test_budgets_are_handed_on_as_they_stand(home):
     assert [each.where for each in found.problems] == ["budgets"]
 
 
+def test_retention_is_handed_on_as_it_stands(home):
+    found = home('[retention]\ndays = 0\n[retention.projects."/srv/kites"]\nnever = true\n')
+    assert found.retention == {"days": 0, "projects": {"/srv/kites": {"never": True}}}
+    assert not found.problems
+    for text in ("retention = 3", "retention = true", "[[retention]]\ndays = 3"):
+        found = home(text)
+        assert dict(found.retention) == {}
+        assert [each.where for each in found.problems] == ["retention"]
+
+
+def test_redaction_is_handed_on_as_it_stands(home):
+    found = home('[redact]\npatterns = ["ORCH-[0-9]+", "("]\nallow = ["x"]\n')
+    assert found.redact == {"patterns": ["ORCH-[0-9]+", "("], "allow": ["x"]}
+    assert not found.problems
+    found = home("line_cap_mb = 8\nredact = true")
+    assert (dict(found.redact), found.line_cap_bytes) == ({}, 8 * 1024 * 1024)
+    assert [each.where for each in found.problems] == ["redact"]
+
+
 @pytest.mark.parametrize("data", [b"= =", b"\xff\xfe", b"a = [" * 5000, b"x" * 2_000_000, b"\0"])
 def test_a_file_that_is_no_toml_leaves_the_defaults(home, data):
     found = home(data)

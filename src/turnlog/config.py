@@ -9,6 +9,14 @@
     [budgets]                   # dollars; see docs/ledger.md
     monthly = 300
 
+    [retention]                 # off unless enabled; see turnlog retain --help
+    enabled = true
+    days = 90
+
+    [redact]                    # beside the rules for everybody; see docs/secrets.md
+    patterns = ["ORCH-[0-9]{8}"]
+    allow = ["not-a-secret-1"]
+
 A setting that cannot be read is reported and changes nothing: the one before it, the default,
 holds. A file that is not there is no problem; one that is no TOML is one, and all defaults hold.
 """
@@ -26,7 +34,12 @@ from typing import Any
 FILE_NAME = "config.toml"
 LARGEST_BYTES = 1024 * 1024
 _LARGEST_CAP_MB = 4096
-_TABLES = {"prices": "models", "budgets": "periods"}
+_TABLES = {
+    "prices": "models",
+    "budgets": "periods",
+    "retention": "settings",
+    "redact": "patterns and values",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,10 @@ class Config:
     """The plain table; what it means, the prices know."""
     budgets: Mapping[str, Any] = field(default_factory=dict)
     """The plain table; what it means, ``questions.budgets`` knows."""
+    retention: Mapping[str, Any] = field(default_factory=dict)
+    """The plain table; what it means, ``keep.retention_policy`` knows."""
+    redact: Mapping[str, Any] = field(default_factory=dict)
+    """The plain table; what it means, ``redact.rules`` knows."""
     problems: tuple[SettingProblem, ...] = ()
 
 

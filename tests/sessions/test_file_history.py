@@ -326,7 +326,7 @@ def test_without_hard_links_nothing_is_overwritten_either(orchard, tmp_path, mon
     target = tmp_path / "a.py"
     assert restore(files_of(orchard), "a.py", "m1", target).outcome is Outcome.WRITTEN
     assert target.read_text() == "one\n"
-    monkeypatch.setattr(beside._Folder, "has", lambda *_: False)  # Made just now, by another.
+    monkeypatch.setattr(beside.Folder, "has", lambda *_: False)  # Made just now, by another.
     target.write_text("mine")
     assert restore(files_of(orchard), "a.py", "m1", target).outcome is Outcome.EXISTS
     assert target.read_text() == "mine"

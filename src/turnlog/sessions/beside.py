@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Final
 from msgspec import Struct
 
 from turnlog.errors import LogError, NotALog, StorageFull, WriteFailed
+from turnlog.log.closing import Closing
 from turnlog.log.system import sync, sync_directory
 
 READ_LIMIT: Final = 16 * 1024 * 1024
@@ -34,7 +35,7 @@ _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 _READ: Final = os.O_RDONLY | _BASE | getattr(os, "O_NONBLOCK", 0)
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BASE | _NOFOLLOW
 _FOLDER: Final = os.O_RDONLY | _BASE | getattr(os, "O_DIRECTORY", 0)
-_NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
 
 
 class Unreadable(Struct, frozen=True):
@@ -94,7 +95,7 @@ def put(root: Path, parts: Sequence[str], data: Iterable[bytes], *, overwrite: b
     Raises FileExistsError where something stands there already, unless told to overwrite, and the
     system's own OSError for the rest: `failure` turns it into one of ours.
     """
-    folder = _Folder.beneath(root, parts[:-1])
+    folder = Folder.beneath(root, parts[:-1])
     name = parts[-1]
     temporary = f".turnlog-{secrets.token_hex(8)}.part"
     try:
@@ -160,7 +161,7 @@ def _words(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()
 
 
-class _Folder:
+class Folder(Closing):
     """A directory held open, so that nobody can swap it for a link while it is written to."""
 
     def __init__(self, path: str, fd: int | None) -> None:
@@ -168,26 +169,30 @@ class _Folder:
         self._fd = fd
 
     @classmethod
-    def beneath(cls, root: Path, parts: Sequence[str]) -> _Folder:
-        """Open the directory *parts* beneath *root*, making what is missing."""
+    def beneath(cls, root: Path, parts: Sequence[str], *, make: bool = True) -> Folder:
+        """Open the directory *parts* beneath *root*, making what is missing if told to."""
         if os.path.lexists(root) and not os.path.isdir(root):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(root))
-        os.makedirs(root, mode=0o700, exist_ok=True)
+        if make:
+            os.makedirs(root, mode=0o700, exist_ok=True)
         folder = cls(os.fspath(root), os.open(root, _FOLDER) if _HAS_DIR_FD else None)
         for part in parts:
-            outer, folder = folder, folder._inner(part)
+            outer, folder = folder, folder._inner(part, make=make)
             outer.close()
         return folder
 
-    def _inner(self, name: str) -> _Folder:
+    def _inner(self, name: str, *, make: bool) -> Folder:
         path = os.path.join(self._path, name)
         if self._fd is None:
-            os.makedirs(path, mode=0o700, exist_ok=True)
-            return _Folder(path, None)
+            if make:
+                os.makedirs(path, mode=0o700, exist_ok=True)
+            return Folder(path, None)
         try:
             try:
-                return _Folder(path, os.open(name, _FOLDER | _NOFOLLOW, dir_fd=self._fd))
+                return Folder(path, os.open(name, _FOLDER | _NOFOLLOW, dir_fd=self._fd))
             except FileNotFoundError:
+                if not make:
+                    raise
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=self._fd)
             inner = os.open(name, _FOLDER | _NOFOLLOW, dir_fd=self._fd)
@@ -196,10 +201,18 @@ class _Folder:
             raise
         os.fchmod(inner, 0o700)
         sync_directory(self._fd)
-        return _Folder(path, inner)
+        return Folder(path, inner)
 
     def open(self, name: str, flags: int) -> int:
         return os.open(self._at(name), flags, 0o600, dir_fd=self._fd)
+
+    def read(self, name: str) -> int:
+        """Open a file that is itself, and not a link to another or something else, for reading."""
+        fd = self.open(name, _READ | _NOFOLLOW)
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", name)
 
     def move(self, old: str, new: str, *, overwrite: bool) -> None:
         """Give *old* the name *new* in one step; without *overwrite* only if it is free."""
@@ -208,7 +221,7 @@ class _Folder:
             try:
                 os.link(self._at(old), self._at(new), src_dir_fd=here, dst_dir_fd=here)
             except OSError as error:
-                if error.errno not in _NO_LINKS:
+                if error.errno not in NO_LINKS:
                     raise
                 # No hard links here: claim the name, then move over the claim.
                 os.close(self.open(new, _NEW))
@@ -220,17 +233,32 @@ class _Folder:
         else:
             os.rename(old, new, src_dir_fd=here, dst_dir_fd=here)
 
+    def move_into(self, other: Folder, old: str, new: str) -> None:
+        """Give *old* of this directory the name *new* in another, in one step."""
+        os.rename(self._at(old), other._at(new), src_dir_fd=self._fd, dst_dir_fd=other._fd)
+
+    def link_into(self, other: Folder, old: str, new: str) -> None:
+        """Give *old* a second name, in another directory, where that one is free."""
+        os.link(
+            self._at(old), other._at(new),
+            src_dir_fd=self._fd, dst_dir_fd=other._fd, follow_symlinks=False,
+        )  # fmt: skip
+
     def remove(self, name: str) -> None:
         os.unlink(self._at(name), dir_fd=self._fd)
 
+    def remove_directory(self, name: str) -> None:
+        """Remove a directory in this one, if it is empty."""
+        os.rmdir(self._at(name), dir_fd=self._fd)
+
     def has(self, name: str) -> bool:
-        return self._stat(name) is not None
+        return self.status(name) is not None
 
     def owner_of(self, name: str) -> tuple[int, int] | None:
         """Whose the file is that gets replaced; told to root only, who alone could take it."""
         if not hasattr(os, "geteuid") or os.geteuid() != 0:
             return None
-        found = self._stat(name)
+        found = self.status(name)
         return (found.st_uid, found.st_gid) if found and stat.S_ISREG(found.st_mode) else None
 
     def sync(self) -> None:
@@ -242,7 +270,8 @@ class _Folder:
             os.close(self._fd)
             self._fd = None
 
-    def _stat(self, name: str) -> os.stat_result | None:
+    def status(self, name: str) -> os.stat_result | None:
+        """Describe what is called *name* here, a link as a link; None if nothing is."""
         try:
             return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
         except FileNotFoundError:

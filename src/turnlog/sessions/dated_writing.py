@@ -64,12 +64,12 @@ class DatedWriter(SessionWriter):
         self._turn_page()
         return super().append_many(records)
 
-    def close(self) -> None:
+    def close(self, *, archive: bool = False) -> None:
         """Say goodbye in the log of today, if anything was said, and close it."""
         if self._opened:
             self._turn_page()
             self._opened = True
-        super().close()
+        super().close(archive=archive)
 
     def _head(self) -> bytes:
         return format_marker(WRITER)  # Of the log, not of the session: others share it.

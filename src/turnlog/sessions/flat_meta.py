@@ -1,9 +1,10 @@
 """``ID.meta.json``: what a flat store remembers of a session beside its log.
 
 Everything in it can be told from the log, by `MetaFold`, which takes records one by one as a live
-writer appends them; but for three things that only happened to the log: how well its archive was
-compressed, when another program repaired it, how many messages that cost. Instants are ISO 8601 in
-UTC; numbers (milliseconds since 1970) are read as well. Keys that other programs put in are kept.
+writer appends them; but for what only happened to the log: how well its archive was compressed and
+what is in it, when another program repaired it, how many messages that cost. Instants are ISO 8601
+in UTC; numbers (milliseconds since 1970) are read as well. Keys that other programs put in are
+kept.
 
 What counts as a message is what the seed appends as one: records of the types user, assistant,
 tool_use (or tool_call) and tool_result. Tokens are the input and output counters of assistants'
@@ -13,6 +14,7 @@ usage, each response once however many records carry a part of it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
@@ -54,6 +56,10 @@ class Meta(Struct, frozen=True, kw_only=True):
     is_archived: bool = False
     compression_ratio: float | None = None
     """Compressed by original size; 1.0 on disk where nothing was ever compressed."""
+    digest: str | None = None
+    """The SHA-256 of the log that was archived, unpacked."""
+    record_count: int | None = None
+    """How many records it had."""
     ended_at: datetime | None = None
     repaired_at: datetime | None = None
     removed_messages: int | None = None
@@ -91,6 +97,10 @@ def _ratio(value: Any) -> float | None:
     return float(value) if is_number and 0 <= value < math.inf else None
 
 
+def _sha256(value: Any) -> str | None:
+    return value if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) else None
+
+
 def _tokens(value: Any) -> TokenUsage | None:
     if not isinstance(value, dict):
         return None
@@ -109,11 +119,16 @@ _FIELDS: Final[Table] = {
     "title": ("title", text),
     "isArchived": ("is_archived", flag),
     "compressionRatio": ("compression_ratio", _ratio),
+    "originalSha256": ("digest", _sha256),
+    "originalRecords": ("record_count", count),
     "endedAt": ("ended_at", instant),
     "repairedAt": ("repaired_at", instant),
     "removedMessages": ("removed_messages", count),
 }
-_WHEN_KNOWN: Final = ("endedAt", "repairedAt", "removedMessages")
+_WHEN_KNOWN: Final = (
+    "originalSha256", "originalRecords", "endedAt", "repairedAt", "removedMessages",
+)  # fmt: skip
+_OF_ARCHIVES: Final = ("compression_ratio", "digest", "record_count")
 
 
 def part(fields: Fields, table: Table) -> tuple[Fields, Fields]:
@@ -185,7 +200,8 @@ def completed(meta: Meta, old: Meta | None, *, is_marked: bool = True) -> Meta:
         if active_at is None or ended_at >= active_at:
             kept["ended_at"] = ended_at
     if old.is_archived and not meta.is_archived:
-        kept.pop("compression_ratio", None)  # It was unpacked since.
+        for name in _OF_ARCHIVES:  # It was unpacked since.
+            kept.pop(name, None)
     tokens = replace(meta.token_usage, more=old.token_usage.more | meta.token_usage.more)
     return replace(meta, **kept, token_usage=tokens, more=old.more | meta.more)
 

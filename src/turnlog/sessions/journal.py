@@ -2,24 +2,55 @@
 
 It is a log like any other, ``journal.jsonl`` in the store's root. A pin is such a fact: it must
 hold for a session that another program writes, and when that session's log is gone, and it must be
-found without reading a gigabyte.
+found without reading a gigabyte. Another is that a session was deleted, which nothing else tells
+once the trash has been emptied.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
 
 from turnlog.errors import NotFound
 from turnlog.layout import journal_log
 from turnlog.log.opening import open_log
 from turnlog.log.reader import Placed, read_log
+from turnlog.records.damage import Damage
 from turnlog.records.instants import iso
 from turnlog.records.state import Format
 
 PINNED: Final = "pinned"
 UNPINNED: Final = "unpinned"
+DELETED: Final = "deleted"
+"""A session went into the trash."""
+RESTORED: Final = "restored"
+"""It was put back from there."""
+PURGED: Final = "purged"
+"""It was removed from there, for good."""
+ARCHIVED: Final = "archived"
+UNARCHIVED: Final = "unarchived"
+
+
+class ArchivedFact(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is known of a session since it was archived in one home."""
+
+    home: str
+    """The true path of the home."""
+    size_bytes: int
+    """Of its own records in its main logs: a session that has another size now went on since."""
+    packed_bytes: int
+    compression_ratio: float | None = None
+    sha256: str
+    """Of its main log, unpacked; of several, one behind the other."""
+    records: int
+    removed: bool
+    """Whether what lay in the home was removed."""
 
 
 class Journal:
@@ -35,24 +66,75 @@ class Journal:
 
     def pin(self, session_id: str, *, pinned: bool = True) -> None:
         """Write down that a session is pinned, or no longer; durable when this returns."""
-        event = PINNED if pinned else UNPINNED
+        self.note(PINNED if pinned else UNPINNED, session_id)
+
+    def note(self, event: str, session_id: str, *, at: datetime | None = None, **more: Any) -> None:
+        """Write down that something happened to a session; durable when this returns."""
+        said = {"type": "turnlog", "event": event, "sessionId": session_id}
         with open_log(self.path, root=self.path.parent) as log:
-            at = iso(datetime.now(UTC))
-            log.append(
-                {"type": "turnlog", "event": event, "sessionId": session_id, "timestamp": at}
-            )
+            log.append({**said, "timestamp": iso(at or datetime.now(UTC)), **more})
 
     def pins(self) -> frozenset[str]:
         """Give the ids of the sessions that are pinned."""
         pins: set[str] = set()
+        for record, session_id in self._events():
+            if record.event == PINNED:
+                pins.add(session_id)
+            elif record.event == UNPINNED:
+                pins.discard(session_id)
+        return frozenset(pins)
+
+    def deletions(self) -> dict[str, datetime | None]:
+        """Tell which sessions were deleted and not put back, and when, by id."""
+        found: dict[str, datetime | None] = {}
+        for record, session_id in self._events():
+            if record.event == DELETED:
+                found[session_id] = record.at
+            elif record.event == RESTORED:
+                found.pop(session_id, None)
+        return found
+
+    def archive(self, session_id: str, fact: ArchivedFact) -> None:
+        """Write down that a session is archived; durable when this returns."""
+        self.note(ARCHIVED, session_id, **msgspec.to_builtins(fact))
+
+    def unarchive(self, session_id: str, home: str) -> None:
+        """Write down that a session of *home* is no longer archived."""
+        self.note(UNARCHIVED, session_id, home=home)
+
+    def archived(self) -> dict[tuple[str, str], ArchivedFact]:
+        """Tell what is archived, by home and session."""
+        found: dict[tuple[str, str], ArchivedFact] = {}
+        for record, session_id in self._events():
+            home = record.fields.get("home")
+            if record.event == UNARCHIVED and isinstance(home, str):
+                found.pop((home, session_id), None)
+            elif record.event == ARCHIVED:
+                with suppress(msgspec.ValidationError):  # Said by nobody of ours.
+                    fact = msgspec.convert(record.fields, ArchivedFact)
+                    found[fact.home, session_id] = fact
+        return found
+
+    def trashed(self) -> frozenset[str]:
+        """Give the names of the trash's entries of which the journal tells."""
+        events = (record for record, _ in self._events() if record.event == DELETED)
+        names = (record.fields.get("trash") for record in events)
+        return frozenset(name for name in names if isinstance(name, str))
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing in it is damaged, so that no pin can have been lost."""
+        try:
+            return not any(isinstance(item, Damage) for item in read_log(self.path))
+        except NotFound:
+            return True
+
+    def _events(self) -> Iterator[tuple[Format, str]]:
+        """Give every event that concerns a session, in the order in which they were written."""
         try:
             for item in read_log(self.path):
                 record = item.record if isinstance(item, Placed) else None
                 if isinstance(record, Format) and record.session_id is not None:
-                    if record.event == PINNED:
-                        pins.add(record.session_id)
-                    elif record.event == UNPINNED:
-                        pins.discard(record.session_id)
+                    yield record, record.session_id
         except NotFound:
-            pass
-        return frozenset(pins)
+            return

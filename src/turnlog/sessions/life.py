@@ -167,6 +167,19 @@ class Running(Struct, frozen=True):
         """What the program says it does."""
         return self.status or "running"
 
+    def was_killed(self, life: Life) -> bool:
+        """Tell whether the program is gone, and nobody went on with the session and ended it since.
+
+        *life* is that of the session. The file stays until Claude Code itself takes it away.
+        """
+        if self.is_alive:
+            return False
+        try:
+            left_at = self.path.stat().st_mtime
+        except OSError:
+            return False  # Taken away just now.
+        return life.goodbye_at is None or life.goodbye_at.timestamp() <= left_at
+
 
 def claude_processes(home: Home) -> list[Running]:
     """List the sessions that Claude Code runs, or ran when it was killed."""

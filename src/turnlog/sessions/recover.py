@@ -109,7 +109,7 @@ def recover(
 def _examine(session: Session, running: Running | None) -> tuple[Recovery, list[Repair]]:
     agents = [log.path for log in session.logs if log.kind == "agent" and not log.compression]
     repairs = [repair(path) for path in (*session.paths, *agents)]
-    left_behind = running is not None and not running.is_alive
+    left_behind = running is not None and running.was_killed(session.facts.life)
     found = Recovery(
         id=session.id,
         path=str(session.path),

@@ -63,6 +63,7 @@ __all__ = [
     "Reindexed",
     "TokenUsage",
     "entry_of",
+    "forget",
     "meta_of",
     "read_index",
     "read_meta",
@@ -77,12 +78,19 @@ _ROUNDS: Final = 10
 
 
 def write_meta(
-    directory: str | os.PathLike[str], meta: Meta, *, lock_timeout: float | None = LOCK_TIMEOUT
+    directory: str | os.PathLike[str],
+    meta: Meta,
+    *,
+    live: LiveMeta | None = None,
+    lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> None:
-    """Replace a session's metadata file in one step, keeping what only the file knows."""
+    """Replace a session's metadata file in one step, keeping what only the file knows.
+
+    *live* is what was read of the log, if it may be one that says nothing of its writers.
+    """
     where = flat_meta(directory, meta.session_id).parent
     with hold(where, lock_timeout):
-        _put_meta(where, meta)
+        _put_meta(where, meta, live=live)
 
 
 def update_registry(
@@ -102,6 +110,27 @@ def update_registry(
             entries = {each.id: _joined(where, each, known.get(each.id)) for each in others}
         entries[told.id] = _joined(where, told, known.get(told.id))
         _put_index(where, entries.values(), index, found)
+
+
+def forget(
+    directory: str | os.PathLike[str],
+    session_id: str,
+    *,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+) -> bool:
+    """Take a session out of the registry; tell whether it stood there.
+
+    A registry that is damaged is left as it is: whoever changes it next makes it anew.
+    """
+    where = flat_meta(directory, session_id).parent
+    with hold(where, lock_timeout):
+        found = read_object(flat_index(where))
+        index = index_from(found)
+        left = [entry for entry in index.entries if entry.id != session_id]
+        is_there = len(left) < len(index.entries)
+        if is_there and index.problem is None and isinstance(found, Found):
+            _put_index(where, left, index, found)
+    return is_there
 
 
 class Reindexed(Struct, frozen=True, kw_only=True):

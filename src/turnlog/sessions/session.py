@@ -13,15 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct
 
 from turnlog.errors import NotFound
 from turnlog.layout import Home, LayoutName, LogFile, find_logs
+from turnlog.log.blobs import decode_line
 from turnlog.log.reader import Placed, read_log, scan_log
-from turnlog.log.sources import PlainSource, open_source
-from turnlog.log.system import read_at
-from turnlog.records.codec import Envelope, decode
+from turnlog.log.sources import Seekable, open_source
+from turnlog.records.codec import Envelope
 from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.agents import Agent, Traces, link_agents
@@ -48,7 +49,7 @@ class Session:
         self.main_logs = _main_logs(self.logs)
 
     @classmethod
-    def find(cls, homes: Iterable[Home], text: str) -> Session:
+    def find(cls, homes: Iterable[Home], text: str) -> Self:
         """Find the session whose id begins with *text*, or the ``latest``."""
         logs = find_any_session(tuple(homes), text)
         session_id = logs[0].session_id or ""
@@ -193,15 +194,15 @@ def _records_in(
 ) -> Iterator[tuple[Node, Record]]:
     source = open_source(path)
     try:
-        if isinstance(source, PlainSource):
+        if isinstance(source, Seekable):
             for node in nodes:
-                record = decode(read_at(source.fd, node.length, node.offset))
+                record = decode_line(path, source.read_at(node.length, node.offset))
                 if isinstance(record, Record):  # Else the log was rewritten under us.
                     yield node, record
             return
     finally:
         source.close()
-    # A compressed log has no way back: one pass collects what is wanted.
+    # A log without a way back: one pass collects what is wanted.
     wanted = {node.offset: node for node in nodes}
     found = {
         item.offset: item.record
@@ -227,10 +228,11 @@ def _agents_beside(main: LogFile, session_id: str) -> Iterator[LogFile]:
     """Find agents' logs that lie beside the main one; only their records tell whose they are."""
     for log in find_logs(main.home):
         beside = log.kind == "agent" and log.session_id is None
-        if beside and log.project_key == main.project_key and _owner(log.path) == session_id:
+        if beside and log.project_key == main.project_key and owner_in(log.path) == session_id:
             yield log
 
 
-def _owner(path: Path) -> str | None:
+def owner_in(path: Path) -> str | None:
+    """Give the session that the records of an agent's log name."""
     envelopes = (item for item in scan_log(path) if isinstance(item, Envelope))
     return next((each.session_id for each in envelopes if each.session_id is not None), None)

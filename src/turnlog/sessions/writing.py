@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 import msgspec
 
 from turnlog import __version__
-from turnlog.errors import NotFound
+from turnlog.errors import NotFound, UsageError
 from turnlog.layout import agent_log_beside, new_agent_id
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.reader import Placed, read_log, scan_log
@@ -65,6 +65,9 @@ def utc_now() -> datetime:
 
 class SessionWriter:
     """Appends to one log of a session: the main one, or an agent's if *agent_id* is given."""
+
+    archive_with: Callable[[], object] | None = None
+    """How the session is archived once it is closed; the store that opened it knows."""
 
     def __init__(
         self,
@@ -213,12 +216,20 @@ class SessionWriter:
         assert isinstance(found, kind)
         return found
 
-    def close(self) -> None:
-        """Say goodbye, if anything was said, and close the log."""
-        if self._opened:
-            self._say(self._mark("ended"))
-            self._opened = False
-        self._leave()
+    def close(self, *, archive: bool = False) -> None:
+        """Say goodbye, if anything was said, and close the log; *archive* the session then."""
+        if archive and self.archive_with is None:
+            raise UsageError(
+                f"nobody told this writer how to archive session {self.session_id}",
+                hint="close it, then archive the session that a store gives out",
+            )
+        if not self._closed:
+            if self._opened:
+                self._say(self._mark("ended"))
+                self._opened = False
+            self._leave()
+        if archive and self.archive_with is not None:
+            self.archive_with()
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,84 @@
+"""Copies that no catalogue knows: what they hold is found out by unpacking them.
+
+A catalogue is lost, or behind: whoever was killed between putting a copy in its place and writing
+that down leaves it so. What a copy cannot show, when its file was changed last, stays unknown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Container
+from datetime import UTC, datetime
+from pathlib import Path
+
+from turnlog.errors import TurnlogError
+from turnlog.keep.catalogue import Catalogue, KeptFile
+from turnlog.layout.kept import generation_copy, is_inner_name, kept_copy
+from turnlog.log.fingerprint import fingerprint_by
+from turnlog.log.packing import Packed, packed_at
+from turnlog.log.sources import FramedSource, open_regular
+
+
+def adopted(path: Path, name: str, generation: int) -> tuple[KeptFile, Packed]:
+    """Find out what the copy at *path* of the file *name* holds; a BrokenCopy if it is damaged."""
+    packed = packed_at(path)
+    fd = open_regular(path)
+    try:
+        status = os.fstat(fd)
+        fingerprint = fingerprint_by(FramedSource(fd, packed.table).read_at, packed.size_bytes)
+    finally:
+        os.close(fd)
+    kept = KeptFile(
+        name=name,
+        generation=generation,
+        size_bytes=packed.size_bytes,
+        mtime_ns=0,
+        packed_bytes=status.st_size,
+        digests=packed.digests,
+        fingerprint=fingerprint,
+        kept_at=datetime.fromtimestamp(status.st_mtime, UTC),
+    )
+    return kept, packed
+
+
+def generation_in_place(catalogue: Catalogue, name: str) -> int:
+    """Give the number of the copy that is in place, or comes there: the one after all earlier ones.
+
+    Told by those that lie there too, since the catalogue may not know them.
+    """
+    known = catalogue.current.get(name)
+    found = {each.generation for each in catalogue.older.get(name, ())}
+    place = catalogue.place
+    paths = {number: generation_copy(place, number, name) for number in catalogue.numbers()}
+    found |= {number for number, path in paths.items() if os.path.lexists(path)}
+    newest = max(found, default=0)
+    if newest in paths and _is_one_file(paths[newest], kept_copy(place, name)):
+        return newest  # Somebody was killed when it had both its names.
+    return max(newest + 1, known.generation if known is not None else 1)
+
+
+def _is_one_file(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def adopt_all(catalogue: Catalogue, but: Container[str] = ()) -> None:
+    """List the copies that a lost catalogue does not know, *but* those of some files.
+
+    Damaged ones stay where they are, unlisted: verifying tells of them.
+    """
+    for name, path, number in catalogue.earlier_copies():
+        if is_inner_name(name):
+            with contextlib.suppress(TurnlogError, OSError):
+                kept, _ = adopted(path, name, number)
+                catalogue.older.setdefault(name, []).append(kept)
+    for name, path in catalogue.copies():
+        if is_inner_name(name) and name not in but:
+            with contextlib.suppress(TurnlogError, OSError):
+                kept, _ = adopted(path, name, generation_in_place(catalogue, name))
+                catalogue.current[name] = kept
+                older = catalogue.older.get(name, [])
+                older[:] = [each for each in older if each.generation != kept.generation]

@@ -1,0 +1,84 @@
+"""Which sessions are archived, told from facts on disk.
+
+In a flat store those are the sessions whose log lies in ``compressed/``. Elsewhere the log stays
+as it is, or is gone and a copy is kept; so turnlog's journal tells. What it says holds as long as
+the log is gone or as long as it was: a session that somebody went on with is archived no more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+from turnlog.errors import TurnlogError
+from turnlog.layout import journal_log, turnlog_home
+from turnlog.layout.home_paths import kept_root
+
+if TYPE_CHECKING:
+    from turnlog.sessions.journal import ArchivedFact, Journal
+
+
+def journal() -> Journal:
+    """Give the journal that tells of archives; it lies where the copies lie."""
+    from turnlog.sessions.journal import Journal  # noqa: PLC0415 - It brings all that writes logs.
+
+    return Journal.in_root(turnlog_home())
+
+
+class Archives:
+    """The sessions that are archived, in all homes."""
+
+    def __init__(self, facts: Mapping[tuple[str, str], ArchivedFact]) -> None:
+        self._facts = facts
+        self._kept = os.path.join(kept_root(), "")
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of which the journal tells."""
+        return sorted({session_id for _, session_id in self._facts})
+
+    @classmethod
+    def load(cls) -> Archives:
+        """Read what the journal tells; where it cannot be read, nothing is left out of a list."""
+        try:
+            is_there = os.path.isfile(journal_log(turnlog_home()))
+            return cls(journal().archived() if is_there else {})
+        except (TurnlogError, OSError):
+            return cls({})
+
+    def fact(
+        self, session_id: str, home: str | os.PathLike[str], path: str, size_bytes: int
+    ) -> ArchivedFact | None:
+        """Give what is known of an archived session; None if it is not, or went on since.
+
+        *path* is that of its log and *size_bytes* what its own records in it take.
+        """
+        found = self._facts.get((_true_path(os.fspath(home)), session_id)) if self._facts else None
+        if found is None or path.startswith(self._kept):
+            return found
+        return found if found.size_bytes == size_bytes else None
+
+    def holds(
+        self,
+        session_id: str,
+        home: str | os.PathLike[str],
+        path: str,
+        layout: str,
+        size_bytes: int,
+    ) -> bool:
+        """Tell whether a session is archived."""
+        if layout == "flat" and not path.startswith(self._kept):
+            return is_flat_archive(path)
+        return self.fact(session_id, home, path, size_bytes) is not None
+
+
+def is_flat_archive(path: str) -> bool:
+    """Tell whether a log of a flat store is an archive, by where it lies."""
+    return os.path.basename(os.path.dirname(path)) == "compressed"
+
+
+@cache
+def _true_path(home: str) -> str:
+    return os.path.realpath(home)

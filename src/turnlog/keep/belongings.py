@@ -1,0 +1,184 @@
+"""What of a home belongs to which session: its own files there, and turnlog's kept copies of them.
+
+Most is told by names, as ``layout.home_files`` reads them. Beyond that, an agent's log that lies
+beside the sessions belongs to the one that its records name, and what a repair put aside belongs
+to whom the repaired log belongs. Plans and the prompts' history are shared, and days' logs
+are given separately, since several sessions may have records in them.
+
+A home is walked once, however many sessions are asked about. What is reached through a symbolic
+link belongs to whoever the link leads to, and is not given.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from turnlog.errors import TurnlogError
+from turnlog.keep.trash import Tree
+from turnlog.layout import Home, LogName, Problem, read_name
+from turnlog.layout.home_files import OF_SESSIONS, home_files, owner_of
+from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.layout.walk import Walk
+from turnlog.sessions.session import owner_in
+
+_ASIDE: Final = re.compile(r"\.(?:original|quarantine)-[0-9TZ.]+$|\.damaged-[0-9]+$")
+_GENERATION: Final = re.compile(r"generations/[0-9]+/")
+_META: Final = ".meta.json"
+
+
+class Belonging(NamedTuple):
+    """A file: in which tree it lies, its name there, and the name that it has in its home."""
+
+    tree: Tree
+    name: str
+    home_name: str
+    path: str
+    size_bytes: int
+    mtime_ns: int
+
+    @property
+    def log(self) -> LogName | None:
+        """What log it is, if it is one."""
+        return read_name(self.home_name.rpartition("/")[2])
+
+    @property
+    def is_main_log(self) -> bool:
+        """It is a log of the session itself, not of an agent, and it lies in the home."""
+        log = self.log
+        return self.tree == "home" and log is not None and log.kind in {"session", "day"}
+
+
+class Belongings:
+    """The files of one home, by the session they belong to."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.place = kept_place(home)
+        self.problems: list[Problem] = []
+        self._owners: dict[tuple[str, str], str | None] = {}
+
+    def of(self, session_id: str) -> list[Belonging]:
+        """Give what belongs to a session: what lies beside, then agents' logs, main logs last.
+
+        In this order a deletion that is cut short leaves the log by which the session is found.
+        """
+        return sorted(self._by_owner.get(session_id, ()), key=_order)
+
+    def days(self, names: set[str]) -> list[Belonging]:
+        """Give the days' logs of these names, and the kept copies of them."""
+        return sorted((each for each in self._all if each.home_name in names), key=_order)
+
+    @property
+    def owners(self) -> list[str]:
+        """The ids of the sessions that something belongs to."""
+        return sorted(self._by_owner)
+
+    def directories(self, session_id: str) -> list[str]:
+        """Give the directories that are the session's alone, the innermost first."""
+        found = {f"{each}/{session_id}" for each in OF_SESSIONS}
+        for each in self._by_owner.get(session_id, ()):
+            parts = each.home_name.split("/")[:-1]
+            if each.tree == "home" and session_id in parts:
+                start = parts.index(session_id) + 1
+                found.update("/".join(parts[:end]) for end in range(start, len(parts) + 1))
+        found.update(self._directories_in_projects(session_id))
+        return sorted(found, key=lambda name: (-name.count("/"), name))
+
+    def left_alone(self, session_id: str) -> list[Problem]:
+        """Say what bears the session's name and cannot be moved with it, and why."""
+        self._by_owner  # noqa: B018 - The walk finds them.
+        root = os.path.join(os.path.abspath(self.home), "")
+        names = [(str(each.path).removeprefix(root), each) for each in self.problems]
+        return [
+            problem
+            for name, problem in names
+            # A directory that cannot be read may be the session's own.
+            if session_id in {self._owner("home", name, ""), owner_of(f"{name}/any")}
+        ]
+
+    @cached_property
+    def _all(self) -> list[Belonging]:
+        return [*self._in_home(), *self._kept()]
+
+    @cached_property
+    def _by_owner(self) -> dict[str, list[Belonging]]:
+        found: dict[str, list[Belonging]] = {}
+        for each in self._all:
+            owner = self._owner(each.tree, each.home_name, each.path)
+            if owner is not None:
+                found.setdefault(owner, []).append(each)
+        return found
+
+    def _in_home(self) -> Iterator[Belonging]:
+        real = os.path.realpath(self.home)
+        if not os.path.isdir(real):
+            return
+        for file in home_files(self.home, problems=self.problems):
+            if os.path.realpath(file.path) != os.path.join(real, *file.name.split("/")):
+                reason = "reached through a symbolic link"
+                self.problems.append(Problem(Path(file.path), reason))
+                continue
+            yield Belonging("home", file.name, file.name, file.path, file.size_bytes, file.mtime_ns)
+
+    def _kept(self) -> Iterator[Belonging]:
+        top = os.path.join(self.place, "")
+        for item in Walk(self.problems).files_beneath(str(self.place)):
+            name = item.path.removeprefix(top).replace(os.sep, "/")
+            if item.linked or item.name.startswith(".") or not name.endswith(KEPT_SUFFIX):
+                continue
+            try:
+                status = os.stat(item.path)
+            except OSError:
+                continue  # Gone since it was listed.
+            of = _GENERATION.sub("", name, count=1) if name.startswith("generations/") else name
+            home_name = of.removesuffix(KEPT_SUFFIX)
+            yield Belonging("kept", name, home_name, item.path, status.st_size, status.st_mtime_ns)
+
+    def _owner(self, tree: str, name: str, path: str) -> str | None:
+        while (plain := _ASIDE.sub("", name)) != name:
+            name = plain
+        return owner_of(name) or self._owner_by_records(tree, name, path)
+
+    def _owner_by_records(self, tree: str, name: str, path: str) -> str | None:
+        """Tell whose an agent's log is, or its metadata, that lies beside the sessions."""
+        directory, _, last = name.rpartition("/")
+        if not last.startswith("agent-") or directory.count("/") != name.startswith("projects/"):
+            return None
+        if last.endswith(_META):
+            log = f"{last.removesuffix(_META)}.jsonl"
+            path = os.path.join(
+                os.path.dirname(path), log + (KEPT_SUFFIX if tree == "kept" else "")
+            )
+            name = f"{directory}/{log}" if directory else log
+        log_name = read_name(name.rpartition("/")[2])
+        if log_name is None or log_name.kind != "agent" or not path:
+            return None
+        if (tree, path) not in self._owners:
+            try:
+                self._owners[tree, path] = owner_in(Path(path))
+            except (TurnlogError, OSError):  # Nobody can tell: then it is nobody's.
+                self._owners[tree, path] = None
+        return self._owners[tree, path]
+
+    def _directories_in_projects(self, session_id: str) -> Iterator[str]:
+        """Give the session's own directories in projects, with all that is empty in them."""
+        top = os.path.join(os.path.abspath(self.home), "")
+        try:
+            projects = sorted(os.listdir(os.path.join(top, "projects")))
+        except OSError:
+            projects = []
+        for place in (*(f"projects/{each}" for each in projects), "sessions"):
+            for directory, inner, _ in os.walk(os.path.join(top, place, session_id)):
+                inner[:] = [each for each in inner if not os.path.islink(f"{directory}/{each}")]
+                yield directory.removeprefix(top).replace(os.sep, "/")
+
+
+def _order(belonging: Belonging) -> tuple[int, str, str]:
+    log = belonging.log
+    rank = 0 if log is None else 2 if belonging.is_main_log else 1
+    return rank, belonging.tree, belonging.name

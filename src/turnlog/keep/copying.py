@@ -1,0 +1,311 @@
+"""Keeping: every home's files are copied, and what was copied stays, whatever becomes of the files.
+
+A file that only grew is read from where its copy ends. One that was rewritten, or shrank, begins a
+new generation, and the copy of the old one stays. Unchanged files, told by size and time, are not
+opened. The files themselves are only ever read.
+
+Copies are made some at a time: written to temporary files, read back and compared, synced, and only
+then renamed over the old ones; the catalogue follows. A kill at any moment leaves whole copies and,
+at worst, a catalogue that is behind them, which the next run notices.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from turnlog.errors import LogError, LogLocked
+from turnlog.keep.adopting import adopt_all
+from turnlog.keep.catalogue import Catalogue, note_home, note_run
+from turnlog.keep.making import Made, Unkept, discard, make_copy, refused_name
+from turnlog.keep.placing import make_directory, place_all, sweep
+from turnlog.layout import Home, Problem
+from turnlog.layout.home_files import HomeFile, home_files, owner_of
+from turnlog.layout.kept import kept_copy, kept_place
+from turnlog.log.system import lock
+from turnlog.sessions.beside import failure
+from turnlog.sessions.session import owner_in
+
+LOCK_TIMEOUT: Final = 60.0
+_WORKERS: Final = 2
+_AHEAD: Final = 128  # Files that are copied while those before them are synced.
+# What is made before it is synced and renamed: many syncs at once cost little more than one.
+_BATCH_FILES: Final = 128
+_BATCH_BYTES: Final = 64 * 1024 * 1024
+
+Sessions = frozenset[str | None]
+"""Ids of sessions; None among them stands for what belongs to nobody."""
+Progress = Callable[[int, int], None]
+"""Told how many bytes of how many are done."""
+
+
+class KeepRun(Struct, kw_only=True):
+    """What was looked at, and what was copied."""
+
+    files: int = 0
+    """Files that are worth keeping."""
+    copied: int = 0
+    """Those of which a copy was made or added to."""
+    sessions: list[str] = field(default_factory=list)
+    """The sessions they belong to."""
+    read_bytes: int = 0
+    written_bytes: int = 0
+    begun_anew: list[str] = field(default_factory=list)
+    """Files that were rewritten since they were kept: a new generation began."""
+    problems: list[Problem] = field(default_factory=list)
+    """What could not be kept, and why."""
+
+
+def keep(
+    homes: Iterable[Home],
+    *,
+    sessions: Sessions | None = None,
+    progress: Progress | None = None,
+    lock_timeout: float = LOCK_TIMEOUT,
+) -> KeepRun:
+    """Copy what is new or grew in *homes*; with *sessions*, only what belongs to those.
+
+    None among them stands for what belongs to nobody.
+    """
+    run = KeepRun()
+    found = []
+    for home in homes:
+        if os.path.isdir(home):
+            files = list(home_files(home, problems=run.problems))
+            run.files += len(files)
+            found.append((home, files))
+    steps = _Steps(progress)
+    for home, files in found:
+        place = kept_place(home)
+        if files or place.is_dir():
+            with turn(place, lock_timeout):
+                _keep_home(home, files, sessions, run, steps)
+    run.sessions = sorted(set(run.sessions))
+    return run
+
+
+class _Steps:
+    """How far a run has got."""
+
+    def __init__(self, tell: Progress | None) -> None:
+        self._tell = tell
+        self.done = self.total = 0
+
+    def expect(self, count: int) -> None:
+        self.total += count
+
+    def take(self, count: int) -> None:
+        self.done += count
+        if self._tell is not None:
+            self._tell(self.done, self.total)
+
+
+@contextmanager
+def turn(place: Path, timeout: float) -> Iterator[None]:
+    """Hold the mirror's lock: one at a time changes it."""
+    try:
+        make_directory(place)
+        path = place / ".lock"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except OSError as error:
+        raise failure(error, place) from None
+    try:
+        if not lock(fd, timeout):
+            raise LogLocked(
+                f"somebody else is keeping copies in {place}",
+                path=place,
+                hint="wait until it is done, or look for another turnlog that runs",
+            )
+        yield
+    finally:
+        os.close(fd)
+
+
+def _keep_home(
+    home: Home,
+    files: list[HomeFile],
+    sessions: Sessions | None,
+    run: KeepRun,
+    steps: _Steps,
+) -> None:
+    place = kept_place(home)
+    catalogue = Catalogue.load(place)
+    todo = list(changed_files(files, catalogue, sessions))
+    steps.expect(sum(_to_read(file, catalogue) for file in todo))
+    try:
+        note_home(place, os.path.realpath(home))
+        if not catalogue.is_sound:
+            adopt_all(catalogue, but={file.name for file in todo})
+        sweep((place, *(kept_copy(place, file.name).parent for file in todo)))
+        unsynced: set[Path] = set()
+        with (
+            closing(_made(todo, catalogue, steps, unsynced)) as made,
+            closing(_batches(made)) as batches,
+        ):
+            for batch in batches:
+                _take(batch, catalogue, run, unsynced)
+        if not catalogue.is_sound:
+            catalogue.save()
+        if sessions is None:
+            note_run(place, datetime.now(UTC))
+    except OSError as error:
+        if isinstance(error, LogError):
+            raise
+        raise failure(error, place) from None
+
+
+def changed_files(
+    files: Iterable[HomeFile], catalogue: Catalogue, sessions: Sessions | None = None
+) -> Iterator[HomeFile]:
+    """Give the files whose copies are not up to date, as far as size and time tell."""
+    place = os.fspath(catalogue.place)
+    for file in files:
+        if sessions is not None and owner_of_file(file) not in sessions:
+            continue
+        kept = catalogue.current.get(file.name)
+        is_same = (
+            kept is not None
+            and kept.size_bytes == file.size_bytes
+            and kept.mtime_ns == file.mtime_ns
+            and _size_of(f"{place}/{file.name}.zst") == kept.packed_bytes
+        )
+        if not is_same:
+            yield file
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
+
+
+def _to_read(file: HomeFile, catalogue: Catalogue) -> int:
+    kept = catalogue.current.get(file.name)
+    size = 0 if kept is None else kept.size_bytes
+    return file.size_bytes - size if file.size_bytes >= size else file.size_bytes
+
+
+def _made(
+    todo: list[HomeFile], catalogue: Catalogue, steps: _Steps, unsynced: set[Path]
+) -> Generator[tuple[HomeFile, Made | Unkept], None, None]:
+    """Make the copies, several at a time; they come in order.
+
+    Directories that got new entries are added to *unsynced*.
+    """
+    waiting: deque[tuple[HomeFile, Future[Made | Unkept]]] = deque()
+    with ThreadPoolExecutor(_WORKERS) as workers:
+        try:
+            for file in todo:
+                waiting.append((file, _begun(file, catalogue, workers, unsynced)))
+                if len(waiting) > _AHEAD:
+                    yield _one(waiting, steps, catalogue)
+            while waiting:
+                yield _one(waiting, steps, catalogue)
+        finally:
+            left = [job for _, job in waiting if not job.cancel()]
+            done = [job.result() for job in left if job.exception() is None]
+            discard(one for one in done if isinstance(one, Made))
+
+
+def _begun(
+    file: HomeFile, catalogue: Catalogue, workers: ThreadPoolExecutor, unsynced: set[Path]
+) -> Future[Made | Unkept]:
+    try:
+        make_directory(kept_copy(catalogue.place, file.name).parent, unsynced)
+    except OSError as error:
+        refusal = refused_name(error)
+        if refusal is None:
+            raise
+        told: Future[Made | Unkept] = Future()
+        told.set_result(refusal)
+        return told
+    return workers.submit(make_copy, file, catalogue)
+
+
+def _one(
+    waiting: deque[tuple[HomeFile, Future[Made | Unkept]]], steps: _Steps, catalogue: Catalogue
+) -> tuple[HomeFile, Made | Unkept]:
+    file, job = waiting.popleft()
+    made = job.result()
+    steps.take(_to_read(file, catalogue))
+    return file, made
+
+
+def _batches(
+    made: Iterable[tuple[HomeFile, Made | Unkept]],
+) -> Generator[list[tuple[HomeFile, Made | Unkept]], None, None]:
+    batch: list[tuple[HomeFile, Made | Unkept]] = []
+    try:
+        for each in made:
+            batch.append(each)
+            size = sum(one.written_bytes for _, one in batch if isinstance(one, Made))
+            if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
+                full, batch = batch, []
+                yield full
+        if batch:
+            full, batch = batch, []
+            yield full
+    finally:
+        discard(one for _, one in batch if isinstance(one, Made))
+
+
+def _take(
+    batch: list[tuple[HomeFile, Made | Unkept]],
+    catalogue: Catalogue,
+    run: KeepRun,
+    unsynced: set[Path],
+) -> None:
+    """Put the copies of a batch in place and write them down."""
+    copies = [(file, one) for file, one in batch if isinstance(one, Made)]
+    run.problems += [
+        Problem(Path(file.path), one.why) for file, one in batch if isinstance(one, Unkept)
+    ]
+    place_all([one for _, one in copies], catalogue, frozenset(unsynced))
+    unsynced.clear()
+    now = datetime.now(UTC)
+    for file, one in copies:
+        owner = owner_of_file(file)
+        catalogue.current[file.name] = structs.replace(
+            one.kept, kept_at=now, session=None if owner_of(file.name) else owner
+        )
+        if one.is_placed:
+            run.copied += 1
+            run.read_bytes += one.read_bytes
+            run.written_bytes += one.written_bytes
+            run.sessions += [owner] if owner is not None else []
+        if one.damage:
+            run.problems.append(Problem(one.target, f"it was made anew: {one.damage}"))
+        elif one.replaces is not None:
+            run.begun_anew.append(file.path)
+    catalogue.save()
+
+
+def owner_of_file(file: HomeFile) -> str | None:
+    """Tell which session a file belongs to, from its name or, where it must be, its records."""
+    return owner_of(file.name) or _owner(file)
+
+
+def _owner(file: HomeFile) -> str | None:
+    """Tell whose an agent's log, or its metadata, is that lies beside the sessions.
+
+    Its records know.
+    """
+    directory, _, name = file.name.rpartition("/")
+    if not name.startswith("agent-") or not name.endswith((".jsonl", ".meta.json")):
+        return None
+    if directory.count("/") != 1 or not directory.startswith("projects/"):
+        return None
+    log = file.path.removesuffix(".meta.json").removesuffix(".jsonl") + ".jsonl"
+    try:
+        return owner_in(Path(log))
+    except (OSError, LookupError):
+        return None

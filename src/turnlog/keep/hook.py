@@ -1,0 +1,282 @@
+"""Claude Code's SessionEnd hook: put into a home's settings.json, and taken out again.
+
+    {"hooks": {"SessionEnd": [{"hooks": [{"type": "command", "command": "…", "timeout": 60}]}]}}
+
+Only our own entry is ever touched, whatever else stands there. It is told by its command, so that
+one that an older turnlog put there, or one at another place, is found and brought up to date.
+Settings that cannot be read to the letter are left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from turnlog.errors import UsageError
+from turnlog.keep.settings_text import Part, parts, put_last, read_object, replace, root, take
+from turnlog.keep.steps import Deed, Remove, Step, Write, content
+from turnlog.layout import Home
+from turnlog.sessions.beside import Unreadable
+
+EVENT: Final = "SessionEnd"
+FILE_NAME: Final = "settings.json"
+COPY_NAME: Final = "settings.json.before-turnlog"
+# All hooks of this event share 1.5 s unless one asks for more; it may, up to 60. Ours needs less
+# than a second but for the largest sessions.
+TIMEOUT_SECONDS: Final = 60
+
+_ASSIGNMENT: Final = re.compile(r"[A-Z_]+=", re.ASCII)
+_TAIL: Final = ["keep", "--hook", "||", "true"]
+
+
+def hook_command(program: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Write the command line for the hook. It cannot fail, even when turnlog is gone."""
+    assignments = [f"{name}={shlex.quote(value)}" for name, value in environ.items()]
+    return " ".join([*assignments, shlex.join(program), *_TAIL])
+
+
+def hook_step(home: Home, command: str) -> Step:
+    """Tell what it takes to have *command* run whenever a session of *home* ends."""
+    path = home.path / FILE_NAME
+    try:
+        before, text = _read(path)
+        commands = hooks_in(text)
+        after = with_hook(text, command)
+    except UsageError as error:
+        return _refused(path, command, error)
+    notes = _notes(text)
+    if after == text:
+        return _step(path, "installed", command, notes=notes)
+    if reason := _is_locked(path):
+        return _refused(path, command, reason)
+    shown = f"hooks.{EVENT}: {_quoted(command)}, at most {TIMEOUT_SECONDS} s"
+    if commands:
+        shown = f"hooks.{EVENT}: {_quoted(command)}, instead of {_quoted(commands[0])}"
+    write = Write(
+        path=path,
+        before=before,
+        data=after.encode(),
+        shown=shown,
+        copy_to=None if before is None or commands else home.path / COPY_NAME,
+    )
+    return _step(path, "outdated" if commands else "missing", command, (write,), notes)
+
+
+def unhook_step(home: Home) -> Step:
+    """Tell what it takes to have our hook out of the settings of *home* again."""
+    path, kept = home.path / FILE_NAME, home.path / COPY_NAME
+    try:
+        before, text = _read(path)
+        commands = hooks_in(text)
+    except UsageError as error:
+        return _refused(path, "", error)
+    if before is None or not commands:
+        return _step(path, "missing", "")
+    if reason := _is_locked(path):
+        return _refused(path, commands[0], reason)
+    copy = content(kept)
+    copy = copy if isinstance(copy, bytes) else None
+    deeds: list[Deed] = []
+    old = _as_it_was(text, copy, commands[0])
+    if old is None:
+        deeds.append(Remove(path=path, before=before))
+    else:
+        shown = f"hooks.{EVENT}: without {_quoted(commands[0])}"
+        deeds.append(Write(path=path, before=before, data=old.encode(), shown=shown))
+    if copy is not None and old is not None and copy == old.encode():
+        deeds.append(Remove(path=kept, before=copy))
+    return _step(path, "installed", commands[0], tuple(deeds))
+
+
+def hooks_in(text: str) -> list[str]:
+    """Give the commands of ours that *text*, a settings.json, has at a session's end."""
+    return [command for _, _, _, command in _ours(text)] if text.strip() else []
+
+
+def with_hook(text: str, command: str) -> str:
+    """Give the settings with our hook in them, running *command*."""
+    if not text.strip():
+        text = "{}\n"
+    ours = list(_ours(text))
+    for _, _, handler, there in reversed(ours):  # From the end, so that the rest stays in place.
+        if there != command:
+            text = replace(text, _member(text, handler.value, "command"), command)
+    if ours:
+        return text
+    group = {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]}
+    events = _only(text, root(text), "hooks", "{")
+    if events is None:
+        return put_last(text, root(text), {EVENT: [group]}, "hooks")
+    groups = _only(text, events.value, EVENT, "[")
+    if groups is None:
+        return put_last(text, events.value, [group], EVENT)
+    return put_last(text, groups.value, group)
+
+
+def without_hook(text: str) -> str:
+    """Give the settings without our hook, and without what held nothing else."""
+    while found := next(_ours(text), None):
+        groups, group, handler, _ = found
+        handlers = _member(text, group.value, "hooks")
+        if len(parts(text, handlers.value)) > 1:
+            text = take(text, handlers.value, handler)
+            continue
+        if len(parts(text, groups.value)) > 1:
+            text = take(text, groups.value, group)
+            continue
+        events = _member(text, root(text), "hooks")
+        if len(parts(text, events.value)) > 1:
+            text = take(text, events.value, groups)
+        else:
+            text = take(text, root(text), events)
+    return text
+
+
+def _ours(text: str) -> Iterator[tuple[Part, Part, Part, str]]:
+    """Give every entry of ours: the event's member, the group, the entry, and its command.
+
+    A UsageError says what in the settings is not as Claude Code has it.
+    """
+    events = _only(text, root(text), "hooks", "{")
+    groups = _only(text, events.value, EVENT, "[") if events else None
+    if groups is None:
+        return
+    for number, group in enumerate(parts(text, groups.value)):
+        where = f"hooks.{EVENT}[{number}]"
+        if text[group.value] != "{":
+            raise _odd(f"{where} is no object")
+        handlers = _only(text, group.value, "hooks", "[", f"{where}.")
+        if handlers is None:
+            raise _odd(f"{where} has no hooks")
+        for handler in parts(text, handlers.value):
+            if text[handler.value] != "{":
+                raise _odd(f"{where}.hooks has something that is no object")
+            said = _only(text, handler.value, "command", '"', f"{where}.hooks.")
+            command = read_object(f'{{"it":{text[said.value : said.end]}}}')["it"] if said else ""
+            if _is_our(command):
+                yield groups, group, handler, command
+
+
+def _is_our(command: str) -> bool:
+    """Tell whether a command line is one that we wrote, now or in an older version."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    while words and _ASSIGNMENT.match(words[0]):
+        del words[0]
+    program = words[: words.index("keep")] if "keep" in words else []
+    if words[len(program) :] not in (_TAIL, _TAIL[:2]):
+        return False
+    name = os.path.basename(program[0]) if program else ""
+    return program[1:] == ["-m", "turnlog.cli"] or (len(program) == 1 and name == "turnlog")
+
+
+def _only(text: str, start: int, key: str, opening: str, where: str = "") -> Part | None:
+    """Give the one member of that name; None if there is none."""
+    found = [part for part in parts(text, start) if part.key == key]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise _odd(f"{where}{key} stands there twice")
+    if text[found[0].value] != opening:
+        kind = {"{": "object", "[": "list", '"': "text"}[opening]
+        raise _odd(f"{where}{key} is no {kind}")
+    return found[0]
+
+
+def _member(text: str, start: int, key: str) -> Part:
+    return next(part for part in parts(text, start) if part.key == key)
+
+
+def _read(path: Path) -> tuple[bytes | None, str]:
+    """Read the settings: as they stand, and as text that is known to be a JSON object."""
+    found = content(path)
+    if found is None:
+        return None, ""
+    if isinstance(found, Unreadable):
+        reason = "a link to nowhere" if found.reason == "missing" else found.reason
+        raise UsageError(f"it cannot be read: {reason}", hint="nothing was changed")
+    try:
+        text = found.decode()
+        if text.strip():
+            read_object(text)
+    except ValueError as error:
+        raise UsageError(
+            f"it is no JSON: {error}",
+            hint="Claude Code does not read it either; mend it, and run the same command again",
+        ) from None
+    return found, text
+
+
+def _as_it_was(text: str, copy: bytes | None, command: str) -> str | None:
+    """Give the settings as they were before our hook; None if there were none.
+
+    If the copy of back then with our hook in it is what stands there now, it is that copy.
+    """
+    if copy is None:
+        return None if text == with_hook("", command) else without_hook(text)
+    try:
+        old = copy.decode()
+        if not hooks_in(old) and with_hook(old, command) == text:
+            return old
+    except (ValueError, IndexError, RecursionError):
+        pass  # Somebody's own file of that name.
+    return without_hook(text)
+
+
+def _is_locked(path: Path) -> UsageError | None:
+    """Say so if somebody made the settings read-only: another tool may own them."""
+    real = os.path.realpath(path)
+    place = real if os.path.exists(real) else os.path.dirname(real)
+    is_guarded = os.path.isfile(place) and not os.stat(place).st_mode & 0o222
+    if not is_guarded and os.access(place, os.W_OK) and os.access(os.path.dirname(real), os.W_OK):
+        return None
+    return UsageError(
+        "it is read-only", hint="put the hook there by the means that you write it with"
+    )
+
+
+def _notes(text: str) -> tuple[str, ...]:
+    settings: dict[str, Any] = read_object(text) if text.strip() else {}
+    if settings.get("disableAllHooks") is True:
+        return ("disableAllHooks is set there, so no hook runs",)
+    return ()
+
+
+def _odd(message: str) -> UsageError:
+    return UsageError(
+        f"{message}, which is not how Claude Code's settings are made",
+        hint="mend it, and run the same command again; claude --help and /hooks tell more",
+    )
+
+
+def _refused(path: Path, command: str, error: UsageError) -> Step:
+    return Step(
+        kind="claude",
+        place=str(path),
+        state="refused",
+        command=command,
+        reason=error.message,
+        hint=error.hint,
+    )
+
+
+def _step(
+    path: Path,
+    state: Any,
+    command: str,
+    deeds: tuple[Deed, ...] = (),
+    notes: tuple[str, ...] = (),
+) -> Step:
+    return Step(
+        kind="claude", place=str(path), state=state, command=command, deeds=deeds, notes=notes
+    )
+
+
+def _quoted(command: str) -> str:
+    return '"' + command.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,91 @@
+"""What the catalogue of kept copies and a flat store's registry say of what went, or came back.
+
+Both can be made anew from what lies on the disk, but that takes reading it. So whatever moves a
+session's files tells them. All of this may be done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from turnlog.errors import TurnlogError
+from turnlog.keep.catalogue import Catalogue, KeptFile
+from turnlog.keep.copying import LOCK_TIMEOUT, turn
+from turnlog.layout import flat_index, flat_meta
+from turnlog.layout.kept import generation_copy, kept_copy
+from turnlog.sessions.beside import Unreadable
+from turnlog.sessions.flat_logs import LiveMeta
+from turnlog.sessions.registry import forget, read_meta, update_registry
+
+
+def catalogued(place: Path, names: Iterable[str]) -> list[KeptFile]:
+    """Give what the catalogue of the mirror at *place* says of these files."""
+    catalogue = Catalogue.load(place)
+    return [kept for name in sorted(names) for kept in catalogue.generations(name)]
+
+
+def forget_kept(place: Path, names: Iterable[str]) -> None:
+    """Take copies that are gone out of the catalogue, while the mirror is held."""
+    catalogue = Catalogue.load(place)
+    if not catalogue.is_sound:
+        return
+    is_changed = False
+    for name in names:
+        if name in catalogue.current and not kept_copy(place, name).exists():
+            del catalogue.current[name]
+            is_changed = True
+        older = catalogue.older.pop(name, [])
+        left = [each for each in older if generation_copy(place, each.generation, name).exists()]
+        if left:
+            catalogue.older[name] = left
+        is_changed = is_changed or len(left) < len(older)
+    if is_changed:
+        catalogue.save()
+
+
+def remember_kept(place: Path, known: Sequence[KeptFile]) -> None:
+    """Put back into the catalogue what it said of copies that are there again."""
+    if not known or not place.is_dir():
+        return
+    with turn(place, LOCK_TIMEOUT):
+        catalogue = Catalogue.load(place)
+        if not catalogue.is_sound:
+            return
+        for kept in known:
+            newest = max(each.generation for each in known if each.name == kept.name)
+            if kept.generation == newest:
+                catalogue.current.setdefault(kept.name, kept)
+            elif kept not in catalogue.older.get(kept.name, ()):
+                catalogue.older.setdefault(kept.name, []).append(kept)
+        catalogue.save()
+
+
+def forget_flat(home: Path, names: Iterable[str], session_id: str) -> None:
+    """Take a session, of which files of these names are gone, out of its store's registry."""
+    for directory in _flat_stores(home, names):
+        forget(directory, session_id)
+
+
+def remember_flat(home: Path, names: Iterable[str], session_id: str) -> None:
+    """Put a session, of which files of these names are back, into its store's registry."""
+    for directory in _flat_stores(home, names):
+        meta = read_meta(flat_meta(directory, session_id))
+        if isinstance(meta, Unreadable):
+            live = LiveMeta(directory, session_id)
+            try:
+                live.refresh()
+            except (TurnlogError, OSError):  # It has no log there; reindexing would say so.
+                continue
+            meta = live.meta()
+        update_registry(directory, meta)
+
+
+def _flat_stores(home: Path, names: Iterable[str]) -> list[Path]:
+    """Tell in which flat stores of a home, those that have a registry, files of these names lie."""
+    found = set()
+    for name in names:
+        rest = name.removeprefix("sessions/")
+        if "/" not in rest.removeprefix("compressed/"):
+            found.add(home if rest == name else home / "sessions")
+    return sorted(each for each in found if flat_index(each).is_file())

@@ -1,0 +1,172 @@
+"""Putting copies in their places, so that a kill at any moment loses none.
+
+    sync every copy ─► link what must stay ─► write that down ─► rename ─► sync the directories
+
+The copy of an earlier generation gets its second name before its first one is taken away. Until the
+new one is written down as well, the catalogue says nothing of what lies there: two copies may be of
+the same size, and it would be taken for the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import filecmp
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from turnlog.keep.catalogue import Catalogue
+from turnlog.keep.making import Made, discard
+from turnlog.layout.kept import generation_copy, kept_copy
+from turnlog.log.system import sync, sync_directory
+from turnlog.sessions.beside import NO_LINKS
+
+HOUR: Final = 3600.0
+"""Nobody takes so long to make a file."""
+_PREFIX, _SUFFIX = ".turnlog-", ".part"
+_NO_LINKS: Final = (*NO_LINKS, errno.EXDEV)
+
+
+def place_all(copies: list[Made], catalogue: Catalogue, unsynced: Iterable[Path] = ()) -> None:
+    """Put *copies* in their places; durable when this returns. What fails leaves the old ones.
+
+    *unsynced* are directories above them that have new entries.
+    """
+    new = [made for made in copies if made.temporary is not None]
+    try:
+        for made in new:
+            _sync_file(made.temporary or made.target)
+        replacing = [made for made in new if made.aside is not None]
+        for made in replacing:
+            _set_aside(made, catalogue)
+            catalogue.current.pop(made.kept.name, None)
+        if replacing:
+            catalogue.save()
+        for made in new:
+            os.replace(made.temporary or "", made.target)
+            made.temporary = None
+            made.is_placed = True
+    except BaseException:
+        discard(new)
+        raise
+    for made in copies:
+        if not made.is_placed:  # It holds all that its file does, which is younger now.
+            with contextlib.suppress(OSError):
+                os.utime(made.target, ns=(made.kept.mtime_ns, made.kept.mtime_ns))
+    sync_directories((*unsynced, *(made.target.parent for made in new)))
+
+
+def _set_aside(made: Made, catalogue: Catalogue) -> None:
+    """Give the copy that is in place a name of its own, as an earlier generation."""
+    name, number = made.kept.name, made.aside or 1
+    source = kept_copy(catalogue.place, name)
+    while not _is_beside(source, generation_copy(catalogue.place, number, name)):
+        number += 1  # Something else has that name, which no catalogue told.
+    made.aside = number
+    made.kept = structs.replace(made.kept, generation=max(number + 1, made.kept.generation))
+    older = catalogue.older.setdefault(name, [])
+    if made.replaces is not None and number not in {each.generation for each in older}:
+        older.append(structs.replace(made.replaces, generation=number))
+
+
+def _is_beside(source: Path, target: Path) -> bool:
+    """Let a copy be at *target* too; False if that is another's place."""
+    make_directory(target.parent)
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        # A run that was cut off may have got this far.
+        return os.path.samefile(source, target) or filecmp.cmp(source, target, shallow=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(target):
+            return filecmp.cmp(source, target, shallow=False)
+        _copy_beside(source, target)  # No hard links here.
+    sync_directories([target.parent])
+    return True
+
+
+def _copy_beside(source: Path, target: Path) -> None:
+    temporary = target.with_name(f"{_PREFIX}{os.getpid()}{_SUFFIX}")
+    try:
+        shutil.copy2(source, temporary)
+        _sync_file(temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _sync_file(path: Path) -> None:
+    fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
+    """Remove what a run that was killed left unfinished there.
+
+    Whoever sweeps holds the place, so that nobody is making anything in it; or else tells for how
+    many seconds nobody must have touched it.
+    """
+    before = time.time() - unused_for
+    for directory in set(directories):
+        with contextlib.suppress(OSError), os.scandir(directory) as items:
+            for item in items:
+                if item.name.startswith(_PREFIX) and item.name.endswith(_SUFFIX):
+                    with contextlib.suppress(FileNotFoundError):
+                        if not unused_for or _used_at(item) < before:
+                            os.unlink(item.path)
+
+
+def sweep_beneath(top: Path) -> None:
+    """Sweep a directory, which is held, and all that are in it."""
+    sweep(Path(directory) for directory, _, _ in os.walk(top))
+
+
+def _used_at(item: os.DirEntry[str]) -> float:
+    """Tell when something was touched last; the other times may be those of what it will hold."""
+    return item.stat(follow_symlinks=False).st_ctime
+
+
+def make_directory(path: Path, unsynced: set[Path] | None = None) -> None:
+    """Make a private directory, and those above it that are missing, durably.
+
+    With *unsynced*, the directories that have new entries are added to it for the caller to sync.
+    """
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for each in reversed(missing):
+        try:
+            os.mkdir(each, 0o700)
+        except FileExistsError:
+            continue
+        os.chmod(each, 0o700)
+        if unsynced is None:
+            sync_directories([each.parent])
+        else:
+            unsynced.add(each.parent)
+
+
+def sync_directories(paths: Iterable[Path]) -> None:
+    """Return when the entries of all these directories are on the disk."""
+    if os.name == "nt":
+        return
+    for path in sorted(set(paths)):
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            sync_directory(fd)
+        finally:
+            os.close(fd)

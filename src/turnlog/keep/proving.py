@@ -1,0 +1,216 @@
+"""Proving a copy against its original, and removing the original once that is done.
+
+A proof says how long a file is, what its SHA-256 is and how many records it has, all read from the
+file itself, and which file that was. A copy is good if, read by the way that every reader goes, it
+comes to the same. An original is removed only while it is still the file that the proof is of. What
+a program that knows no locks appends to it in that very instant is noticed and given back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from turnlog.errors import BrokenCopy, LogError, LogLocked
+from turnlog.keep.moving import Spot
+from turnlog.layout import looks_like_log
+from turnlog.log.reader import Placed, Reader
+from turnlog.log.sources import (
+    BrokenArchive,
+    FramedSource,
+    PlainSource,
+    Source,
+    open_error,
+    open_source,
+)
+from turnlog.log.system import read_at
+from turnlog.sessions.beside import failure, put
+
+_PIECE_BYTES: Final = 1024 * 1024
+
+
+class Content(NamedTuple):
+    """What a file holds. *records* is 0 for what is no log."""
+
+    size_bytes: int
+    digest: str
+    records: int
+
+
+class Proof(NamedTuple):
+    """What a file holds, and which file it was when it was read."""
+
+    content: Content
+    device: int
+    inode: int
+    mtime_ns: int
+
+    def is_of(self, status: os.stat_result) -> bool:
+        """Tell whether *status* is that of the same file, unchanged."""
+        now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        return now == (self.device, self.inode, self.content.size_bytes, self.mtime_ns)
+
+
+def prove(spot: Spot, *, tee: Callable[[bytes], object] | None = None) -> Proof:
+    """Read a file, as it lies there and not through any link; *tee* is given its bytes."""
+    try:
+        with spot.folder() as folder:
+            fd = folder.read(spot.parts[-1])
+    except OSError as error:
+        raise open_error(error, spot.path) from None
+    try:
+        before = os.fstat(fd)
+        # To its end as it was: what is still being written makes no proof.
+        source = PlainSource(os.dup(fd), 0, end=before.st_size)
+        content = content_of(source, spot.parts[-1], tee=tee)
+        proof = Proof(content, before.st_dev, before.st_ino, before.st_mtime_ns)
+        if not proof.is_of(os.fstat(fd)):
+            raise _being_written(spot.path)
+    finally:
+        os.close(fd)
+    return proof
+
+
+def check_copy(path: Path, proof: Proof, name: str) -> None:
+    """Read the packed copy at *path* of the file called *name*; a BrokenCopy unless it is good."""
+    try:
+        found = content_of(open_source(path), name)
+    except BrokenArchive as error:
+        raise broken(path, str(error)) from None
+    if found != proof.content:
+        raise broken(
+            path,
+            f"{found.size_bytes:,} of {proof.content.size_bytes:,} bytes,"
+            f" {found.records:,} of {proof.content.records:,} records",
+        )
+
+
+def unpacked(path: Path, *, tee: Callable[[bytes], object] | None = None) -> Content:
+    """Read all that a compressed file holds, as bytes; a BrokenCopy if anything is amiss."""
+    source = open_source(path)
+    if isinstance(source, PlainSource):
+        source.close()
+        raise broken(path, "it is not compressed")
+    try:
+        found = content_of(source, "", tee=tee)
+    except BrokenArchive as error:
+        raise broken(path, str(error)) from None
+    if isinstance(source, FramedSource) and source.broken:
+        raise broken(path, source.broken[0].why)
+    return found
+
+
+def broken(path: Path, why: str) -> BrokenCopy:
+    """Say that a copy is not what it should be, and that nothing was done because of that."""
+    return BrokenCopy(
+        f"{path} does not read back as what was put into it: {why}",
+        path=path,
+        hint="the disk may be failing; nothing was removed",
+    )
+
+
+def content_of(
+    source: Source, name: str, *, tee: Callable[[bytes], object] | None = None
+) -> Content:
+    """Read a source to its end and say what it held; it is closed then."""
+    read = _Summed(source, tee)
+    records = 0
+    # What a stub in the log stands for is another file, with a copy of its own.
+    with Reader(name, source=read, follow_blobs=False) as reader:
+        if looks_like_log(name):
+            records = sum(isinstance(item, Placed) for item in reader)
+        else:
+            while read.read(_PIECE_BYTES):
+                pass
+    return Content(read.size_bytes, read.digest.hexdigest(), records)
+
+
+class _Summed:
+    """A source that sums up what is read from it."""
+
+    plain = False
+
+    def __init__(self, source: Source, tee: Callable[[bytes], object] | None) -> None:
+        self._source = source
+        self._tee = tee
+        self.size_bytes = 0
+        self.digest = sha256()
+
+    def read(self, size: int) -> bytes:
+        data = self._source.read(size)
+        self.size_bytes += len(data)
+        self.digest.update(data)
+        if self._tee is not None:
+            self._tee(data)
+        return data
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def remove_proved(spot: Spot, proof: Proof) -> bool:
+    """Remove the file that *proof* is of; False if it is gone already, LogLocked if it changed."""
+    try:
+        folder = spot.folder()
+    except FileNotFoundError:
+        return False
+    name = spot.parts[-1]
+    with folder:
+        try:
+            fd = folder.read(name)
+        except FileNotFoundError:
+            return False
+        try:
+            if not proof.is_of(os.fstat(fd)):
+                raise _being_written(spot.path)
+            with contextlib.suppress(FileNotFoundError):
+                folder.remove(name)
+            folder.sync()
+            if os.fstat(fd).st_size != proof.content.size_bytes:
+                _give_back(fd, spot, proof)
+                raise _being_written(spot.path)
+        finally:
+            os.close(fd)
+    return True
+
+
+def _give_back(fd: int, spot: Spot, proof: Proof) -> None:
+    """Put a file back that somebody wrote to while it was removed."""
+    try:
+        put(spot.root, spot.parts, _rest(fd, 0), overwrite=False)
+    except FileExistsError:
+        # And has begun a new one since: there goes what the copy does not hold.
+        with spot.folder() as folder:
+            new = folder.open(spot.parts[-1], os.O_WRONLY | os.O_APPEND)
+            try:
+                for piece in _rest(fd, proof.content.size_bytes):
+                    os.write(new, piece)
+            finally:
+                os.close(new)
+
+
+def _rest(fd: int, offset: int) -> Iterator[bytes]:
+    while piece := read_at(fd, _PIECE_BYTES, offset):
+        offset += len(piece)
+        yield piece
+
+
+def _being_written(path: Path) -> LogLocked:
+    return LogLocked(
+        f"{path} is being written",
+        path=path,
+        hint="wait until its writer is done, and try again; nothing is lost",
+    )
+
+
+@contextlib.contextmanager
+def typed(path: Path) -> Iterator[None]:
+    """Give the system's own errors their types; *path* is what was being worked on."""
+    try:
+        yield
+    except OSError as error:
+        raise error if isinstance(error, LogError) else failure(error, path) from None

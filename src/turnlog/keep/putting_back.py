@@ -1,0 +1,313 @@
+"""Files put back: all are looked at, then all are written.
+
+A copy is read back and compared with its digests, and its place with what stands there, for every
+file before the first is written. Writing goes to a temporary file, is synced, takes a name only if
+it is free, and is read back. No symbolic link is followed inside the home.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from msgspec import Struct
+
+from turnlog.errors import BrokenCopy, LogError, TurnlogError, UsageError, WriteFailed
+from turnlog.keep.catalogue import KeptFile
+from turnlog.keep.placing import HOUR, make_directory, sweep
+from turnlog.keep.reading import Copy, as_it_lies, content, what_is_left
+from turnlog.keep.relocating import Move, Relocation, shape_of
+from turnlog.keep.restorable import log_in
+from turnlog.sessions.beside import Folder, failure, pieces, put
+
+Advance = Callable[[int], None]
+"""Told of bytes that were worked through, whenever some were."""
+
+_SHOWN: Final = 5
+_AGAIN: Final = "run it again when that is mended: what is there already stays"
+
+
+class Outcome(StrEnum):
+    """What became of a file."""
+
+    WRITTEN = "written"
+    THERE = "there"  # The same file stands there.
+    NEWER = "newer"  # The log stands there, and has grown since it was kept.
+    LEFT = "left"  # Another file stands there that is not the session's alone.
+    BROKEN = "broken"  # Its copy does not read back; the rest was asked for all the same.
+
+
+class RestoredFile(Struct, kw_only=True):
+    """A part of a session. *name* is where it lies in the home, with "/" between the parts."""
+
+    name: str
+    outcome: Outcome
+    size_bytes: int
+    generation: int
+    detail: str | None = None
+
+
+class Part(Struct):
+    """A file on its way: from which copy, to which name, and what it must be there."""
+
+    copy: Copy
+    target: str
+    move: Move | None = None
+    is_main: bool = False
+    is_shared: bool = False
+    kept: KeptFile | None = None
+    """What the copy holds; None if only what is left of it can be had."""
+    size_bytes: int = 0
+    digest: bytes = b""
+    outcome: Outcome = Outcome.WRITTEN
+    detail: str | None = None
+    moved: int = 0
+    elsewhere: int = 0
+
+    def copied(self) -> Iterator[bytes]:
+        """Give what the copy holds."""
+        if self.kept is None:
+            return what_is_left(self.copy.path)
+        return content(self.copy, self.kept)
+
+    def wanted(self) -> Iterator[bytes]:
+        """Give what the file must hold."""
+        if self.move is None:
+            yield from self.copied()
+            return
+        moving = Relocation(self.move)
+        yield from moving.lines(self.copied())
+        self.moved, self.elsewhere = moving.changed, moving.elsewhere
+
+
+class PuttingBack:
+    """One restoring: all is looked at, then all is written."""
+
+    def __init__(
+        self, home: Path, parts: list[Part], *, partial: bool, advance: Advance | None
+    ) -> None:
+        self._home = home
+        self._partial = partial
+        self._advance = advance or (lambda _done: None)
+        self.parts = sorted(parts, key=lambda part: (_rank(part), part.target))
+
+    def look(self, what: str) -> None:
+        """Compare every copy with what it should hold, and every place with what stands there."""
+        in_the_way: list[str] = []
+        for part in self.parts:
+            try:
+                self._look(part)
+            except BrokenCopy as error:
+                if not (self._partial or part.is_shared):
+                    error.hint = "turnlog verify tells what is damaged; --partial restores the rest"
+                    raise
+                part.outcome, part.detail = Outcome.BROKEN, error.message
+            except _InTheWay as error:
+                if part.is_shared:
+                    part.outcome, part.detail = Outcome.LEFT, str(error)
+                else:
+                    in_the_way.append(f"{self._path(part)} {error}")
+            self._advance(part.size_bytes)
+        taken = Counter(part.target for part in self.parts if part.outcome is not Outcome.BROKEN)
+        in_the_way += [f"{name} would be written twice" for name in taken if taken[name] > 1]
+        if in_the_way:
+            more = len(in_the_way) - _SHOWN
+            raise UsageError(
+                f"{what} was not restored: {'; '.join(in_the_way[:_SHOWN])}"
+                + (f"; and {more} more" if more > 0 else ""),
+                hint="nothing was written; move them away, or restore it elsewhere: --to DIR",
+            )
+
+    def write(self) -> None:
+        """Write what is not there, the main logs last."""
+        sweep({self._path(part).parent for part in self.parts}, unused_for=HOUR)
+        todo = [part for part in self.parts if part.outcome is Outcome.WRITTEN]
+        if not todo:
+            return
+        try:
+            make_directory(self._home)
+        except OSError as error:
+            raise _failed(error, self._home) from None
+        for part in todo:
+            while part.outcome is Outcome.WRITTEN and not self._put(part):
+                self._appeared(part)
+
+    @property
+    def wrote_main(self) -> bool:
+        """A main log was written."""
+        return any(part.is_main and part.outcome is Outcome.WRITTEN for part in self.parts)
+
+    def _look(self, part: Part) -> None:
+        standing = self._standing(part)
+        try:
+            self._find_out(part)
+            if standing is not None and _is_unchanged(standing, part):
+                part.outcome = Outcome.THERE
+                return
+            _compare(part, standing)
+        finally:
+            if standing is not None:
+                standing.close()
+        if part.move is not None and shape_of(part.wanted()) != shape_of(part.copied()):
+            raise WriteFailed(
+                f"moving {part.copy.name} would have changed its threads",
+                path=part.copy.path,
+                hint="nothing was written; please report this",
+            )
+
+    def _find_out(self, part: Part) -> None:
+        """Find out what the copy holds, or what is left of it."""
+        try:
+            part.kept = as_it_lies(part.copy)
+            part.size_bytes = part.kept.size_bytes
+            if self._partial:
+                for _ in content(part.copy, part.kept):
+                    pass
+        except BrokenCopy as error:
+            if not self._partial or log_in(part.copy.name) is None:
+                raise
+            part.kept, part.detail = None, f"what is left of it: {error.message}"
+
+    def _standing(self, part: Part) -> BinaryIO | None:
+        """Open what stands in the part's place; None if nothing does."""
+        *above, name = part.target.split("/")
+        try:
+            with Folder.beneath(self._home, above, make=False) as folder:
+                if folder.status(name) is None:
+                    return None
+                return os.fdopen(folder.read(name), "rb")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _InTheWay(f"cannot be compared: {error.strerror or error}".lower()) from None
+
+    def _put(self, part: Part) -> bool:
+        """Write a part and read it back; False if its name was taken in the meantime."""
+        try:
+            put(self._home, part.target.split("/"), self._proven(part), overwrite=False)
+        except FileExistsError:
+            return False
+        except TurnlogError:
+            raise
+        except OSError as error:
+            raise _failed(error, self._path(part)) from None
+        self._read_back(part)
+        return True
+
+    def _proven(self, part: Part) -> Iterator[bytes]:
+        """Give the bytes of a part; it raises if in the end they are not those looked at."""
+        digest = sha256()
+        for data in part.wanted():
+            digest.update(data)
+            yield data
+        if digest.digest() != part.digest:
+            raise BrokenCopy(
+                f"{part.copy.path} changed while it was restored",
+                path=part.copy.path,
+                hint=_AGAIN,
+            )
+
+    def _appeared(self, part: Part) -> None:
+        """Somebody was faster: see what stands there now."""
+        try:
+            self._look(part)
+        except _InTheWay as error:
+            if not part.is_shared:
+                raise UsageError(
+                    f"{self._path(part)} {error}; it was not there a moment ago", hint=_AGAIN
+                ) from None
+            part.outcome, part.detail = Outcome.LEFT, str(error)
+
+    def _read_back(self, part: Part) -> None:
+        *above, name = part.target.split("/")
+        digest = sha256()
+        try:
+            with (
+                Folder.beneath(self._home, above, make=False) as folder,
+                os.fdopen(folder.read(name), "rb") as file,
+            ):
+                for data in pieces(file):
+                    digest.update(data)
+                    self._advance(len(data))
+                is_same = digest.digest() == part.digest
+                # It is ours, and has had its name for a moment only.
+                if not is_same and os.fstat(file.fileno()).st_size == part.size_bytes:
+                    folder.remove(name)
+        except OSError as error:
+            raise _failed(error, self._path(part)) from None
+        if not is_same:
+            raise WriteFailed(
+                f"{self._path(part)} does not read back as it was written",
+                path=self._path(part),
+                hint="the disk may be failing; the kept copy is as it was",
+            )
+
+    def _path(self, part: Part) -> Path:
+        return self._home.joinpath(*part.target.split("/"))
+
+
+class _InTheWay(Exception):
+    """Something else stands where a file should go."""
+
+
+def _compare(part: Part, standing: BinaryIO | None) -> None:
+    """Compare what a part should be with what stands there; note what it should be."""
+    digest = sha256()
+    size = 0
+    differs = ended = False
+    for data in part.wanted():
+        digest.update(data)
+        size += len(data)
+        if standing is not None and not (differs or ended):
+            there = standing.read(len(data))
+            differs = not data.startswith(there)
+            ended = len(there) < len(data)
+    part.digest, part.size_bytes = digest.digest(), size
+    if standing is None:
+        part.outcome = Outcome.WRITTEN
+        return
+    more = bool(standing.read(1))
+    if differs:
+        raise _InTheWay("is another file")
+    if ended:
+        raise _InTheWay("holds less than was kept of it")
+    if more and (log := log_in(part.target)) is not None and log.compression is None:
+        part.outcome = Outcome.NEWER
+    elif more:
+        raise _InTheWay("is another file, which begins alike")
+    else:
+        part.outcome = Outcome.THERE
+
+
+def _is_unchanged(standing: BinaryIO, part: Part) -> bool:
+    """Tell whether the file is the one that was kept, by its size and time, as keeping does."""
+    if part.kept is None or part.move is not None or not part.kept.mtime_ns:
+        return False
+    status = os.fstat(standing.fileno())
+    return (status.st_size, status.st_mtime_ns) == (part.kept.size_bytes, part.kept.mtime_ns)
+
+
+def _rank(part: Part) -> int:
+    """Order parts: what lies beside, then agents' logs, then main logs."""
+    return 2 if part.is_main else 1 if log_in(part.target) is not None else 0
+
+
+def told(part: Part) -> RestoredFile:
+    return RestoredFile(
+        name=part.target,
+        outcome=part.outcome,
+        size_bytes=part.size_bytes,
+        generation=part.copy.generation,
+        detail=part.detail,
+    )
+
+
+def _failed(error: OSError, path: Path) -> LogError:
+    told = error if isinstance(error, LogError) else failure(error, path)
+    told.hint = _AGAIN
+    return told

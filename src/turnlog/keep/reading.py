@@ -1,0 +1,157 @@
+"""Kept copies read back: what the catalogue says of them, frame by frame, or an error.
+
+A copy may be ahead of its catalogue: whoever keeps puts it in place first and writes it down
+afterwards, and may be killed between the two. So a copy that begins with what is known of it is
+read as far as it was known, and `as_it_lies` tells what it holds by now. Anything else that does
+not fit is broken. No more is ever unpacked than a copy is known to hold, or may hold at its weight.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from turnlog.errors import BrokenCopy
+from turnlog.keep.catalogue import KeptFile
+from turnlog.log.frames import BrokenFrame, Frames, FrameTable, read_table
+from turnlog.log.packing import DIGEST_BYTES
+from turnlog.log.sources import BrokenArchive, open_regular, open_source
+
+# Real logs pack 5 to 30 times, bombs a thousand.
+_BOMB_SLACK: Final = 64 * 1024 * 1024
+_BOMB_RATIO: Final = 200
+_READ_BYTES: Final = 1024 * 1024
+_HINT: Final = "turnlog verify shows what is damaged; turnlog show reads what is left"
+
+
+class Copy(Struct, frozen=True, kw_only=True):
+    """One kept copy of the file *name*: where it lies, and what is known of it."""
+
+    name: str
+    generation: int
+    path: Path
+    known: KeptFile | None = None
+    """What the catalogue says of it; None if it does not know it."""
+
+
+def as_it_lies(copy: Copy) -> KeptFile:
+    """Tell what a copy holds: what is known of it, or what it shows by itself; or a BrokenCopy."""
+    known = copy.known
+    with _opened(copy.path) as (fd, table):
+        if known is None:
+            return _unpacked(copy, fd, table)
+        if table.size_bytes == known.size_bytes:
+            return known
+        if table.size_bytes < known.size_bytes:
+            why = f"it holds {table.size_bytes:,} bytes, where {known.size_bytes:,} were kept"
+            raise _broken(copy.path, why)
+        for _ in _frames(copy.path, known, fd, table):
+            pass  # It still begins with what was known.
+        return _unpacked(copy, fd, table)
+
+
+def content(copy: Copy, kept: KeptFile) -> Iterator[bytes]:
+    """Give what *kept* says that the copy holds; a BrokenCopy before the first byte that differs.
+
+    The copy may have grown since.
+    """
+    with _opened(copy.path) as (fd, table):
+        yield from _frames(copy.path, kept, fd, table)
+
+
+def what_is_left(path: Path) -> Iterator[bytes]:
+    """Give what can be read of a broken copy; a frame that cannot be is a line of NULs.
+
+    Of a copy without a table that is what stands before the first damage.
+    """
+    source = open_source(path)
+    left = _BOMB_SLACK + _BOMB_RATIO * os.stat(path).st_size
+    try:
+        while left > 0 and (data := source.read(min(left, _READ_BYTES))):
+            left -= len(data)
+            yield data
+    except BrokenArchive:
+        pass
+    finally:
+        source.close()
+
+
+def _frames(path: Path, kept: KeptFile, fd: int, table: FrameTable) -> Iterator[bytes]:
+    frames = Frames(fd, table)
+    digests = [
+        kept.digests[at : at + DIGEST_BYTES] for at in range(0, len(kept.digests), DIGEST_BYTES)
+    ]
+    left = kept.size_bytes
+    number = 0
+    for digest in digests:
+        data = _frame(path, frames, number)
+        number += 1
+        if digest is digests[-1]:
+            # The last frame is packed again when the file grows, and may end elsewhere then.
+            while len(data) < left and number < len(table.frames) and len(data) <= _BOMB_SLACK:
+                data += _frame(path, frames, number)
+                number += 1
+            data = data[:left]
+        if sha256(data).digest() != digest:
+            start = kept.size_bytes - left
+            raise _broken(path, f"bytes {start:,} to {start + len(data):,} are not those kept")
+        left -= len(data)
+        yield data
+    if left:
+        raise _broken(path, f"it ends {left:,} bytes too early")
+
+
+def _frame(path: Path, frames: Frames, number: int) -> bytes:
+    if number >= len(frames.table.frames):
+        raise _broken(path, "it has fewer frames than were kept")
+    try:
+        return frames.unpacked(number)
+    except BrokenFrame as error:
+        frame = frames.table.frames[number]
+        end = frame.start + frame.size_bytes
+        raise _broken(path, f"bytes {frame.start:,} to {end:,}: {error}") from None
+
+
+def _unpacked(copy: Copy, fd: int, table: FrameTable) -> KeptFile:
+    """Find out what a copy holds that the catalogue does not know."""
+    status = os.fstat(fd)
+    if table.size_bytes > _BOMB_SLACK + _BOMB_RATIO * status.st_size:
+        raise _broken(copy.path, f"it unpacks to more than {_BOMB_RATIO} times its size")
+    frames = Frames(fd, table)
+    digests = b"".join(
+        sha256(_frame(copy.path, frames, number)).digest() for number in range(len(table.frames))
+    )
+    return KeptFile(
+        name=copy.name,
+        generation=copy.generation,
+        size_bytes=table.size_bytes,
+        mtime_ns=0,
+        packed_bytes=status.st_size,
+        digests=digests,
+        fingerprint=b"",
+        kept_at=datetime.fromtimestamp(status.st_mtime, UTC),
+        session=copy.known.session if copy.known is not None else None,
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, FrameTable]]:
+    fd = open_regular(path)
+    try:
+        table = read_table(fd)
+        if table is None:
+            raise _broken(path, "it has no table of frames: it was cut short, or is something else")
+        yield fd, table
+    finally:
+        os.close(fd)
+
+
+def _broken(path: Path, why: str) -> BrokenCopy:
+    return BrokenCopy(f"{path} does not unpack: {why}", path=path, hint=_HINT)

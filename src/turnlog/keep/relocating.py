@@ -1,0 +1,364 @@
+"""A session that goes on in another directory: its lines, changed in one place each, and proven.
+
+Two things tie a session to the directory it worked in: the name of its directory under
+``projects/``, and the ``cwd`` of its records (with the ``relocatedCwd`` of a ``relocated`` record,
+which readers believe instead). Both change when it moves, and nothing else does: not a byte of what
+was said, of tools' inputs and results, of snapshots, of worktrees' states, of damaged lines. Those
+tell what happened where it happened, and Claude Code resumes without them.
+
+A line keeps its spacing, its escapes and the order of its members; only the value is written anew,
+where it is the old directory or one below it. Every line is then compared with the one it came
+from, in another way than it was made; `shape_of` tells whether the threads of both are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from turnlog.errors import UsageError, WriteFailed
+from turnlog.layout import hash_of, key_of, same_project_key
+from turnlog.log.lines import LINE_CAP
+from turnlog.log.reader import Placed, pieces_of
+from turnlog.records.codec import decode
+from turnlog.records.damage import Reason
+from turnlog.records.record import Record
+from turnlog.records.shallow import walk_object
+from turnlog.sessions.threads import main_thread, whole_thread
+from turnlog.sessions.tree import Tree
+
+if TYPE_CHECKING:
+    from _hashlib import HASH
+
+_CWD: Final = b'"cwd"'
+_RELOCATED: Final = b'"relocatedCwd"'
+_SPELLED_OUT: Final = re.compile(rb"\\u00[4-7]")  # A letter may be written as its number.
+_MEMBER: Final = re.compile(
+    rb'"cwd"[ \t\r\n]*+:[ \t\r\n]*+("[^"\\]*+(?:\\.[^"\\]*+)*+")', re.DOTALL
+)
+_WINDOWS: Final = re.compile(r"[A-Za-z]:(?:[\\/]|$)|\\\\")
+_ROOT: Final = re.compile(r"/?|[A-Za-z]:\\?")
+_SPACE: Final = b" \t\r\n"
+_BEFORE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\x00*")  # What readers pass over before a record.
+
+
+class Move(Struct, frozen=True):
+    """From one directory to another; both absolute, of any system."""
+
+    old: str
+    new: str
+
+    def of(self, path: str) -> str:
+        """Give *path* after the move: the same unless it is the old directory or below it."""
+        old, here = _comparable(self.old), _comparable(path)
+        if here == old:
+            return self.new
+        windows, to_windows = is_windows(self.old), is_windows(self.new)
+        # All is below the root of a disk; that does not make it part of a project there.
+        if _ROOT.fullmatch(old) or not here.startswith(old + ("\\" if windows else "/")):
+            return path
+        rest = path[len(old) :]
+        if windows != to_windows:
+            rest = rest.replace("/", "\\") if to_windows else rest.replace("\\", "/")
+        return self.new.rstrip("\\/" if to_windows else "/") + rest
+
+
+def is_windows(path: str) -> bool:
+    """Tell whether *path* is one of Windows: it names a drive or a server."""
+    return _WINDOWS.match(path) is not None
+
+
+def new_project(directory: str | os.PathLike[str]) -> str:
+    """Give the path that Claude Code would call *directory* by; it need not be there yet.
+
+    The path of another system is taken as it stands.
+    """
+    text = os.fspath(directory)
+    if not text or "\0" in text:
+        raise UsageError(f"{text[:80]!r} is not a directory", hint="name the project's directory")
+    if os.sep == "/" and is_windows(text):
+        return text
+    path = unicodedata.normalize("NFC", os.path.realpath(text))
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise UsageError(f"{path} is not a directory", hint="name the project's directory")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{path!r} has a name that is no text", hint="Claude Code could not say where it is"
+        ) from None
+    return path
+
+
+def project_in(lines: Iterable[bytes], name: str | None) -> str | None:
+    """Tell which directory a session works in from the *lines* of its log.
+
+    *name* is that of the log's directory under ``projects/``: of several directories the one that
+    makes this name is meant, else the first.
+    """
+    first: str | None = None
+    for line in lines:
+        for _, _, value in _values(line):
+            if name is None or _makes(value, name):
+                return value
+            first = first or value
+    return first
+
+
+def relocate_line(line: bytes, move: Move) -> bytes:
+    """Give *line* with its ``cwd`` moved; the very same bytes if there is none to move."""
+    for start, end, value in reversed(_values(line)):
+        if (new := move.of(value)) != value:
+            line = line[:start] + _encoded(new) + line[end:]
+    return line
+
+
+def differs_only_in_cwd(old: bytes, new: bytes, move: Move) -> bool:
+    """Tell whether *new* is *old* after the move: there where it must be, and else byte for byte.
+
+    It finds the members with a decoder, where `relocate_line` searches bytes, and the other way
+    round: a mistake of one is no mistake of both.
+    """
+    if old == new and b"wd" not in old and not _SPELLED_OUT.search(old):
+        return True
+    try:
+        members, moved = _members(old), _members(new)
+    except (ValueError, RecursionError):
+        return _differs_by_tokens(old, new, move)
+    if list(members) != list(moved):
+        return False
+    changed = [name for name, raw in members.items() if bytes(raw) != bytes(moved[name])]
+    speaking = _speaking(members)
+    for name in speaking:
+        value = _text(bytes(members[name]))
+        if value is not None and _text(bytes(moved[name])) != move.of(value):
+            return False
+    if not changed:
+        return old == new or _differs_by_tokens(old, new, move)
+    if changed[0] not in speaking or len(changed) > 1:
+        return _differs_by_tokens(old, new, move)
+    before, after = bytes(members[changed[0]]), bytes(moved[changed[0]])
+    at = _same_until(old, new) - _same_until(before, after)
+    once = at >= 0 and new == old[:at] + after + old[at + len(before) :]
+    return once or _differs_by_tokens(old, new, move)
+
+
+class Relocation:
+    """One log, moved line by line as it is read. *changed* counts the lines that it changed."""
+
+    def __init__(self, move: Move, *, cap: int = LINE_CAP) -> None:
+        self.move = move
+        self.changed = 0
+        self.elsewhere = 0
+        """Lines of records that were made outside the project; they keep their ``cwd``."""
+        self._cap = cap
+
+    def lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Give the log that *chunks* make after the move; it raises where the proof fails."""
+        for line, is_whole in split(chunks, cap=self._cap):
+            if not is_whole:  # Beyond the cap, no reader takes it for a record.
+                yield line
+                continue
+            new = relocate_line(line, self.move)
+            if not differs_only_in_cwd(line, new, self.move):
+                raise WriteFailed(
+                    "moving a session would have changed more than its working directory",
+                    path=self.move.new,
+                    hint="nothing was changed; please report this",
+                )
+            self.changed += new is not line
+            self.elsewhere += new is line and bool(_values(line))
+            yield new
+
+
+def shape_of(chunks: Iterable[bytes]) -> str:
+    """Sum up what a log amounts to: its records, how they hang together, its threads, its gaps."""
+    told = sha256()
+    tree = Tree(_records(chunks, told))
+    for thread in (tree.nodes, main_thread(tree), whole_thread(tree)):
+        for node in thread:
+            above = node.parent.uuid if node.parent else None
+            told.update(repr((node.uuid, node.type, node.parent_uuid, above)).encode())
+        told.update(b"\n")
+    for gap in tree.gaps:
+        told.update(repr((gap.node.uuid, gap.named, gap.reason)).encode())
+    told.update(repr((len(tree.replaced), [item.record.type for item in tree.loose])).encode())
+    return told.hexdigest()
+
+
+def _records(chunks: Iterable[bytes], told: HASH) -> Iterator[Placed]:
+    """Give the records of a log; what is damaged is told as it is."""
+    offset = 0
+    for line, is_whole in split(chunks):
+        data = line.removesuffix(b"\n")
+        record = decode(data) if is_whole else None
+        if isinstance(record, Record):
+            yield Placed(record, offset, len(data))
+        elif record is None or record.reason is Reason.BLANK:
+            told.update(data)
+        else:
+            for item in pieces_of(data, record, offset):
+                if isinstance(item, Placed):
+                    yield item
+                else:
+                    told.update(repr((item.reason, item.length)).encode())
+        offset += len(line)
+
+
+def split(chunks: Iterable[bytes], *, cap: int = LINE_CAP) -> Iterator[tuple[bytes, bool]]:
+    """Cut *chunks* into lines, with their newlines; of a line past the cap, give its pieces.
+
+    All bytes come out again, in order; what is given with False is no whole line.
+    """
+    carry = BytesIO()
+    overlong = False
+    for chunk in chunks:
+        start = 0
+        while (end := chunk.find(b"\n", start) + 1) or start < len(chunk):
+            piece = chunk[start : end or len(chunk)]
+            start = end or len(chunk)
+            carry.write(piece)
+            overlong = overlong or carry.tell() > cap
+            if end or overlong:
+                yield carry.getvalue(), not overlong
+                carry = BytesIO()
+                overlong = overlong and not end
+    if carry.tell():
+        yield carry.getvalue(), not overlong
+
+
+def _makes(path: str, name: str) -> bool:
+    """Tell whether a project in *path* has this *name*, in either layout that names projects."""
+    text = unicodedata.normalize("NFC", path)
+    return same_project_key(key_of(text), name) or hash_of(path) == name
+
+
+def _comparable(path: str) -> str:
+    """Write *path* in a way in which two that are one compare equal; its length stays."""
+    if is_windows(path):
+        path = path[:1].lower() + path[1:].replace("/", "\\")
+        return path if _ROOT.fullmatch(path) else path.rstrip("\\")
+    return path if _ROOT.fullmatch(path) else path.rstrip("/")
+
+
+# -- where a line says its cwd ------------------------------------------------------------------
+
+
+class _Cwd(Struct):
+    cwd: Raw | UnsetType = UNSET
+
+
+_decode_cwd: Final = msgspec.json.Decoder(_Cwd).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_loose: Final = json.JSONDecoder(strict=False)
+
+
+def _values(line: bytes) -> list[tuple[int, int, str]]:
+    """Give where the values are that tell a record's directory, and what they say."""
+    spelled_out = _SPELLED_OUT.search(line) is not None
+    at = line.find(_CWD)
+    if not spelled_out and _RELOCATED not in line:
+        if at < 0:
+            return []
+        if line.find(_CWD, at + 1) < 0 and (found := _MEMBER.match(line, at)):
+            # The bytes stand there once. If a decoder finds the member at the top, it is this one.
+            try:
+                if _decode_cwd(line).cwd is not UNSET:
+                    value = _text(found[1])
+                    return [] if value is None else [(*found.span(1), value)]
+                return []
+            except (ValueError, RecursionError):
+                pass
+    return _values_by_tokens(line)
+
+
+def _values_by_tokens(line: bytes) -> list[tuple[int, int, str]]:
+    spans = _spans(line)
+    if spans is None:
+        return []
+    told = _speaking_tokens(line, spans)
+    texts = ((start, end, _text(line[start:end])) for start, end in told)
+    return [(start, end, text) for start, end, text in texts if text is not None]
+
+
+def _spans(line: bytes) -> tuple[tuple[int, int, int, int], ...] | None:
+    """Give the spans of the top members; None if the line is not one whole object."""
+    before = _BEFORE.match(line)
+    walk = walk_object(line, before.end() if before else 0)
+    return walk.members if walk.whole and not line[walk.end :].strip(_SPACE) else None
+
+
+def _speaking_tokens(
+    line: bytes, spans: tuple[tuple[int, int, int, int], ...]
+) -> list[tuple[int, int]]:
+    named = [(_text(line[a:b]), (c, d)) for a, b, c, d in spans]
+    types = [_text(line[start:end]) for name, (start, end) in named if name == "type"]
+    wanted = {"cwd", "relocatedCwd"} if "relocated" in types else {"cwd"}
+    return [span for name, span in named if name in wanted]
+
+
+def _speaking(members: dict[str, Raw]) -> list[str]:
+    """Name the members that tell a record's directory."""
+    is_relocated = "type" in members and _text(bytes(members["type"])) == "relocated"
+    wanted = ("cwd", "relocatedCwd") if is_relocated else ("cwd",)
+    return [name for name in wanted if name in members]
+
+
+def _differs_by_tokens(old: bytes, new: bytes, move: Move) -> bool:
+    """The comparison for lines that no decoder takes, or that name a member twice."""
+    spans, others = _spans(old), _spans(new)
+    if spans is None or others is None or len(spans) != len(others):
+        return old == new
+    speaking = set(_speaking_tokens(old, spans))
+    done, gone_by = 0, 0
+    for (_, _, start, end), (_, _, at, stop) in zip(spans, others, strict=True):
+        if old[done:start] != new[gone_by:at]:
+            return False
+        before, after = old[start:end], new[at:stop]
+        value = _text(before) if (start, end) in speaking else None
+        if value is None or move.of(value) == value:
+            if before != after:
+                return False
+        elif _text(after) != move.of(value):
+            return False
+        done, gone_by = end, stop
+    return old[done:] == new[gone_by:]
+
+
+def _text(token: bytes) -> str | None:
+    """Read a string's token; None if it is something else, or holds what is no text."""
+    if token[:1] != b'"':
+        return None
+    try:
+        value = _loose.decode(token.decode("utf-8"))
+    except ValueError:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return msgspec.json.encode(text)
+    except UnicodeEncodeError:  # Half of a pair has no UTF-8 form, but can be written as number.
+        return json.dumps(text).encode("ascii")
+
+
+def _same_until(one: bytes, other: bytes) -> int:
+    """Tell how many bytes both begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

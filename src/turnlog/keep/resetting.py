@@ -1,0 +1,50 @@
+"""Forgetting what was done in a project: all its sessions go to the trash.
+
+A project is one directory, not those below it. If any of its sessions cannot go, because it runs or
+shares a log with one of another project, none does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath
+
+from turnlog.keep.activity import glance_at
+from turnlog.keep.belongings import Belongings
+from turnlog.keep.deleting import (
+    Deletion,
+    Terms,
+    delete_together,
+    refuse_if_running,
+    refuse_if_shared,
+)
+from turnlog.keep.expiry import sessions_of, sharers
+from turnlog.keep.trash import Trash
+from turnlog.layout import Home, LogFile
+
+
+def reset_project(
+    homes: Iterable[Home], project: str | os.PathLike[str], *, own: Path, terms: Terms
+) -> list[Deletion]:
+    """Move all sessions of *homes* that worked in *project* to the trash."""
+    wanted = PurePath(os.path.abspath(project))
+    groups = []
+    for home in homes:
+        found = {
+            each: logs
+            for each, logs in sessions_of(home).items()
+            if _project_of(each, logs) == wanted
+        }
+        for session_id, logs in found.items():
+            refuse_if_running(session_id, logs, (home,))
+            refuse_if_shared(session_id, logs, tuple(found))
+        groups += [(home, {each: found[each] for each in ids}) for ids in sharers(found)]
+    trash = Trash(own)
+    done = [delete_together(group, Belongings(home), trash, terms) for home, group in groups]
+    return [deletion for each in done for deletion in each.values()]
+
+
+def _project_of(session_id: str, logs: Sequence[LogFile]) -> PurePath | None:
+    told = glance_at(session_id, [log for log in logs if log.kind != "agent"]).project
+    return PurePath(told) if told is not None else None

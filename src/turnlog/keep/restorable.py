@@ -1,0 +1,364 @@
+"""What can be restored: the sessions of which copies are kept, their parts, their generations.
+
+Told by the copies as they lie there, and by the catalogue where it knows more; so it can also be
+told when the catalogue is lost, and when the home itself is gone. Names that do not belong into a
+home are passed over: nothing that stands in a catalogue makes turnlog write an agent's settings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
+from turnlog.keep.catalogue import GENERATIONS, Catalogue, home_of, kept_homes
+from turnlog.keep.reading import Copy, as_it_lies
+from turnlog.keep.relocating import project_in, split
+from turnlog.layout import Home, LogFile, LogName, is_session_id, read_name
+from turnlog.layout.find import LATEST
+from turnlog.layout.home_files import KEPT_DIRECTORIES, owner_of
+from turnlog.layout.kept import (
+    KEPT_SUFFIX,
+    generation_copy,
+    is_inner_name,
+    kept_copy,
+    kept_place,
+)
+from turnlog.log.sources import open_source
+from turnlog.log.tail import read_ends
+from turnlog.sessions.dated import share_out
+from turnlog.sessions.plan_traces import traces_of
+from turnlog.sessions.session import owner_in
+
+_HEAD_BYTES: Final = 1024 * 1024
+_SHOWN: Final = 5
+
+
+def log_in(name: str) -> LogName | None:
+    """Tell what log the file *name* of a home is, if it is one."""
+    top = name.partition("/")[0]
+    in_home = top in {"projects", "sessions"} or top not in KEPT_DIRECTORIES
+    return read_name(name.rpartition("/")[2]) if in_home else None
+
+
+class Mirror:
+    """What is kept of one home: every copy, by the name of its file."""
+
+    def __init__(self, home: str, place: Path) -> None:
+        self.home = home
+        self.place = place
+        self.catalogue = Catalogue.load(place)
+
+    @cached_property
+    def copies(self) -> dict[str, list[Copy]]:
+        """The copies of each file, the oldest generation first; the newest is the last."""
+        found: dict[str, dict[int, Copy]] = {}
+        newest = dict.fromkeys(self.catalogue.current)
+        for name, kept in self.catalogue.older.items():
+            for each in kept:
+                path = generation_copy(self.place, each.generation, name)
+                copy = Copy(name=name, generation=each.generation, path=path, known=each)
+                found.setdefault(name, {})[each.generation] = copy
+        for name, path, generation in self.lying():
+            if generation is None:
+                newest[name] = None
+            else:
+                copy = Copy(name=name, generation=generation, path=path)
+                found.setdefault(name, {}).setdefault(generation, copy)
+        for name in newest:
+            before = found.setdefault(name, {})
+            known = self.catalogue.current.get(name)
+            if known is not None and known.generation in before:
+                known = None  # Set aside already: what lies there now is not written down yet.
+            number = known.generation if known else max(before, default=0) + 1
+            path = kept_copy(self.place, name)
+            before[number] = Copy(name=name, generation=number, path=path, known=known)
+        return {
+            name: [copies[number] for number in sorted(copies)]
+            for name, copies in sorted(found.items())
+            if is_of_a_home(name, found)
+        }
+
+    def lying(self) -> Iterator[tuple[str, Path, int | None]]:
+        """Give the copies that lie there, listed or not, with the number of the generation."""
+        top = os.fspath(self.place)
+        for directory, _, files in os.walk(top):
+            within = Path(directory).relative_to(top).parts
+            number = None
+            if within[:1] == (GENERATIONS,):
+                if len(within) < 2 or not (within[1].isascii() and within[1].isdigit()):
+                    continue
+                number, within = int(within[1]), within[2:]
+            for each in files:
+                if each.endswith(KEPT_SUFFIX) and not each.startswith(".turnlog-"):
+                    name = "/".join((*within, each.removesuffix(KEPT_SUFFIX)))
+                    yield name, Path(directory, each), number
+
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        """Whose each file is, by name; files that are nobody's or everybody's are not in it."""
+        found = {}
+        for name, copies in self.copies.items():
+            owner = owner_of(name) or next(
+                (each.known.session for each in copies if each.known and each.known.session), None
+            )
+            if owner is None and (log := log_in(name)) is not None and log.kind == "agent":
+                try:
+                    owner = owner_in(copies[-1].path)
+                except (TurnlogError, OSError):
+                    owner = None
+            if owner is not None:
+                found[name] = owner
+        return found
+
+    @cached_property
+    def sessions(self) -> dict[str, Restorable]:
+        """The sessions of which a main log is kept, by id."""
+        parts: dict[str, list[str]] = {}
+        for name, owner in self.owners.items():
+            parts.setdefault(owner, []).append(name)
+        days = [self._log(name) for name in self.copies if _kind(name) == "day"]
+        for session_id, logs in share_out(days).items() if days else ():
+            names = [self._name(log.path) for log in logs]
+            parts.setdefault(session_id, []).extend(names)
+        found = (Restorable(each, self, names) for each, names in parts.items())
+        return {each.id: each for each in found if each.mains}
+
+    @property
+    def rest(self) -> list[str]:
+        """The files that belong to no session alone: plans, prompts, what lost its session."""
+        taken = {name for session in self.sessions.values() for name in session.names}
+        return [name for name in self.copies if name not in taken]
+
+    def newest(self, name: str) -> Copy:
+        return self.copies[name][-1]
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.place).as_posix().removesuffix(KEPT_SUFFIX)
+
+    def _log(self, name: str) -> LogFile:
+        return LogFile(
+            path=self.newest(name).path,
+            home=Home(self.place),
+            layout="dated",
+            kind="day",
+            session_id=None,
+            agent_id=None,
+            project_key=project_of(name),
+            compression="zst",
+        )
+
+
+class Restorable:
+    """A session of which copies are kept. *names* are those of its parts in the home."""
+
+    def __init__(self, session_id: str, mirror: Mirror, names: list[str]) -> None:
+        self.id = session_id
+        self.mirror = mirror
+        mains = [name for name in names if _kind(name) in {"session", "day"}]
+        plain = [name for name in mains if name.endswith(".jsonl")]
+        self.mains = self._where_it_was_last(plain or mains)
+        """Its main log, or its days' logs."""
+        self.key = project_of(self.mains[0]) if self.mains else None
+        elsewhere = {project_of(name) for name in mains} - {self.key}
+        taken = set(mains) - set(self.mains)
+        self.names = [
+            name for name in names if name not in taken and project_of(name) not in elsewhere
+        ]
+
+    def _where_it_was_last(self, mains: list[str]) -> list[str]:
+        """Of a session that lay in several projects, choose the one where it was changed last."""
+        newest = max(mains, key=lambda name: (self._changed_ns(name), name), default=None)
+        if newest is None:
+            return []
+        here = [name for name in mains if project_of(name) == project_of(newest)]
+        return sorted(here) if _kind(newest) == "day" else [newest]
+
+    def _changed_ns(self, name: str) -> int:
+        copy = self.mirror.newest(name)
+        if copy.known is not None and copy.known.mtime_ns:
+            return copy.known.mtime_ns
+        try:
+            return copy.path.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    @property
+    def changed_ns(self) -> int:
+        """When its main log was changed last, as far as its copies tell."""
+        return max(self._changed_ns(name) for name in self.mains)
+
+    @property
+    def is_gone(self) -> bool:
+        """A main log of it is no longer in its home."""
+        home = self.mirror.home
+        return not all(os.path.exists(os.path.join(home, *each.split("/"))) for each in self.mains)
+
+    @property
+    def size_bytes(self) -> int:
+        """What its parts hold, as far as the catalogue knows."""
+        copies = (self.mirror.newest(name).known for name in self.names)
+        return sum(known.size_bytes for known in copies if known is not None)
+
+    @cached_property
+    def project(self) -> str | None:
+        """The directory it works in, as its log says; None if it cannot be told."""
+        for name in self.mains:
+            try:
+                found = project_in(_head(self.mirror.newest(name).path), project_of(name))
+            except (TurnlogError, OSError):
+                continue
+            if found is not None:
+                return found
+        return None
+
+    @cached_property
+    def last_active_at(self) -> datetime | None:
+        """When something was last said in it; of a log that does not tell, when it changed."""
+        found = None
+        for name in self.mains:
+            try:
+                ends = read_ends(self.mirror.newest(name).path)
+                times = [each.at for each in (*ends.head, *ends.tail) if each.at is not None]
+                found = max([*times, *([found] if found else [])], default=found)
+            except (TurnlogError, OSError):
+                continue
+        return found or datetime.fromtimestamp(self.changed_ns / 1e9, UTC)
+
+    @property
+    def plans(self) -> list[str]:
+        """The plans that its records speak of, as far as they are kept."""
+        found: dict[str, None] = {}
+        for name in self.names:
+            if (log := log_in(name)) is None or log.compression is not None:
+                continue
+            copy = self.mirror.newest(name)
+            try:
+                as_it_lies(copy)  # A bomb is not read through.
+                for trace in traces_of(_trace_log(copy.path, self.id)):
+                    for each in (trace.file_name, trace.slug):
+                        if each is not None:
+                            found[f"plans/{each}.md"] = None
+            except (TurnlogError, OSError):
+                continue  # Whoever restores it is told when its copy is read.
+        return [name for name in found if name in self.mirror.copies]
+
+
+class Generation(Struct, kw_only=True):
+    """A copy of a session's main log, for people who choose one."""
+
+    generation: int
+    size_bytes: int
+    kept_at: datetime | None
+    is_newest: bool
+
+
+def generations_of(session: Restorable) -> list[Generation]:
+    """Give what a session's main log was in each generation, the oldest first."""
+    found: dict[int, Generation] = {}
+    for name in session.mains:
+        copies = session.mirror.copies[name]
+        for copy in copies:
+            known = copy.known
+            found[copy.generation] = Generation(
+                generation=copy.generation,
+                size_bytes=known.size_bytes if known else 0,
+                kept_at=known.kept_at if known else None,
+                is_newest=copy is copies[-1],
+            )
+    return [found[number] for number in sorted(found)]
+
+
+def project_of(name: str) -> str | None:
+    """Give the name of the project's directory that the file *name* lies in."""
+    parts = name.split("/")
+    return parts[1] if parts[0] == "projects" and len(parts) > 2 else None
+
+
+def is_of_a_home(name: str, others: Iterable[str] = ()) -> bool:
+    """Tell whether a file called that is one of those that agents keep of their sessions.
+
+    *others* are the names beside it: in a flat store, directories go by the ids of logs.
+    """
+    if not is_inner_name(name):
+        return False
+    top, _, rest = name.partition("/")
+    if rest:
+        beside = is_session_id(top) and f"{top}.jsonl" in others
+        return top in KEPT_DIRECTORIES or top == "compressed" or beside
+    if top in {"history.jsonl", "index.json"} or read_name(top) is not None:
+        return True
+    return top.endswith(".meta.json") and is_session_id(top.removesuffix(".meta.json"))
+
+
+def mirrors(homes: Iterable[Home]) -> list[Mirror]:
+    """Give what is kept of *homes*, of each that has copies."""
+    places = ((os.path.realpath(home), kept_place(home)) for home in homes)
+    return [Mirror(home_of(place) or home, place) for home, place in places if place.is_dir()]
+
+
+def all_mirrors(homes: Iterable[Home]) -> list[Mirror]:
+    """Give what is kept of *homes*, and then of every other home."""
+    found = mirrors(homes)
+    known = {mirror.place for mirror in found}
+    return [*found, *(Mirror(home, place) for home, place in kept_homes() if place not in known)]
+
+
+def find_restorable(among: Iterable[Mirror], text: str) -> Restorable:
+    """Give the session whose id begins with *text*, or the ``latest``.
+
+    The first mirror that knows one is asked alone.
+    """
+    for mirror in among:
+        sessions = mirror.sessions
+        if text == LATEST and sessions:
+            return max(sessions.values(), key=lambda each: (each.changed_ns, each.id))
+        if text in sessions:
+            return sessions[text]
+        ids = sorted(each for each in sessions if each.startswith(text)) if text else []
+        if len(ids) > 1:
+            more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+            raise AmbiguousSession(
+                f"{text!r} begins the ids of {len(ids)} sessions: {', '.join(ids[:_SHOWN])}{more}",
+                hint="give more characters of the id",
+            )
+        if ids:
+            return sessions[ids[0]]
+    raise NotFound(
+        f"no session is kept whose id begins with {text[:80]!r}",
+        hint="turnlog restore --list shows which are",
+    )
+
+
+def _kind(name: str) -> str | None:
+    log = log_in(name)
+    return log.kind if log is not None else None
+
+
+def _head(path: Path) -> Iterator[bytes]:
+    """Give the lines at the beginning of a log, as many as are read at once."""
+    source = open_source(path)
+    try:
+        data = source.read(_HEAD_BYTES)
+    finally:
+        source.close()
+    yield from (line for line, _ in split((data,)))
+
+
+def _trace_log(path: Path, session_id: str) -> LogFile:
+    return LogFile(
+        path=path,
+        home=Home(path.parent),
+        layout="claude",
+        kind="session",
+        session_id=session_id,
+        agent_id=None,
+        project_key=None,
+        compression="zst",
+    )

@@ -1,0 +1,221 @@
+"""Restoring: a session and all its parts go back to where its agent finds them.
+
+First everything is looked at: each copy is read back and compared with its digests, each place with
+what stands there. A file that is the same is left, and so is a log that has grown beyond its copy;
+one that differs ends the matter before a byte is written. Only what several sessions share (plans,
+prompts, caches of a flat store) is left as it is and reported. Then the parts are written, each to
+a temporary file that is synced, given its name if that is still free, and read back; the main log
+comes last, so that a session is there only when all of it is. Killed anywhere, it is finished by
+doing it again.
+
+A restored file is as old as its restoring. Claude Code deletes by the time of the last change, and
+what came back with its old time would be gone at the next start. Files are private (0600 in
+directories of 0700), nothing is overwritten, and no symbolic link is followed inside the home.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from turnlog.errors import NotFound, StorageFull, TurnlogError
+from turnlog.keep.new_places import NewPlaces
+from turnlog.keep.putting_back import Advance, Outcome, Part, PuttingBack, RestoredFile, told
+from turnlog.keep.reading import Copy
+from turnlog.keep.restorable import Mirror, Restorable
+from turnlog.log.reader import Placed, read_log
+from turnlog.sessions.registry import MetaFold, update_registry, write_meta
+
+__all__ = [
+    "Outcome",
+    "Refused",
+    "Restored",
+    "RestoredFile",
+    "restore",
+    "restore_each",
+    "restore_rest",
+]
+
+
+class Restored(Struct, kw_only=True):
+    """What became of a session."""
+
+    session: str
+    home: str
+    project: str | None
+    """The directory to resume it in."""
+    path: str | None
+    """Its main log."""
+    files: list[RestoredFile] = field(default_factory=list)
+    moved: int = 0
+    """Records whose working directory was changed."""
+    elsewhere: int = 0
+    """Records that were made outside the project, and still say so."""
+
+    @property
+    def written(self) -> int:
+        """How many files were written."""
+        return sum(file.outcome is Outcome.WRITTEN for file in self.files)
+
+
+class Refused(Struct, kw_only=True):
+    """A session that was not restored, and why."""
+
+    session: str
+    reason: str
+    hint: str
+
+
+def restore(
+    session: Restorable,
+    *,
+    to: str | os.PathLike[str] | None = None,
+    project: str | os.PathLike[str] | None = None,
+    generation: int | None = None,
+    only: str | None = None,
+    partial: bool = False,
+    advance: Advance | None = None,
+) -> Restored:
+    """Put *session* back: into the home *to*, if it is not its own, to go on in *project*.
+
+    *generation* chooses an earlier one of its main log, and of its parts what was kept then. *only*
+    names one part; then it is that part's generation. With *partial*, copies that do not read back
+    are left out, and of a log what is left of it is restored.
+    """
+    home = Path(os.path.abspath(os.path.expanduser(session.mirror.home if to is None else to)))
+    chosen = _chosen(session, generation, only)
+    places = NewPlaces(session, chosen, project)
+    parts = [
+        Part(
+            copy,
+            places.name(name),
+            places.of_log(name),
+            is_main=name in session.mains,
+            is_shared=name not in session.names or _is_cache(name),
+        )
+        for name, copy in chosen.items()
+    ]
+    work = PuttingBack(home, parts, partial=partial, advance=advance)
+    work.look(f"session {session.id}")
+    work.write()
+    main = next((part.target for part in reversed(work.parts) if part.is_main), "")
+    path = home.joinpath(*main.split("/")) if main else None
+    if path is not None and work.wrote_main and not main.startswith("projects/"):
+        _note_in_flat_store(path, session.id)
+    return Restored(
+        session=session.id,
+        home=str(home),
+        project=places.project or session.project,
+        path=None if path is None else str(path),
+        files=[told(part) for part in work.parts],
+        moved=sum(part.moved for part in work.parts),
+        elsewhere=sum(part.elsewhere for part in work.parts),
+    )
+
+
+def restore_rest(
+    mirror: Mirror,
+    *,
+    to: str | os.PathLike[str] | None = None,
+    advance: Advance | None = None,
+) -> list[RestoredFile]:
+    """Put back what belongs to no session alone: prompts, plans, what lost its session.
+
+    What stands there already is left, and what does not read back is left out.
+    """
+    home = Path(os.path.abspath(os.path.expanduser(mirror.home if to is None else to)))
+    parts = [Part(mirror.newest(name), name, is_shared=True) for name in mirror.rest]
+    work = PuttingBack(home, parts, partial=True, advance=advance)
+    work.look("what is kept")
+    work.write()
+    return [told(part) for part in work.parts]
+
+
+def restore_each(
+    sessions: Iterable[Restorable],
+    *,
+    to: str | os.PathLike[str] | None = None,
+    project: str | os.PathLike[str] | None = None,
+    partial: bool = False,
+    advance: Advance | None = None,
+) -> Iterator[Restored | Refused]:
+    """Put each of *sessions* back; one that cannot be restored keeps no other from it."""
+    for session in sessions:
+        try:
+            yield restore(session, to=to, project=project, partial=partial, advance=advance)
+        except StorageFull:
+            raise  # There is room for none of the others either.
+        except TurnlogError as error:
+            yield Refused(session=session.id, reason=error.message, hint=error.hint)
+
+
+def _chosen(session: Restorable, generation: int | None, only: str | None) -> dict[str, Copy]:
+    """Choose a copy of each part: the newest, or what was kept with an earlier main log."""
+    copies = session.mirror.copies
+    names = [*session.names, *(name for name in session.plans if name not in session.names)]
+    if only is not None:
+        if only not in names:
+            raise NotFound(
+                f"session {session.id} has no part called {only!r}",
+                hint=f"turnlog restore --list {session.id} shows them",
+            )
+        return {only: _of_generation(copies[only], generation, session)}
+    if generation is None:
+        return {name: copies[name][-1] for name in names}
+    mains = [copy for name in session.mains for copy in copies[name]]
+    wanted = _of_generation(mains, generation, session)
+    return {
+        name: next(
+            (
+                each
+                for each in copies[name]
+                if name in session.mains and each.generation == generation
+            ),
+            _as_of(copies[name], wanted),
+        )
+        for name in names
+    }
+
+
+def _of_generation(copies: list[Copy], generation: int | None, session: Restorable) -> Copy:
+    if generation is None:
+        return copies[-1]
+    for copy in copies:
+        if copy.generation == generation:
+            return copy
+    there = ", ".join(str(number) for number in sorted({each.generation for each in copies}))
+    raise NotFound(
+        f"session {session.id} has no generation {generation} of that",
+        hint=f"there are: {there}; turnlog restore --list {session.id} tells more",
+    )
+
+
+def _as_of(copies: list[Copy], when: Copy) -> Copy:
+    """Choose what a file was when *when* was kept for the last time."""
+    if when.known is None:
+        return copies[-1]
+    for copy in copies:
+        if copy.known is not None and copy.known.kept_at >= when.known.kept_at:
+            return copy
+    return copies[-1]
+
+
+def _is_cache(name: str) -> bool:
+    """Tell whether a file can be made again from a log: those of a flat store."""
+    return name.endswith(".meta.json") and not name.startswith("projects/")
+
+
+def _note_in_flat_store(log: Path, session_id: str) -> None:
+    """Have a flat store's caches tell of a session that is there again."""
+    directory = log.parent.parent if log.parent.name == "compressed" else log.parent
+    fold = MetaFold()
+    with read_log(log) as reader:
+        for item in reader:
+            if isinstance(item, Placed):
+                fold.take(item.record)
+    meta = fold.meta(session_id)
+    write_meta(directory, meta)
+    update_registry(directory, meta)

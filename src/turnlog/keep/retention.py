@@ -1,0 +1,308 @@
+"""Retention: sessions without a record for long go to the trash, where somebody wants that.
+
+It is off unless it is asked for, and without *write* it only says what would go, and why. It works
+on the homes that it is given and on no others. ``expiry`` tells what has expired; what goes, goes
+as a deletion does, under the log's lock, and not if anything was written meanwhile. If told to
+archive first, nothing goes of which there is no kept copy that is as the file is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, structs
+
+from turnlog.config import FILE_NAME
+from turnlog.errors import LogError, LogLocked, NotALog, StorageFull, TurnlogError, UsageError
+from turnlog.keep.belongings import Belonging, Belongings
+from turnlog.keep.catalogue import Catalogue
+from turnlog.keep.copying import keep
+from turnlog.keep.deleting import Terms, delete_found, delete_together, finish_deletions
+from turnlog.keep.expiry import (
+    TOUCHED,
+    Candidate,
+    ExpiredSession,
+    Facts,
+    Judgement,
+    SparedSession,
+    sessions_of,
+)
+from turnlog.keep.moving import remove_empty
+from turnlog.keep.orphans import Orphan, empty_directories, empty_projects, find_orphans
+from turnlog.keep.retention_policy import MOST_DAYS, Policy, is_days, load_policy
+from turnlog.keep.trash import Trash
+from turnlog.layout import Home, Problem, turnlog_home
+from turnlog.layout.kept import kept_copy
+from turnlog.sessions.journal import Journal
+from turnlog.sessions.life import running_sessions
+
+EXPIRED: Final = "expired"
+ORPHANED: Final = "orphaned"
+
+Archive = Callable[[Iterable[Home]], object]
+"""Keeps a copy of everything in some homes."""
+
+
+class RetentionReport(Struct, kw_only=True):
+    """What `turnlog retain --json` prints: what goes or went, what stays and why."""
+
+    is_on: bool
+    """Sessions expire at all."""
+    written: bool
+    sessions: list[ExpiredSession] = []
+    """Those that have expired, the one that was active longest ago first."""
+    spared: list[SparedSession] = []
+    young: int = 0
+    """Sessions that are not old enough."""
+    orphans: list[Orphan] = []
+    empty: list[str] = []
+    """Directories with nothing in them."""
+    problems: list[Problem] = []
+
+
+def retain(
+    homes: Iterable[Home],
+    policy: Policy | None,
+    *,
+    now: datetime,
+    write: bool = False,
+    project: str | None = None,
+    with_orphans: bool = False,
+    elsewhere: Iterable[Home] = (),
+    own: Path | None = None,
+    archive: Archive = keep,
+) -> RetentionReport:
+    """Say what has expired in *homes* by *policy*; with *write*, move it to the trash.
+
+    Unless the policy is enabled sessions stay, whatever their age. *project* keeps to those that
+    worked in that directory or below it. With *with_orphans* what is left of sessions that are not
+    there goes too; *elsewhere* are more homes where they may be, or run.
+    """
+    is_on = policy is not None and policy.enabled
+    run = _Run(tuple(homes), policy, now, own or turnlog_home(), tuple(elsewhere))
+    run.report.is_on, run.report.written = is_on, write
+    if is_on:
+        run.judge(project)
+    if with_orphans:
+        run.find_orphans()
+    if write:
+        run.carry_out(archive)
+    run.see_to_empty(with_orphans=with_orphans)
+    run.report.sessions.sort(key=lambda row: row.last_active_at)
+    return run.report
+
+
+def retain_configured(
+    homes: Iterable[Home],
+    *,
+    days: int | None = None,
+    project: str | None = None,
+    with_orphans: bool = False,
+    archive_first: bool = False,
+    write: bool = False,
+    now: datetime | None = None,
+    elsewhere: Iterable[Home] = (),
+    own: Path | None = None,
+) -> RetentionReport:
+    """Do what `retain` does, as config.toml says.
+
+    *days* turn retention on and stand in for its ``days``; what a project's own table says stays.
+    Raises UsageError, and deletes nothing, if a setting cannot be used.
+    """
+    own = own or turnlog_home()
+    policy, problems = load_policy(own)
+    if days is not None and not is_days(days):
+        raise UsageError(
+            f"{days!r} is no number of days from 1 to {MOST_DAYS:,}; nothing is deleted",
+            hint="give a whole number of days, such as 30",
+        )
+    if problems:
+        told = "; ".join(f"{each.where}: {each.reason}" for each in problems)
+        raise UsageError(
+            f"nothing is deleted, since config.toml cannot be relied on: {told}",
+            hint=f"put it right: {own / FILE_NAME}",
+        )
+    if days is not None:
+        policy = structs.replace(policy, enabled=True, days=days)
+    if archive_first:
+        policy = structs.replace(policy, archive_first=True, with_kept=False)
+    return retain(
+        homes,
+        policy,
+        now=now or datetime.now(UTC),
+        write=write,
+        project=os.path.abspath(os.path.expanduser(project)) if project is not None else None,
+        with_orphans=with_orphans,
+        elsewhere=elsewhere,
+        own=own,
+    )
+
+
+class _Run:
+    """One run over some homes."""
+
+    def __init__(
+        self,
+        homes: tuple[Home, ...],
+        policy: Policy | None,
+        now: datetime,
+        own: Path,
+        elsewhere: tuple[Home, ...],
+    ) -> None:
+        self.report = RetentionReport(is_on=False, written=False)
+        self._homes = homes
+        self._elsewhere = elsewhere
+        self._trash = Trash(own)
+        self._belongings = [Belongings(home) for home in homes]
+        self._groups: list[tuple[Belongings, list[Candidate]]] = []
+        journals = [Journal.in_root(each) for each in {own, *(home.path for home in homes)}]
+        for journal in journals:
+            _refuse_if_damaged(journal)
+        running = running_sessions(dict.fromkeys((*homes, *elsewhere)))
+        self._facts = Facts(
+            policy=policy or Policy(),
+            now=now,
+            pins=frozenset[str]().union(*(journal.pins() for journal in journals)),
+            running=frozenset(each for each, found in running.items() if found.is_alive),
+        )
+
+    def judge(self, project: str | None) -> None:
+        """Find the sessions that have expired."""
+        for belongings in self._belongings:
+            found = Judgement(belongings, self._facts, project)
+            self._groups += [(belongings, group) for group in found.groups]
+            self.report.sessions += [each.row for group in found.groups for each in group]
+            self.report.spared += found.spared
+            self.report.young += found.young
+            self.report.problems += found.problems
+
+    def find_orphans(self) -> None:
+        """Find what belongs to sessions that are not there."""
+        for belongings in self._belongings:
+            self.report.orphans += find_orphans(belongings, self._known, now=self._facts.now)
+
+    def carry_out(self, archive: Archive) -> None:
+        """Move what was found to the trash; what cannot be moved is spared, and says why."""
+        for belongings in self._belongings:
+            finish_deletions(self._trash, belongings)
+        not_archived = self._archived(archive) if self._facts.policy.archive_first else None
+        for belongings, group in self._groups:
+            reason = not_archived or self._lacks_copy(belongings, group)
+            try:
+                if reason is None:
+                    self._delete(belongings, group)
+                    continue
+            except (TurnlogError, OSError) as error:
+                reason = str(error)
+                self._note_failure(error, belongings.home.path)
+            for each in group:
+                if each.row.trash is None:
+                    self._spare(each.row, reason)
+        self.report.orphans = [self._without(each) for each in self.report.orphans]
+
+    def see_to_empty(self, *, with_orphans: bool) -> None:
+        """List the directories that hold nothing; remove them, if told to write."""
+        if not with_orphans and not self._facts.policy.enabled:
+            return
+        now, written = self._facts.now, self.report.written
+        for belongings in self._belongings:
+            home = Path(os.path.realpath(belongings.home))
+            names = empty_directories(belongings, self._known, now=now) if with_orphans else []
+            names += empty_projects(belongings, now=now, rest=TOUCHED)
+            gone = [each for each in names if not written or remove_empty(home, each)]
+            self.report.empty += [str(home.joinpath(each)) for each in gone]
+
+    def _delete(self, belongings: Belongings, group: Sequence[Candidate]) -> None:
+        """Delete a session, and with it those in whose logs it has records."""
+        terms = Terms(
+            EXPIRED,
+            self._facts.now,
+            timedelta(days=self._facts.policy.grace_days),
+            with_kept=self._facts.policy.with_kept,
+            if_unchanged=True,
+        )
+        logs = {each.row.id: each.logs for each in group}
+        done = delete_together(logs, belongings, self._trash, terms)
+        for each in group:
+            entries = done[each.row.id].entries
+            each.row.trash = entries[-1] if entries else None
+
+    def _without(self, orphan: Orphan) -> Orphan:
+        """Move an orphan to the trash."""
+        belongings = next(
+            each for each in self._belongings if os.path.realpath(each.home) == orphan.home
+        )
+        grace = timedelta(days=self._facts.policy.grace_days)
+        terms = Terms(ORPHANED, self._facts.now, grace, with_kept=False, if_unchanged=True)
+        try:
+            done = delete_found(orphan.id, (), [belongings], self._trash, terms)
+        except StorageFull:
+            raise
+        except (TurnlogError, OSError) as error:
+            self.report.problems.append(Problem(Path(orphan.home), f"{orphan.id}: {error}"))
+            return orphan
+        return structs.replace(orphan, trash=done.entries[-1] if done.entries else None)
+
+    def _archived(self, archive: Archive) -> str | None:
+        """Keep a copy of everything; say what kept that from being done."""
+        try:
+            archive(self._homes)
+        except (TurnlogError, OSError) as error:
+            self._note_failure(error, self._trash.own)
+            return f"it could not be archived first: {error}"
+        return None
+
+    def _note_failure(self, error: Exception, path: Path) -> None:
+        """See that a machine's failure does not pass for a reason to spare something."""
+        if isinstance(error, StorageFull):
+            raise error  # There is room for none of the others either.
+        if isinstance(error, OSError) and not isinstance(error, LogLocked | NotALog):
+            self.report.problems.append(Problem(path, str(error)))
+
+    def _lacks_copy(self, belongings: Belongings, group: Iterable[Candidate]) -> str | None:
+        """Say which file has no kept copy that is as the file is, if that is asked for."""
+        if not self._facts.policy.archive_first:
+            return None
+        catalogue = Catalogue.load(belongings.place)
+        goods = [each for candidate in group for each in candidate.goods]
+        bare = next((each for each in goods if not _is_kept(each, catalogue)), None)
+        return f"there is no kept copy of {bare.name}" if bare is not None else None
+
+    def _spare(self, row: ExpiredSession, reason: str) -> None:
+        self.report.sessions = [each for each in self.report.sessions if each is not row]
+        self.report.spared.append(
+            SparedSession(id=row.id, home=row.home, title=row.title, reason=reason)
+        )
+
+    @cached_property
+    def _known(self) -> set[str]:
+        """The sessions that are there, or are going, or run."""
+        homes = dict.fromkeys((*self._homes, *self._elsewhere))
+        there = {each for home in homes for each in sessions_of(home)}
+        going = {each.id for each in self.report.sessions}
+        return there | going | self._facts.running | self._facts.pins
+
+
+def _refuse_if_damaged(journal: Journal) -> None:
+    """Raise if a pin may have been lost."""
+    if not journal.is_whole:
+        raise LogError(
+            f"{journal.path} is damaged, so nobody knows which sessions are pinned",
+            path=journal.path,
+            hint=f"nothing is deleted; mend it with: turnlog repair {journal.path} --write",
+        )
+
+
+def _is_kept(belonging: Belonging, catalogue: Catalogue) -> bool:
+    kept = catalogue.current.get(belonging.name)
+    as_it_is = belonging.size_bytes, belonging.mtime_ns
+    return (
+        kept is not None
+        and (kept.size_bytes, kept.mtime_ns) == as_it_is
+        and kept_copy(catalogue.place, belonging.name).is_file()
+    )

@@ -1,0 +1,157 @@
+"""How long sessions stay: the ``[retention]`` table of config.toml.
+
+    [retention]
+    enabled = true                # off unless this says so
+    days = 30                     # without a record for so long, a session goes to the trash
+    grace_days = 30               # so long it stays there at least
+    archive_first = false         # nothing goes of which turnlog has no copy that was read back
+    with_kept = false             # turnlog's kept copies go too
+
+    [retention.projects."~/src/orchard"]
+    days = 90                     # or never = true
+
+Of several directories that a session's project lies in, the innermost one decides. A setting that
+is unreadable, ambiguous, zero or negative means that nothing is deleted at all, not that a default
+applies: a day too many costs some space, a day too few costs a session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import PurePath
+from typing import Any, Final
+
+from msgspec import Struct
+
+from turnlog.config import SettingProblem, load_config
+
+DAYS: Final = 30
+MOST_DAYS: Final = 100_000
+_SWITCHES: Final = ("enabled", "archive_first", "with_kept")
+_COUNTS: Final = ("days", "grace_days")
+_SHOWN: Final = 40
+
+
+class ProjectRule(Struct, frozen=True, kw_only=True):
+    """What holds for sessions that worked in a directory or below it."""
+
+    directory: str
+    days: int | None
+    """None: they never expire."""
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """How long sessions stay."""
+
+    enabled: bool = False
+    days: int = DAYS
+    grace_days: int = DAYS
+    archive_first: bool = False
+    with_kept: bool = False
+    projects: tuple[ProjectRule, ...] = ()
+
+    def rule_of(self, project: str | None) -> ProjectRule | None:
+        """Give the rule of the innermost directory that *project* lies in; None if none has one."""
+        within = [rule for rule in self.projects if is_within(project, rule.directory)]
+        return max(within, key=lambda rule: len(PurePath(rule.directory).parts), default=None)
+
+    def days_of(self, project: str | None) -> int | None:
+        """Tell how many days a session of *project* may be without a record; None: any number."""
+        rule = self.rule_of(project)
+        return self.days if rule is None else rule.days
+
+
+def is_within(path: str | None, directory: str) -> bool:
+    """Tell whether *path* is *directory*, which is a whole path, or lies below it."""
+    if path is None:
+        return False
+    there, wanted = PurePath(path), PurePath(directory)
+    return there == wanted or wanted in there.parents
+
+
+def policy_from(settings: Mapping[str, Any]) -> tuple[Policy, tuple[SettingProblem, ...]]:
+    """Read the plain ``[retention]`` table of a parsed config.toml."""
+    said: dict[str, Any] = {}
+    problems: list[SettingProblem] = []
+    for name, value in settings.items():
+        is_switch = name in _SWITCHES and isinstance(value, bool)
+        if is_switch or (name in _COUNTS and is_days(value)):
+            said[name] = value
+        elif name == "projects" and isinstance(value, Mapping):
+            said[name] = tuple(_rules(value, problems))
+        else:
+            problems.append(SettingProblem(f"retention.{name}", _fault(name, value)))
+    if said.get("archive_first") and said.get("with_kept"):
+        why = "a copy cannot be kept first and deleted with the rest"
+        problems.append(SettingProblem("retention.with_kept", why))
+    return Policy(**said), tuple(problems)
+
+
+def load_policy(own: str | os.PathLike[str]) -> tuple[Policy, tuple[SettingProblem, ...]]:
+    """Read the policy that config.toml in turnlog's home at *own* sets.
+
+    Every problem of the file counts: a setting nobody knows may be one of these, misspelt.
+    """
+    config = load_config(own)
+    policy, problems = policy_from(config.retention)
+    return policy, (*config.problems, *problems)
+
+
+def load_grace(own: str | os.PathLike[str]) -> timedelta:
+    """Tell how long what is deleted stays in the trash; the usual time if that cannot be read."""
+    policy, problems = load_policy(own)
+    return timedelta(days=max(DAYS, policy.grace_days) if problems else policy.grace_days)
+
+
+def is_days(value: object) -> bool:
+    """Tell whether *value* is a number of days after which something may go."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return is_whole and 1 <= value <= MOST_DAYS  # type: ignore[operator]
+
+
+def _rules(said: Mapping[str, Any], problems: list[SettingProblem]) -> Iterator[ProjectRule]:
+    seen: set[str] = set()
+    for name, rule in said.items():
+        where = f'retention.projects."{name}"'
+        directory = os.path.normpath(os.path.expanduser(name))
+        if not os.path.isabs(directory):
+            problems.append(SettingProblem(where, "the whole path of a directory is expected"))
+        elif directory in seen:
+            problems.append(SettingProblem(where, "this directory stands there twice"))
+        else:
+            seen.add(directory)
+            days = _rule(rule)
+            if isinstance(days, str):
+                problems.append(SettingProblem(where, days))
+            else:
+                yield ProjectRule(directory=directory, days=days)
+
+
+def _rule(rule: Any) -> int | str | None:
+    """Read what holds for one project: days, None for never, or what is wrong with it."""
+    if not isinstance(rule, Mapping):
+        return f"{_shown(rule)} is no table with days or never"
+    for name, value in rule.items():
+        if name == "never" and isinstance(value, bool):
+            continue
+        if name != "days" or not is_days(value):
+            return f"{name}: {_fault(name, value)}"
+    days: int | None = rule.get("days")
+    if rule.get("never", False) is (days is None):
+        return days
+    return "it says both days and never" if days is not None else "it says neither days nor never"
+
+
+def _fault(name: str, value: Any) -> str:
+    if name in _COUNTS:
+        return f"{_shown(value)} is no whole number of days from 1 to {MOST_DAYS:,}"
+    if name in (*_SWITCHES, "never"):
+        return f"{_shown(value)} is neither true nor false"
+    return "a table of directories is expected" if name == "projects" else "no such setting"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

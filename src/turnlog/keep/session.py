@@ -1,0 +1,78 @@
+"""A session as a store gives it out: one that can be read, and kept, archived and deleted as well.
+
+What is done is done by the functions of this room; here they have the session at hand. Whatever
+moves the session's files, it can be read through the same object afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from turnlog.errors import NotFound, UsageError
+from turnlog.keep.archiving import Archived, Unarchived, archive, is_archived, unarchive
+from turnlog.keep.copying import KeepRun, keep
+from turnlog.keep.deleting import ASKED, Deletion, Terms, delete_session
+from turnlog.keep.retention_policy import load_grace
+from turnlog.layout import Home, turnlog_home
+from turnlog.sessions.session import Session
+
+
+class KeptSession(Session):
+    """A session of which turnlog takes care."""
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether it is archived: compressed, and left out of plain lists."""
+        return is_archived(self)
+
+    @property
+    def is_at_home(self) -> bool:
+        """Whether its log lies in its home as its agent writes it."""
+        return not any(log.is_kept or log.compression for log in self.main_logs)
+
+    def keep(self) -> KeepRun:
+        """Bring turnlog's own copies of all that belongs to it up to date."""
+        return keep(self._homes(), sessions=frozenset({self.id, None}))
+
+    def archive(self, *, remove: bool | None = None) -> Archived:
+        """Compress and prove all that belongs to it; *remove* the originals then.
+
+        Unless it is said, they are removed from a flat store and stay everywhere else. Raises
+        LogLocked if the session is running. Doing it again finishes what was cut off.
+        """
+        done = archive(self, remove=remove)
+        self._find_again()
+        return done
+
+    def unarchive(self) -> Unarchived:
+        """Put back what is gone of it, with the same bytes; it is archived no more."""
+        done = unarchive(self)
+        self._find_again()
+        return done
+
+    def delete(self) -> Deletion:
+        """Move all that belongs to it to the trash; doing it again changes nothing."""
+        own = turnlog_home()
+        terms = Terms(ASKED, datetime.now(UTC), load_grace(own))
+        return delete_session(tuple(self._homes()), self.id, own=own, terms=terms)
+
+    def refuse_if_archived(self) -> None:
+        """Raise if its log is no longer, or not as it is, to be written."""
+        if self.is_archived or not self.is_at_home:
+            raise UsageError(
+                f"session {self.id} is archived, and archives are never changed",
+                hint=f"bring it back first: turnlog unarchive {self.id}",
+            )
+
+    def _homes(self) -> Iterator[Home]:
+        yield from dict.fromkeys(log.home for log in self.logs)
+
+    def _find_again(self) -> None:
+        """Look where its logs lie now; what was read from where they lay is forgotten."""
+        try:
+            found = Session.find(self._homes(), self.id)
+        except NotFound:
+            return
+        vars(self).clear()
+        super().__init__(found.id, found.logs)

@@ -1,0 +1,169 @@
+"""How safekeeping stands: what is kept, what changed since, what is about to be deleted.
+
+A look at names, sizes and the catalogues; nothing is read of any log, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.errors import UsageError
+from turnlog.keep.catalogue import Catalogue, KeptFile, kept_homes, last_run_at
+from turnlog.keep.cleanup import Loss, Period, is_cleaned, losses, period_of
+from turnlog.keep.copying import changed_files, owner_of_file
+from turnlog.keep.installing import install_steps
+from turnlog.keep.steps import Kind, State, Step
+from turnlog.layout import Home, Problem, all_homes, read_name
+from turnlog.layout.home_files import HomeFile, home_files, owner_of
+from turnlog.layout.kept import kept_place
+
+WITHIN_DAYS = 7
+
+
+class HomeStatus(Struct, kw_only=True):
+    """What is kept of one home."""
+
+    home: str
+    is_there: bool
+    sessions: int
+    """Sessions whose log is kept."""
+    gone: int
+    """Those among them that are gone at their source."""
+    files: int
+    size_bytes: int
+    """What the copies hold, unpacked; with what files held before they were rewritten."""
+    packed_bytes: int
+    """What they take on disk."""
+    older: int
+    """Copies of what files held before they were rewritten."""
+    behind_sessions: int
+    """Sessions that changed since they were kept, or are not kept yet."""
+    behind_bytes: int
+    """How large the files are that changed."""
+    last_run_at: datetime | None
+    """When everything was looked at last."""
+    last_kept_at: datetime | None
+    """When something was copied last."""
+    cleanup_days: int | None
+    """After how many days the agent deletes sessions; null for a home that no agent cleans."""
+
+
+class Installed(Struct, kw_only=True):
+    """Something that has ``turnlog keep`` run by itself."""
+
+    kind: Kind
+    place: str
+    state: State
+    command: str
+    reason: str
+    notes: list[str]
+
+
+class KeepStatus(Struct, kw_only=True):
+    """What `turnlog keep status --json` prints."""
+
+    homes: list[HomeStatus]
+    losses: list[Loss]
+    """What the agents' own cleanup deletes within the next days, soonest first."""
+    within_days: float
+    installed: list[Installed]
+    problems: list[str]
+    """Why something may be otherwise than it seems."""
+
+
+def keep_status(
+    named: Sequence[str | os.PathLike[str]] = (),
+    *,
+    now: datetime,
+    within_days: float = WITHIN_DAYS,
+    managed: Path | None = None,
+) -> KeepStatus:
+    """Tell how safekeeping stands in the homes *named*, else in all that there are or were."""
+    homes = list(all_homes(named))
+    if not named:
+        known = {os.path.realpath(home) for home in homes}
+        homes += [Home(Path(path)) for path, _ in kept_homes() if path not in known]
+    problems: list[Problem] = []
+    found, periods = [], []
+    for home in homes:
+        period = _period(home, managed)
+        periods += [period] if period is not None else []
+        found.append(_home_status(home, period, problems))
+    there = [home for home in homes if os.path.isdir(home)]
+    told = list(_told(periods, problems))
+    try:
+        installed = [_installed(step) for step in install_steps(named)]
+    except UsageError as error:
+        installed = []
+        told.append(error.message)
+    return KeepStatus(
+        homes=found,
+        losses=losses(there, now, within_days, managed=managed),
+        within_days=within_days,
+        installed=installed,
+        problems=told,
+    )
+
+
+def _installed(step: Step) -> Installed:
+    return Installed(
+        kind=step.kind,
+        place=step.place,
+        state=step.state,
+        command=step.command,
+        reason=step.reason,
+        notes=list(step.notes),
+    )
+
+
+def _period(home: Home, managed: Path | None) -> Period | None:
+    """Give after how many days an agent cleans *home*; None if none does."""
+    return period_of(home, managed=managed) if is_cleaned(home) else None
+
+
+def _home_status(home: Home, period: Period | None, problems: list[Problem]) -> HomeStatus:
+    catalogue = Catalogue.of_home(home)
+    is_there = os.path.isdir(home)
+    files = list(home_files(home, problems=problems)) if is_there else []
+    present = {file.name for file in files}
+    current = list(catalogue.current.values())
+    older = [kept for generations in catalogue.older.values() for kept in generations]
+    logs = [kept for kept in current if _is_main_log(kept)]
+    sessions = {owner_of(kept.name) for kept in logs}
+    behind = list(changed_files(files, catalogue))
+    return HomeStatus(
+        home=str(home.path),
+        is_there=is_there,
+        sessions=len(sessions),
+        gone=len(sessions - {owner_of(kept.name) for kept in logs if kept.name in present}),
+        files=len(current),
+        size_bytes=sum(kept.size_bytes for kept in (*current, *older)),
+        packed_bytes=sum(kept.packed_bytes for kept in (*current, *older)),
+        older=len(older),
+        behind_sessions=_owners(behind),
+        behind_bytes=sum(file.size_bytes for file in behind),
+        last_run_at=last_run_at(kept_place(home)),
+        last_kept_at=max((kept.kept_at for kept in current), default=None),
+        cleanup_days=period.days if period is not None else None,
+    )
+
+
+def _is_main_log(kept: KeptFile) -> bool:
+    log = read_name(kept.name.rpartition("/")[2])
+    return log is not None and log.kind == "session" and owner_of(kept.name) == log.id
+
+
+def _owners(files: Iterable[HomeFile]) -> int:
+    return len({owner for file in files if (owner := owner_of_file(file)) is not None})
+
+
+def _told(periods: Iterable[Period], problems: Iterable[Problem]) -> Iterable[str]:
+    for period in periods:
+        yield from (f"{each.where}: {each.reason}" for each in period.problems)
+    for problem in problems:
+        yield f"{problem.path}: {problem.reason}"

@@ -1,0 +1,400 @@
+"""The trash: what was deleted, whole, until its time of grace is over.
+
+    $TURNLOG_HOME/trash/20260301T101112Z-5f0c…/
+        entry.json            what it is, where it was, why and when it went, until when it stays
+        home/projects/…       the files, under the names that they had in their home
+        kept/projects/…       kept copies of them, under the names that they had in the mirror
+
+What is to go is written down and synced before the first file moves, and every file is whole in its
+old place or in the trash at every moment. So whatever kills a deletion, deleting again finishes it,
+and restoring puts back whatever is there. Nothing is overwritten, neither here nor where it is put
+back. A purge takes an entry out of the trash in one step, then removes it. Deletions and purges are
+written into turnlog's journal before they happen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.errors import LogError, NotALog, UsageError
+from turnlog.keep.catalogue import KeptFile
+from turnlog.keep.moving import Moved, Spot, is_same_file, locked, move
+from turnlog.keep.placing import sweep_beneath
+from turnlog.layout import Problem, looks_like_log
+from turnlog.layout.kept import is_inner_name, kept_place
+from turnlog.sessions.beside import Folder, Unreadable, failure
+from turnlog.sessions.flat_files import hold, is_missing, put_object, read_object
+from turnlog.sessions.journal import DELETED, PURGED, RESTORED, Journal
+
+GRACE: Final = timedelta(days=30)
+ENTRY: Final = "entry.json"
+_PURGING: Final = ".purging-"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_ID: Final = 80
+
+Tree = Literal["home", "kept"]
+
+
+class TrashedFile(Struct, frozen=True, kw_only=True):
+    """A file that went: in which tree it lay, its name there, and what it was like."""
+
+    tree: Tree
+    name: str
+    size_bytes: int
+    mode: int
+    mtime_ns: int
+
+
+class TrashEntry(Struct, frozen=True, kw_only=True):
+    """Something deleted together: a session of one home, mostly."""
+
+    session: str
+    others: list[str] = []
+    """More sessions that have records in the logs among its files."""
+    home: str
+    title: str | None = None
+    why: str
+    deleted_at: datetime
+    purge_after_at: datetime
+    files: list[TrashedFile]
+    catalogue: list[KeptFile] = []
+    """What the catalogue said of the kept copies among them."""
+
+    @property
+    def sessions(self) -> list[str]:
+        """The sessions that went with it."""
+        return [self.session, *self.others]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+
+class Trashed(NamedTuple):
+    """An entry of the trash and its name there."""
+
+    name: str
+    entry: TrashEntry
+
+    def is_due(self, now: datetime) -> bool:
+        """Its time of grace is over."""
+        return now >= self.entry.purge_after_at
+
+
+class Doomed(NamedTuple):
+    """A file that is to go."""
+
+    tree: Tree
+    name: str
+
+
+class Trash:
+    """The trash of turnlog's home at *own*."""
+
+    def __init__(self, own: Path) -> None:
+        self.own = own
+        self.path = own / "trash"
+        self.journal = Journal.in_root(own)
+
+    # -- looking ----------------------------------------------------------------------------
+
+    def entries(self, problems: list[Problem] | None = None) -> list[Trashed]:
+        """List what is in the trash, what was deleted last first.
+
+        An entry that cannot be read is a problem; nothing ever purges it.
+        """
+        return self._entries(self._names(), problems)
+
+    def _entries(self, names: Iterable[str], problems: list[Problem] | None) -> list[Trashed]:
+        found = []
+        for name in names:
+            if name.startswith("."):
+                continue
+            entry = self._read(name)
+            if isinstance(entry, TrashEntry):
+                found.append(Trashed(name, entry))
+            elif problems is not None and entry is not None:
+                problems.append(Problem(self.path / name, entry.reason))
+        found.sort(key=lambda each: (each.entry.deleted_at, each.name), reverse=True)
+        return found
+
+    def of_session(self, session_id: str) -> list[Trashed]:
+        """Give the entries that are named after one session, the last first."""
+        named = [name for name in self._names() if f"-{_part_of_name(session_id)}" in name]
+        return [each for each in self._entries(named, None) if each.entry.session == session_id]
+
+    def is_unfinished(self, trashed: Trashed) -> bool:
+        """Tell whether a deletion, or a restoring, was cut short: some files are not here."""
+        files = trashed.entry.files
+        gone = [file for file in files if self._new(trashed.name, file).status() is None]
+        with told(self.path / trashed.name, "delete"):
+            return any(_old(trashed.entry, file).status() is not None for file in gone)
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _read(self, name: str) -> TrashEntry | Unreadable | None:
+        """Read an entry; None where a deletion was cut short before it had said anything."""
+        place = self.path / name
+        if place.is_symlink() or not place.is_dir():
+            return Unreadable("no entry of the trash")
+        found = read_object(place / ENTRY)
+        if isinstance(found, Unreadable):
+            is_nothing = is_missing(found) and not any(_files_beneath(place))
+            return None if is_nothing else Unreadable(f"{ENTRY}: {found.reason}")
+        try:
+            entry = msgspec.convert(found.fields, TrashEntry)
+        except (msgspec.ValidationError, ValueError, OverflowError) as error:
+            return Unreadable(f"{ENTRY}: {error}")
+        times = entry.deleted_at, entry.purge_after_at
+        if not os.path.isabs(entry.home) or not all(is_inner_name(f.name) for f in entry.files):
+            return Unreadable(f"{ENTRY}: names of files that could lie anywhere")
+        if any(each.tzinfo is None for each in times):
+            return Unreadable(f"{ENTRY}: times without a time zone")
+        return entry
+
+    # -- deleting ---------------------------------------------------------------------------
+
+    def discard(
+        self,
+        session_id: str,
+        home: str,
+        files: Iterable[Doomed],
+        *,
+        why: str,
+        now: datetime,
+        grace: timedelta = GRACE,
+        title: str | None = None,
+        catalogue: Iterable[KeptFile] = (),
+        others: Iterable[str] = (),
+        held: frozenset[str] = frozenset(),
+    ) -> Trashed | None:
+        """Move files of *home* into the trash, in their order; None if there are none left.
+
+        *others* are sessions that go with them, *held* the names of logs that the caller holds.
+        """
+        with self._held():
+            described = [file for each in files if (file := _described(home, each)) is not None]
+            if not described:
+                return None
+            entry = TrashEntry(
+                session=session_id,
+                others=list(others),
+                home=home,
+                title=title,
+                why=why,
+                deleted_at=now,
+                purge_after_at=now + grace,
+                files=described,
+                catalogue=list(catalogue),
+            )
+            trashed = Trashed(self._begin(entry), entry)
+            self._note(DELETED, trashed, at=now, why=why)
+            self._move_all(trashed, described, held)
+        return trashed
+
+    def finish(self, trashed: Trashed, *, held: frozenset[str] = frozenset()) -> int:
+        """Go on with a deletion that was cut short; tell how many files were still to go."""
+        with self._held():
+            sweep_beneath(self.path / trashed.name)
+            waiting = [file for file in trashed.entry.files if self._is_waiting(trashed, file)]
+            if waiting:
+                if trashed.name not in self.journal.trashed():
+                    self._note(DELETED, trashed, why=trashed.entry.why)
+                self._move_all(trashed, waiting, held)
+        return len(waiting)
+
+    def _is_waiting(self, trashed: Trashed, file: TrashedFile) -> bool:
+        """Tell whether a file of an entry is still, or still also, in its old place."""
+        old, new = _old(trashed.entry, file), self._new(trashed.name, file)
+        with told(old.path, "delete"):
+            if old.status() is None:
+                return False
+            # If it lies here already and another there, that came there since.
+            return new.status() is None or is_same_file(old, new)
+
+    def _begin(self, entry: TrashEntry) -> str:
+        """Write down what is to go, durably; give the name of the new entry."""
+        stamp = entry.deleted_at.strftime("%Y%m%dT%H%M%SZ")
+        said = _part_of_name(entry.session)
+        taken = set(self._names())
+        name, number = f"{stamp}-{said}", 1
+        while name in taken:
+            number += 1
+            name = f"{stamp}-{said}-{number}"
+        try:
+            Folder.beneath(self.path, (name,)).close()
+        except OSError as error:
+            raise failure(error, self.path / name) from None
+        put_object(self.path / name / ENTRY, msgspec.to_builtins(entry), None)
+        return name
+
+    def _move_all(
+        self, trashed: Trashed, files: Iterable[TrashedFile], held: frozenset[str]
+    ) -> None:
+        for file in files:
+            old = _old(trashed.entry, file)
+            is_free = looks_like_log(old.parts[-1]) and file.name not in held
+            with told(old.path, "delete"), locked(old) if is_free else contextlib.nullcontext():
+                move(old, self._new(trashed.name, file))
+
+    # -- putting back -----------------------------------------------------------------------
+
+    def restore(self, trashed: Trashed, *, settle: Callable[[], None] = lambda: None) -> int:
+        """Put the files of an entry back where they were; give how many there were to put back.
+
+        Refuses, before anything is moved, if a different file lies where one of them was. *settle*
+        is called when all are back, before the entry goes.
+        """
+        with self._held():
+            pairs = [
+                (self._new(trashed.name, file), _old(trashed.entry, file))
+                for file in trashed.entry.files
+            ]
+            for here, there in pairs:
+                with told(there.path, "restore"):
+                    if here.status() and there.status() and not is_same_file(here, there):
+                        raise _taken(there.path)
+            back = 0
+            for here, there in pairs:
+                with told(there.path, "restore"):
+                    back += move(here, there, claim=True) is Moved.MOVED
+        settle()  # It holds other things.
+        with self._held():
+            self._note(RESTORED, trashed)
+            self._remove(trashed.name)
+        return back
+
+    # -- for good ---------------------------------------------------------------------------
+
+    def purge(self, trashed: Trashed) -> None:
+        """Remove an entry for good."""
+        with self._held():
+            if self._read(trashed.name) is None:
+                return
+            self._note(PURGED, trashed)
+            self._remove(trashed.name)
+
+    def tidy(self) -> None:
+        """Finish purges that were cut short, and remove what deletions began and never filled."""
+        with self._held():
+            for name in self._names():
+                if name.startswith(_PURGING) or (
+                    not name.startswith(".") and self._read(name) is None
+                ):
+                    self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        """Take an entry out of the trash in one step, then take it apart."""
+        going = name if name.startswith(_PURGING) else _PURGING + name
+        with told(self.path / name, "purge"):
+            if going != name:
+                with Folder.beneath(self.path, (), make=False) as trash:
+                    trash.move_into(trash, name, going)
+                    trash.sync()
+            shutil.rmtree(self.path / going)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the trash alone, among threads and processes, making it if need be."""
+        try:
+            Folder.beneath(self.own, ("trash",)).close()
+        except OSError as error:
+            raise failure(error, self.path) from None
+        with hold(self.path):
+            yield
+
+    def _new(self, name: str, file: TrashedFile) -> Spot:
+        return Spot(self.path, f"{name}/{file.tree}/{file.name}")
+
+    def _note(
+        self, event: str, trashed: Trashed, *, at: datetime | None = None, **more: Any
+    ) -> None:
+        entry = trashed.entry
+        for session_id in entry.sessions:
+            self.journal.note(
+                event,
+                session_id,
+                at=at,
+                home=entry.home,
+                trash=trashed.name,
+                files=len(entry.files),
+                sizeBytes=entry.size_bytes,
+                **more,
+            )
+
+
+def _part_of_name(session_id: str) -> str:
+    return _UNSAFE.sub("-", session_id)[:_LONGEST_ID]
+
+
+def _old(entry: TrashEntry, file: TrashedFile) -> Spot:
+    """Tell where a file of an entry was."""
+    root = Path(entry.home) if file.tree == "home" else kept_place(entry.home)
+    return Spot(root, file.name)
+
+
+def _described(home: str, doomed: Doomed) -> TrashedFile | None:
+    root = Path(home) if doomed.tree == "home" else kept_place(home)
+    spot = Spot(root, doomed.name)
+    try:
+        status = spot.status()
+    except OSError as error:
+        raise failure(error, spot.path) from None
+    if status is None:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise NotALog(
+            f"{spot.path} is not a regular file",
+            path=spot.path,
+            hint="symbolic links and devices are not deleted with a session; remove it yourself",
+        )
+    return TrashedFile(
+        tree=doomed.tree,
+        name=doomed.name,
+        size_bytes=status.st_size,
+        mode=stat.S_IMODE(status.st_mode),
+        mtime_ns=status.st_mtime_ns,
+    )
+
+
+def _files_beneath(place: Path) -> Iterator[str]:
+    for _, _, files in os.walk(place):
+        yield from (each for each in files if not each.startswith(".turnlog-"))
+
+
+def _taken(path: Path) -> UsageError:
+    return UsageError(
+        f"a different file lies at {path}",
+        hint="move it away first; nothing is overwritten, and the rest stays in the trash",
+    )
+
+
+@contextmanager
+def told(path: Path, deed: str) -> Iterator[None]:
+    """Say what stopped a deed halfway, and that nothing is lost."""
+    try:
+        yield
+    except LogError:
+        raise
+    except FileExistsError:
+        raise _taken(path) from None
+    except OSError as error:
+        failed = failure(error, path)
+        failed.hint = f"every file is whole, here or in the trash; {deed} again to finish"
+        raise failed from None

@@ -1,0 +1,251 @@
+"""Verifying: every kept copy and archive is read again and compared.
+
+It is compared with its digest, and with the file that it is a copy of if that is still there. Found
+wrong is what is missing (the catalogue knows a copy that is not there), altered (a copy does not
+read back as what was kept; which bytes of the file that concerns is told, the others can be used)
+or extra (a copy that no catalogue knows). How copies stand to the files of the home is told beside
+it and is no fault: the same, behind a file that has grown, of a file that was rewritten since, of
+one that is gone.
+
+Nothing is locked and nothing is changed. Whoever keeps copies meanwhile is noticed: what seems
+wrong is looked at once more with the catalogue of that moment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+
+from msgspec import structs
+
+from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
+from turnlog.keep.catalogue import Catalogue, KeptFile
+from turnlog.keep.reading import Copy, as_it_lies, what_is_left
+from turnlog.keep.restorable import Mirror, mirrors
+from turnlog.keep.verified import (
+    Finding,
+    HomeVerified,
+    Kind,
+    Parity,
+    ParityRow,
+    Range,
+    Verified,
+)
+from turnlog.keep.verifying_archives import verify_archives
+from turnlog.layout import Home
+from turnlog.layout.home_files import home_files, owner_of
+from turnlog.log.frames import FRAME_BYTES, BrokenFrame, Frames, end_of_frame, read_table
+from turnlog.log.packing import DIGEST_BYTES
+from turnlog.log.sources import open_regular
+from turnlog.log.system import read_at
+
+Advance = Callable[[int], None]
+"""Told of bytes that were worked through, whenever some were."""
+
+
+def bytes_to_verify(homes: Iterable[Home]) -> int:
+    """Tell how much there is to read, as far as catalogues know."""
+    total = 0
+    for mirror in mirrors(homes):
+        kept = (copy.known for copies in mirror.copies.values() for copy in copies)
+        total += sum(known.size_bytes for known in kept if known is not None)
+    return total
+
+
+def verify(homes: Iterable[Home], *, advance: Advance | None = None) -> Verified:
+    """Read every copy and archive of *homes*, and compare."""
+    done = Verified()
+    step = advance or (lambda _done: None)
+    for home in homes:
+        report = HomeVerified(home=os.path.abspath(home), is_there=os.path.isdir(home))
+        files = list(home_files(home, problems=done.problems)) if report.is_there else []
+        kept: set[str] = set()
+        for mirror in mirrors((home,)):
+            done.findings += _Home(mirror, report, step).verify()
+            kept.update(mirror.copies)
+        new = [file.size_bytes for file in files if file.name not in kept]
+        report.unkept, report.unkept_bytes = len(new), sum(new)
+        done.findings += verify_archives(home, files, report, step)
+        if report.copies or report.archives or report.generations or report.is_there:
+            done.homes.append(report)
+    return done
+
+
+class _Home:
+    """The copies of one home."""
+
+    def __init__(self, mirror: Mirror, report: HomeVerified, advance: Advance) -> None:
+        self._mirror = mirror
+        self._report = report
+        self._advance = advance
+
+    def verify(self) -> Iterator[Finding]:
+        report = self._report
+        for copies in self._mirror.copies.values():
+            for copy in copies:
+                is_newest = copy is copies[-1]
+                found = self._look(copy, is_newest=is_newest)
+                report.copies += is_newest
+                report.generations += not is_newest
+                if copy.known is not None:
+                    report.size_bytes += copy.known.size_bytes
+                    report.packed_bytes += copy.known.packed_bytes
+                if found is not None:
+                    yield found
+        for name, path, generation in self._mirror.lying():
+            if name not in self._mirror.copies:
+                copy = Copy(name=name, generation=generation or 1, path=path)
+                yield self._finding(Kind.EXTRA, copy, "no file of a home is called that")
+
+    def _look(self, copy: Copy, *, is_newest: bool) -> Finding | None:
+        found = self._check(copy)
+        if found is not None and is_newest:
+            # Perhaps it was kept anew while we read it.
+            now = Catalogue.load(self._mirror.place).current.get(copy.name)
+            if now is not None and now != copy.known:
+                known = Copy(name=copy.name, generation=now.generation, path=copy.path, known=now)
+                copy, found = known, self._check(known)
+        if not is_newest or copy.known is None:
+            return found
+        parity = self._compare(copy, copy.known)
+        if found is not None and parity in {Parity.SAME, Parity.BEHIND}:
+            return structs.replace(found, detail=f"{found.detail}; the file itself is whole")
+        return found
+
+    def _check(self, copy: Copy) -> Finding | None:
+        known = copy.known
+        try:
+            if known is None:
+                kept = as_it_lies(copy)
+                self._advance(kept.size_bytes)
+                detail = "the catalogue does not know it; the next keeping takes it over"
+                return self._finding(Kind.EXTRA, copy, detail)
+            bad = list(self._bad_ranges(copy, known))
+        except NotFound:
+            return self._finding(Kind.MISSING, copy, "the catalogue knows it, but it is not there")
+        except BrokenCopy as error:
+            kind = Kind.ALTERED if known is not None else Kind.EXTRA
+            return self._finding(kind, copy, error.message.removeprefix(f"{copy.path} "))
+        except (LogError, OSError) as error:
+            return self._finding(Kind.ALTERED, copy, f"it cannot be read: {error}")
+        if not bad:
+            return None
+        lost = sum(each.length or 0 for each in bad)
+        detail = f"{lost:,} of {known.size_bytes:,} bytes are not those that were kept"
+        if any(each.length is None for each in bad):
+            detail = f"it reads back only up to byte {bad[-1].offset:,}"
+        return self._finding(Kind.ALTERED, copy, detail, bad)
+
+    def _bad_ranges(self, copy: Copy, known: KeptFile) -> Iterator[Range]:
+        """Give the bytes of the file that its copy does not give back."""
+        fd = open_regular(copy.path)
+        try:
+            table = read_table(fd)
+            if table is None:
+                good = sum(map(len, what_is_left(copy.path)))
+                self._advance(known.size_bytes)
+                yield Range(offset=min(good, known.size_bytes), length=None)
+                return
+            if table.size_bytes > known.size_bytes:
+                as_it_lies(copy)  # It has grown, or is something else.
+                self._advance(known.size_bytes)
+                return
+            frames = Frames(fd, table)
+            for number, frame in enumerate(table.frames):
+                if not _holds(frames, number, _digest(known, number)):
+                    yield Range(offset=frame.start, length=frame.size_bytes)
+                self._advance(frame.size_bytes)
+            if table.size_bytes < known.size_bytes:
+                yield Range(offset=table.size_bytes, length=known.size_bytes - table.size_bytes)
+        finally:
+            os.close(fd)
+
+    def _compare(self, copy: Copy, known: KeptFile) -> Parity:
+        """Note how the copy stands to its file."""
+        parity, behind_bytes = self._parity(copy, known)
+        report = self._report
+        match parity:
+            case Parity.SAME:
+                report.same += 1
+            case Parity.GONE:
+                report.gone += 1
+            case Parity.BEHIND:
+                report.behind += 1
+                report.behind_bytes += behind_bytes
+            case _:
+                report.differs += 1
+        if parity not in {Parity.SAME, Parity.GONE}:
+            report.unlike.append(
+                ParityRow(
+                    name=copy.name,
+                    parity=parity,
+                    session=_owner(copy),
+                    behind_bytes=behind_bytes,
+                )
+            )
+        return parity
+
+    def _parity(self, copy: Copy, known: KeptFile) -> tuple[Parity, int]:
+        path = os.path.join(self._mirror.home, *copy.name.split("/"))
+        try:
+            fd = open_regular(path)
+        except NotFound:
+            return Parity.GONE, 0
+        except (TurnlogError, OSError):
+            return Parity.UNREADABLE, 0
+        try:
+            size = os.fstat(fd).st_size
+            if size < known.size_bytes or not _begins_with(fd, known):
+                return Parity.DIFFERS, 0
+            more = size - known.size_bytes
+            return (Parity.BEHIND, more) if more else (Parity.SAME, 0)
+        except OSError:
+            return Parity.UNREADABLE, 0
+        finally:
+            os.close(fd)
+
+    def _finding(
+        self, kind: Kind, copy: Copy, detail: str, ranges: list[Range] | None = None
+    ) -> Finding:
+        return Finding(
+            kind=kind,
+            home=self._report.home,
+            name=copy.name,
+            path=str(copy.path),
+            generation=copy.generation,
+            session=_owner(copy),
+            detail=detail,
+            ranges=ranges or [],
+        )
+
+
+def _begins_with(fd: int, known: KeptFile) -> bool:
+    """Tell whether a file begins with what was kept of it, by the digests of its frames.
+
+    Where frames end depends on the bytes alone, so the copy need not be asked.
+    """
+    at = number = 0
+    while at < known.size_bytes:
+        data = read_at(fd, min(FRAME_BYTES, known.size_bytes - at), at)
+        data = data[: end_of_frame(data)] if len(data) == FRAME_BYTES else data
+        if not data or sha256(data).digest() != _digest(known, number):
+            return False
+        at += len(data)
+        number += 1
+    return number * DIGEST_BYTES == len(known.digests)
+
+
+def _holds(frames: Frames, number: int, digest: bytes) -> bool:
+    try:
+        return sha256(frames.unpacked(number)).digest() == digest
+    except BrokenFrame:
+        return False
+
+
+def _digest(known: KeptFile, number: int) -> bytes:
+    return known.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
+
+
+def _owner(copy: Copy) -> str | None:
+    return owner_of(copy.name) or (copy.known.session if copy.known is not None else None)
