@@ -22,6 +22,12 @@ from typing import Any, Unpack
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.opening import Index, open_fresh
 from turnlog.index.refresh import Refreshed, refresh
+from turnlog.keep.archiving import Archived, Unarchived
+from turnlog.keep.deleting import ASKED, Deletion, Terms, delete_session
+from turnlog.keep.resetting import reset_project
+from turnlog.keep.retention import RetentionReport, retain_configured
+from turnlog.keep.retention_policy import load_grace
+from turnlog.keep.session import KeptSession
 from turnlog.layout import (
     Home,
     LayoutName,
@@ -60,13 +66,18 @@ class Store(Closing):
         self.homes = tuple(homes)
         self.root = root
 
-    def sessions(self, *, project: str | None = None) -> list[SessionRow]:
-        """List the sessions, the one that was active last first."""
-        return list_sessions(self.homes, project=project).sessions
+    def sessions(
+        self, *, project: str | None = None, archived: bool | None = False
+    ) -> list[SessionRow]:
+        """List the sessions, the one that was active last first.
 
-    def session(self, text: str) -> Session:
-        """Give the session whose id begins with *text*, or the ``latest``, for reading."""
-        return Session.find(self.homes, text)
+        With *archived* those that are archived instead, with None all of them.
+        """
+        return list_sessions(self.homes, project=project, archived=archived).sessions
+
+    def session(self, text: str) -> KeptSession:
+        """Give the session whose id begins with *text*, or the ``latest``."""
+        return KeptSession.find(self.homes, text)
 
     def create(
         self,
@@ -84,7 +95,7 @@ class Store(Closing):
         made = check_session_id(session_id) if session_id is not None else new_session_id()
         if session_id is not None and self._has(made):
             raise UsageError(f"session {made} exists", hint="resume it instead")
-        return self._writer(layout, made, project, durability, model=model)
+        return self._archivable(self._writer(layout, made, project, durability, model=model))
 
     def resume(
         self,
@@ -93,15 +104,18 @@ class Store(Closing):
         project: str | os.PathLike[str] | None = None,
         durability: Durability = "fsync",
     ) -> SessionWriter:
-        """Open a session of this store's root for more.
+        """Open a session of this store's root for more; one that is archived is brought back.
 
         *project* is where it goes on; if not given, where it has worked so far.
         """
         session = self._own(text)
+        if session.is_archived or not session.is_at_home:
+            session.unarchive()
         state = session.metadata.state
         check_move(state, state if state is State.CREATED else State.RESUMED)
         cwd = project or session.summary.cwd or "."
-        return self._writer(session.layout, session.id, cwd, durability, session=session)
+        writer = self._writer(session.layout, session.id, cwd, durability, session=session)
+        return self._archivable(writer)
 
     def update(
         self,
@@ -110,7 +124,7 @@ class Store(Closing):
         title: str | None = None,
         tag: str | None = None,
         pinned: bool | None = None,
-    ) -> Session:
+    ) -> KeptSession:
         """Set what a person sets of a session; an empty title or tag clears it.
 
         Title and tag go into the session's own log, as Claude Code does it, a pin into the journal.
@@ -118,12 +132,62 @@ class Store(Closing):
         session = self.session(text)
         said = build.labels(title, tag)
         if said:
-            _refuse_archive(session)
+            session.refuse_if_archived()
             with LogWriter(session.path, create=False) as log:
                 log.append_many({**each, "sessionId": session.id} for each in said)
         if pinned is not None:
             Journal.in_root(self.root).pin(session.id, pinned=pinned)
-        return Session(session.id, session.logs)
+        return KeptSession(session.id, session.logs)
+
+    def archive(self, text: str, *, remove: bool | None = None) -> Archived:
+        """Compress a session and all that belongs to it, and leave it out of plain lists.
+
+        *remove* takes the originals away once that is proved; in a flat store it is the rule.
+        """
+        return self.session(text).archive(remove=remove)
+
+    def unarchive(self, text: str) -> Unarchived:
+        """Put an archived session back as it was."""
+        return self.session(text).unarchive()
+
+    def delete(self, text: str) -> Deletion:
+        """Move a session and all that belongs to it to the trash; doing it again changes nothing.
+
+        Raises LogLocked if it is running, and NotFound if there never was such a session.
+        """
+        own = turnlog_home()
+        terms = Terms(ASKED, datetime.now(UTC), load_grace(own))
+        return delete_session(self.homes, text, own=own, terms=terms)
+
+    def reset(self, project: str | os.PathLike[str]) -> list[Deletion]:
+        """Move all sessions under this store's root that worked in *project* to the trash."""
+        own = turnlog_home()
+        terms = Terms(f"reset of {os.path.abspath(project)}", datetime.now(UTC), load_grace(own))
+        return reset_project((Home(self.root),), project, own=own, terms=terms)
+
+    def retain(
+        self,
+        *,
+        days: int | None = None,
+        project: str | None = None,
+        with_orphans: bool = False,
+        archive_first: bool = False,
+        write: bool = False,
+    ) -> RetentionReport:
+        """Say which sessions under this store's root have expired; with *write*, trash them.
+
+        config.toml sets the policy, which is off unless it is enabled there or *days* are given. If
+        it cannot be read, nothing is deleted.
+        """
+        return retain_configured(
+            (Home(self.root),),
+            days=days,
+            project=project,
+            with_orphans=with_orphans,
+            archive_first=archive_first,
+            write=write,
+            elsewhere=self.homes,
+        )
 
     def pins(self) -> frozenset[str]:
         """Give the ids of the sessions that are pinned."""
@@ -197,17 +261,17 @@ class Store(Closing):
         """Nothing is held open between calls."""
 
     def _is_crashed(self, row: SessionRow, running: Running | None) -> bool:
-        if running is not None:
-            return not running.is_alive
         shared_by = row.id if row.layout == "dated" else None
+        if running is not None:
+            return running.was_killed(marks_of(row.path, shared_by))
         # A writer may say goodbye after its marks were read, and be gone when it is looked for:
         # what it said is there when the marks are read once more.
         return all(marks_of(row.path, shared_by).crashed for _ in range(2))
 
-    def _own(self, text: str) -> Session:
+    def _own(self, text: str) -> KeptSession:
         """Find a session that is this store's to write."""
         try:
-            return Session.find((Home(self.root),), text)
+            return KeptSession.find((Home(self.root),), text)
         except NotFound:
             elsewhere = self.session(text)  # Else the error that says what to type instead.
         raise UsageError(
@@ -220,6 +284,11 @@ class Store(Closing):
             return Session.find((Home(self.root),), session_id).id == session_id
         except NotFound:
             return False
+
+    def _archivable(self, writer: SessionWriter) -> SessionWriter:
+        """Let a writer archive its session when it is closed."""
+        writer.archive_with = lambda: self._own(writer.session_id).archive()
+        return writer
 
     def _writer(
         self,
@@ -238,8 +307,6 @@ class Store(Closing):
             raise UsageError(
                 "the working directory is gone", hint="name the project that the session works in"
             ) from None
-        if session is not None:
-            _refuse_archive(session)
         if layout == "dated":
             return DatedWriter(
                 partial(dated_log, self.root, cwd),
@@ -266,14 +333,6 @@ class Store(Closing):
             cwd=cwd,
             root=self.root,
             durability=durability,
-        )
-
-
-def _refuse_archive(session: Session) -> None:
-    if session.main_logs[-1].compression is not None:
-        raise UsageError(
-            f"session {session.id} is archived, and archives are never changed",
-            hint="restore it first",
         )
 
 

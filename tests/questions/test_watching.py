@@ -228,13 +228,13 @@ def test_what_happened_since_comes_first(home):
 def test_where_the_system_cannot_tell_the_logs_are_looked_at(home, monkeypatch, error):
     import watchfiles
 
-    from turnlog.questions import watching
+    from turnlog.sessions import changes
 
     def fail(*_paths, **_options):
         raise error
 
     monkeypatch.setattr(watchfiles, "watch", fail)  # A limit of the machine, not to be used up.
-    monkeypatch.setattr(watching, "_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(changes, "_POLL_SECONDS", 0.1)
     with Watcher(home) as watcher:
         append(log_of(home), said("one"))
         watcher.wait_for("one")

@@ -15,7 +15,9 @@ from typing import Any, Final, NamedTuple
 
 from turnlog.index.ids import BESIDE
 from turnlog.index.texts import Kind, Text, leaves
-from turnlog.layout import Home, history_log
+from turnlog.layout import Home
+from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.log.packing import unpack
 from turnlog.records.loose import NotJson, loads
 
 PROMPTS, PLAN, TODOS, TASK = "prompts", "plan", "todos", "task"
@@ -35,30 +37,47 @@ class SideFile(NamedTuple):
 
 
 def side_files_of(homes: Iterable[Home], times: dict[str, int]) -> Iterator[SideFile]:
-    """Give what lies beside the logs of *homes*; add to *times* when each directory changed."""
+    """Give what lies beside the logs of *homes*; add to *times* when each directory changed.
 
-    def listed(path: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
-        with suppress(OSError):
-            times[os.fspath(path)] = os.stat(path).st_mtime_ns
-        return _entries(path)
-
+    What is gone, and of which a copy is kept, is given as that copy.
+    """
     for home in homes:
-        with suppress(OSError):
-            times[os.fspath(home)] = os.stat(home).st_mtime_ns
-        history = history_log(home)
-        if history is not None:
-            yield SideFile(history, home, PROMPTS)
-        for entry in listed(home.path / "plans"):
-            if entry.name.endswith(".md") and entry.is_file():
-                yield SideFile(Path(entry.path), home, PLAN)
-        for entry in listed(home.path / "todos"):
-            session, _, agent = entry.name.removesuffix(".json").partition("-agent-")
-            if entry.name.endswith(".json") and agent and entry.is_file():
-                yield SideFile(Path(entry.path), home, TODOS, session, agent)
-        for folder in listed(home.path / "tasks"):
-            for entry in listed(folder.path) if folder.is_dir() else ():
-                if entry.name.endswith(".json") and entry.is_file():
-                    yield SideFile(Path(entry.path), home, TASK, folder.name)
+        there = set()
+        for name, side in _lying_in(home, home.path, times):
+            there.add(name)
+            yield side
+        place = kept_place(home)
+        if place.is_dir():
+            kept = _lying_in(home, place, times, suffix=KEPT_SUFFIX)
+            yield from (side for name, side in kept if name not in there)
+
+
+def _lying_in(
+    home: Home, place: Path, times: dict[str, int], *, suffix: str = ""
+) -> Iterator[tuple[str, SideFile]]:
+    """Give what lies at *place* as it does in *home*, in files whose names end in *suffix*."""
+
+    def files(name: str, ending: str) -> Iterator[tuple[str, Path, str]]:
+        for entry in _entries(place / name, times):
+            if entry.name.endswith(ending + suffix) and entry.is_file():
+                own = entry.name.removesuffix(suffix)
+                yield f"{name}/{own}", Path(entry.path), own.removesuffix(ending)
+
+    with suppress(OSError):
+        times[os.fspath(place)] = os.stat(place).st_mtime_ns
+    history = place / f"history.jsonl{suffix}"
+    if history.is_file():
+        yield "history.jsonl", SideFile(history, home, PROMPTS)
+    for name, path, _ in files("plans", ".md"):
+        yield name, SideFile(path, home, PLAN)
+    for name, path, stem in files("todos", ".json"):
+        session, _, agent = stem.partition("-agent-")
+        if agent:
+            yield name, SideFile(path, home, TODOS, session, agent)
+    for folder in _entries(place / "tasks", times):
+        if folder.is_dir():
+            for name, path, _ in files(f"tasks/{folder.name}", ".json"):
+                yield name, SideFile(path, home, TASK, folder.name)
 
 
 def texts_of_side(kind: str, data: bytes) -> list[Text]:
@@ -78,8 +97,11 @@ def texts_of_side(kind: str, data: bytes) -> list[Text]:
 
 def content_of(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
     """Read a side file; give its content and the digest of it."""
-    with open(path, "rb") as file:
-        data = file.read(_SIZE_CAP)
+    if os.fspath(path).endswith(KEPT_SUFFIX):
+        data = b"".join(unpack(path))[:_SIZE_CAP]
+    else:
+        with open(path, "rb") as file:
+            data = file.read(_SIZE_CAP)
     return data, blake2b(data, digest_size=16).digest()
 
 
@@ -104,8 +126,10 @@ def _said_of(value: Any) -> Any:
     return value
 
 
-def _entries(path: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
+def _entries(path: Path, times: dict[str, int]) -> list[os.DirEntry[str]]:
+    """List a directory, if it is there; note when it had last changed before."""
     try:
+        times[os.fspath(path)] = os.stat(path).st_mtime_ns
         with os.scandir(path) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError:

@@ -3,25 +3,20 @@
 A log that only grew is read on from where it ended. One that shrank, or has other bytes where it
 was read, or has the same size but another time, was rewritten or replaced: it is read again from
 the start. The device and inode are a hint and decide nothing: containers and copies change them.
+A kept copy, packed in frames, is as long as what it holds and as old as its source: to a bookmark
+it is the same log.
 """
 
 from __future__ import annotations
 
 import os
 from enum import Enum
-from hashlib import blake2b
-from typing import Final
 
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError
-from turnlog.log.sources import PlainSource, open_source
-from turnlog.log.system import read_at
-
-# What is compared of the bytes before a bookmark: the two ends, and samples between them.
-_END_BYTES: Final = 4096
-_SAMPLES: Final = 30
-_SAMPLE_BYTES: Final = 256
+from turnlog.log.fingerprint import fingerprint_by
+from turnlog.log.sources import FramedSource, Seekable, open_source
 
 
 class Bookmark(Struct, frozen=True, array_like=True, gc=False):
@@ -50,38 +45,38 @@ def change_since(mark: Bookmark, path: str, now: os.stat_result) -> Change:
     """Tell what became of the log at *path*, which is *now* like this."""
     if mark.size_bytes < 0:
         return Change.GREW
-    if now.st_size == mark.size_bytes:
+    size_bytes = length_of(path, now)
+    if size_bytes == mark.size_bytes:
         return Change.NONE if now.st_mtime_ns == mark.mtime_ns else Change.REPLACED
-    if now.st_size < mark.size_bytes:
+    if size_bytes < mark.size_bytes:
         return Change.REPLACED
     is_same = fingerprint(path, mark.seen_bytes) == mark.fingerprint
     return Change.GREW if is_same else Change.REPLACED
 
 
+def length_of(path: str, now: os.stat_result) -> int:
+    """Tell how long a log is that is *now* like this: if it is packed in frames, unpacked."""
+    if not path.endswith(".zst"):
+        return now.st_size
+    try:
+        source = open_source(path)
+    except (TurnlogError, OSError):
+        return now.st_size
+    try:
+        return source.size_bytes if isinstance(source, FramedSource) else now.st_size
+    finally:
+        source.close()
+
+
 def fingerprint(path: str, offset: int) -> bytes | None:
-    """Sum up the bytes before *offset*; None if the log is compressed or cannot be read."""
+    """Sum up the bytes before *offset*; None if there is no way to them, or they cannot be read."""
     try:
         source = open_source(path)
     except (TurnlogError, OSError):
         return None
     try:
-        return fingerprint_of(source.fd, offset) if isinstance(source, PlainSource) else None
+        return fingerprint_by(source.read_at, offset) if isinstance(source, Seekable) else None
     except OSError:
         return None
     finally:
         source.close()
-
-
-def fingerprint_of(fd: int, offset: int) -> bytes:
-    """Sum up the bytes before *offset* of an open log."""
-    digest = blake2b(digest_size=16)
-    head = min(offset, _END_BYTES)
-    digest.update(read_at(fd, head, 0))
-    last = max(head, offset - _END_BYTES)
-    if last > head:
-        step = max(1, (last - head) // (_SAMPLES + 1))
-        for number in range(1, _SAMPLES + 1):
-            at = head + number * step
-            digest.update(read_at(fd, min(_SAMPLE_BYTES, last - at), at) if at < last else b"")
-    digest.update(read_at(fd, offset - last, last))
-    return digest.digest()

@@ -45,7 +45,7 @@ def open_index(homes: Sequence[Home], *, notices: list[str] | None = None) -> sq
     """Open the index of *homes* for writing, making it if there is none that can be used."""
     path = index_path(homes)
     try:
-        _private_directory(path.parent)
+        private_directory(path.parent)
         connection = _opened(path, homes, notices)
     except IndexUnavailable:
         raise
@@ -234,5 +234,7 @@ def remove_index(homes: Sequence[Home]) -> None:
 _WHY: Final = {"broken": "broken", "older": "made by an older turnlog"}
 
 
-def _private_directory(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+def private_directory(path: Path) -> None:
+    """Make the directory of the index, and turnlog's home above it, for nobody else to read."""
+    for each in (path.parent, path):  # Further parents that mkdir makes are as open as all are.
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ import zlib
 
 from turnlog.layout.home_paths import turnlog_home_path
 
-VERSION = 1
+VERSION = 2
 MARK = 0x7475726E  # "turn"
 
 # Younger than this, a directory's time is not trusted.
@@ -70,8 +70,8 @@ def changed_logs(db: sqlite3.Connection, *, usage_only: bool = False) -> list[st
         stage = "usage" if usage_only else "text"
         changed = []
         for path, size_bytes, mtime_ns in db.execute(
-            f"SELECT path, {stage}_size_bytes, {stage}_mtime_ns FROM logs"  # noqa: S608 - Ours.
-            f" WHERE gone_at IS NULL{' AND layout <> ?' if usage_only else ''}",
+            f"SELECT path, coalesce(packed_bytes, {stage}_size_bytes), {stage}_mtime_ns"  # noqa: S608
+            f" FROM logs WHERE gone_at IS NULL{' AND layout <> ?' if usage_only else ''}",
             ("beside",) if usage_only else (),
         ):
             now = stat(path)

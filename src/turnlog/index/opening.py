@@ -10,7 +10,6 @@ was rewritten since gives nothing, and the next refresh notices.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find
     from turnlog.index.refresh import Progress, Refreshed, Stage
     from turnlog.index.texts import Text
     from turnlog.layout import Home
+    from turnlog.log.sources import Seekable
     from turnlog.records.record import Record
 
 
@@ -35,7 +35,7 @@ class Index(Closing):
         self.db = db
         self.refreshed = refreshed
         self._logs: dict[int, tuple[str, str, str]] = {}
-        self._open: tuple[int, int] | None = None
+        self._open: tuple[int, Seekable] | None = None
 
     def place(self, record: int) -> tuple[str, int]:
         """Give the log and the offset of a record."""
@@ -112,22 +112,23 @@ class Index(Closing):
         return self._logs[log]
 
     def _read(self, log: int, path: str, offset: int, length: int) -> bytes | None:
-        from turnlog.log.sources import PlainSource, open_source
-        from turnlog.log.system import read_at
+        from turnlog.log.blobs import whole_line
+        from turnlog.log.sources import Seekable, open_source
 
         if self._open is None or self._open[0] != log:
             self._let_go()
             source = open_source(path)
-            if not isinstance(source, PlainSource):  # No way into the middle of an archive.
+            if not isinstance(source, Seekable):  # No way into the middle of this one.
                 source.close()
                 return _unpacked_at(path, offset)
-            self._open = (log, source.fd)
-        data = read_at(self._open[1], length, offset)
-        return data if len(data) == length else None
+            self._open = (log, source)
+        data = self._open[1].read_at(length, offset)
+        whole = whole_line(path, data) if len(data) == length else None
+        return whole if isinstance(whole, bytes) else None
 
     def _let_go(self) -> None:
         if self._open is not None:
-            os.close(self._open[1])
+            self._open[1].close()
             self._open = None
 
 
@@ -168,8 +169,6 @@ def _is_fresh(db: sqlite3.Connection, stage: Stage) -> bool:
 def _unpacked_at(path: str, offset: int) -> bytes | None:
     from turnlog.log.reader import Placed, read_log
 
-    for item in read_log(path, start=offset):
-        if isinstance(item, Placed) and item.offset == offset:
-            return item.record.raw
-        return None
-    return None
+    with read_log(path, start=offset) as reader:
+        item = next(reader, None)
+    return item.record.raw if isinstance(item, Placed) and item.offset == offset else None

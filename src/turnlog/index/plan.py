@@ -11,24 +11,28 @@ import sqlite3
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
+from turnlog.errors import TurnlogError
 from turnlog.index.beside import SideFile
-from turnlog.index.bookmarks import Bookmark, Change, change_since
+from turnlog.index.bookmarks import Bookmark, Change, change_since, length_of
 from turnlog.index.chunks import Work
 from turnlog.index.folds import is_sound_text
 from turnlog.index.ids import BESIDE
 from turnlog.index.usage import Readable
 from turnlog.index.writing import Writer
-from turnlog.layout import Home, LogFile, Problem
+from turnlog.layout import Home, LogFile, Problem, turnlog_home
+from turnlog.layout.kept import other_place, source_of_copy
+from turnlog.sessions.journal import Journal
 
 _COLUMNS: Final = (
     "id, path, generation, layout, gone_at, device, inode, usage_offset, usage_size_bytes,"
     " usage_mtime_ns, usage_fingerprint, text_offset, text_size_bytes, text_mtime_ns,"
-    " text_fingerprint"
+    " text_fingerprint, packed_bytes"
 )
 
 
@@ -44,6 +48,7 @@ class Known(NamedTuple):
     inode: int | None
     usage: Bookmark
     text: Bookmark
+    packed_bytes: int | None
 
     @property
     def mark(self) -> Bookmark:
@@ -57,6 +62,12 @@ class Seen(NamedTuple):
     log: Readable
     path: str
     now: os.stat_result
+
+    @property
+    def packed_bytes(self) -> int | None:
+        """The size of its file, where that is not the log's own."""
+        is_packed = length_of(self.path, self.now) != self.now.st_size
+        return self.now.st_size if is_packed else None
 
 
 class Plan(Struct):
@@ -93,7 +104,9 @@ def has_changed(seen: Seen, entry: Known | None, *, usage_only: bool) -> bool:
     if entry is None or entry.gone_at is not None:
         return True
     mark, now = entry.usage if usage_only else entry.text, seen.now
-    return mark.size_bytes != now.st_size or mark.mtime_ns != now.st_mtime_ns
+    is_packed = entry.packed_bytes is not None and mark.size_bytes >= 0
+    size_bytes = entry.packed_bytes if is_packed else mark.size_bytes
+    return size_bytes != now.st_size or mark.mtime_ns != now.st_mtime_ns
 
 
 def is_absent(entry: Known, seen: dict[str, Seen], *, usage_only: bool) -> bool:
@@ -147,7 +160,7 @@ def make_plan(
     for each in changed:
         entry = known.get(each.path) or _moved(db, each, absent, writer) or _added(db, each)
         _plan_one(db, each, entry, plan, writer, usage_only=usage_only)
-    _note_absent(db, absent, plan, writer)
+    _note_absent(db, absent, seen, plan, writer)
     return plan
 
 
@@ -161,9 +174,12 @@ def _plan_one(
     usage_only: bool,
 ) -> None:
     changes = {change_since(mark, each.path, each.now) for mark in (entry.usage, entry.text)}
+    packed_bytes = each.packed_bytes
+    if packed_bytes != entry.packed_bytes:
+        db.execute("UPDATE logs SET packed_bytes = ? WHERE id = ?", (packed_bytes, entry.id))
     if entry.gone_at is not None:
         db.execute("UPDATE logs SET gone_at = NULL WHERE id = ?", (entry.id,))
-        writer.note_later({each.log.session_id})
+        writer.note_later((each.log.session_id, *writer.sessions_of(entry.id)))
     if Change.REPLACED in changes or _is_packed_and_grew(entry, changes):
         if entry.layout != BESIDE:
             plan.replaced.append(each.path)
@@ -192,9 +208,16 @@ def _is_packed_and_grew(entry: Known, changes: set[Change]) -> bool:
 def _moved(
     db: sqlite3.Connection, each: Seen, absent: dict[str, Known], writer: Writer
 ) -> Known | None:
-    """Give the log that lies here now and lay elsewhere before, if there is one."""
-    for path, entry in absent.items():
-        if (entry.device, entry.inode) != (each.now.st_dev, each.now.st_ino):
+    """Give the log that lies here now and lay elsewhere before, if there is one.
+
+    A log whose place only a kept copy takes has moved there, and one that was restored, back.
+    """
+    other = other_place(each.log) if absent and isinstance(each.log, LogFile) else None
+    # Where it should have been is looked at first: a whole home may be gone.
+    for path in chain((other,) if other in absent else (), absent):
+        entry = absent[path]
+        is_same_file = (entry.device, entry.inode) == (each.now.st_dev, each.now.st_ino)
+        if not is_same_file and path != other:
             continue
         if (
             entry.mark.size_bytes < 0
@@ -224,7 +247,7 @@ def _at_its_new_place(db: sqlite3.Connection, each: Seen, entry: Known, writer: 
         " agent = ?, project_key = ?, gone_at = NULL WHERE id = ?",
         (*_place_of(each)[:5], session, *_place_of(each)[5:], entry.id),
     )
-    writer.note_later({session, log.session_id})
+    writer.note_later((session, log.session_id, *writer.sessions_of(entry.id)))
     return entry._replace(path=each.path)
 
 
@@ -239,7 +262,7 @@ def _added(db: sqlite3.Connection, each: Seen) -> Known:
 
 
 def _known(row: tuple[Any, ...]) -> Known:
-    known: list[Any] = [*row[:7], Bookmark(*row[7:11]), Bookmark(*row[11:])]
+    known: list[Any] = [*row[:7], Bookmark(*row[7:11]), Bookmark(*row[11:15]), row[15]]
     return Known(*known)
 
 
@@ -257,22 +280,34 @@ def _place_of(each: Seen) -> tuple[Any, ...]:
 
 
 def _note_absent(
-    db: sqlite3.Connection, absent: dict[str, Known], plan: Plan, writer: Writer
+    db: sqlite3.Connection,
+    absent: dict[str, Known],
+    seen: dict[str, Seen],
+    plan: Plan,
+    writer: Writer,
 ) -> None:
-    """Mark what is gone at its source; forget what lies elsewhere as well, or never was read."""
+    """Mark what is gone at its source; forget what lies elsewhere as well, or never was read.
+
+    What somebody deleted by turnlog is forgotten as well: that was what they asked for.
+    """
+    deleted = _deleted() if absent else frozenset()
     for path, entry in absent.items():
-        if os.path.lexists(path):
-            continue  # The walk could not get there: that is no proof.
-        row = db.execute("SELECT session, agent, kind FROM logs WHERE id = ?", (entry.id,))
-        session, agent, kind = row.fetchone()
-        writer.note_later({session})
+        row = db.execute("SELECT session, agent, kind, home FROM logs WHERE id = ?", (entry.id,))
+        session, agent, kind, home = row.fetchone()
         twin = db.execute(
             "SELECT 1 FROM logs WHERE session IS ? AND agent IS ? AND kind = ? AND id <> ?"
             " AND gone_at IS NULL AND session IS NOT NULL",
             (session, agent, kind, entry.id),
         ).fetchone()
+        source = source_of_copy(home, path)
+        # A copy whose log is back, where it was or elsewhere, counts for nothing.
+        is_hidden = source is not None and (source in seen or twin is not None)
+        if os.path.lexists(path) and not is_hidden:
+            continue  # The walk could not get there: that is no proof.
+        writer.note_later(writer.sessions_of(entry.id))
+        is_elsewhere = twin is not None or is_hidden
         was_read = entry.mark.size_bytes >= 0
-        if entry.layout == BESIDE or twin is not None or not was_read:
+        if entry.layout == BESIDE or is_elsewhere or not was_read or session in deleted:
             writer.forget(entry.id)
             db.execute("DELETE FROM logs WHERE id = ?", (entry.id,))
             db.execute("DELETE FROM agents WHERE log = ?", (entry.id,))
@@ -281,3 +316,11 @@ def _note_absent(
             db.execute(
                 "UPDATE logs SET gone_at = ? WHERE id = ?", (time.time_ns() // 1000, entry.id)
             )
+
+
+def _deleted() -> frozenset[str]:
+    """Give the ids of the sessions that are in the trash, or were."""
+    try:
+        return frozenset(Journal.in_root(turnlog_home()).deletions())
+    except (TurnlogError, OSError):
+        return frozenset()  # Then they are gone, and a rebuilt index does not know them.

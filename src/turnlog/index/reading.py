@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from turnlog.errors import TurnlogError
 from turnlog.index.beside import PROMPTS, content_of, texts_of_side
-from turnlog.index.bookmarks import Bookmark, fingerprint_of
+from turnlog.index.bookmarks import Bookmark, length_of
 from turnlog.index.chunks import Chunk, Usage, Work
 from turnlog.index.folds import Folded, OpenCall, Passing, sound, take_record, unpacked
 from turnlog.index.ids import BESIDE, microseconds, short_uuid
@@ -24,9 +24,11 @@ from turnlog.index.lines import Found, Line, fast_line, found_in_line, found_in_
 from turnlog.index.usage import needles_of
 from turnlog.index.words import as_indexed
 from turnlog.layout import LogFile
+from turnlog.log.blobs import whole_line
+from turnlog.log.fingerprint import fingerprint_by
 from turnlog.log.lines import Splitter
 from turnlog.log.reader import Placed, pieces_of
-from turnlog.log.sources import BrokenArchive, PlainSource, Source, open_source
+from turnlog.log.sources import BrokenArchive, FramedSource, Seekable, Source, open_source
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.instants import instant
@@ -88,8 +90,8 @@ class LogReading:
             source.close()
 
     def _chunks(self, source: Source) -> Iterator[Chunk]:
-        fd = source.fd if isinstance(source, PlainSource) else -1
-        before = os.fstat(fd) if fd >= 0 else os.stat(self.path)
+        log = source if isinstance(source, Seekable) else None
+        before = os.fstat(log.fd) if log is not None else os.stat(self.path)
         splitter = Splitter(self.work.start)
         is_broken = False
         try:
@@ -101,7 +103,7 @@ class LogReading:
                     else:
                         self._damaged(data.moved(offset))
                 if self._text_bytes > _CHUNK_TEXT_BYTES or self._lines > _CHUNK_LINES:
-                    yield self._chunk(splitter.offset, before, fd, is_last=False)
+                    yield self._chunk(splitter.offset, before, log, is_last=False)
         except BrokenArchive as error:
             at = splitter.offset + splitter.pending_length
             why = Damage(reason=Reason.BROKEN_ARCHIVE, offset=at, length=0, detail=str(error))
@@ -115,7 +117,7 @@ class LogReading:
         is_tail = bool(splitter.pending_length) and not is_broken
         if is_tail and not splitter.pending_too_long:
             self._tail(splitter.pending, splitter.offset)
-        last = self._chunk(splitter.offset, before, fd, is_last=True)
+        last = self._chunk(splitter.offset, before, log, is_last=True)
         if is_tail:
             last.tail_folded = last.folded
             last.folded = folded
@@ -135,9 +137,15 @@ class LogReading:
     def _take(self, data: bytes, offset: int) -> None:
         """Take one line."""
         self._lines += 1
+        length = len(data)
+        whole = whole_line(self.path, data)
+        if isinstance(whole, Damage):
+            self._damaged(whole.moved(offset))
+            return
+        data = whole
         line = fast_line(data) if self._is_fast else None
         if line is None:
-            self._take_whole(data, offset)
+            self._take_whole(data, offset, length)
             return
         at = instant(line.timestamp)
         self._passing.take(line, at)
@@ -150,11 +158,11 @@ class LogReading:
         if session is None:
             session = self._whose(line.session_id)
         found = found_in_line(line, at)
-        self._remember(found, offset, len(data), session)
+        self._remember(found, offset, length, session)
         if self._tells_of_agents(line, found, data):
             record = decode(data)
             if isinstance(record, Record):
-                self.folded.traces.see(Placed(record, offset, len(data), 0))
+                self.folded.traces.see(Placed(record, offset, length, 0))
 
     def _take_usage(self, line: Line, data: bytes, offset: int) -> None:
         tellings = self.usage.tellings
@@ -166,16 +174,16 @@ class LogReading:
             for sighting in tellings.take_unusual(data, offset, is_pending=False):
                 self.usage.take(sighting)
 
-    def _take_whole(self, data: bytes, offset: int) -> None:
+    def _take_whole(self, data: bytes, offset: int, length: int) -> None:
         """Take a line that is not one of the many: decode all of it, mend what can be mended."""
         if offset >= self.work.usage_start and any(needle in data for needle in self._needles):
             for sighting in self.usage.tellings.take(data, offset):
                 self.usage.take(sighting)
         record = decode(data)
         if isinstance(record, Record):
-            self._take_record(record, offset, len(data))
+            self._take_record(record, offset, length)
         elif record.reason is not Reason.BLANK:
-            for piece in pieces_of(data, record, offset):
+            for piece in pieces_of(data, record, offset, log=self.path):
                 if isinstance(piece, Damage):
                     self._damaged(piece)
                 else:
@@ -286,13 +294,13 @@ class LogReading:
         """Give the one record that a file holds."""
         if data:
             self._remember(found, 0, len(data), self.work.log.session_id or "", is_sound=False)
-        chunk = self._chunk(0, seen, -1, is_last=True)
-        chunk.bookmark = Bookmark(0, seen.st_size, seen.st_mtime_ns, digest)
+        chunk = self._chunk(0, seen, None, is_last=True)
+        chunk.bookmark = Bookmark(0, length_of(self.path, seen), seen.st_mtime_ns, digest)
         return chunk
 
     def unreadable(self, error: Exception) -> Chunk:
         """Say why the log cannot be read on; what was read of it stays."""
-        chunk = self._chunk(self._start, None, -1, is_last=True)
+        chunk = self._chunk(self._start, None, None, is_last=True)
         chunk.problem = str(error)
         return chunk
 
@@ -307,13 +315,17 @@ class LogReading:
         self._text_bytes = 0
         self._lines = 0
 
-    def _chunk(self, offset: int, seen: os.stat_result | None, fd: int, *, is_last: bool) -> Chunk:
+    def _chunk(
+        self, offset: int, seen: os.stat_result | None, log: Seekable | None, *, is_last: bool
+    ) -> Chunk:
         """Give what was gathered, with the bookmark that stands behind it, and begin anew."""
         self._settle_passing()
         sightings = self.usage.rows()
         tellings = self.usage.tellings
         # Until its end a log has not been seen whole: whoever goes on finds it grown.
-        size_bytes = seen.st_size if is_last and seen is not None else offset
+        size_bytes = offset
+        if is_last and seen is not None:
+            size_bytes = log.size_bytes if isinstance(log, FramedSource) else seen.st_size
         chunk = Chunk(
             log=self.work.id,
             generation=self.work.generation,
@@ -335,7 +347,7 @@ class LogReading:
                 offset,
                 size_bytes,
                 seen.st_mtime_ns if seen is not None else 0,
-                fingerprint_of(fd, max(offset, size_bytes)) if fd >= 0 else None,
+                fingerprint_by(log.read_at, max(offset, size_bytes)) if log is not None else None,
             ),
             device=seen.st_dev if seen is not None else 0,
             inode=seen.st_ino if seen is not None else 0,

@@ -31,6 +31,7 @@ from turnlog.index.database import (
     move_aside,
     open_for_reading,
     open_index,
+    private_directory,
     remove_index,
     transaction,
     unavailable,
@@ -270,7 +271,7 @@ def _turn(homes: Sequence[Home]) -> Iterator[None]:
     """
     path = index_path(homes).with_suffix(".lock")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(path.parent)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError:
         yield  # A directory that cannot be written: opening the index says so.

@@ -47,6 +47,7 @@ CREATE TABLE logs (
     text_size_bytes INTEGER NOT NULL DEFAULT -1,
     text_mtime_ns INTEGER NOT NULL DEFAULT 0,
     text_fingerprint BLOB,
+    packed_bytes INTEGER,              -- The size of its file, where that is not the log's own: a kept copy.
     told INTEGER NOT NULL DEFAULT 0,   -- Records that told of a response, up to the bookmark …
     synthetic INTEGER NOT NULL DEFAULT 0,
     tail_told INTEGER NOT NULL DEFAULT 0,  -- … and in a last line that has no newline yet.

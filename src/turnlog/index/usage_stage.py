@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from turnlog.errors import TurnlogError
-from turnlog.index.bookmarks import Bookmark, fingerprint
+from turnlog.index.bookmarks import Bookmark, fingerprint, length_of
 from turnlog.index.chunks import Usage, UsageChunk, Work
 from turnlog.index.sighted import Named
 from turnlog.index.usage import needles_of
@@ -62,6 +62,7 @@ def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
     except (TurnlogError, OSError) as error:
         problem = str(error)
     rows = usage.rows()
+    size_bytes = length_of(path, now) if now else 0
     if not is_pending:
         told, synthetic = tellings.told, usage.synthetic
     return UsageChunk(
@@ -77,9 +78,9 @@ def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
         is_pending=bool(tellings.pending),
         bookmark=Bookmark(
             offset,
-            now.st_size if now else 0,
+            size_bytes,
             now.st_mtime_ns if now else 0,
-            fingerprint(path, max(offset, now.st_size if now else 0)),
+            fingerprint(path, max(offset, size_bytes)),
         ),
         device=now.st_dev if now else 0,
         inode=now.st_ino if now else 0,

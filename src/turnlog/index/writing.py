@@ -200,7 +200,7 @@ class Writer:
         """Forget everything that was read of a log that has become another one."""
         base = log << OFFSET_BITS
         db = self._db
-        self.note_later(self._sessions_of(log))
+        self.note_later(self.sessions_of(log))
         self._forget_from(base, base + (1 << OFFSET_BITS))
         # Who paid for what these sessions share with others depends on everything they have.
         db.execute(
@@ -217,7 +217,7 @@ class Writer:
             (log,),
         )
 
-    def _sessions_of(self, log: int) -> list[str]:
+    def sessions_of(self, log: int) -> list[str]:
         """Name the sessions that a log says something of."""
         base = log << OFFSET_BITS
         found = self._db.execute(

@@ -11,14 +11,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
 from turnlog.errors import TurnlogError
+from turnlog.keep.archived import Archives, is_flat_archive
 from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
-from turnlog.log.tail import read_ends
+from turnlog.log.tail import Ends, read_ends
 from turnlog.questions.directories import is_within, whole
+from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.dated import day_of, is_elsewhere, read_day
@@ -35,7 +37,8 @@ class SessionRow(Struct, kw_only=True, frozen=True):
     last_active_at: datetime | None
     records: int | None
     state: State
-    keeping: Literal["live"] = "live"
+    keeping: Keeping = "live"
+    archived: bool = False
     layout: LayoutName
     home: str
     path: str
@@ -61,6 +64,7 @@ def list_sessions(
     homes: Iterable[Home],
     *,
     project: str | None = None,
+    archived: bool | None = False,
     limit: int | None = None,
     offset: int = 0,
     now: datetime | None = None,
@@ -68,7 +72,8 @@ def list_sessions(
 ) -> SessionList:
     """List the sessions of *homes*, the one that was active last first.
 
-    *project* keeps those that worked in that directory or below it.
+    *project* keeps those that worked in that directory or below it. Those that are *archived* are
+    left out, or listed alone; or, with None, among the others.
     """
     homes = tuple(homes)
     agents: dict[str, int] = {}
@@ -82,18 +87,42 @@ def list_sessions(
         elif log.kind == "agent" and log.session_id is not None:
             agents[log.session_id] = agents.get(log.session_id, 0) + 1
     moment = now or datetime.now(UTC)
-    found = [_row(log, agents, moment, problems) for log in mains]
+    archives = Archives.load()
+    found = [
+        _row(log, agents, moment, problems)
+        for log in _without_twins(mains)
+        # An archive has to be unpacked to be read: not if it is left out anyway.
+        if archived is not False or log.layout != "flat" or not is_flat_archive(str(log.path))
+    ]
     found += _rows_of_days(days, agents, moment, problems)
     rows = [
         row
-        for row in found
-        if row is not None and (project is None or is_within(row.project, whole(project)))
+        for each in found
+        if each is not None and (project is None or is_within(each.project, whole(project)))
+        if (row := _with_archived(each, archives)).archived is archived or archived is None
     ]
     rows.sort(key=lambda row: row.last_active_at or datetime.min.replace(tzinfo=UTC), reverse=True)
     end = len(rows) if limit is None else offset + limit
     following = end if end < len(rows) else None
-    page = _with_running(rows[offset:end], homes)
+    page = _with_keeping(_with_running(rows[offset:end], homes))
     return SessionList(sessions=page, next=following, total=len(rows))
+
+
+def _without_twins(mains: list[LogFile]) -> list[LogFile]:
+    """Leave out archives of flat stores whose logs are there as well: the log wins."""
+    plain = {(log.home, log.session_id) for log in mains if log.compression is None}
+    return [
+        log
+        for log in mains
+        if (log.home, log.session_id) not in plain
+        or log.layout != "flat"
+        or log.compression is None
+    ]
+
+
+def _with_archived(row: SessionRow, archives: Archives) -> SessionRow:
+    is_archived = archives.holds(row.id, row.home, row.path, row.layout, row.size_bytes)
+    return structs.replace(row, archived=True) if is_archived else row
 
 
 def _with_running(rows: list[SessionRow], homes: Iterable[Home]) -> list[SessionRow]:
@@ -102,11 +131,16 @@ def _with_running(rows: list[SessionRow], homes: Iterable[Home]) -> list[Session
     return [structs.replace(row, running=alive.get(row.id)) for row in rows] if alive else rows
 
 
+def _with_keeping(rows: list[SessionRow]) -> list[SessionRow]:
+    keepings = Keepings()
+    return [structs.replace(row, keeping=keepings.of(row.home, row.path)) for row in rows]
+
+
 def _row(
     log: LogFile, agents: dict[str, int], now: datetime, problems: list[Problem] | None
 ) -> SessionRow | None:
     try:
-        found, life, is_whole, status = _read(log.path)
+        found, life, ends = _read(log.path)
     except (TurnlogError, OSError) as error:
         if problems is not None:
             problems.append(Problem(log.path, str(error)))
@@ -114,7 +148,7 @@ def _row(
     if found.is_sidechain:
         return None
     return _row_of(
-        log, _Gathered(found, life, is_whole, status.st_size, status.st_mtime), agents, now
+        log, _Gathered(found, life, ends.is_whole, ends.size_bytes, ends.changed_at), agents, now
     )
 
 
@@ -175,24 +209,24 @@ def _rows_of_days(
     return [_row_of(replace(logs[each], session_id=each), told[each], agents, now) for each in told]
 
 
-def _read(path: Path) -> tuple[SessionSummary, Life, bool, os.stat_result]:
+def _read(path: Path) -> tuple[SessionSummary, Life, Ends]:
     """Fold the ends of a log; with the lines they cut if those may hide a name or an instant."""
     for with_cut_lines in (False, True):
-        head, tail, is_whole, status = read_ends(path, with_cut_lines=with_cut_lines)
+        ends = read_ends(path, with_cut_lines=with_cut_lines)
         found, life = SessionSummary(), Life()
-        _fold(head, found, life)
+        _fold(ends.head, found, life)
         prompt, command = found.first_prompt, found.first_command
         # What is called last there is long past, and summaries there are of sessions before it.
         found.last_prompt = found.summary = None
-        _fold(tail, found, life)
-        if is_whole:
+        _fold(ends.tail, found, life)
+        if ends.is_whole:
             break
         if command:
             found.first_prompt = prompt  # One that stands in the tail was not the first.
         names = found.custom_title, found.ai_title, found.last_prompt, found.summary, prompt
-        if any(names) and any(record.at for record in tail):
+        if any(names) and any(record.at for record in ends.tail):
             break
-    return found, life, is_whole, status
+    return found, life, ends
 
 
 def _fold(records: Iterable[Record], found: SessionSummary, life: Life) -> None:

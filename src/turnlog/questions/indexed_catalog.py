@@ -23,9 +23,11 @@ from msgspec import Struct
 from turnlog.errors import UsageError
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
+from turnlog.keep.archived import Archives
 from turnlog.layout import Home
 from turnlog.questions.catalog import SessionRow
 from turnlog.questions.directories import is_within, whole
+from turnlog.questions.keeping import Keepings
 from turnlog.questions.listed import (
     COUNTERS,
     JOIN_PAID,
@@ -62,8 +64,6 @@ TOP_TOOLS: Final = 5
 class IndexedSession(SessionRow, kw_only=True, frozen=True):
     """One session in a list, with what the index knows of it."""
 
-    # The bare list sees only what is there.
-    keeping: Literal["live", "gone"] = "live"  # type: ignore[assignment]
     prompts: int
     branches: list[str]
     """Every branch it was on, its agents included; `git_branch` is the last."""
@@ -109,6 +109,7 @@ def list_indexed(
     has_damage: bool | None = None,
     has_agents: bool | None = None,
     gone: bool | None = None,
+    archived: bool | None = False,
     sort: SessionSort = "active",
     reverse: bool = False,
     limit: int | None = None,
@@ -119,9 +120,11 @@ def list_indexed(
 
     *project* keeps those that worked in that directory or below it; *model* and *text_in_title* are
     parts of a name, in capitals or not; *branch*, *tool* and *tag* are whole names. *since* and
-    *until* keep the sessions that were active in that time, at its beginning or within it. What is
+    *until* keep the sessions that were active in that time, at its beginning or within it. Those
+    that are *archived* are left out, or listed alone; or, with None, among the others. What is
     counted is sorted with the most first, titles by the alphabet; *reverse* turns that round, and
-    those of which it is not known come last either way.
+    those of which it is not known come last either way. *gone* keeps those that are gone at their
+    source, kept or not; if it is false, those that can be read, from wherever it is.
     """
     asked = Conditions()
     asked.keep("NOT is_sidechain")
@@ -137,24 +140,29 @@ def list_indexed(
         asked.keep("is_part(?, title)", text_in_title)
     if state is not None:
         asked.keep("state_of(life, active_at) = ?", _state_named(state))
-    facts = (("damages > 0", has_damage), ("agents > 0", has_agents), ("is_gone", gone))
+    is_gone = _IS_GONE if gone else "is_gone"
+    facts = (("damages > 0", has_damage), ("agents > 0", has_agents), (is_gone, gone))
     for fact, is_wanted in facts:
         if is_wanted is not None:
             asked.keep(f"({fact}) IS {'true' if is_wanted else 'false'}")
     asked.keep_period(since, until)
-    tables, join = (f"{LISTED}, {paid()}", JOIN_PAID) if sort == "tokens" else (LISTED, "")
-    query = (
-        f"WITH {tables} SELECT listed.id, count(*) OVER () AS total"  # noqa: S608 - Ours.
-        f" FROM listed{join} WHERE {asked.where}"
-        f" ORDER BY {order_by(sort, SESSION_SORTS, is_rising=reverse != (sort == 'title'))},"
-        " active_at DESC, listed.session, listed.home"
-    )
+    order = order_by(sort, SESSION_SORTS, is_rising=reverse != (sort == "title"))
+    archives = Archives.load()
     moment = now or datetime.now(UTC)
     if sort == "title" or any(each is not None for each in (model, text_in_title, state)):
         _give_functions(index, moment)
     with one_view(index):
+        if archived is not None:
+            which = json.dumps(_archived_in(index, archives))
+            asked.keep(_ARCHIVED if archived else f"NOT {_ARCHIVED}", which)
+        tables, join = (f"{LISTED}, {paid()}", JOIN_PAID) if sort == "tokens" else (LISTED, "")
+        query = (
+            f"WITH {tables} SELECT listed.id, count(*) OVER () AS total"  # noqa: S608 - Ours.
+            f" FROM listed{join} WHERE {asked.where}"
+            f" ORDER BY {order}, active_at DESC, listed.session, listed.home"
+        )
         page = Page(index, query, asked.values, limit, offset)
-        sessions = _sessions(index, [row["id"] for row in page.rows], moment)
+        sessions = _sessions(index, [row["id"] for row in page.rows], archives, moment)
     return SessionCatalog(sessions=sessions, next=page.next, total=page.total)
 
 
@@ -166,10 +174,17 @@ _COLUMNS: Final = (
     "id", "session", "place", "started_at", "active_at", "bytes", "is_gone", "models", "life",
     *_AS_STORED,
 )  # fmt: skip
+_OF_ARCHIVE: Final = ("session", "home", "path", "layout", "bytes")
+_ARCHIVED: Final = "listed.id IN (SELECT value FROM json_each(?))"
 _ON_PAGE: Final = "id IN (SELECT value FROM json_each(?))"
 _BRANCH: Final = (
     "(git_branch = ? OR EXISTS (SELECT 1 FROM names JOIN records ON records.branch = names.id"
     " WHERE names.name = ? AND records.session = listed.id))"
+)
+# At its source: a kept copy, which is packed, may be what is read.
+_IS_GONE: Final = (
+    "is_gone OR EXISTS (SELECT 1 FROM logs"
+    " WHERE logs.path = listed.path AND logs.packed_bytes IS NOT NULL)"
 )
 _TOOL: Final = (
     "id IN (SELECT records.session FROM calls JOIN records ON records.id = calls.record"
@@ -177,7 +192,19 @@ _TOOL: Final = (
 )
 
 
-def _sessions(index: Index, ids: list[int], now: datetime) -> list[IndexedSession]:
+def _archived_in(index: Index, archives: Archives) -> list[int]:
+    """Find the sessions that are archived."""
+    found = index.db.execute(
+        f"WITH {LISTED} SELECT id, {', '.join(_OF_ARCHIVE)} FROM listed"  # noqa: S608 - Ours.
+        " WHERE layout = 'flat' OR session IN (SELECT value FROM json_each(?))",
+        (json.dumps(archives.ids),),
+    )
+    return [number for number, *told in found if archives.holds(*told)]
+
+
+def _sessions(
+    index: Index, ids: list[int], archives: Archives, now: datetime
+) -> list[IndexedSession]:
     """Tell of the sessions with *ids* all that a row has, in that order."""
     if not ids:
         return []
@@ -188,6 +215,7 @@ def _sessions(index: Index, ids: list[int], now: datetime) -> list[IndexedSessio
     used, tools, branches = _used(index, page), _tools(index, page), _branches(index, page)
     (homes,) = index.db.execute("SELECT homes FROM about").fetchone()
     running = running_sessions(Home(Path(each)) for each in json.loads(homes))
+    keepings = Keepings()
     return [
         _session(
             rows[each],
@@ -195,6 +223,8 @@ def _sessions(index: Index, ids: list[int], now: datetime) -> list[IndexedSessio
             tools.get(each, {}),
             branches.get(each, []),
             running.get(rows[each]["session"]),
+            keepings=keepings,
+            archives=archives,
             now=now,
         )
         for each in ids
@@ -208,6 +238,8 @@ def _session(
     branches: list[str],
     running: Running | None,
     *,
+    keepings: Keepings,
+    archives: Archives,
     now: datetime,
 ) -> IndexedSession:
     life = _life(row["life"], row["active_at"])
@@ -217,13 +249,14 @@ def _session(
         started_at=instant_at(row["started_at"]),
         last_active_at=life.last_active_at,
         state=life.state(now),
-        keeping="gone" if row["is_gone"] else "live",
+        keeping=keepings.of(row["home"], row["path"], is_gone=bool(row["is_gone"])),
+        archived=archives.holds(*(row[name] for name in _OF_ARCHIVE)),
         size_bytes=row["bytes"],
         models=list(models_in(row["models"])),
         branches=branches,
         tools=tools,
         running=running.doing if running and running.is_alive else None,
-        crashed=life.crashed or (running is not None and not running.is_alive),
+        crashed=life.crashed or (running is not None and running.was_killed(life)),
         **{name: row[name] for name in _AS_STORED},
         **used,
     )

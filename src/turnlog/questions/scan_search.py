@@ -236,13 +236,16 @@ def _places(
     patience: Patience,
 ) -> list[tuple[int, int]]:
     """Find the lines of a log that have a needle; the last first."""
-    from turnlog.log.find_lines import find_lines  # noqa: PLC0415 - Few searches scan.
+    from turnlog.log.blobs import STUB, whole_line  # noqa: PLC0415 - Few searches scan.
+    from turnlog.log.find_lines import find_lines  # noqa: PLC0415
 
     places: list[tuple[int, int]] = []
     try:
-        with find_lines(path, *needles, buffer=buffer) as found:
+        with find_lines(path, *needles, STUB, buffer=buffer) as found:
             for number, (offset, line) in enumerate(found):
-                if isinstance(line, bytes) and confirms in line.lower():
+                whole = whole_line(path, line) if isinstance(line, bytes) else b""
+                said = whole if isinstance(whole, bytes) else b""
+                if isinstance(line, bytes) and confirms in said.lower():
                     places.append((offset, len(line)))
                 if number & 1023 == 1023 and patience.ends():
                     break

@@ -1,0 +1,228 @@
+"""Which logs deserve a closer look? Told from the index, in one pass over its records.
+
+A closer look reads a log several times, so it is kept for those that need it. The survey may
+suspect a log that is well, and hardly ever the other way round: where there is no index, everything
+is suspect, and of what no agent writes (a result marked as the program's own) the index knows less
+than the log.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, Final
+
+from msgspec import Struct
+
+from turnlog.index.ids import OFFSET_BITS
+from turnlog.index.lines import OF_AGENT, SLIPPED_IN
+from turnlog.index.opening import Index
+from turnlog.layout import LogFile
+from turnlog.records.record import System
+
+UNREACHED: Final = 10
+"""So many messages must be out of reach before it is worth a word: people go back and ask anew."""
+
+_LOG_OF: Final = (1 << OFFSET_BITS) - 1
+_SPOKEN: Final = ("user", "assistant", "tool_use", "tool_call", "tool_result")
+_Row = tuple[int, int, int, bytes | str | None, bytes | str | None, int]
+
+
+class Surveyed(Struct):
+    """What the survey says of a log. As it is made, it suspects everything."""
+
+    log: LogFile
+    size_bytes: int = 0
+    records: int | None = None
+    problem: str | None = None
+    is_damaged: bool = True
+    """It may hold bytes that are no records, or records where other readers find none."""
+    is_tangled: bool = True
+    """Parents may be missing, results lost, or much of it be out of a resume's reach."""
+    open_calls: int | None = None
+    """Calls without a result; none if it is not known."""
+
+
+def survey(logs: Iterable[LogFile], index: Index | None) -> list[Surveyed]:
+    """Look over *logs*."""
+    by_path = {os.fspath(log.path): log for log in logs}
+    known = _known(by_path, index) if index is not None else {}
+    return [
+        known.get(path) or Surveyed(log=log, size_bytes=_size_of(path))
+        for path, log in by_path.items()
+    ]
+
+
+def _known(by_path: dict[str, LogFile], index: Index) -> dict[str, Surveyed]:
+    """Give what the index says of the logs that it knows, by path."""
+    db = index.db
+    logs = {
+        row[0]: row[1:]
+        for row in db.execute(
+            "SELECT id, path, layout, kind, text_size_bytes, problem FROM logs"
+            " WHERE gone_at IS NULL AND layout <> 'beside'"
+        )
+    }
+    damaged = {row[0] >> OFFSET_BITS for row in db.execute("SELECT id FROM damages")}
+    open_calls = dict(
+        db.execute(
+            f"SELECT record >> {OFFSET_BITS}, count(*) FROM calls"  # noqa: S608 - Ours.
+            " WHERE result IS NULL AND call_id IS NOT NULL GROUP BY 1"
+        )
+    )
+    found: dict[str, Surveyed] = {}
+    rows_of = _Rows(db)
+    for log, (path, layout, kind, size_bytes, problem) in sorted(logs.items()):
+        if path not in by_path:
+            continue
+        rows = rows_of(log)
+        asked = open_calls.get(log, 0)
+        is_tree = layout == "claude" and kind == "session"
+        found[path] = Surveyed(
+            log=by_path[path],
+            size_bytes=max(0, size_bytes),
+            records=len(rows),
+            problem=problem,
+            is_damaged=log in damaged or _is_glued(rows) or _ends_early(rows, size_bytes),
+            is_tangled=(is_tree and _is_tangled(index, rows, rows_of.spoken))
+            or (kind == "session" and bool(asked) and _is_half_answered(db, log)),
+            open_calls=asked,
+        )
+    return found
+
+
+class _Rows:
+    """The records of one log after the other, in one pass."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        marks = ", ".join("?" * len(_SPOKEN))
+        query = f"SELECT id FROM names WHERE name IN ({marks})"  # noqa: S608 - Ours.
+        self.spoken = {row[0] for row in db.execute(query, _SPOKEN)}
+        rows = db.execute("SELECT id, length, type, uuid, parent, flags FROM records ORDER BY id")
+        self._groups: Iterator[Any] = groupby(rows, key=lambda row: row[0] >> OFFSET_BITS)
+        self._next: tuple[int, list[_Row]] | None = self._step()
+
+    def _step(self) -> tuple[int, list[_Row]] | None:
+        for log, rows in self._groups:
+            return log, list(rows)
+        return None
+
+    def __call__(self, log: int) -> list[_Row]:
+        """Give the records of *log*; logs are asked for in the order of their ids."""
+        while self._next is not None and self._next[0] < log:
+            self._next = self._step()
+        if self._next is None or self._next[0] != log:
+            return []
+        rows = self._next[1]
+        self._next = self._step()
+        return rows
+
+
+def _is_glued(rows: list[_Row]) -> bool:
+    """Tell whether two records stand on one line."""
+    end = -1
+    for row in rows:
+        if row[0] <= end:
+            return True
+        end = row[0] + row[1]
+    return False
+
+
+def _ends_early(rows: list[_Row], size_bytes: int) -> bool:
+    """Tell whether something stands behind the last record that is more than a newline."""
+    end = (rows[-1][0] & _LOG_OF) + rows[-1][1] if rows else 0
+    return size_bytes > end + 1
+
+
+class _Sketch:
+    """The tree of one log, as far as the index knows it: who is above whom, and who speaks."""
+
+    def __init__(self, rows: list[_Row], spoken: set[int]) -> None:
+        self.rows = rows
+        self.above: dict[Any, Any] = {}
+        self.place: dict[Any, int] = {}
+        self.said: set[Any] = set()
+        self.mine: dict[Any, int] = {}
+        """What the main agent said or was told, and where it stands."""
+        self.is_broken = False
+        """A parent is missing, or stands further down than its child, or a record twice."""
+        for place, (_, _, kind, uuid, parent, flags) in enumerate(rows):
+            if uuid is None:
+                continue
+            is_known = parent is None or parent in self.above
+            if uuid in self.above or (self.above and not is_known):
+                self.is_broken = True
+            self.above[uuid] = parent
+            self.place[uuid] = place
+            if kind in spoken:
+                self.said.add(uuid)
+                if not flags & (OF_AGENT | SLIPPED_IN):
+                    self.mine[uuid] = place
+        # The first record's parent may stand in another log, but no further down in this one.
+        self.is_broken = self.is_broken or next(iter(self.above.values()), None) in self.above
+
+    def way(self, uuid: Any) -> Iterator[Any]:
+        """Go up from a record, as far as there are parents."""
+        seen: set[Any] = set()
+        while uuid in self.above and uuid not in seen:
+            seen.add(uuid)
+            yield uuid
+            uuid = self.above[uuid]
+
+    def tip(self) -> Any:
+        """Choose the record that a resume goes on from, as `main_tip` does."""
+        named = set(self.above.values())
+        ends = [uuid for uuid in self.above if uuid not in named]
+        last = [next((each for each in self.way(end) if each in self.said), None) for end in ends]
+        mine = [each for each in last if each in self.mine]
+        said = mine or [each for each in last if each is not None]
+        return max(said, key=lambda each: self.place[each], default=None)
+
+
+def _is_tangled(index: Index, rows: list[_Row], spoken: set[int]) -> bool:
+    """Tell whether a parent is missing or comes later, or a resume may reach only a part."""
+    sketch = _Sketch(rows, spoken)
+    if sketch.is_broken:
+        return True
+    tip = sketch.tip()
+    if tip is None:
+        return False
+    way = list(sketch.way(tip))
+    start = sketch.place[way[-1]]
+    if start and way[-1] not in sketch.said and _is_boundary(index, rows[start]):
+        said = {uuid for uuid, place in sketch.mine.items() if place > start}
+    else:
+        said = set(sketch.mine)
+    reached = len(said.intersection(way))
+    return len(said) - reached >= UNREACHED and reached < 0.6 * len(said)
+
+
+def _is_boundary(index: Index, row: _Row) -> bool:
+    record = index.record(row[0], row[1])
+    return isinstance(record, System) and record.subtype == "compact_boundary"
+
+
+def _is_half_answered(db: sqlite3.Connection, log: int) -> bool:
+    """Tell whether of the calls of one response some were answered and some were not."""
+    within = (log << OFFSET_BITS, (log + 1) << OFFSET_BITS)
+    rows = db.execute(
+        "SELECT records.message, calls.result IS NULL FROM calls"
+        " JOIN records ON records.id = calls.record"
+        " WHERE calls.record >= ? AND calls.record < ? AND calls.call_id IS NOT NULL",
+        within,
+    )
+    answered: set[str] = set()
+    waiting: set[str] = set()
+    for message, is_open in rows:
+        if message is not None:
+            (waiting if is_open else answered).add(message)
+    return bool(answered & waiting)
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
