@@ -28,6 +28,7 @@ KINDS = (
     "network",
     "sessions",
     "index",
+    "safekeeping",
 )
 _HOME = "TURNLOG_FAULTS_DIRECTORY"
 
