@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from turnlog.index.ids import instant_at, long_uuid
 from turnlog.index.opening import Index
@@ -68,6 +68,8 @@ class Look(NamedTuple):
     """Tells where a long text has its first match."""
     width: int
     context: int
+    mask: Callable[[str], str] | None = None
+    """What a text goes through before anything of it is shown."""
 
 
 def read_hit(index: Index, found: Found, look: Look) -> Hit | None:
@@ -81,11 +83,13 @@ def read_hit(index: Index, found: Found, look: Look) -> Hit | None:
     if found.part >= len(texts) or texts[found.part].kind != found.kind:
         return None
     text = texts[found.part].text
+    if look.mask is not None:  # All of it: a snippet would cut what a secret is known by.
+        text = look.mask(text)
     tool, failed = _tool_of(index, found, texts)
     place = look.near(text) if len(text) > LOOKED_AT else None
     piece = make_snippet(text, look.marker, near=place, width=look.width, context=look.context)
     log, offset = index.place(record)
-    return Hit(
+    hit = Hit(
         session=session or None,
         project=project,
         title=title,
@@ -106,6 +110,15 @@ def read_hit(index: Index, found: Found, look: Look) -> Hit | None:
         gone=gone_at is not None,
         before=piece.before,
         after=piece.after,
+    )
+    return hit if look.mask is None else _masked(hit, look.mask)
+
+
+def _masked(hit: Hit, mask: Callable[[str], str]) -> Hit:
+    """Mask whatever else is text, too: a title, or an id that somebody made of what was said."""
+    told = {name: getattr(hit, name) for name in hit.__struct_fields__}
+    return structs.replace(
+        hit, **{name: mask(said) for name, said in told.items() if isinstance(said, str)}
     )
 
 

@@ -84,6 +84,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     per_session: int = 0
     context: int = 0
     width: int = WIDTH
+    mask: Callable[[str], str] | None = None
 
 
 class SearchOptions(TypedDict, total=False):
@@ -121,12 +122,14 @@ def search(
     context: int = 0,
     per_session: int | None = None,
     width: int = WIDTH,
+    mask: Callable[[str], str] | None = None,
 ) -> SearchDocument:
     """Search *index* for what *text* asks in the search language.
 
     With *exact* the whole of *text* is a piece of text, with *regex* a regular expression, and
     neither has filters. *project* is a directory; *per_session* bounds the hits of one session (0:
     not at all; unless told, three, but none where one session or the order of time was asked for).
+    What is shown of a text goes through *mask* first.
     """
     if exact and regex:
         raise UsageError("exact and regex cannot both be", hint="a pattern may quote: \\. \\( \\[")
@@ -139,7 +142,7 @@ def search(
         bounds.append(Filter("since", "", since))
     if until is not None:
         bounds.append(Filter("before", "", until))
-    wanted = Wanted(limit=limit, offset=offset, context=context, width=width)
+    wanted = Wanted(limit=limit, offset=offset, context=context, width=width, mask=mask)
     searching = _Searching(index, now)
     if exact or regex:
         if not text.strip():
@@ -213,7 +216,7 @@ class _Searching:
             match = pattern.regex.search(text[: scan_search.LONGEST_TEXT])
             return match.start() if match else None
 
-        look = Look(pattern.spans, near, wanted.width, wanted.context)
+        look = Look(pattern.spans, near, wanted.width, wanted.context, wanted.mask)
         return self._told(self._page(found, wanted, look))
 
     def _words(self, tree: Node | None, wanted: Wanted, *, with_results: bool) -> SearchDocument:
@@ -237,6 +240,7 @@ class _Searching:
             lambda text: first_place(text, terms),
             wanted.width,
             wanted.context,
+            wanted.mask,
         )
         return self._page(found, wanted, look)
 

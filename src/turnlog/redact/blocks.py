@@ -1,0 +1,82 @@
+"""Private keys in their armour: everything between BEGIN and END that is no line number or quote.
+
+A key may be cut off, numbered line by line, or written as a string of some language, so its lines
+are taken one by one and what stands between them is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from turnlog.redact.found import Found
+from turnlog.redact.innocence import is_example
+
+_RANK: Final = 0
+_MASKED: Final = "[redacted private key]"
+_BEGIN: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_ARMOUR: Final = b"-----BEGIN "
+_END: Final = b"-----END"
+_LONGEST: Final = 32_768
+_SHORTEST: Final = 48
+# Escapes first, so that the n of \\n does not begin a line of the key.
+_ESCAPE: Final = rb"\\{1,15}(?:u[0-9A-Fa-f]{4}|[nrtbf\"'])"
+_PIECE: Final = re.compile(
+    rb"(" + _ESCAPE + rb")|([A-Za-z0-9+/=_-]{12,}(?:\\{1,7}/[A-Za-z0-9+/=]*)*)"
+)
+# What may stand between two lines of one key: line ends, numbers, arrows, the ends of strings that
+# are added up. A bare quote in a line of JSON is the end of all.
+_BETWEEN: Final = re.compile(
+    rb"(?:" + _ESCAPE + rb"|[\s'+|:,;>#*.]|\xe2\x86\x92|\xe2\x94\x82|\d{1,5}"
+    rb"|\"[\s,.&]*[+\n][\s,.&+]*\""
+    rb"|(?:Proc-Type|DEK-Info|Comment|Version|Hash)[: ][^\n\\\"]{0,80})*"
+)
+_LAST: Final = re.compile(rb"(?:\s|\\{1,15}[nr])*(?!\d+\b)([A-Za-z0-9+/=]{1,11})(?=\s|\\|-|\Z)")
+_LINE_ENDS: Final = re.compile(rb"(?:\s|\\{1,15}[nr])*")
+
+
+def find_blocks(data: bytes) -> Iterator[Found]:
+    """Find private keys between their BEGIN and END, or as far as they go."""
+    at = -1
+    while (at := data.find(_ARMOUR, at + 1)) >= 0:
+        begin = _BEGIN.match(data, at)
+        if begin is None:
+            continue
+        start = begin.end()
+        stop = data.find(_END, start, start + _LONGEST)
+        pieces = _pieces(data, start, stop if stop >= 0 else min(len(data), start + _LONGEST))
+        value = b"".join(data[first:last] for first, last in pieces)
+        if len(value) < _SHORTEST or is_example(value[:200]) or len(set(value)) < 12:
+            continue
+        first, last = pieces[0][0], pieces[-1][1]
+        yield Found(first, last, "private key", _masked(data, pieces), value, _RANK)
+
+
+def _pieces(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
+    """Give the lines of a key: as many as follow one another with nothing foreign between."""
+    pieces: list[tuple[int, int]] = []
+    at = start
+    for piece in _PIECE.finditer(data, start, stop):
+        if piece[2] is None:
+            continue
+        between = _BETWEEN.match(data, at, piece.start())
+        if between is None or between.end() < piece.start():
+            break
+        pieces.append(piece.span())
+        at = piece.end()
+    if pieces:
+        short = _LAST.match(data, at, stop)
+        if short:  # The last line is rarely a full one.
+            pieces.append(short.span(1))
+    return pieces
+
+
+def _masked(data: bytes, pieces: list[tuple[int, int]]) -> bytes:
+    """Give the mask for the whole key; what stands between its lines stays, but for their ends."""
+    masked = _MASKED.encode()
+    between = [data[a[1] : b[0]] for a, b in pairwise(pieces)]
+    if all(map(_LINE_ENDS.fullmatch, between)):
+        return masked
+    return masked + b"".join(between)

@@ -1,0 +1,26 @@
+"""What the rules share: a place that holds a secret, and the fastest way to a rare character."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Found(NamedTuple):
+    """A place in bytes that holds a secret. Of two that overlap the lower *rank* names both."""
+
+    start: int
+    end: int
+    kind: str
+    masked: bytes
+    value: bytes
+    """What the same secret has in common wherever it stands; it never leaves this room."""
+    rank: int
+
+
+def places(data: bytes, character: bytes) -> Iterator[int]:
+    """Give every place of one *character*: C finds nothing as fast as that."""
+    at = data.find(character)
+    while at >= 0:
+        yield at
+        at = data.find(character, at + 1)

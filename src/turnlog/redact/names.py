@@ -1,0 +1,255 @@
+"""Values that are known by the name beside them: ``API_KEY=…``, ``"password": "…"``, ``Bearer …``.
+
+A name is telling if it ends in a word such as key, token or password, and if what stands before
+that word does not make it harmless (a cache key, a page token). Then comes a sign of assignment,
+and then the value: within quotes, however often they are escaped, or up to the next blank. Where
+the name says password the value need only look chosen; elsewhere it has to look random.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from turnlog.redact.found import Found
+from turnlog.redact.innocence import is_hex, is_uuid, looks_chosen, looks_random, stands_for_another
+
+_RANK: Final = 5
+_LONGEST_NAME: Final = 48
+_LONGEST_VALUE: Final = 2000
+_MOST_NESTED: Final = 8
+_SHORTEST: Final = 16
+_SHORTEST_SECRET: Final = 12
+
+# What may follow the telling word within the name, then a quote, then a sign of assignment.
+_AFTER: Final = (
+    rb"(?:s|_?\d{1,2}|_?base|[_-](?:prod|production|dev|staging|live|test|default|old|new|value"
+    rb"|primary|secondary|main|base64|b64))?"
+    rb"(?:\\{0,7}[\"'`])?\]?(?::[ ]?(?:str|string)\b)?"
+    rb"(?:[ \t]{0,8}(?:=>|:=|:|=)[ \t]{0,8}|>|[ ])"
+    rb"(?![\s{(\[]|\d{1,12}(?:[\s,;)}\]\\]|\Z)|null|none|true|false)"  # Nothing that is no text.
+)
+# Each begins with a rare letter, to which the search leaps, and looks back to the rest of the word:
+# a pass over all bytes costs more than all that is tried. The empty group that took part tells
+# which word it is, and with it how far back the word begins.
+_WORDS: Final = (
+    (
+        re.compile(rb"k(?:ey()" + _AFTER + rb"|en(?<=token)()" + _AFTER + rb")"),
+        ((b"key", 0), (b"token", 2)),
+    ),
+    (
+        re.compile(rb"p(?:ass(?:word|wd|phrase|code)?()" + _AFTER + rb"|wd()" + _AFTER + rb")"),
+        ((b"pass", 0), (b"pwd", 0)),
+    ),
+    (re.compile(rb"cret(?<=secret)()" + _AFTER), ((b"secret", 2),)),
+)
+_ESCAPED: Final = re.compile(rb"u[0-9A-Fa-f]{4}|[nrt]")
+_SIGN: Final = re.compile(rb"[:=]")
+_NAME: Final = re.compile(rb"[A-Za-z0-9_-]+")
+_LEFT: Final = re.compile(rb"[A-Za-z0-9_.$-]*\Z")
+_PARTS: Final = re.compile(rb"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]+|\d+")
+_QUOTE: Final = re.compile(rb"[bru]?(\\{0,15})([\"'`])")
+_UNQUOTED: Final = re.compile(rb"(?:[^\s\"'`\\<>,;&|(){}\[\]]|\\\\(?![\\nrtbfu\"'/]))+")
+_OF_LINE: Final = re.compile(rb"(?:[^\s\"'`\\]|\\\\(?![\\nrtbfu\"'/]))+")
+_PLAINLY: Final = re.compile(rb"[^\"'`\\]+")
+_ASSIGNS: Final = re.compile(rb"[A-Z][A-Z0-9_]*")
+
+# A key is a secret if one of these words goes before it, or if its name is all in capitals.
+_KEYS: Final = frozenset(
+    b"api access secret private encryption signing master service auth account storage admin app "
+    b"client license licence deploy subscription shared hmac jwt session crypt cipher aes webhook "
+    b"root user management write read".split()
+)
+# Whoever issues keys lends them a name.
+_ISSUERS: Final = frozenset(
+    b"adafruit adobe airtable algolia alibaba anthropic asana atlassian bitbucket bittrex "
+    b"cloudflare codecov cohere coinbase confluent contentful datadog discord dropbox "
+    b"facebook fastly finnhub flickr gemini github gitlab google groq hubspot huggingface "
+    b"intercom jfrog kraken kucoin launchdarkly linear linkedin looker mailchimp mailgun "
+    b"mapbox mattermost messagebird mistral netlify newrelic okta openai pinecone plaid "
+    b"postmark rapidapi replicate sendbird sendgrid sentry shodan slack snyk sonar stripe "
+    b"supabase telegram travis twilio twitch twitter typeform vercel xai yandex zendesk".split()
+)
+_ISSUERS_OF_UUIDS: Final = frozenset(
+    b"heroku hubspot kucoin messagebird plaid postmark sendbird snyk squarespace".split()
+)
+_HARMLESS: Final = frozenset(
+    b"public pub primary foreign cache sort partition idempotency hot map object dict group index "
+    b"routing unique composite natural registry hash row column translation locale query next "
+    b"page "
+    b"continuation sync cursor cancellation pagination design pad eos bos sep mask unk special "
+    b"csrf xsrf input output max min total num count tokenizer first last prev previous start "
+    b"end fingerprint keyboard shortcut press arrow enter localstorage react prop state "
+    b"order".split()
+)
+_BEFORE_KEY: Final = tuple(_KEYS | _ISSUERS)
+_SECRETIVE: Final = frozenset(b"password passwd passphrase passcode pass pwd".split())
+_KINDS: Final = {
+    b"key": "api key",
+    b"token": "token",
+    b"secret": "secret",
+    b"pass": "password",
+    b"pwd": "password",
+}
+
+
+def find_named(data: bytes, low: bytes) -> Iterator[Found]:
+    """Find the values in *data* that stand beside a telling name; *low* is it in small letters."""
+    ends: Counter[int] = Counter()
+    for pattern, words in _WORDS:
+        for match in pattern.finditer(low):
+            word, back = words[(match.lastindex or 1) - 1]
+            found = _valued(data, word, match.start() - back, match.end(), ends)
+            if found is not None:
+                yield found
+
+
+def _valued(data: bytes, word: bytes, at: int, behind: int, ends: Counter[int]) -> Found | None:
+    """Judge the value that begins at *behind*, beside the name whose *word* stands at *at*.
+
+    *ends* counts how often a value ended where one ends: names within names within values are not
+    pursued for ever.
+    """
+    sign = data[behind - 1 : behind]
+    is_option = sign == b" " and not _SIGN.search(data, at, behind)
+    if is_option and b"--" not in data[max(0, at - 16) : at]:
+        return None  # Only an option of a program is told from its value by a blank.
+    left = _LEFT.search(data[max(0, at - _LONGEST_NAME) : at])
+    before = _unescaped(data, at, left[0] if left else b"")
+    if b"[redacted " in data[max(0, at - _LONGEST_NAME) : at] and b"]" in data[at:behind]:
+        return None  # It is a mask that ends in this word.
+    whole = _NAME.match(data, at, behind)
+    name = before + (whole[0] if whole else b"")
+    if (is_option and not name.startswith(b"--")) or not _is_telling(word, before, name):
+        return None
+    if name.lower() == b"pass" and b":" in data[at:behind]:
+        return None  # So tests say that they passed.
+    is_shouted = _ASSIGNS.fullmatch(name) is not None
+    start, end, is_quoted = value_at(data, behind, is_line=is_shouted)
+    ends[end] += 1
+    if ends[end] > _MOST_NESTED:
+        return None
+    follows = data[end : end + 2]
+    if (sign == b">" and follows != b"</") or (not is_quoted and follows[:1] in (b"(", b"[")):
+        return None  # No element of XML; or a call, or an element of something.
+    value = data[start:end]
+    # In .env files and after options stand values, not code.
+    is_assigned = sign == b"=" or b":" in data[at:behind]
+    is_literal = is_quoted or is_option or (is_shouted and is_assigned)
+    kind = kind_of(name, value, is_quoted=is_literal)
+    if kind is None:
+        return None
+    return Found(start, end, kind, f"[redacted {kind}]".encode(), value, _RANK)
+
+
+def kind_of(name: bytes, value: bytes, *, is_quoted: bool = True) -> str | None:
+    """Tell what kind of secret *value* is, beside the telling *name*; None if it is none."""
+    if not 6 <= len(value) <= _LONGEST_VALUE or stands_for_another(value):
+        return None
+    parts = words_of(name)
+    kind = next((_KINDS[word] for part in reversed(parts) if (word := _word_in(part))), "secret")
+    if kind == "password":
+        return kind if looks_chosen(value, is_quoted=is_quoted) else None
+    if (b"aws" in parts and b"secret" in parts) or parts[-3:] == [b"secret", b"access", b"key"]:
+        kind = "aws secret key"
+    elif b"secret" in parts or (kind == "api key" and b"private" in parts):
+        kind = "secret"
+    if is_uuid(value):
+        is_key = parts[-2:] == [b"api", b"key"] or parts[-1:] == [b"secret"]
+        return kind if is_key or not _ISSUERS_OF_UUIDS.isdisjoint(parts) else None
+    if is_hex(value) and len(value) < 24:
+        return None
+    shortest = _SHORTEST_SECRET if kind == "secret" and is_quoted else _SHORTEST
+    return kind if looks_random(value, shortest) else None
+
+
+def is_telling(name: str) -> bool:
+    """Tell whether *name*, as a key of a document, says that its value is a secret."""
+    data = name.encode("utf-8", "replace")
+    low = data.lower()
+    for pattern, words in _WORDS:
+        for match in pattern.finditer(low + b"="):
+            word, back = words[(match.lastindex or 1) - 1]
+            if match.end() == len(low) + 1:
+                return _is_telling(word, data[: match.start() - back], data)
+    return False
+
+
+def words_of(name: bytes) -> list[bytes]:
+    """Split a name into its words, in small letters."""
+    return [part.lower() for part in _PARTS.findall(name)]
+
+
+def _is_telling(word: bytes, before: bytes, name: bytes) -> bool:
+    parts = words_of(name)
+    if name in (b"PWD", b"OLDPWD"):
+        return False  # So shells call the directory they are in.
+    if word in (b"pass", b"pwd"):
+        return any(part in _SECRETIVE or part.endswith((b"password", b"passwd")) for part in parts)
+    if any(part in _HARMLESS for part in words_of(before)[-2:]):
+        return False
+    if word != b"key":
+        return True
+    if name.upper() == name and len(parts) > 1:
+        return True
+    near = b"".join(words_of(before)[-2:])
+    return near.endswith(_BEFORE_KEY)
+
+
+def _word_in(part: bytes) -> bytes | None:
+    return next((word for word in _KINDS if word in part), None)
+
+
+def _unescaped(data: bytes, at: int, before: bytes) -> bytes:
+    """Leave out the letter of an escape, as in a new line, at the beginning of a name."""
+    begin = at - len(before)
+    if before and begin > 0 and data[begin - 1] == 0x5C:
+        return before[len(found[0]) :] if (found := _ESCAPED.match(before)) else before
+    return before
+
+
+def value_at(data: bytes, at: int, *, is_line: bool) -> tuple[int, int, bool]:
+    """Give where the value that begins at *at* starts and ends, and whether quotes hold it."""
+    quote = _QUOTE.match(data, at)
+    if quote is not None:
+        end = closing(data, quote.end(), len(quote[1]), quote[2])
+        return quote.end(), end, True
+    run = (_OF_LINE if is_line else _UNQUOTED).match(data, at, at + _LONGEST_VALUE)
+    # What has no end here is no value.
+    end = run.end() if run and run.end() < at + _LONGEST_VALUE else at
+    while end > at and data[end - 1] in b".,;:)]}":
+        end -= 1
+    return at, end, False
+
+
+def closing(data: bytes, start: int, escapes: int, quote: bytes) -> int:
+    """Give where a string ends whose opening quote had *escapes* backslashes before it.
+
+    A quote that is escaped more often belongs to the string; one that is escaped less often ends
+    something around it, and is not crossed. Other quotes than JSON's own never cross one of those.
+    """
+    stop = min(len(data), start + _LONGEST_VALUE)
+    line = data.find(b"\n", start, stop)
+    stop = stop if line < 0 else line
+    if quote != b'"':
+        found = _PLAINLY.match(data, start, stop)
+        return found.end() if found else start
+    at = start
+    escapes = (escapes ^ (escapes + 1)) >> 1  # Further ones are a backslash of the text itself.
+    while (at := data.find(quote, at, stop)) >= 0:
+        run = at
+        while run > start and data[run - 1] == 0x5C:
+            run -= 1
+        slashes = at - run
+        own = escapes
+        while True:  # This string, and those around it.
+            if slashes % (2 * own + 2) == own:
+                return at - own
+            if own == 0:
+                break
+            own = (own - 1) // 2
+        at += 1
+    cut = _OF_LINE.match(data, start, stop)  # The text is cut off within it.
+    return cut.end() if cut else start

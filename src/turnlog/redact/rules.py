@@ -1,0 +1,156 @@
+"""What people add: patterns of their own, and what is never masked.
+
+    [redact]
+    patterns = ["ORCH-[0-9]{8}", { name = "badge", pattern = "badge=([a-z]+)" }]
+    allow = ["not-a-secret-1", "sha256:9f86d081884c7d65", "re:^test-"]
+
+Patterns are Python's regular expressions for text. If one has a group, the first group is the
+secret and the rest of the match stays. *allow* names values whole, by the beginning of their
+SHA-256 (16 digits or more, so that a value need not be written down), or by a pattern that finds
+something in them. What cannot be read, and a pattern that takes for ever, is reported and changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from time import thread_time
+from typing import Any, Final
+
+from turnlog.config import SettingProblem
+
+DIGEST_DIGITS: Final = 16
+_SETTINGS: Final = ("patterns", "allow")
+_LONGEST: Final = 1000
+_SLOW: Final = 0.02
+_PROBES: Final = (*range(8, 33, 4), 64, 128, 256, 512, 1024)
+_USUAL: Final = "a0A _-./"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern of somebody's own, and what its secrets are called."""
+
+    name: str
+    regex: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds beside the rules for everybody."""
+
+    patterns: tuple[Pattern, ...] = ()
+    values: frozenset[str] = frozenset()
+    digests: tuple[str, ...] = ()
+    allowed: tuple[re.Pattern[str], ...] = ()
+
+    def allows(self, value: str) -> bool:
+        """Tell whether *value* is never to be masked."""
+        if value in self.values or any(regex.search(value) for regex in self.allowed):
+            return True
+        return bool(self.digests) and digest_of(value).startswith(self.digests)
+
+
+NO_RULES: Final = Rules()
+
+
+class _Broken(Exception):
+    """It never leaves this module, which turns it into a problem."""
+
+
+def digest_of(value: str) -> str:
+    """Give what stands for a secret wherever it must be recognised."""
+    return sha256(value.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def rules_from(settings: Mapping[str, Any]) -> tuple[Rules, tuple[SettingProblem, ...]]:
+    """Read the plain ``[redact]`` table of a parsed config.toml."""
+    problems = [
+        SettingProblem(f"redact.{name}", f"no such setting; there are {', '.join(_SETTINGS)}")
+        for name in settings
+        if name not in _SETTINGS
+    ]
+    patterns = list(_each(settings, "patterns", _pattern, problems))
+    values: set[str] = set()
+    digests: list[str] = []
+    allowed: list[re.Pattern[str]] = []
+    for value in _each(settings, "allow", _allowed, problems):
+        if isinstance(value, re.Pattern):
+            allowed.append(value)
+        elif value.startswith("sha256:"):
+            digests.append(value.removeprefix("sha256:"))
+        else:
+            values.add(value)
+    rules = Rules(tuple(patterns), frozenset(values), tuple(digests), tuple(allowed))
+    return rules, tuple(problems)
+
+
+def _each(
+    settings: Mapping[str, Any], name: str, read: Any, problems: list[SettingProblem]
+) -> Iterator[Any]:
+    listed = settings.get(name, [])
+    if not isinstance(listed, list):
+        problems.append(SettingProblem(f"redact.{name}", "a list is expected"))
+        return
+    for number, value in enumerate(listed):
+        try:
+            yield read(value)
+        except _Broken as error:
+            problems.append(SettingProblem(f"redact.{name}[{number}]", str(error)))
+
+
+def _pattern(value: Any) -> Pattern:
+    name, text = "pattern", value
+    if isinstance(value, Mapping):
+        name, text = value.get("name", name), value.get("pattern")
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9 ]{0,30}", name):
+            raise _Broken("a name is letters, digits and blanks, at most 31 of them")
+    return Pattern(name, _regex(text))
+
+
+def _allowed(value: Any) -> str | re.Pattern[str]:
+    if not isinstance(value, str) or not value:
+        raise _Broken("a value, sha256:… or re:… is expected")
+    if value.startswith("re:"):
+        return _regex(value.removeprefix("re:"))
+    digest = value.removeprefix("sha256:").lower()
+    if value.startswith("sha256:"):
+        if not re.fullmatch(rf"[0-9a-f]{{{DIGEST_DIGITS},64}}", digest):
+            raise _Broken(f"a digest has {DIGEST_DIGITS} to 64 hexadecimal digits")
+        return f"sha256:{digest}"
+    return value
+
+
+def _regex(text: Any) -> re.Pattern[str]:
+    if not isinstance(text, str) or not text or len(text) > _LONGEST:
+        raise _Broken("a regular expression is expected, in a string")
+    try:
+        with warnings.catch_warnings():  # Of what a later Python may read otherwise.
+            warnings.simplefilter("ignore")
+            regex = re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise _Broken(f"cannot be read: {error}") from None
+    if regex.search(""):
+        raise _Broken("it finds something in an empty text, and so everywhere")
+    for size in _PROBES:
+        for probe in _probes(text):
+            if all(_seconds(regex, (probe * size)[:size] + "\x00") > _SLOW for _ in range(3)):
+                raise _Broken("it may take for ever: repetitions within repetitions, such as (a+)+")
+    return regex
+
+
+def _seconds(regex: re.Pattern[str], text: str) -> float:
+    """Measure a search by the processor's time: that others are busy is not the pattern's fault."""
+    began = thread_time()
+    regex.search(text)
+    return thread_time() - began
+
+
+def _probes(text: str) -> Iterable[str]:
+    """Give what a pattern may choke on: its own characters again and again, alone and together."""
+    own = "".join(dict.fromkeys(each for each in text if each.isalnum()))[:24]
+    return [*dict.fromkeys(_USUAL + own), own or "a", "ab", "a0"]

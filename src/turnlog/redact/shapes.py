@@ -1,0 +1,345 @@
+"""Keys that are known by their shape: a public beginning, then so and so many random characters.
+
+A beginning ends in ``_``, ``-``, ``.`` or in nothing. Those that end in one of the three are looked
+for together: wherever such a character is followed by a long run, what stands before it tells which
+shape it may be. That is three searches for however many shapes. The others have one each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from turnlog.redact.found import Found, places
+from turnlog.redact.innocence import has_variety, is_mixed, is_varied, looks_random
+
+TAIL: Final = 4
+"""So many characters at the end of a long key stay, as the pages of its issuer show it."""
+_LONG: Final = 28
+_LONGEST: Final = 300
+
+_HEX: Final = rb"[0-9a-f]"
+_WORD: Final = rb"[A-Za-z0-9]"
+_OPEN: Final = rb"[A-Za-z0-9_-]"
+
+
+class Shape(NamedTuple):
+    """A kind of key: its public beginning, and the whole of it as a pattern."""
+
+    kind: str
+    head: bytes
+    pattern: bytes
+    check: Callable[[bytes], bool] = is_varied
+
+
+def _shape(
+    kind: str, head: str, rest: bytes, *, check: Callable[[bytes], bool] = is_varied
+) -> Shape:
+    """Describe *kind*: the literal *head*, then *rest*, then no further character of the key."""
+    begin = head.encode()
+    pattern = re.escape(begin) + rest + rb"(?![A-Za-z0-9_])"
+    return Shape(kind, begin, pattern, check)
+
+
+def _hex(count: int) -> bytes:
+    return _HEX + b"{%d}" % count
+
+
+def _word(least: int, most: int = _LONGEST) -> bytes:
+    return _WORD + f"{{{least},{most}}}".encode()
+
+
+def _open(least: int, most: int = _LONGEST) -> bytes:
+    return _OPEN + f"{{{least},{most}}}".encode()
+
+
+def _ends_varied(value: bytes) -> bool:
+    return is_varied(value.rpartition(b"/")[2])
+
+
+# Heads that are a part of other heads come after them.
+_BY_MARK: Final = (
+    _shape("anthropic key", "sk-ant-", rb"[a-z0-9]{2,12}-" + _open(20), check=looks_random),
+    _shape("anthropic key", "sk-ant-", _open(24), check=looks_random),
+    _shape("openrouter key", "sk-or-", rb"v1-" + _hex(64)),
+    _shape("openai key", "sk-proj-", _open(20), check=looks_random),
+    _shape("openai key", "sk-svcacct-", _open(20), check=looks_random),
+    _shape("openai key", "sk-admin-", _open(20), check=looks_random),
+    _shape("langsmith key", "lsv2_pt_", _hex(32) + rb"_" + _hex(10)),
+    _shape("langsmith key", "lsv2_sk_", _hex(32) + rb"_" + _hex(10)),
+    _shape("openai key", "sk-", _word(20) + rb"(?![_-])", check=looks_random),
+    _shape("groq key", "gsk_", _word(40, 60)),
+    _shape("xai key", "xai-", _word(60, 90), check=looks_random),
+    _shape("perplexity key", "pplx-", _word(40, 64)),
+    _shape("nvidia key", "nvapi-", _open(50, 80)),
+    _shape("replicate token", "r8_", _word(36, 40)),
+    _shape("hugging face token", "hf_", _word(30, 40)),
+    _shape("hugging face token", "api_org_", _word(30, 40)),
+    _shape("github token", "ghp_", _word(36, 251)),
+    _shape("github token", "gho_", _word(36, 251)),
+    _shape("github app token", "ghu_", _word(36, 251)),
+    _shape("github app token", "ghs_", _word(36, 251)),
+    _shape("github app token", "ghr_", _word(36, 251)),
+    _shape("github fine-grained token", "github_pat_", rb"[A-Za-z0-9_]{36,251}"),
+    _shape("gitlab token", "glpat-", rb"[A-Za-z0-9_.-]{20,300}", check=is_mixed),
+    *(
+        _shape("gitlab token", f"gl{name}-", rb"[A-Za-z0-9_.-]{20,300}")
+        for name in ("dt", "rt", "cbt", "ptt", "ft", "imt", "agent", "soat", "oas", "ffct")
+    ),
+    *(_shape("slack token", f"xox{letter}-", rb"[A-Za-z0-9-]{16,250}") for letter in "abceoprsd"),
+    _shape("slack token", "xapp-", rb"\d-[A-Za-z0-9-]{20,250}"),
+    _shape("google oauth secret", "GOCSPX-", _open(24, 40)),
+    _shape("google oauth token", "ya29.", rb"[A-Za-z0-9_.-]{20,2000}"),
+    _shape("stripe key", "sk_live_", _word(16, 250)),
+    _shape("stripe key", "sk_test_", _word(16, 250)),
+    _shape("stripe key", "rk_live_", _word(16, 250)),
+    _shape("stripe key", "rk_test_", _word(16, 250)),
+    _shape("webhook secret", "whsec_", rb"[A-Za-z0-9+/]{24,64}={0,2}"),
+    _shape("sendgrid key", "SG.", _open(16, 32) + rb"\." + _open(30, 64)),
+    _shape("npm token", "npm_", _word(36)),
+    _shape("pypi token", "pypi-", _open(50, 1000)),
+    _shape("digitalocean token", "dop_v1_", _hex(64)),
+    _shape("digitalocean token", "doo_v1_", _hex(64)),
+    _shape("digitalocean token", "dor_v1_", _hex(64)),
+    _shape("mailgun key", "key-", _hex(32)),
+    *(
+        _shape("shopify token", f"shp{name}_", rb"[0-9a-fA-F]{32,64}")
+        for name in ("at", "ca", "pa", "ss")
+    ),
+    _shape("square token", "sq0atp-", _open(22, 60)),
+    _shape("square secret", "sq0csp-", _open(40, 60)),
+    _shape("brevo key", "xkeysib-", _hex(64) + rb"-" + _word(16)),
+    _shape("notion token", "ntn_", _word(40, 60)),
+    _shape("linear key", "lin_api_", _word(32, 48)),
+    _shape("sentry token", "sntrys_", rb"[A-Za-z0-9+/=_-]{40,500}"),
+    _shape("sentry token", "sntryu_", _hex(64)),
+    _shape("grafana token", "glsa_", _word(32) + rb"_[0-9A-Fa-f]{8}"),
+    _shape("grafana token", "glc_", rb"[A-Za-z0-9+/]{32,400}={0,3}"),
+    _shape("vault token", "hvs.", _open(24, 300)),
+    _shape("vault token", "hvb.", _open(24, 300)),
+    _shape("doppler token", "dp.pt.", _word(40, 46)),
+    _shape("dynatrace token", "dt0c01.", rb"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}"),
+    _shape("pulumi token", "pul-", _hex(40)),
+    _shape("postman key", "PMAK-", _hex(24) + rb"-" + _hex(34)),
+    _shape("new relic key", "NRAK-", rb"[A-Z0-9]{27}"),
+    _shape("rubygems key", "rubygems_", _hex(48)),
+    _shape("planetscale token", "pscale_tkn_", rb"[A-Za-z0-9_.=-]{32,64}"),
+    _shape("planetscale password", "pscale_pw_", rb"[A-Za-z0-9_.=-]{32,64}"),
+    _shape("supabase token", "sbp_", _hex(40)),
+    _shape("supabase key", "sb_secret_", _open(28, 60)),
+    _shape("figma token", "figd_", _open(38, 60)),
+    _shape("fly token", "fo1_", _open(43)),
+    _shape("tailscale key", "tskey-", rb"[a-z]+-" + _open(20, 80), check=looks_random),
+    _shape("heroku key", "HRKU-", _open(36, 64)),
+    _shape("1password token", "ops_", rb"eyJ[A-Za-z0-9+/=_-]{200,2000}"),
+    _shape("1password key", "A3-", rb"[A-Z0-9]{6}-[A-Z0-9-]{23,30}"),
+    _shape("adobe secret", "p8e-", _word(32)),
+    _shape("bedrock key", "bedrock-api-key-", rb"[A-Za-z0-9+/=]{40,2000}"),
+    _shape("clojars token", "CLOJARS_", _word(60)),
+    _shape("cloudflare key", "v1.0-", _hex(24) + rb"-" + _hex(146)),
+    _shape("dropbox token", "sl.", rb"[A-Za-z0-9_=-]{120,2000}"),
+    _shape("duffel token", "duffel_live_", rb"[A-Za-z0-9_=-]{40,46}"),
+    _shape("duffel token", "duffel_test_", rb"[A-Za-z0-9_=-]{40,46}"),
+    _shape("flutterwave key", "FLWSECK_TEST-", rb"[0-9a-h]{12,32}(?:-X)?"),
+    _shape("flutterwave key", "FLWSECK-", rb"[0-9a-h]{32}-X"),
+    _shape("fly token", "fm2_", rb"[A-Za-z0-9+/]{100,2000}={0,3}"),
+    _shape("frame.io token", "fio-u-", rb"[A-Za-z0-9_=-]{64}"),
+    _shape("harness key", "pat.", _open(22) + rb"\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}"),
+    _shape("harness key", "sat.", _open(22) + rb"\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}"),
+    _shape("infracost key", "ico-", _word(32), check=looks_random),
+    _shape("octopus key", "API-", rb"[A-Z0-9]{25,30}"),
+    _shape("planetscale token", "pscale_oauth_", rb"[A-Za-z0-9_.=-]{32,64}"),
+    _shape("prefect key", "pnu_", _word(36)),
+    _shape("readme key", "rdme_", rb"[a-z0-9]{70}"),
+    _shape("scalingo token", "tk-us-", _open(48)),
+    _shape("settlemint token", "sm_aat_", _word(16)),
+    _shape("settlemint token", "sm_pat_", _word(16)),
+    _shape("settlemint token", "sm_sat_", _word(16)),
+    _shape("shippo token", "shippo_live_", rb"[0-9a-fA-F]{40}"),
+    _shape("shippo token", "shippo_test_", rb"[0-9a-fA-F]{40}"),
+    _shape("sourcegraph token", "sgp_", rb"(?:[0-9a-fA-F]{16}_|local_)?[0-9a-fA-F]{40}"),
+    _shape("stripe key", "sk_prod_", _word(16, 250)),
+    _shape("stripe key", "rk_prod_", _word(16, 250)),
+    _shape("terraform token", "atlasv1.", rb"[A-Za-z0-9_=-]{60,70}"),
+    _shape("typeform token", "tfp_", rb"[A-Za-z0-9_.=-]{40,70}"),
+    _shape("age key", "AGE-SECRET-KEY-", rb"1[A-Z0-9]{58}"),
+    _shape("docker token", "dckr_pat_", _open(24, 40)),
+)
+_ALONE: Final = (
+    _shape("atlassian token", "ATATT3", rb"[A-Za-z0-9_=-]{150,250}"),
+    _shape("aws access key", "AKIA", rb"[A-Z0-9]{16}"),
+    _shape("aws access key", "ASIA", rb"[A-Z0-9]{16}"),
+    _shape("aws bedrock key", "ABSK", rb"[A-Za-z0-9+/]{100,280}={0,2}"),
+    _shape("artifactory key", "AKCp", _word(60, 80)),
+    _shape("google api key", "AIza", _open(35)),
+    _shape("twilio key", "SK", rb"[0-9a-fA-F]{32}"),
+    _shape("databricks token", "dapi", _hex(32) + rb"(?:-\d)?"),
+    _shape(
+        "slack webhook",
+        "hooks.slack.com/",
+        rb"[a-z]{6,12}/[A-Za-z0-9/_+-]{20,120}",
+        check=_ends_varied,
+    ),
+    _shape("discord webhook", "hooks/", rb"\d{15,20}/" + _open(40, 90), check=_ends_varied),
+)
+
+
+def _mark(mark: bytes) -> re.Pattern[bytes]:
+    """Find *mark* where it may end a head and a long run follows."""
+    heads = [each.head for each in _BY_MARK if each.head.endswith(mark)]
+    short = b"|".join(re.escape(head) for head in heads if len(head) < 4)
+    long = [head for head in heads if len(head) >= 4]
+    sets = b"".join(b"[" + bytes({head[at] for head in long}) + b"]" for at in (-4, -3, -2))
+    literal = re.escape(mark)
+    behind = rb"(?:(?<=" + sets + literal + rb")|(?<=" + short + rb"))"
+    return re.compile(literal + behind + rb"(?=[A-Za-z0-9_-]{16})")
+
+
+_MARKS: Final = (_mark(b"_"), _mark(b"-"))
+_DOT: Final = re.compile(rb"\.(?=[A-Za-z0-9_-]{16}|[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27})")
+_BEFORE_MARK: Final[dict[bytes, list[Shape]]] = {}
+for _each in _BY_MARK:
+    _BEFORE_MARK.setdefault(_each.head[-3:], []).append(_each)
+# Heads that share a letter share a search. Each pattern begins with a rare letter of its heads, so
+# many places behind their beginning.
+_SEARCHES: Final = tuple(
+    (back, re.compile(pattern), [each for each in _ALONE if each.head.startswith(first)])
+    for first, back, pattern in (
+        (b"A", 0, rb"A(?:KIA|SIA|BSK|Iza|KCp|TATT3|(?<=:A)A[A-Za-z0-9_-]{33})"),
+        (b"S", 0, rb"SK[0-9a-fA-F]{32}"),
+        (b"d", 2, rb"pi(?<=dapi)[0-9a-f]{32}"),
+        (b"h", 3, rb"ks(?:\.slack\.com/|/\d{15})"),
+    )
+)
+
+
+class _Joint(NamedTuple):
+    """A kind of key that is known by what stands on both sides of one character."""
+
+    kind: str
+    before: re.Pattern[bytes]
+    after: re.Pattern[bytes]
+    keeps: bytes = b""
+
+
+_JWT: Final = _Joint(
+    "json web token",
+    re.compile(rb"eyJ[A-Za-z0-9_-]{8,1000}\Z"),
+    re.compile(rb"\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{16,2000}"),
+    b"eyJ",
+)
+_BOT: Final = _Joint(
+    "telegram token",
+    re.compile(rb"\d{8,10}\Z"),
+    re.compile(rb":AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
+)
+_DISCORD: Final = _Joint(
+    "discord token",
+    # A number in base64.
+    re.compile(rb"(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){5,7}[A-Za-z0-9]{0,3}\Z"),
+    re.compile(rb"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}(?![A-Za-z0-9_-])"),
+)
+_AZURE: Final = _Joint(
+    "azure client secret",
+    re.compile(rb"[A-Za-z0-9_~.]{3}\dQ\Z"),
+    re.compile(rb"~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~.-])"),
+)
+_OPENSHIFT: Final = _Joint(
+    "openshift token", re.compile(rb"sha256\Z"), re.compile(rb"~[A-Za-z0-9_-]{43}"), b"sha256~"
+)
+_SIGNED: Final = re.compile(rb"&sig=([A-Za-z0-9+/%]{40,90}={0,2})")
+_AWS_SECRET: Final = re.compile(rb"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
+_HEADER_BYTES: Final = 1000
+_NEAR: Final = 160
+# What may stand right before a key although it ends in a letter or digit: an escape, a colour.
+_ESCAPED: Final = re.compile(rb"(?:\\[nrtbf]|\\u00[01][0-9a-f]|\[[0-9;]{0,12}m)\Z")
+
+
+def find_shapes(data: bytes) -> Iterator[Found]:
+    """Find the keys in *data* that are known by their shape."""
+    for pattern in _MARKS:
+        for mark in pattern.finditer(data):
+            shapes = _BEFORE_MARK.get(data[mark.start() - 2 : mark.end()])
+            if shapes is not None:
+                yield from _of_shapes(data, mark.end(), shapes)
+    for back, pattern, shapes in _SEARCHES:
+        for begin in pattern.finditer(data):
+            at = begin.start() - back
+            if data[at - 1 : at + 2] == b":AA":
+                yield from _joined(data, at - 1, _BOT)
+            for found in _of_shapes(data, at, shapes, is_head_ahead=True):
+                yield found
+                if found.kind == "aws access key":
+                    yield from _aws_secret(data, found.end)
+    for dot in _DOT.finditer(data):
+        yield from _of_shapes(
+            data, dot.end(), _BEFORE_MARK.get(data[dot.start() - 2 : dot.end()], ())
+        )
+        yield from _joined(data, dot.start(), _JWT)
+        yield from _joined(data, dot.start(), _DISCORD)
+    for at in places(data, b"~"):
+        yield from _joined(data, at, _AZURE)
+        yield from _joined(data, at, _OPENSHIFT)
+    for at in places(data, b"&"):
+        match = _SIGNED.match(data, at)
+        if match is not None and looks_random(match[1]):
+            yield Found(
+                *match.span(1), "azure signature", b"[redacted azure signature]", match[1], 1
+            )
+
+
+def _of_shapes(
+    data: bytes, at: int, shapes: Sequence[Shape], *, is_head_ahead: bool = False
+) -> Iterator[Found]:
+    """Find the first of *shapes* that fits where a head ends, or begins, at *at*."""
+    for shape in shapes:
+        start = at if is_head_ahead else at - len(shape.head)
+        if start < 0 or not data.startswith(shape.head, start):
+            continue
+        match = _compiled(shape.pattern).match(data, start)
+        if match is None or not _is_bounded(data, start):
+            continue
+        value = match[0].rstrip(b"-._") if shape.head[-1:] != b"/" else match[0]
+        if shape.check(value[len(shape.head) :]):
+            masked = _masked(shape.kind, shape.head, value)
+            yield Found(start, start + len(value), shape.kind, masked, value, 1)
+            return
+
+
+def _joined(data: bytes, at: int, joint: _Joint) -> Iterator[Found]:
+    """Find a key whose beginning is no literal: what follows *at*, and what goes before it."""
+    match = joint.after.match(data, at)
+    begin = joint.before.search(data[max(0, at - _HEADER_BYTES) : at]) if match else None
+    if match is None or begin is None:
+        return
+    start = at - len(begin[0])
+    value = data[start : match.end()]
+    if _is_bounded(data, start) and has_variety(match[0]):
+        masked = _masked(joint.kind, joint.keeps, value)
+        yield Found(start, match.end(), joint.kind, masked, value, 1)
+
+
+def _aws_secret(data: bytes, end: int) -> Iterator[Found]:
+    """Find the secret that belongs to the key id that ends at *end*."""
+    match = _AWS_SECRET.search(data, end, end + _NEAR)
+    if match is not None and looks_random(match[0]) and not re.fullmatch(rb"[0-9a-f]+", match[0]):
+        yield Found(*match.span(), "aws secret key", b"[redacted aws secret key]", match[0], 1)
+
+
+@cache
+def _compiled(pattern: bytes) -> re.Pattern[bytes]:
+    return re.compile(pattern)  # When it is first needed: most never are.
+
+
+def _is_bounded(data: bytes, start: int) -> bool:
+    """Tell whether a key that begins at *start* is no part of a longer word."""
+    if start == 0 or not data[start - 1 : start].isalnum() or data.startswith(b"hooks/", start):
+        return True
+    return _ESCAPED.search(data[max(0, start - 16) : start]) is not None
+
+
+def _masked(kind: str, keeps: bytes, value: bytes) -> bytes:
+    tail = value[-TAIL:] if len(value) - len(keeps) >= _LONG else b""
+    return keeps + "\N{HORIZONTAL ELLIPSIS}".encode() + tail + f"[redacted {kind}]".encode()
