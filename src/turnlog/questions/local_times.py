@@ -73,9 +73,10 @@ class LocalTimes:
     def begin(self, unit: str, at: datetime) -> tuple[datetime, datetime]:
         """Give the instants at which the day, week or month of *at* begins and the next does."""
         name = self.name(unit, at)
-        return self._midnight(name), self._midnight(_next(unit, name))
+        return self.midnight(name), self.midnight(_next(unit, name))
 
-    def _midnight(self, name: str) -> datetime:
+    def midnight(self, name: str) -> datetime:
+        """Give the instant at which the day, week or month called *name* begins."""
         day = date.fromisoformat(f"{name}-01" if len(name) == _LENGTHS["month"] else name)
         return datetime(day.year, day.month, day.day, tzinfo=self._zone).astimezone(UTC)
 

@@ -1,0 +1,320 @@
+"""Every figure of insights can be opened: which records are behind it, and where they stand.
+
+A figure is named as its section of the report is, and one row of it by a colon and its name:
+``tools``, ``tools:Bash``, ``days:2026-07-22``. Figures of the ledger are opened into responses,
+others into the records or sessions that were counted; each row has its log and offset.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from turnlog.errors import UsageError
+from turnlog.index.ids import instant_at
+from turnlog.index.opening import Index
+from turnlog.prices.cost import Prices
+from turnlog.questions.error_patterns import error_context
+from turnlog.questions.insights import sessions_in
+from turnlog.questions.insights_asked import Asked, Behind
+from turnlog.questions.insights_cache import misses_behind, misses_of
+from turnlog.questions.insights_calls import calls_behind, sequences_behind
+from turnlog.questions.insights_compactions import compactions_behind, compactions_of
+from turnlog.questions.insights_days import WEEKDAYS, hour_of_week, monday_of
+from turnlog.questions.insights_edits import edits_behind
+from turnlog.questions.insights_groups import agent_kinds, kind_of
+from turnlog.questions.insights_prompts import (
+    commands_behind,
+    interruptions_behind,
+    prompts_behind,
+    typed_in,
+)
+from turnlog.questions.insights_turns import turns_among, turns_behind
+from turnlog.questions.local_times import LocalTimes
+from turnlog.questions.spending import every_response, spent
+from turnlog.records.responses import Response
+
+
+class InsightsExplanation(Struct, kw_only=True):
+    """What `turnlog insights --explain FIGURE --json` prints."""
+
+    figure: str
+    about: str
+    rows: list[Behind]
+    total: int
+    next: int | None
+
+
+class Opened(Struct, frozen=True):
+    """What opening a figure needs."""
+
+    index: Index
+    prices: Prices
+    asked: Asked
+    which: str | None
+    """The row's name, if one is meant."""
+
+
+class Figure(NamedTuple):
+    """A figure: what it is, how its rows are named, and how it is opened."""
+
+    about: str
+    row: str
+    """What stands behind the colon; empty if it has no rows."""
+    open: Callable[[Opened], Iterable[Behind]]
+    needs_row: bool = False
+
+
+def explained(
+    index: Index, prices: Prices, asked: Asked, name: str, offset: int = 0
+) -> InsightsExplanation:
+    """List what is behind the figure called *name*, such as ``tools`` or ``tools:Bash``."""
+    figure, _, which = name.partition(":")
+    known = FIGURES.get(figure)
+    if known is None:
+        raise UsageError(f"there is no figure {figure!r}", hint=f"there are {', '.join(FIGURES)}")
+    if known.needs_row and not which:
+        raise UsageError(f"{figure} is opened row by row", hint=f"say {figure}:{known.row}")
+    if which and not known.row:
+        raise UsageError(f"{figure} has no rows of its own", hint=f"say {figure}")
+    rows = list(known.open(Opened(index, prices, asked, which or None)))
+    end = len(rows) if asked.limit is None else offset + asked.limit
+    return InsightsExplanation(
+        figure=name,
+        about=known.about,
+        rows=rows[offset:end],
+        total=len(rows),
+        next=end if end < len(rows) else None,
+    )
+
+
+# -- the ledger's figures --------------------------------------------------------------------
+
+
+def _responses(
+    opened: Opened, belongs: Callable[[Response], bool] = lambda _: True
+) -> list[Behind]:
+    """Describe responses of the period, the dearest first."""
+    asked, prices = opened.asked, opened.prices
+    period = asked.period
+    found: list[tuple[Decimal, Behind]] = []
+    for each in every_response(opened.index, period).responses:
+        if not period.holds(each) or not belongs(each):
+            continue
+        bill = prices.bill((each,))
+        row = Behind(
+            at=each.at,
+            session=each.session,
+            project=each.project,
+            what=f"{each.model_name}: {bill.unpriced[0].reason}"
+            if bill.unpriced
+            else each.model_name,
+            log=each.log,
+            offset=each.offset,
+            tokens=each.counters.total,
+            cost_usd=f"{bill.total_usd:f}",
+        )
+        found.append((bill.total_usd, row))
+    found.sort(key=lambda each: (-each[0], each[1].log, each[1].offset))
+    return [row for _, row in found]
+
+
+def _by_time(opened: Opened, name: Callable[[str], str], unit: str) -> list[Behind]:
+    local = LocalTimes(opened.asked.zone)
+    which = opened.which
+
+    def belongs(each: Response) -> bool:
+        return each.at is not None and which in {None, name(local.name(unit, each.at))}
+
+    return _responses(opened, belongs)
+
+
+def _days(opened: Opened) -> list[Behind]:
+    return _by_time(opened, str, "day")
+
+
+def _weeks(opened: Opened) -> list[Behind]:
+    return _by_time(opened, monday_of, "day")
+
+
+def _hours(opened: Opened) -> list[Behind]:
+    return _by_time(opened, _name_of_hour, "hour")
+
+
+def _name_of_hour(hour: str) -> str:
+    weekday, clock = hour_of_week(hour)
+    return f"{WEEKDAYS[weekday]} {clock:02}"
+
+
+def _models(opened: Opened) -> list[Behind]:
+    return _responses(opened, lambda each: opened.which in {None, each.model_name})
+
+
+def _projects(opened: Opened) -> list[Behind]:
+    return _responses(opened, lambda each: opened.which in {None, each.project})
+
+
+def _agents(opened: Opened) -> list[Behind]:
+    kinds = agent_kinds(opened.index)
+
+    def belongs(each: Response) -> bool:
+        kind = kind_of(each.session, each.agent, kinds)
+        return opened.which in {None, kind or "not known"}
+
+    return _responses(opened, belongs)
+
+
+def _cache(opened: Opened) -> list[Behind]:
+    found = misses_of(opened.index, opened.prices, opened.asked)
+    return misses_behind(opened.index, found, opened.which)
+
+
+# -- what the index counts -------------------------------------------------------------------
+
+
+def _sessions(opened: Opened) -> Iterable[Behind]:
+    index, asked = opened.index, opened.asked
+    typed = typed_in(index, asked)
+    scan = spent(index, asked.period, opened.prices)
+    active = sessions_in(index, scan, asked, typed.prompts)
+    rows = index.db.execute(
+        "SELECT s.session, p.path, coalesce(s.title, ''), s.path, s.last_active_at"
+        " FROM sessions AS s LEFT JOIN projects AS p ON p.id = s.project"
+        " ORDER BY s.last_active_at DESC, s.session, s.home"
+    )
+    known: dict[str, Behind] = {}
+    for session, project, title, path, at in rows:
+        if session in active and session not in known:
+            known[session] = Behind(
+                at=instant_at(at),
+                session=session,
+                project=project,
+                what=title,
+                log=path,
+                offset=0,
+            )
+    strangers = sorted(active - set(known))
+    return [
+        *known.values(),
+        *(
+            Behind(at=None, session=each, project=None, what="", log="", offset=0)
+            for each in strangers
+        ),
+    ]
+
+
+def _prompts(opened: Opened) -> Iterable[Behind]:
+    return prompts_behind(opened.index, typed_in(opened.index, opened.asked))
+
+
+def _commands(opened: Opened) -> Iterable[Behind]:
+    typed = typed_in(opened.index, opened.asked)
+    return commands_behind(opened.index, typed, opened.which)
+
+
+def _interruptions(opened: Opened) -> Iterable[Behind]:
+    return interruptions_behind(opened.index, typed_in(opened.index, opened.asked))
+
+
+def _turns(opened: Opened) -> Iterable[Behind]:
+    turns = turns_among(opened.index, typed_in(opened.index, opened.asked))
+    return turns_behind(opened.index, turns)
+
+
+def _tools(opened: Opened) -> Iterable[Behind]:
+    return calls_behind(opened.index, opened.asked, opened.which)
+
+
+def _failures(opened: Opened) -> Iterable[Behind]:
+    return calls_behind(opened.index, opened.asked, opened.which, which="c.is_error")
+
+
+def _unanswered(opened: Opened) -> Iterable[Behind]:
+    return calls_behind(opened.index, opened.asked, opened.which, which="c.is_error IS NULL")
+
+
+def _sequences(opened: Opened) -> Iterable[Behind]:
+    wanted = [each.strip() for each in (opened.which or "").replace("→", "->").split("->")]
+    if len(wanted) < 2 or not all(wanted):
+        raise UsageError(
+            f"{opened.which!r} is no sequence of tools", hint='say "sequences:Read -> Edit"'
+        )
+    return sequences_behind(opened.index, opened.asked, wanted)
+
+
+def _errors(opened: Opened) -> Iterable[Behind]:
+    asked = opened.asked
+    signature, _, tool = (opened.which or "").partition(" ")
+    found = error_context(
+        opened.index,
+        signature,
+        tool=f"^{re.escape(tool)}$" if tool else None,
+        window=0,
+        limit=None,
+        since=asked.since,
+        until=asked.until,
+        project=asked.project,
+    )
+    for each in found.occurrences:
+        for record in each.records:
+            yield Behind(
+                at=each.at,
+                session=each.session,
+                project=each.project,
+                what=f"{each.tool}: {record.text}",
+                log=record.log,
+                offset=record.offset,
+            )
+
+
+def _edits(opened: Opened) -> Iterable[Behind]:
+    return edits_behind(opened.index, opened.asked, opened.which)
+
+
+def _compactions(opened: Opened) -> Iterable[Behind]:
+    return compactions_behind(opened.index, compactions_of(opened.index, opened.asked))
+
+
+FIGURES: Final[dict[str, Figure]] = {
+    "sessions": Figure(
+        "Sessions in which, within the period, somebody prompted or a model answered.",
+        "",
+        _sessions,
+    ),
+    "prompts": Figure("Records by a human.", "", _prompts),
+    "messages": Figure("API responses, each counted once, as the ledger counts.", "", _responses),
+    "days": Figure("What was used on each day of the time zone.", "2026-07-22", _days),
+    "weeks": Figure("What was used in each week, named by its Monday.", "2026-07-20", _weeks),
+    "hours": Figure("Messages by day of the week and hour of the day.", "Wed 14", _hours),
+    "models": Figure("What each model used and cost.", "claude-opus-4-6", _models),
+    "agents": Figure("What agents of each kind used and cost.", "Explore", _agents),
+    "projects": Figure("What was used in each project.", "/home/ada/orchard", _projects),
+    "tools": Figure("Calls of each tool, answered or not.", "Bash", _tools),
+    "failures": Figure("Calls whose result says that they failed.", "Bash", _failures),
+    "unanswered": Figure("Calls whose result never came.", "Bash", _unanswered),
+    "sequences": Figure(
+        "Two or three calls that follow one another, counted where they begin.",
+        '"Read -> Edit"',
+        _sequences,
+        needs_row=True,
+    ),
+    "errors": Figure(
+        "Errors that begin alike; of one tool, if it is named too.",
+        "'3f2a Bash'",
+        _errors,
+        needs_row=True,
+    ),
+    "edits": Figure("Calls that wrote a file, with the lines they changed.", "FILE", _edits),
+    "cache": Figure(
+        "Responses that could have read more from the cache than they did.", "pause", _cache
+    ),
+    "compactions": Figure("Summaries that took the place of a context.", "", _compactions),
+    "interruptions": Figure("Where a person stopped an agent.", "", _interruptions),
+    "turns": Figure("Prompts and all that followed, the longest first.", "", _turns),
+    "commands": Figure("Commands that were typed.", "/review", _commands),
+}
+"""Every figure that can be opened. docs/insights.md defines them in the same words."""

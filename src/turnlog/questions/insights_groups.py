@@ -1,0 +1,184 @@
+"""Who did it and where: models, agents, projects. All figures are the ledger's, grouped.
+
+An agent is of the kind that the call for it named; one that no call tells of is of no known kind.
+A session is a project's if the ledger says so or, where nobody answered, if it began there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from msgspec import structs
+
+from turnlog.index.opening import Index
+from turnlog.prices.cost import Prices
+from turnlog.questions.insights_asked import NOTHING, Asked, figures_in, sessions_of
+from turnlog.questions.insights_calls import Calls, Tally
+from turnlog.questions.insights_prompts import Prompt
+from turnlog.questions.ledger import Figures, Ledger, ledger, sum_of
+from turnlog.questions.usage_scan import UsageScan
+from turnlog.records.responses import Response
+
+MAIN: Final = "main"
+"""What answered in a session itself, and not in one of its agents."""
+
+
+class Done(NamedTuple):
+    """What people typed and tools were asked, for those who count it by project."""
+
+    prompts: list[Prompt]
+    calls: Calls
+
+
+class ModelRow(Figures, kw_only=True):
+    """What a model did."""
+
+    model: str
+    cost_share: float | None
+    """Which part of all cost is its."""
+    usd_per_message: str | None
+    """Rounded to six decimals."""
+    output_per_message: int | None
+    calls: int
+    failed: int
+    failure_rate: float | None
+
+
+class AgentRow(Figures, kw_only=True):
+    """What agents of a kind did; the kind of the sessions themselves is main."""
+
+    kind: str | None
+    agents: int
+    cost_share: float | None
+
+
+class ProjectRow(Figures, kw_only=True):
+    """What was done in a project."""
+
+    project: str | None
+    sessions: int
+    prompts: int
+    calls: int
+    failed: int
+    failure_rate: float | None
+    cost_share: float | None
+
+
+def models_of(book: Ledger, calls: Calls) -> list[ModelRow]:
+    """Give the models, the dearest first, from the ledger by models."""
+    found = []
+    for row in book.rows:
+        name = str(row.model)
+        # Fast mode is a model of its own in the ledger; who called a tool does not say.
+        tally = calls.by_model.get(name, Tally())
+        found.append(
+            ModelRow(
+                **figures_in(row),
+                model=name,
+                cost_share=share_of(row, book.totals),
+                usd_per_message=_each(row),
+                output_per_message=round(row.output / row.messages) if row.messages else None,
+                calls=tally.calls,
+                failed=tally.failed,
+                failure_rate=tally.failure_rate,
+            )
+        )
+    return found
+
+
+def agents_of(index: Index, scan: UsageScan, prices: Prices, asked: Asked) -> list[AgentRow]:
+    """Give the kinds of agents, the dearest first; main is one of them."""
+    kinds = agent_kinds(index)
+    groups: dict[str | None, list[Response]] = {}
+    agents: dict[str | None, set[tuple[str | None, str | None]]] = {}
+    period = asked.period
+    for each in scan.responses:
+        if period.holds(each):
+            kind = kind_of(each.session, each.agent, kinds)
+            groups.setdefault(kind, []).append(each)
+            agents.setdefault(kind, set()).add((each.session, each.agent))
+    books = {
+        kind: ledger(structs.replace(scan, responses=group), prices, asked.by()).totals
+        for kind, group in groups.items()
+    }
+    total = sum_of(books.values())
+    rows = [
+        AgentRow(
+            **figures_in(figures),
+            kind=kind,
+            agents=0 if kind == MAIN else len(agents[kind]),
+            cost_share=share_of(figures, total),
+        )
+        for kind, figures in books.items()
+    ]
+    return sorted(rows, key=lambda row: (-Decimal(row.cost_usd), row.kind or ""))
+
+
+def agent_kinds(index: Index) -> dict[tuple[str, str], str | None]:
+    """Give the kind of every agent, by its session and its own id."""
+    rows = index.db.execute("SELECT session, agent, kind FROM agents ORDER BY kind IS NULL DESC")
+    return {(session, agent): kind for session, agent, kind in rows}
+
+
+def kind_of(
+    session: object, agent: object, kinds: Mapping[tuple[str, str], str | None]
+) -> str | None:
+    """Give the kind of who answered."""
+    return MAIN if agent is None else kinds.get((str(session), str(agent)))
+
+
+def projects_of(
+    index: Index, scan: UsageScan, book: Ledger, asked: Asked, done: Done
+) -> list[ProjectRow]:
+    """Give the projects, the dearest first; *book* is the ledger by projects."""
+    known = sessions_of(index)
+    period = asked.period
+    sessions: dict[str | None, set[str]] = {}
+    typed: dict[str | None, int] = {}
+    tallies: dict[str | None, Tally] = {}
+    for each in scan.responses:
+        if each.session and period.holds(each):
+            sessions.setdefault(each.project, set()).add(each.session)
+    for prompt in done.prompts:
+        session, project = known.get(prompt.session or 0, (None, None))
+        typed[project] = typed.get(project, 0) + 1
+        if session is not None:
+            sessions.setdefault(project, set()).add(session)
+    for number, tally in done.calls.by_session.items():
+        tallies.setdefault(known.get(number, (None, None))[1], Tally()).join(tally)
+    rows = {_text(row.project): row for row in book.rows}
+    found = []
+    for project in {**rows, **sessions, **tallies}:
+        tally = tallies.get(project, Tally())
+        figures = rows.get(project) or NOTHING
+        found.append(
+            ProjectRow(
+                **figures_in(figures),
+                project=project,
+                sessions=len(sessions.get(project, ())),
+                prompts=typed.get(project, 0),
+                calls=tally.calls,
+                failed=tally.failed,
+                failure_rate=tally.failure_rate,
+                cost_share=share_of(figures, book.totals),
+            )
+        )
+    return sorted(found, key=lambda row: (-Decimal(row.cost_usd), -row.prompts, row.project or ""))
+
+
+def share_of(row: Figures, total: Figures) -> float | None:
+    """Give which part of all cost a row's is; None if nothing cost anything."""
+    whole = Decimal(total.cost_usd)
+    return round(float(Decimal(row.cost_usd) / whole), 4) if whole else None
+
+
+def _each(row: Figures) -> str | None:
+    if not row.messages:
+        return None
+    return f"{Decimal(row.cost_usd) / row.messages:.6f}"
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

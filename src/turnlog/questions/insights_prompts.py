@@ -1,0 +1,202 @@
+"""What people typed: prompts, the commands among them, and where they stopped an agent.
+
+A prompt is a record by a human, as everywhere in the house. The agent program writes some such
+records itself: what a command printed, that a request was interrupted, how a background task went.
+Those are told by their words, which the full-text index finds and the log confirms; they count as
+prompts wherever prompts are counted, but begin no turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct, structs
+
+from turnlog.index.ids import instant_at
+from turnlog.index.opening import Index
+from turnlog.questions.insights_asked import (
+    Asked,
+    Behind,
+    Places,
+    conditions,
+    first_text,
+    is_within,
+)
+from turnlog.questions.local_times import LocalTimes
+from turnlog.questions.query_fields import IS_BESIDE
+from turnlog.records.blocks import TextBlock
+from turnlog.records.record import Spoken, System
+from turnlog.records.summary import spoken
+
+_MARKS: Final = (
+    "command name", "local command stdout", "local command stderr", "bash stdout", "bash stderr",
+    "request interrupted by user", "task notification",
+)  # fmt: skip
+_COMMAND: Final = re.compile(r"<command-name>\s*(\S[^<]*?)\s*</command-name>")
+_INTERRUPTED: Final = re.compile(r"\s*\[Request interrupted by user[^\]]*\]")
+_LONGEST_COMMAND: Final = 80
+
+
+class Prompt(NamedTuple):
+    """A record by a human."""
+
+    record: int
+    session: int | None
+    at: int | None
+    uuid: bytes | str | None
+
+
+class Marked(NamedTuple):
+    """A prompt in which the program left a mark, and what it says."""
+
+    prompt: Prompt
+    command: str | None
+    is_interruption: bool
+    is_typed: bool
+
+
+class Typed(NamedTuple):
+    """What people typed: in the period, and in all of time."""
+
+    prompts: list[Prompt]
+    marks: list[Marked]
+    every: list[Prompt]
+    untyped: set[int]
+    """Records from the period's beginning on that are only marks of the program."""
+
+
+class CommandRow(Struct, kw_only=True):
+    """A command that was typed, such as /review."""
+
+    command: str
+    count: int
+    sessions: int
+
+
+def typed_in(index: Index, asked: Asked) -> Typed:
+    """Read what people typed, in the order of logs and of places in them."""
+    every = list(map(Prompt._make, _rows(index, asked, _BY_HUMANS)))
+    marks = [_marked(index, Prompt._make(row)) for row in _candidates(index, asked)]
+    return Typed(
+        prompts=prompts_within(every, asked),
+        marks=[mark for mark in marks if is_within(asked, mark.prompt.at)],
+        every=every,
+        untyped={mark.prompt.record for mark in marks if not mark.is_typed},
+    )
+
+
+def prompts_within(prompts: Sequence[Prompt], asked: Asked) -> list[Prompt]:
+    """Give the prompts of a period."""
+    return [each for each in prompts if is_within(asked, each.at)]
+
+
+def prompts_by_day(prompts: Sequence[Prompt], asked: Asked) -> dict[str, int]:
+    """Count prompts by the day they were typed on."""
+    local = LocalTimes(asked.zone)
+    found: dict[str, int] = {}
+    for prompt in prompts:
+        at = instant_at(prompt.at)
+        if at is not None:
+            day = local.name("day", at)
+            found[day] = found.get(day, 0) + 1
+    return found
+
+
+def commands_of(marks: Sequence[Marked]) -> list[CommandRow]:
+    """Count commands, the most frequent first."""
+    found: dict[str, list[int | None]] = {}
+    for mark in marks:
+        if mark.command is not None:
+            found.setdefault(mark.command, []).append(mark.prompt.session)
+    rows = [
+        CommandRow(command=command, count=len(each), sessions=len(set(each)))
+        for command, each in found.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.count, row.command))
+
+
+def commands_behind(index: Index, typed: Typed, command: str | None) -> Iterator[Behind]:
+    """Give the prompts with a command, or with that one."""
+    places = Places(index)
+    for mark in typed.marks:
+        if mark.command is not None and command in {None, mark.command}:
+            yield places.behind(*mark.prompt[:3], mark.command)
+
+
+def interruptions_behind(index: Index, typed: Typed) -> Iterator[Behind]:
+    """Give the records that tell that somebody stopped the agent."""
+    places = Places(index)
+    for mark in typed.marks:
+        if mark.is_interruption:
+            yield places.behind(*mark.prompt[:3], "stopped by a person")
+
+
+def prompts_behind(index: Index, typed: Typed) -> Iterator[Behind]:
+    """Give the prompts, with how they begin."""
+    places = Places(index)
+    for prompt in typed.prompts:
+        yield places.behind(*prompt[:3], beginning(index, prompt.record))
+
+
+def beginning(index: Index, record: int) -> str:
+    """Give how a prompt begins, as a person would read it; empty if its log is gone."""
+    for text in _texts(index, record):
+        said = _command(text) or spoken(text)
+        if said:
+            return said
+    return ""
+
+
+def _rows(index: Index, asked: Asked, which: str, *more: Any) -> Iterator[Any]:
+    where, values = conditions(index, structs.replace(asked, since=None, until=None))
+    return index.db.execute(
+        "SELECT r.id, r.session, r.at, r.uuid FROM records AS r"  # noqa: S608 - Ours.
+        f" WHERE {which} AND NOT {IS_BESIDE} AND {where} ORDER BY r.id",
+        (*more, *values),
+    )
+
+
+def _candidates(index: Index, asked: Asked) -> Iterator[Any]:
+    """Give the records from the period's beginning on in which there may be a mark.
+
+    Newer programs write commands that they answer themselves down as notes of their own.
+    """
+    words = " OR ".join(f'"{mark}"' for mark in _MARKS)
+    within = (
+        "r.id IN (SELECT record FROM texts WHERE id IN"
+        " (SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ?))"
+    )
+    which = f"{within} AND ({_BY_HUMANS} OR r.type = {_named('system')})"
+    return _rows(index, asked, which, words, first_text(asked))
+
+
+def _marked(index: Index, prompt: Prompt) -> Marked:
+    """Read what a prompt's text says of itself."""
+    texts = _texts(index, prompt.record)
+    commands = [found for text in texts if (found := _command(text))]
+    is_typed = bool(commands) or any(spoken(text) is not None for text in texts)
+    is_interruption = any(_INTERRUPTED.match(text) for text in texts)
+    return Marked(prompt, commands[0] if commands else None, is_interruption, is_typed)
+
+
+def _command(text: str) -> str | None:
+    """Give the command that a text is; one that only talks of a command is none."""
+    found = _COMMAND.search(text) if text.lstrip().startswith("<command-") else None
+    return found[1][:_LONGEST_COMMAND] if found else None
+
+
+def _texts(index: Index, record: int) -> list[str]:
+    found = index.record(record)
+    if isinstance(found, System):
+        return [found.text]
+    blocks = found.blocks if isinstance(found, Spoken) else ()
+    return [block.text for block in blocks if isinstance(block, TextBlock)]
+
+
+def _named(name: str) -> str:
+    return f"(SELECT id FROM names WHERE name = '{name}')"  # noqa: S608 - Ours.
+
+
+_BY_HUMANS: Final = f"(r.author = {_named('human')} AND r.type = {_named('user')})"

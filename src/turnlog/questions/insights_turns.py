@@ -1,0 +1,141 @@
+"""How long agents worked: turns, the longest of them, calls that nobody answered.
+
+A turn is a prompt and all that follows it in its log until the next one of the same session. It
+takes as long as it is from the prompt to the last record of an assistant, an agent or a tool; a
+prompt that nothing of the kind follows, such as a command that only printed something, makes none.
+A turn is of the period in which its prompt was typed, and one that a fork carries along counts
+once. All turns together are the time that agents worked.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from turnlog.index.ids import OFFSET_BITS, instant_at
+from turnlog.index.opening import Index
+from turnlog.questions.insights_asked import Asked, Behind, Places
+from turnlog.questions.insights_prompts import Prompt, Typed, beginning
+
+_MS: Final = 1_000
+_WORKERS: Final = "SELECT id FROM names WHERE name IN ('assistant', 'agent', 'tool')"
+_LAST: Final = (
+    "SELECT id, at FROM records WHERE id > ? AND id < ? AND session IS ? AND at IS NOT NULL"
+    " AND author IN ({workers}) ORDER BY id DESC LIMIT 1"
+)
+_COUNT: Final = "SELECT count(*) FROM records WHERE id BETWEEN ? AND ? AND session IS ?"
+
+
+class Turn(NamedTuple):
+    """A prompt, how long what followed took, and the last record of it."""
+
+    prompt: Prompt
+    duration_ms: int
+    last: int
+
+
+class TurnRow(Struct, kw_only=True):
+    """A long turn."""
+
+    at: datetime | None
+    duration_ms: int
+    records: int
+    """From the prompt to the last of them."""
+    session: str | None
+    project: str | None
+    prompt: str
+    """How it begins."""
+    log: str
+    offset: int
+
+
+class Turns(Struct, kw_only=True):
+    """How long agents worked."""
+
+    turns: int
+    working_ms: int
+    average_ms: int | None
+    median_ms: int | None
+    longest: list[TurnRow]
+
+
+def turns_among(index: Index, typed: Typed) -> list[Turn]:
+    """Give the turns of the period."""
+    threads: dict[tuple[int, int | None], list[Prompt]] = {}
+    for prompt in typed.every:
+        if prompt.record in typed.untyped:
+            continue
+        threads.setdefault((prompt.record >> OFFSET_BITS, prompt.session), []).append(prompt)
+    asked = {prompt.record for prompt in typed.prompts}
+    workers = ",".join(str(number) for (number,) in index.db.execute(_WORKERS))
+    last = _LAST.format(workers=workers)
+    found: list[Turn] = []
+    seen: set[bytes | str] = set()
+    for (log, _), prompts in threads.items():
+        ends = [prompt.record for prompt in prompts[1:]] + [(log + 1) << OFFSET_BITS]
+        for prompt, end in zip(prompts, ends, strict=True):
+            turn = _turn(index, last, prompt, end) if prompt.record in asked else None
+            if turn is not None and prompt.uuid not in seen:
+                found.append(turn)
+                if prompt.uuid is not None:
+                    seen.add(prompt.uuid)
+    return found
+
+
+def turn_figures(index: Index, turns: Sequence[Turn], asked: Asked) -> Turns:
+    """Add turns up, and show the longest."""
+    times = [turn.duration_ms for turn in turns]
+    places = Places(index)
+    return Turns(
+        turns=len(turns),
+        working_ms=sum(times),
+        average_ms=round(sum(times) / len(times)) if times else None,
+        median_ms=round(statistics.median(times)) if times else None,
+        longest=[_row(index, places, turn) for turn in asked.first(by_length(turns))],
+    )
+
+
+def by_length(turns: Sequence[Turn]) -> list[Turn]:
+    """Give the longest first."""
+    return sorted(turns, key=lambda turn: (-turn.duration_ms, turn.prompt.record))
+
+
+def turns_behind(index: Index, turns: Sequence[Turn]) -> list[Behind]:
+    """Describe turns by their prompts, the longest first."""
+    places = Places(index)
+    return [
+        places.behind(
+            *turn.prompt[:3],
+            beginning(index, turn.prompt.record),
+            duration_ms=turn.duration_ms,
+        )
+        for turn in by_length(turns)
+    ]
+
+
+def _turn(index: Index, last: str, prompt: Prompt, end: int) -> Turn | None:
+    found = index.db.execute(last, (prompt.record, end, prompt.session)).fetchone()
+    if found is None or prompt.at is None:
+        return None
+    # Where clocks were set back, an answer may be older than its question.
+    return Turn(prompt, max(0, found[1] - prompt.at) // _MS, found[0])
+
+
+def _row(index: Index, places: Places, turn: Turn) -> TurnRow:
+    session, project = places.session(turn.prompt.session)
+    log, offset = index.place(turn.prompt.record)
+    within = (turn.prompt.record, turn.last, turn.prompt.session)
+    return TurnRow(
+        at=instant_at(turn.prompt.at),
+        duration_ms=turn.duration_ms,
+        records=index.db.execute(_COUNT, within).fetchone()[0],
+        session=session,
+        project=project,
+        prompt=beginning(index, turn.prompt.record),
+        log=log,
+        offset=offset,
+    )

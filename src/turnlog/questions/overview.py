@@ -1,0 +1,152 @@
+"""Everything at a glance: what the last days cost, the latest sessions, what needs attention.
+
+Days are those of the time zone that is asked for. The three periods are sums of the same days of
+the same ledger, so they agree with one another and with every other report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta, tzinfo
+from decimal import Decimal
+from typing import Final
+
+from msgspec import Struct
+
+from turnlog.index.ids import microseconds
+from turnlog.index.opening import Index
+from turnlog.keep.cleanup import is_cleaned, period_of
+from turnlog.layout import Home
+from turnlog.prices.cost import Prices
+from turnlog.questions.indexed_catalog import IndexedSession, list_indexed
+from turnlog.questions.keeping import Keepings
+from turnlog.questions.ledger import LedgerRow, Period, Question, ledger
+from turnlog.questions.listed import COUNTERS
+from turnlog.questions.local_times import LocalTimes
+from turnlog.questions.spending import spent
+
+DAYS: Final = {"today": 1, "7 days": 7, "30 days": 30}
+"""The periods, and how many days each has, today among them."""
+WITHIN_DAYS: Final = 7
+LATEST: Final = 5
+_LONGEST: Final = max(DAYS.values())
+_CRASHES_AMONG: Final = 100
+_DAY_NS: Final = 24 * 3600 * 1_000_000_000
+
+
+class PeriodRow(Struct, kw_only=True):
+    """What was used in the last days."""
+
+    period: str
+    days: int
+    since: str
+    """Its first day."""
+    sessions: int
+    """Those that were active in it, or still are."""
+    messages: int
+    tokens: int
+    cost_usd: str
+    """Exact, an estimate at the API's prices."""
+
+
+class Attention(Struct, kw_only=True):
+    """What a person should look at."""
+
+    damaged: int
+    """Sessions with damage in their logs."""
+    crashed: int
+    """Of the latest sessions, those whose writer is gone without a goodbye."""
+    unpriced: list[str]
+    """Models of the period that have no known price: their cost is in no figure."""
+    about_to_be_deleted: int
+    """Sessions that the agent's own cleanup takes within a week, and that are not kept."""
+    unkept: int
+    """Sessions at their source that no kept copy holds all of, among the latest."""
+
+
+class Overview(Struct, kw_only=True):
+    """What `turnlog --json` prints."""
+
+    periods: list[PeriodRow]
+    days: list[str]
+    """The cost of each of the last 30 days, today last."""
+    sessions: list[IndexedSession]
+    """The latest, the one that was active last first."""
+    total: int
+    """How many there are in all."""
+    attention: Attention
+
+
+def overview(
+    index: Index, homes: Sequence[Home], prices: Prices, *, now: datetime, zone: tzinfo
+) -> Overview:
+    """Look at everything at *now*."""
+    times = LocalTimes(zone)
+    today = datetime.fromisoformat(times.name("day", now)).date()
+    names = [(today - timedelta(days=back)).isoformat() for back in range(_LONGEST)]
+    asked = Question(by=("day",), zone=zone, period=Period(since=times.midnight(names[-1])))
+    found = ledger(spent(index, asked.period, prices), prices, asked)
+    rows = {row.day: row for row in found.rows if isinstance(row.day, str)}
+    catalog = list_indexed(index, gone=False, limit=LATEST, now=now)
+    return Overview(
+        periods=[
+            _period(name, names[:days], rows, index, times.midnight(names[days - 1]))
+            for name, days in DAYS.items()
+        ],
+        days=[rows[name].cost_usd if name in rows else "0" for name in reversed(names)],
+        sessions=catalog.sessions,
+        total=catalog.total,
+        attention=_attention(index, homes, now, [row.model for row in found.skipped.unpriced]),
+    )
+
+
+def _period(
+    name: str, days: Iterable[str], rows: dict[str, LedgerRow], index: Index, since: datetime
+) -> PeriodRow:
+    names = list(days)
+    used = [rows[day] for day in names if day in rows]
+    active = index.db.execute(
+        "SELECT count(*) FROM sessions WHERE NOT is_sidechain AND last_active_at >= ?",
+        (microseconds(since),),
+    ).fetchone()
+    return PeriodRow(
+        period=name,
+        days=len(names),
+        since=names[-1],
+        sessions=active[0],
+        messages=sum(row.messages for row in used),
+        tokens=sum(getattr(row, each) for row in used for each in COUNTERS),
+        cost_usd=f"{sum((Decimal(row.cost_usd) for row in used), Decimal(0)):f}",
+    )
+
+
+def _attention(
+    index: Index, homes: Sequence[Home], now: datetime, unpriced: list[str]
+) -> Attention:
+    damaged = index.db.execute(
+        "SELECT count(*) FROM sessions WHERE damages > 0 AND gone_at IS NULL AND path <> ''"
+    ).fetchone()
+    lately = now - timedelta(days=_LONGEST)
+    recent = list_indexed(index, gone=False, since=lately, limit=_CRASHES_AMONG, now=now).sessions
+    return Attention(
+        damaged=damaged[0],
+        crashed=sum(row.crashed for row in recent),
+        unpriced=sorted(set(unpriced)),
+        about_to_be_deleted=sum(_lost(index, home, now) for home in homes if is_cleaned(home)),
+        unkept=sum(row.keeping == "live" for row in recent),
+    )
+
+
+def _lost(index: Index, home: Home, now: datetime) -> int:
+    """Count the sessions that the cleanup takes within a week, by the times that the index noted.
+
+    ``keep.cleanup`` looks at the files themselves, and at what lies beside them; this is a glance.
+    """
+    until_ns = int(now.timestamp() * 1_000_000_000) + WITHIN_DAYS * _DAY_NS
+    rows = index.db.execute(
+        "SELECT path FROM logs WHERE home = ? AND kind = 'session' AND layout = 'claude'"
+        " AND gone_at IS NULL AND packed_bytes IS NULL AND text_mtime_ns <= ?",
+        (str(home.path), until_ns - period_of(home).days * _DAY_NS),
+    )
+    keepings = Keepings()
+    return sum(keepings.of(str(home.path), path) == "live" for (path,) in rows)

@@ -1,0 +1,312 @@
+"""Charts as inert SVG: bars, lines, a heat map, a calendar. Pictures only, nothing in them runs.
+
+Every chart is a fragment for a page. Its colours come from the page's style (``CHART_CSS``), so
+that they follow light and dark; its labels are text, escaped whatever they hold. Each has a title
+for those who cannot see it, and every mark says its value when pointed at. No data gives a chart
+that says so, one point is drawn as one, and what is no number is nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Final, NamedTuple
+
+from turnlog.render.page import Fragment, element
+
+LEVELS: Final = 5
+"""Steps of colour in heat maps and calendars, of which the first is empty."""
+_MONTHS: Final = [
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+]
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_LONGEST_LABEL: Final = 34
+_MOST_WEEKS: Final = 54
+_CELL: Final = 14
+_USUAL_WIDTH: Final = 760
+
+CHART_CSS: Final = """
+:root { --mark: #2f7dd1; --mark-2: #b8570b; --level-0: #eceff3; --level-1: #c6def5;
+  --level-2: #86b9ea; --level-3: #3f8bd8; --level-4: #12508f; }
+@media (prefers-color-scheme: dark) {
+  :root { --mark: #6cb2ff; --mark-2: #f0a35e; --level-0: #1c232c; --level-1: #17395c;
+    --level-2: #1f5c98; --level-3: #3d8ddb; --level-4: #9fd0ff; }
+}
+svg.chart { display: block; max-width: 100%; height: auto; overflow: visible; }
+svg.chart text { fill: var(--faint); font: 11px var(--sans); }
+svg.chart text.name { fill: var(--ink); font-size: 12px; }
+svg.chart text.value { fill: var(--ink); font-size: 12px; font-variant-numeric: tabular-nums; }
+svg.chart .mark { fill: var(--mark); }
+svg.chart .track { fill: var(--level-0); }
+svg.chart .rule { stroke: var(--line); stroke-width: 1; }
+svg.chart .line { fill: none; stroke: var(--mark); stroke-width: 2; stroke-linejoin: round; }
+svg.chart .area { fill: var(--mark); opacity: .14; }
+svg.chart .level-0 { fill: var(--level-0); } svg.chart .level-1 { fill: var(--level-1); }
+svg.chart .level-2 { fill: var(--level-2); } svg.chart .level-3 { fill: var(--level-3); }
+svg.chart .level-4 { fill: var(--level-4); }
+"""
+"""The colours of charts; a page that holds one adds it to its style."""
+
+Shown = Callable[[float], str]
+
+
+class Bar(NamedTuple):
+    """One row of a bar chart."""
+
+    label: str
+    value: float
+    shown: str = ""
+    """The value as people read it; without it, as ``plain`` writes it."""
+
+
+class Point(NamedTuple):
+    """One step of a line chart."""
+
+    label: str
+    value: float
+
+
+def plain(value: float) -> str:
+    """Write a number for people, in few characters."""
+    size = abs(value)
+    for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if size >= scale:
+            scaled = value / scale
+            return f"{scaled:,.1f}{unit}" if abs(scaled) < 1e6 else f"{value:.2g}"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+
+
+def bars(title: str, rows: Sequence[Bar], *, width: int = 640) -> Fragment:
+    """Draw horizontal bars, each as long as its part of the longest, with name and value."""
+    if not rows:
+        return _empty(title, width)
+    height = 26
+    names = min(240, width * 2 // 5)
+    values = 90
+    room = max(1, width - names - values)
+    top = max((_sound(row.value) for row in rows), default=0) or 1
+    drawn = []
+    for number, row in enumerate(rows):
+        y = number * height
+        long = _length(_sound(row.value), top, room)
+        shown = row.shown or plain(_sound(row.value))
+        drawn += [
+            _text(_cut(row.label), 0, y + 17, class_="name"),
+            element("rect", x=names, y=y + 6, width=room, height=14, rx=3, class_="track"),
+            element(
+                "rect",
+                element("title", f"{row.label}: {shown}"),
+                x=names,
+                y=y + 6,
+                width=long,
+                height=14,
+                rx=min(3.0, long / 2),
+                class_="mark",
+            ),
+            _text(shown, width, y + 17, class_="value", text_anchor="end"),
+        ]
+    return _chart(title, width, len(rows) * height, drawn)
+
+
+def lines(
+    title: str,
+    points: Sequence[Point],
+    *,
+    shown: Shown = plain,
+    width: int = 640,
+    height: int = 180,
+) -> Fragment:
+    """Draw how a value went, from zero up, with a few names below."""
+    if not points:
+        return _empty(title, width)
+    left, bottom, top_space = 52, 22, 10
+    room, tall = width - left - 8, height - bottom - top_space
+    values = [_sound(point.value) for point in points]
+    top = max(values) or 1
+    step = room / max(1, len(points) - 1)
+    places = [
+        (left + (step * n if len(points) > 1 else room / 2), top_space + tall * (1 - value / top))
+        for n, value in enumerate(values)
+    ]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    floor = top_space + tall
+    drawn = [
+        *_rules((left, width - 8), (top_space, tall), top, shown),
+        element(
+            "polygon",
+            points=f"{places[0][0]:.1f},{floor:.1f} {path} {places[-1][0]:.1f},{floor:.1f}",
+            class_="area",
+        ),
+        element("polyline", points=path, class_="line"),
+    ]
+    radius = 3 if len(points) == 1 else max(1.5, min(3.0, step / 3))
+    for point, value, (x, y) in zip(points, values, places, strict=True):
+        told = element("title", f"{point.label}: {shown(value)}")
+        drawn.append(
+            element("circle", told, cx=round(x, 1), cy=round(y, 1), r=radius, class_="mark")
+        )
+    for n in _spread(len(points), 6):
+        anchor = "start" if n == 0 and len(points) > 1 else "middle"
+        anchor = "end" if n == len(points) - 1 and len(points) > 1 else anchor
+        drawn.append(_text(points[n].label, places[n][0], height - 5, text_anchor=anchor))
+    return _chart(title, width, height, drawn)
+
+
+def heat_map(
+    title: str,
+    rows: Sequence[Sequence[float]],
+    row_names: Sequence[str],
+    column_names: Sequence[str],
+    *,
+    shown: Shown = plain,
+) -> Fragment:
+    """Draw a table of colours: the more, the stronger."""
+    cells = [[_sound(value) for value in row] for row in rows]
+    top = max((value for row in cells for value in row), default=0)
+    if not cells or not any(cells):
+        return _empty(title, 640)
+    left, above, size = 40, 18, 24
+    columns = max(map(len, cells))
+    drawn = [
+        _text(_name(column_names, n), left + n * size + size / 2, 12, text_anchor="middle")
+        for n in range(0, columns, 3 if columns > 12 else 1)
+    ]
+    for y, row in enumerate(cells):
+        drawn.append(_text(_name(row_names, y), 0, above + y * size + 15))
+        for x, value in enumerate(row):
+            told = f"{_name(row_names, y)} {_name(column_names, x)}: {shown(value)}"
+            drawn.append(
+                _cell(left + x * size, above + y * size, size - 3, level(value, top), told)
+            )
+    return _chart(title, left + columns * size, above + len(cells) * size, drawn)
+
+
+def calendar(
+    title: str, values: Mapping[str, float], first: str, last: str, *, shown: Shown = plain
+) -> Fragment:
+    """Draw the days from *first* to *last* (such as 2026-07-22), a week a column, Monday on top.
+
+    A calendar of more than a year shows its last 54 weeks; the fewer weeks, the larger its days.
+    """
+    begin, end = date.fromisoformat(first), date.fromisoformat(last)
+    if begin > end:
+        return _empty(title, 640)
+    begin = max(begin, end - timedelta(days=min(7 * _MOST_WEEKS - 1, end.toordinal() - 1)))
+    top = max((_sound(value) for value in values.values()), default=0)
+    left, above = 34, 18
+    offset = begin.weekday()
+    size = max(_CELL, min(2 * _CELL, _USUAL_WIDTH // ((end - begin).days // 7 + 2)))
+    drawn = [_text(_WEEKDAYS[n], 0, above + n * size + size / 2 + 4) for n in (0, 2, 4)]
+    weeks = 0
+    told_month = None
+    for n in range((end - begin).days + 1):
+        day = begin + timedelta(days=n)
+        weeks, row = divmod(n + offset, 7)
+        if told_month != day.month and (day.day <= 7 or n == 0):
+            # Two names of months need more room than a week has.
+            if told_month is None or day.day <= 7:
+                drawn.append(_text(_MONTHS[day.month - 1], left + weeks * size, 11))
+            told_month = day.month
+        value = _sound(values.get(day.isoformat(), 0))
+        where = (left + weeks * size, above + row * size)
+        drawn.append(_cell(*where, size - 2, level(value, top), f"{day}: {shown(value)}"))
+    return _chart(title, left + (weeks + 1) * size, above + 7 * size, drawn)
+
+
+def level(value: float, top: float) -> int:
+    """Give the step of colour of a value: nothing has none, and something always has one."""
+    if not value > 0 or not top > 0:
+        return 0
+    # By its root: a few busy hours would make all others look alike.
+    return max(1, min(LEVELS - 1, math.ceil(math.sqrt(min(1.0, value / top)) * (LEVELS - 1))))
+
+
+def _chart(title: str, width: float, height: float, drawn: Sequence[Fragment]) -> Fragment:
+    return element(
+        "svg",
+        element("title", title),
+        drawn,
+        viewBox=f"0 0 {_number(width)} {_number(height)}",
+        width=_number(width),
+        height=_number(height),
+        role="img",
+        class_="chart",
+    )
+
+
+def _empty(title: str, width: int) -> Fragment:
+    return _chart(title, width, 40, [_text("Nothing to show.", 0, 24)])
+
+
+def _rules(
+    across: tuple[float, float], down: tuple[float, float], top: float, shown: Shown
+) -> list[Fragment]:
+    """Draw the lines of nothing, half and all; *down* is where they begin and how far they go."""
+    left, right = across
+    above, tall = down
+    drawn = []
+    for part in (0.0, 0.5, 1.0):
+        y = round(above + tall * (1 - part), 1)
+        drawn.append(element("line", x1=left, x2=right, y1=y, y2=y, class_="rule"))
+        drawn.append(_text(shown(top * part), left - 6, y + 4, text_anchor="end"))
+    return drawn
+
+
+def _cell(x: float, y: float, size: float, step: int, told: str) -> Fragment:
+    return element(
+        "rect",
+        element("title", told),
+        x=x,
+        y=y,
+        width=size,
+        height=size,
+        rx=2,
+        class_=f"level-{step}",
+    )
+
+
+def _text(text: str, x: float, y: float, **attributes: str) -> Fragment:
+    return element("text", text, x=round(x, 1), y=round(y, 1), **attributes)
+
+
+def _sound(value: float) -> float:
+    """Give a value that can be drawn: not less than nothing, and finite."""
+    if not value > 0:
+        return 0.0
+    return min(float(value), 1e300)
+
+
+def _length(value: float, top: float, room: float) -> float:
+    """Give how long a bar is; something is never nothing."""
+    return round(max(1.5, value / top * room), 1) if value > 0 else 0.0
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+
+
+def _name(names: Sequence[str], n: int) -> str:
+    return names[n] if n < len(names) else ""
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """Choose up to *most* places among *count*, the first and the last with them."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(n * (count - 1) / (most - 1)) for n in range(most)})

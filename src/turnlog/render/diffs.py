@@ -1,0 +1,89 @@
+"""Changes of files, shown as changes.
+
+What an edit reports of itself (its patch, with lines around and their numbers) is taken as it is;
+else the old and the new text are compared, within bounds: what is too long to compare is shown as
+all of the old, then all of the new.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, Final
+
+from turnlog.render.conversation import Call, Hunk
+from turnlog.render.page import Fragment, escaped
+
+_COMPARED_LINES: Final = 600
+_AROUND: Final = 3
+_ELEMENTS: Final = {"-": "del", "+": "ins", "@": "em"}
+
+
+def changes_of(call: Call) -> list[Hunk] | None:
+    """Give what a call changed in a file; None if it is no edit, or one that went wrong."""
+    given = call.input if isinstance(call.input, dict) else {}
+    if call.result is not None and call.result.hunks:
+        return call.result.hunks
+    edits = given.get("edits") if call.name == "MultiEdit" else [given]
+    if call.name not in ("Edit", "MultiEdit") or not isinstance(edits, list):
+        return None
+    return [hunk for edit in edits for hunk in _edit(edit)]
+
+
+def diff_of(old: str, new: str) -> list[Hunk]:
+    """Compare two texts line by line."""
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) + len(after) > _COMPARED_LINES:
+        lines = [*("-" + line for line in before), *("+" + line for line in after)]
+        return [Hunk(old_start=None, new_start=None, lines=lines)]
+    found = []
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for group in matcher.get_grouped_opcodes(_AROUND):
+        lines = []
+        for what, i1, i2, j1, j2 in group:
+            if what == "equal":
+                lines += [" " + line for line in before[i1:i2]]
+            else:
+                lines += ["-" + line for line in before[i1:i2]]
+                lines += ["+" + line for line in after[j1:j2]]
+        found.append(Hunk(old_start=None, new_start=None, lines=lines))
+    return found
+
+
+def counted(hunks: Iterable[Hunk]) -> tuple[int, int]:
+    """Count the lines that were added and taken away."""
+    lines = [line for hunk in hunks for line in hunk.lines]
+    added = sum(line.startswith("+") for line in lines)
+    return added, sum(line.startswith("-") for line in lines)
+
+
+def as_text(hunks: Iterable[Hunk]) -> str:
+    """Write changes as a patch is written."""
+    return "\n".join(line for hunk in hunks for line in _with_head(hunk))
+
+
+def as_html(hunks: Iterable[Hunk]) -> Fragment:
+    """Draw changes: runs of lines that came, that went, and that stayed."""
+    lines = (line for hunk in hunks for line in _with_head(hunk))
+    drawn = []
+    for kind, run in groupby(lines, key=lambda line: _ELEMENTS.get(line[:1])):
+        text = escaped("\n".join(run) + "\n")
+        drawn.append(f"<{kind}>{text}</{kind}>" if kind else text)
+    return Fragment(f'<pre class="diff">{"".join(drawn)}</pre>')
+
+
+def _edit(edit: Any) -> list[Hunk]:
+    if not isinstance(edit, dict):
+        return []
+    old, new = edit.get("old_string"), edit.get("new_string")
+    if not isinstance(old, str) and not isinstance(new, str):
+        return []
+    return diff_of(old if isinstance(old, str) else "", new if isinstance(new, str) else "")
+
+
+def _with_head(hunk: Hunk) -> Iterator[str]:
+    if hunk.old_start is not None and hunk.new_start is not None:
+        yield f"@@ -{hunk.old_start} +{hunk.new_start} @@"
+    # A line that begins with nothing known is one that stayed.
+    yield from (line if line[:1] in ("+", "-", " ") else f" {line}" for line in hunk.lines)

@@ -1,0 +1,37 @@
+"""Many sessions by their ids, found in one walk over the homes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from turnlog.layout import Home, LogFile, find_everywhere
+from turnlog.sessions.dated import share_out
+from turnlog.sessions.session import Session, owner_in
+
+
+def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:
+    """Give the sessions called *ids*, in that order; those without any log are left out.
+
+    A session may have lost its main log and still have its agents'.
+    """
+    wanted = set(ids)
+    found: dict[str, list[LogFile]] = {}
+    days: list[LogFile] = []
+    for log in find_everywhere(homes):
+        if log.kind == "day":
+            days.append(log)
+            continue
+        owner = log.session_id or (owner_in(log.path) if log.kind == "agent" else None)
+        if owner in wanted:
+            found.setdefault(str(owner), []).append(log)
+    for session_id, logs in share_out(days).items() if days else ():
+        if session_id in wanted:
+            found.setdefault(session_id, []).extend(logs)
+    for name in ids:
+        if name in found:
+            yield Session(name, sorted(found[name], key=_order))
+
+
+def _order(log: LogFile) -> tuple[bool, bool, str]:
+    """Main logs first, and plain ones before their archives."""
+    return log.kind == "agent", log.compression is not None, str(log.path)

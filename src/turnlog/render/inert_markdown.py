@@ -1,0 +1,204 @@
+"""Markdown of a log as Markdown that does nothing, in whichever viewer.
+
+An answer stays the Markdown it is, but HTML in it becomes text, an image becomes a link, a link to
+anywhere but the web, a mailbox or a file beside it becomes text, and a block of code that was left
+open is closed, so that it does not swallow what follows. Code is left as it is where every viewer
+agrees that it is code.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from turnlog.inert import inert
+from turnlog.render.prose import is_too_much
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_LONGEST: Final = 100_000
+_TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
+_LINK: Final = re.compile(r"\]\((?=\s*(\S*))")
+_DEFINED: Final = re.compile(r"^([\s>*+\-\d.)]*)\[(?=[^\]]*\]:)", re.MULTILINE)
+_TICKS: Final = re.compile(r"\\.|`+", re.DOTALL)
+_RUN: Final = re.compile(r"`+")
+_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_SCHEMES: Final = frozenset({"http", "https", "mailto"})
+_END: Final = "turnlog-end-of-text"
+
+
+def inert_markdown(text: str) -> str:
+    """Give *text* as Markdown that runs nothing, asks for nothing and ends where it ends."""
+    text = inert(text, keep="\n\t").strip("\n")
+    if is_too_much(text, _LONGEST):
+        return fenced(text)
+    try:
+        safe = _closed("".join(_pieces(text)))
+    except RecursionError:
+        safe = None
+    return fenced(text) if safe is None else safe
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Give *text* as a block of code, behind a fence longer than any in it."""
+    text = inert(text, keep="\n\t").strip("\n")
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def span(text: str) -> str:
+    """Give *text*, on one line, as code."""
+    text = inert(" ".join(text.split()))
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    ticks = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}" if text else ""
+
+
+def plain(text: str) -> str:
+    """Give *text*, on one line, with nothing in it that means anything in Markdown."""
+    return re.sub(r"([\\`*_\[\]<>#|~&!])", r"\\\1", inert(" ".join(text.split())))
+
+
+def quoted(text: str) -> str:
+    """Give *text* as somebody's words."""
+    return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Give the text line by line: blocks of code as they are, prose by the paragraph."""
+    lines = text.split("\n")
+    # HTML is about to become text, so it must not hide the code behind it from this look.
+    code, tables = _places(_reader(tables=True).parse(_TAG.sub("_", text)))
+    run: list[str] = []
+    for number, line in enumerate(lines):
+        whole = line + ("\n" if number < len(lines) - 1 else "")
+        if number not in code and number not in tables and line.strip():
+            run.append(whole)
+            continue
+        yield _paragraph(run)
+        run = []
+        # Whoever knows no tables reads a row as a paragraph, where code may span its cells.
+        yield whole if number in code else _without_markup(whole)
+    yield _paragraph(run)
+
+
+def _places(tokens: list[Token]) -> tuple[set[int], set[int]]:
+    """Tell which lines are code, and which are rows of tables.
+
+    Inside of a list or a quote what is code hangs on indentation, on which viewers differ.
+    """
+    code: set[int] = set()
+    tables: set[int] = set()
+    for token in tokens:
+        if token.map and token.type == "fence" and token.level == 0:
+            code.update(range(*token.map))
+        elif token.map and token.type == "table_open":
+            tables.update(range(*token.map))
+    return code, tables
+
+
+def _paragraph(lines: list[str]) -> str:
+    """Make lines of prose harmless, but not the code in them.
+
+    Code that begins on one line and ends on another is no code to whoever sees two paragraphs. So
+    it counts only where every line has its own, and then all viewers see the same.
+    """
+    cut = [_spans(line) for line in lines]
+    if any(spans is None for spans in cut):
+        return _without_markup("".join(lines))
+    return "".join(
+        text if is_code else _without_markup(text) for spans in cut for is_code, text in spans or ()
+    )
+
+
+def _spans(line: str) -> list[tuple[bool, str]] | None:
+    """Cut a line into code and what is none; None if a backtick has no other."""
+    ends: dict[int, list[int]] = {}
+    for run in _RUN.finditer(line):
+        ends.setdefault(len(run[0]), []).append(run.start())
+    found: list[tuple[bool, str]] = []
+    done = 0
+    for tick in _TICKS.finditer(line):
+        length = len(tick[0])
+        if tick.start() < done or tick[0].startswith("\\"):
+            continue
+        same = ends.get(length, [])
+        at = bisect_left(same, tick.end())
+        if at == len(same):
+            return None
+        found += [
+            (False, line[done : tick.start()]),
+            (True, line[tick.start() : same[at] + length]),
+        ]
+        done = same[at] + length
+    return [*found, (False, line[done:])]
+
+
+def _without_markup(text: str) -> str:
+    text = _TAG.sub("&lt;", text)
+    text = text.replace("![", r"\![")
+    text = _DEFINED.sub(r"\1\\[", text)
+    return _LINK.sub(lambda found: "](" if _is_harmless(found[1]) else r"]\(", text)
+
+
+def _is_harmless(destination: str) -> bool:
+    """Tell whether a link may lead there, however its scheme is written."""
+    address = html.unescape(re.sub(r"\\(.)", r"\1", destination)).lstrip("<")
+    scheme = _SCHEME.match(re.sub(r"[\x00-\x20]", "", address))
+    return scheme is None or scheme[1].lower() in _SCHEMES
+
+
+def _closed(text: str) -> str | None:
+    """Close the code that is left open at the end; None if that does not help.
+
+    What was made is read once more, as viewers of both kinds read it: it is inert, or not used.
+    """
+    for tail in ("", *_fences(text)):
+        whole = text + tail
+        readings = [_reader(tables=tables).parse(f"{whole}\n\n{_END}") for tables in (True, False)]
+        if all(_ends_well(tokens) and _is_inert(tokens) for tokens in readings):
+            return whole
+    return None
+
+
+def _ends_well(tokens: list[Token]) -> bool:
+    last = tokens[-2] if len(tokens) > 2 else None
+    return last is not None and (last.type, last.content, last.level) == ("inline", _END, 1)
+
+
+def _is_inert(tokens: list[Token]) -> bool:
+    for token in tokens:
+        if token.type in ("html_block", "html_inline", "image"):
+            return False
+        if token.type == "link_open" and not _is_harmless(str(token.attrs.get("href", ""))):
+            return False
+        if token.children and not _is_inert(token.children):
+            return False
+    return True
+
+
+def _fences(text: str) -> Iterator[str]:
+    fences = [each for each in _reader(tables=True).parse(text) if each.type == "fence"]
+    if fences:
+        yield f"\n{fences[-1].markup}"
+
+
+@cache
+def _reader(*, tables: bool) -> MarkdownIt:
+    """Read as a viewer does that lets everything through."""
+    from markdown_it import MarkdownIt
+
+    class Careless(MarkdownIt):
+        def validateLink(self, url: str) -> bool:  # noqa: ARG002, N802 - It is the library's.
+            return True
+
+    reader = Careless("commonmark", {"html": True})
+    return reader.enable(["table", "strikethrough"]) if tables else reader

@@ -1,0 +1,365 @@
+"""Insights as a self-contained page: for oneself, with names, examples and places.
+
+Texts of logs go through the one door on the way out, which masks secrets. The page shows what the
+terminal shows, drawn; every section says which figure to open for the records behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta, tzinfo
+from decimal import Decimal
+from typing import Final
+
+from turnlog.questions.insights import Insights
+from turnlog.questions.insights_days import WEEKDAYS, DayRow
+from turnlog.render.charts import CHART_CSS, Bar, Point, bars, calendar, heat_map, lines
+from turnlog.render.figures import count, money, part, short, table, time
+from turnlog.render.page import Child, Fragment, element, page
+
+Clean = Callable[[str], str]
+"""Takes a text of a log, and gives it as it may leave."""
+
+_MANY_DAYS: Final = 400
+_MOST_BARS: Final = 10
+_WHY: Final = {
+    "pause": "the pause was longer than the cache lives",
+    "model": "another model answered",
+    "context": "the context was replaced",
+    "other": "something else changed",
+}
+
+CSS: Final = """
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr));
+  gap: .7rem; margin: 1.4rem 0; }
+.card { background: var(--raised); border: 1px solid var(--line); border-radius: 8px;
+  padding: .7rem .9rem; }
+.card b { display: block; font-size: 1.45rem; line-height: 1.25;
+  font-variant-numeric: tabular-nums; }
+.card span { color: var(--faint); font-size: .85rem; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 0 2.5rem; }
+section > .faint { font-size: .87rem; }
+td.example { color: var(--faint); font-family: var(--mono); font-size: .8rem; }
+footer { margin-top: 3rem; color: var(--faint); font-size: .87rem; }
+"""
+
+
+def insights_page(found: Insights, zone: tzinfo, clean: Clean) -> str:
+    """Draw the whole report."""
+    since, until = span_of(found, zone)
+    title = f"Insights, {since} to {until}" if since else f"Insights, up to {until}"
+    where = element("p", clean(found.project)) if found.project else None
+    body = [
+        element("h1", title),
+        where,
+        _cards(found),
+        _over_time(found, zone),
+        _habits(found, zone),
+        _models(found, clean),
+        _projects(found, clean),
+        _tools(found, clean),
+        _errors(found, clean),
+        _edits(found, clean),
+        _cache(found),
+        _turns(found, clean, zone),
+        _footer(found),
+    ]
+    return page(title, body, css=CHART_CSS + CSS)
+
+
+def span_of(found: Insights, zone: tzinfo) -> tuple[str, str]:
+    """Name the first and the last day of the report; the first may not be known."""
+    last = found.until_at - timedelta(microseconds=1)
+    until = f"{last.astimezone(zone):%Y-%m-%d}"
+    if found.since_at is not None:
+        return f"{found.since_at.astimezone(zone):%Y-%m-%d}", until
+    return (found.days[0].day if found.days else ""), until
+
+
+def card(value: str, what: str) -> Fragment:
+    """Make a card: a figure, and what it is."""
+    return element("div", element("b", value), element("span", what), class_="card")
+
+
+def spending(days: list[DayRow], first: str, last: str) -> Fragment:
+    """Draw what was spent: day by day, or month by month where there are too many days."""
+    costs = {row.day: float(row.cost_usd) for row in days}
+    begin, end = date.fromisoformat(first), date.fromisoformat(last)
+    if (end - begin).days > _MANY_DAYS:
+        months: dict[str, float] = {}
+        for row in days:
+            months[row.day[:7]] = months.get(row.day[:7], 0) + float(row.cost_usd)
+        points = [Point(month, cost) for month, cost in months.items()]
+    else:
+        names = [(begin + timedelta(days=n)).isoformat() for n in range((end - begin).days + 1)]
+        points = [Point(name, costs.get(name, 0)) for name in names]
+    return lines("Cost over time", points, shown=_dollars, width=900)
+
+
+def activity(found: Insights) -> Fragment:
+    """Draw the hours of the week."""
+    hours = [f"{hour:02}" for hour in range(24)]
+    return heat_map("Messages by hour of the week", found.hours.messages, WEEKDAYS, hours)
+
+
+def _dollars(value: float) -> str:
+    return money(Decimal(repr(value))) if value < 1e15 else f"${value:.2g}"
+
+
+def _section(title: str, figure: str, *content: Child) -> Fragment:
+    told = element("p", element("code", f"turnlog insights --explain {figure}"), class_="faint")
+    return element("section", element("h2", title), content, told)
+
+
+def _cards(found: Insights) -> Fragment:
+    top = found.overview
+    return element(
+        "div",
+        card(money(top.cost_usd), "at the API's prices"),
+        card(count(top.sessions), "sessions"),
+        card(count(top.prompts), "prompts"),
+        card(count(top.messages), "messages"),
+        card(short(top.tokens), "tokens"),
+        card(time(top.working_ms), "agents worked"),
+        card(count(top.calls), "calls"),
+        card(part(top.failure_rate), "of them failed"),
+        card(part(found.cache.efficiency), "read from the cache"),
+        card(f"{found.streaks.longest_days:,} days", "longest streak"),
+        class_="cards",
+    )
+
+
+def _over_time(found: Insights, zone: tzinfo) -> Fragment | None:
+    if not found.days:
+        return element("p", "Nothing happened in this period.")
+    since, until = span_of(found, zone)
+    first, last = min(since, found.days[0].day), max(until, found.days[-1].day)
+    return _section("Cost over time", "days", spending(found.days, first, last))
+
+
+def _habits(found: Insights, zone: tzinfo) -> Fragment | None:
+    if not found.days:
+        return None
+    streaks, top = found.streaks, found.overview
+    since, until = span_of(found, zone)
+    first, last = min(since, found.days[0].day), max(until, found.days[-1].day)
+    told = f"{count(streaks.active_days)} active days"
+    if top.most_active_day:
+        told += f", the busiest {top.most_active_day}"
+    if streaks.current_days:
+        told += f"; {streaks.current_days:,} in a row up to now"
+    return _section(
+        "When",
+        'hours:"Wed 14"',
+        element("p", f"{told}."),
+        calendar("Messages by day", {row.day: row.messages for row in found.days}, first, last),
+        element("h3", "Hours of the week"),
+        activity(found),
+        _weeks(found),
+    )
+
+
+def _weeks(found: Insights) -> Fragment | None:
+    week = found.week_against_week
+    if week is None:
+        return None
+    change = "" if week.percent is None else f"{week.percent:+.0f} %"
+    rows = [
+        ("cost", money(week.before_usd), money(week.cost_usd), change),
+        ("messages", count(week.before_messages), count(week.messages), ""),
+        ("tokens", short(week.before_tokens), short(week.tokens), ""),
+        ("prompts", count(week.before_prompts), count(week.prompts), ""),
+        ("sessions", count(week.before_sessions), count(week.sessions), ""),
+    ]
+    heads = ("", "the seven days before", "the last seven days", "")
+    return element("div", element("h3", "Week against week"), table(heads, rows))
+
+
+def _models(found: Insights, clean: Clean) -> Fragment | None:
+    if not found.models:
+        return None
+    rows = [
+        (
+            clean(row.model),
+            count(row.messages),
+            short(row.output),
+            part(row.cache_efficiency),
+            part(row.failure_rate),
+            "—" if row.usd_per_message is None else f"${Decimal(row.usd_per_message):.3f}",
+            money(row.cost_usd),
+        )
+        for row in found.models
+    ]
+    heads = ("model", "messages", "output", "cached", "calls failed", "a message", "cost")
+    agents = [
+        (
+            clean(row.kind or "not known"),
+            count(row.agents),
+            count(row.messages),
+            money(row.cost_usd),
+        )
+        for row in found.agents
+    ]
+    return element(
+        "div",
+        _section("Models", "models", table(heads, rows)),
+        _section("Agents", "agents", table(("kind", "agents", "messages", "cost"), agents)),
+    )
+
+
+def _projects(found: Insights, clean: Clean) -> Fragment | None:
+    if not found.projects:
+        return None
+    rows = [
+        (
+            clean(row.project or "not known"),
+            count(row.sessions),
+            count(row.prompts),
+            count(row.messages),
+            part(row.failure_rate),
+            money(row.cost_usd),
+        )
+        for row in found.projects
+    ]
+    heads = ("project", "sessions", "prompts", "messages", "calls failed", "cost")
+    return _section("Projects", "projects", table(heads, rows))
+
+
+def _tools(found: Insights, clean: Clean) -> Fragment | None:
+    if not found.tools:
+        return None
+    used = [Bar(clean(row.tool), row.calls, count(row.calls)) for row in found.tools[:_MOST_BARS]]
+    rows = [
+        (
+            clean(row.tool),
+            count(row.calls),
+            count(row.failed),
+            part(row.failure_rate),
+            time(row.median_ms),
+            time(row.total_ms),
+        )
+        for row in found.tools
+    ]
+    sequences = [(clean(" → ".join(row.tools)), count(row.count)) for row in found.sequences]
+    commands = [(clean(row.command), count(row.count)) for row in found.commands]
+    heads = ("tool", "calls", "failed", "rate", "median", "in all")
+    return element(
+        "div",
+        _section("Tools", "tools", bars("Calls by tool", used), table(heads, rows)),
+        element(
+            "div",
+            _section("One after another", 'sequences:"Read -> Edit"',
+                     table(("sequence", "times"), sequences)) if sequences else None,
+            _section("Commands", "commands", table(("command", "times"), commands))
+            if commands
+            else None,
+            class_="pair",
+        ),
+    )  # fmt: skip
+
+
+def _errors(found: Insights, clean: Clean) -> Fragment | None:
+    if not found.errors:
+        return None
+    rows = [
+        (
+            clean(row.tool),
+            element("code", clean(row.example or "(its log is gone)")),
+            row.signature[:8],
+            count(row.count),
+            count(row.sessions),
+        )
+        for row in found.errors
+    ]
+    heads = ("tool", "how it begins", "signature", "times", "sessions")
+    return _section("Errors", "errors:SIGNATURE", table(heads, rows, names=3))
+
+
+def _edits(found: Insights, clean: Clean) -> Fragment | None:
+    edits = found.edits
+    if not edits.edits and not edits.failed:
+        return None
+    told = (
+        f"{count(edits.edits)} edits of {count(edits.files)} files: {count(edits.added)} lines"
+        f" added, {count(edits.removed)} removed. {part(edits.first_try_rate)} of the files that"
+        f" a session edited were edited once; {part(edits.failure_rate)} of edits failed."
+    )
+    rows = [
+        (
+            clean(row.file),
+            count(row.edits),
+            count(row.failed),
+            count(row.sessions),
+            f"+{row.added:,} −{row.removed:,}",  # noqa: RUF001 - A minus.
+        )
+        for row in edits.rows
+    ]
+    heads = ("file", "edits", "failed", "sessions", "lines")
+    return _section("Edits", "edits", element("p", told), table(heads, rows))
+
+
+def _cache(found: Insights) -> Fragment:
+    cache, compactions = found.cache, found.compactions
+    told = (
+        f"{part(cache.efficiency)} of what models read came from the cache, which saved"
+        f" {money(cache.saved_usd)}. It was missed {count(cache.misses)} times, for"
+        f" {short(cache.missed_tokens)} tokens and {money(cache.missed_usd)}."
+    )
+    rows = [
+        (_WHY[row.reason], count(row.misses), short(row.tokens), money(row.cost_usd))
+        for row in cache.reasons
+    ]
+    context = (
+        f"{count(compactions.compactions)} compactions in {count(compactions.sessions)} sessions"
+    )
+    if compactions.average_tokens is not None:
+        context += f", at {short(compactions.average_tokens)} tokens on average"
+    return element(
+        "div",
+        _section(
+            "Cache",
+            "cache",
+            element("p", told),
+            table(("why it was missed", "times", "tokens", "cost"), rows) if rows else None,
+        ),
+        _section("Compactions", "compactions", element("p", f"{context}.")),
+    )
+
+
+def _turns(found: Insights, clean: Clean, zone: tzinfo) -> Fragment | None:
+    turns, cut = found.turns, found.interruptions
+    if not turns.turns:
+        return None
+    told = (
+        f"{count(turns.turns)} turns, {time(turns.median_ms)} long in the middle. A person stopped"
+        f" an agent {count(cut.interruptions)} times; {count(cut.unanswered)} calls were never"
+        " answered."
+    )
+    rows = [
+        (
+            f"{row.at.astimezone(zone):%Y-%m-%d %H:%M}" if row.at else "",
+            clean(row.prompt or "—"),
+            (row.session or "")[:8],
+            time(row.duration_ms),
+        )
+        for row in turns.longest
+    ]
+    heads = ("when", "prompt", "session", "took")
+    return _section("Longest turns", "turns", element("p", told), table(heads, rows, names=3))
+
+
+def _footer(found: Insights) -> Fragment:
+    skipped = found.skipped
+    told = [f"{count(skipped.repeats)} repeats folded"] if skipped.repeats else []
+    if skipped.places:
+        told.append(f"{count(len(skipped.places))} places damaged or odd")
+    if skipped.undated:
+        told.append(f"{count(skipped.undated)} responses without a date")
+    left_out = ", ".join(told) or "Nothing was left out"
+    unpriced = ", ".join(row.model for row in skipped.unpriced)
+    return element(
+        "footer",
+        element("p", f"Costs are an estimate at the API's prices. {left_out}."),
+        element("p", f"Without a price, and in no cost: {unpriced}.") if unpriced else None,
+        element("p", "Made by turnlog; docs/insights.md defines every figure."),
+    )

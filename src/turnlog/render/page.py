@@ -1,0 +1,181 @@
+"""The shell of a self-contained page: nothing in it is fetched, nothing from a log runs in it.
+
+    body = element("h1", title), element("p", text, class_="note")
+    page("A session", body, css=CSS, script=SCRIPT)
+
+A fragment is HTML that is safe as it stands. Whatever is not one is text: it is made inert and
+escaped when it becomes part of one, so that there is no way to forget it. The page forbids itself,
+by its own policy, every request and every style or script but those that were given to it, which
+it names by their digests. So a page needs no ``style`` attribute and no handler, and has none.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from turnlog.inert import inert
+
+Child: TypeAlias = "str | Fragment | Iterable[Child] | None"
+
+_VOID: Final = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "wbr"})
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9:-]*")
+# A page of ours has no use for them, and each is a way to run something or to fetch it.
+_FORBIDDEN: Final = re.compile(r"on.*|style|srcdoc|formaction|background|ping", re.IGNORECASE)
+_ADDRESSES: Final = frozenset({"href", "src", "action", "poster", "cite", "data", "xlink:href"})
+_SAFE_ADDRESS: Final = re.compile(r"#|https?://|mailto:|data:image/(?:png|jpeg|gif|webp);base64,")
+
+
+class Fragment(str):
+    """HTML that is safe as it stands."""
+
+    __slots__ = ()
+
+
+def escaped(text: str, *, keep: str = "\n\t") -> Fragment:
+    """Make any text a fragment: active characters are shown, markup is text."""
+    return Fragment(html.escape(inert(text, keep=keep), quote=True))
+
+
+def joined(*children: Child) -> Fragment:
+    """Put fragments and texts together; texts are escaped, None is nothing."""
+    return Fragment("".join(_flat(children)))
+
+
+def element(tag: str, /, *children: Child, **attributes: str | float | bool | None) -> Fragment:
+    """Make an element. ``class_`` is class, other underscores are dashes.
+
+    True is an attribute without a value; None and False are none. An address of a scheme that
+    could run something is left out; to ask for a handler or a style is a mistake of the caller.
+    """
+    if not _NAME.fullmatch(tag):
+        raise ValueError(f"{tag!r} is no element")
+    opened = "".join(_attribute(name, value) for name, value in attributes.items())
+    if tag in _VOID:
+        return Fragment(f"<{tag}{opened}>")
+    return Fragment(f"<{tag}{opened}>{''.join(_flat(children))}</{tag}>")
+
+
+def is_safe_address(address: str) -> bool:
+    """Tell whether a link may point there: into the page, to the web, or to an image within."""
+    return _SAFE_ADDRESS.match(address) is not None
+
+
+def page(
+    title: str,
+    body: Child,
+    *,
+    css: str = "",
+    script: str = "",
+    description: str = "",
+    language: str = "en",
+    has_basic_style: bool = True,
+) -> str:
+    """Give a whole page. *css* and *script* are the caller's own words, never a log's."""
+    style = f"{BASIC_CSS if has_basic_style else ''}{css}"
+    for what, text in (("css", style), ("script", script)):
+        if "</" in text or "<!--" in text:
+            raise ValueError(f"the {what} would end its own element")
+    head = [
+        Fragment('<meta charset="utf-8">'),
+        Fragment(f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">'),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("meta", name="generator", content="turnlog"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="description", content=description) if description else None,
+        element("title", escaped(title, keep="")),
+        Fragment(f"<style>{style}</style>") if style else None,
+    ]
+    end = Fragment(f"<script>{script}</script>") if script else None
+    whole = element("html", element("head", head), element("body", body, end), lang=language)
+    return f"<!doctype html>\n{whole}\n"
+
+
+BASIC_CSS: Final = """
+:root {
+  color-scheme: light dark;
+  --paper: #ffffff; --raised: #f6f7f9; --line: #dfe3e8; --ink: #1b1f24; --faint: #5d6772;
+  --accent: #0b6bcb; --good: #1a7f37; --bad: #c4321c; --warn: #9a6700;
+  --mono: ui-monospace, "SF Mono", "Cascadia Mono", Menlo, Consolas, monospace;
+  --sans: system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #0f1318; --raised: #171c23; --line: #2b333d; --ink: #e4e8ed; --faint: #98a3af;
+    --accent: #6cb2ff; --good: #57c878; --bad: #ff8a76; --warn: #e3b341;
+  }
+}
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; }
+body {
+  margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 72rem;
+  background: var(--paper); color: var(--ink); font: 16px/1.55 var(--sans);
+}
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
+h2 { font-size: 1.25rem; margin: 2.6rem 0 .6rem; }
+h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
+p { margin: .4rem 0; }
+a { color: var(--accent); }
+code, pre { font-family: var(--mono); font-size: .92em; }
+pre { overflow-x: auto; padding: .8rem 1rem; background: var(--raised); border-radius: 6px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; overflow-wrap: anywhere; }
+th { color: var(--faint); font-weight: 600; font-size: .85rem; }
+td.number, th.number { text-align: right; white-space: nowrap; }
+.faint { color: var(--faint); }
+.scroll { overflow-x: auto; }
+@media print { body { max-width: none; padding: 0; font-size: 11pt; } h2 { break-after: avoid; } }
+"""
+"""What every page begins with: paper and ink in light and in dark, type, tables."""
+
+
+def _policy(style: str, script: str) -> str:
+    """Say what the page may do: draw itself, with its own style and its own script."""
+    rules = [
+        "default-src 'none'",
+        f"style-src {_digest(style)}",
+        f"script-src {_digest(script)}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join(rules)
+
+
+def _digest(text: str) -> str:
+    if not text:
+        return "'none'"
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _flat(children: Child) -> Iterable[str]:
+    if children is None:
+        return
+    if isinstance(children, Fragment):
+        yield children
+    elif isinstance(children, str):
+        yield escaped(children)
+    else:
+        for child in children:
+            yield from _flat(child)
+
+
+def _attribute(name: str, value: str | float | bool | None) -> str:  # noqa: FBT001
+    if value is None or value is False:
+        return ""
+    written = name.removesuffix("_").replace("_", "-")
+    if not _NAME.fullmatch(written) or _FORBIDDEN.fullmatch(written):
+        raise ValueError(f"{written!r} is no attribute of a page of ours")
+    if value is True:
+        return f" {written}"
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    if written.lower() in _ADDRESSES and not is_safe_address(text):
+        return ""
+    return f' {written}="{escaped(text)}"'

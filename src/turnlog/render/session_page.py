@@ -1,0 +1,286 @@
+"""A session as a page of its own: folded tools, changes as changes, agents inside their calls.
+
+The page is given in pieces, turn by turn, so that it never stands in memory whole; the list of
+turns therefore comes last and is laid out first. What is folded is there, and costs the browser
+nothing until it is opened. Everything from a log is text to ``page``, which forbids the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from turnlog.prices.money import shown
+from turnlog.render import diffs
+from turnlog.render.calls_drawn import Drawing
+from turnlog.render.conversation import (
+    AgentRun,
+    Answer,
+    Block,
+    Call,
+    Conversation,
+    Head,
+    Mark,
+    MarkKind,
+    Other,
+    Picture,
+    Said,
+    Thinking,
+    Turn,
+)
+from turnlog.render.highlighting import Highlighter
+from turnlog.render.page import Fragment, element, joined, page
+from turnlog.render.prose import prose
+from turnlog.render.session_style import CSS, SCRIPT
+
+_HERE: Final = "\0body\0"  # No text of a page holds a NUL.
+_LISTED: Final = 160
+
+
+def session_page(conversation: Conversation) -> Iterator[str]:
+    """Give the page of a conversation, piece by piece."""
+    head = conversation.head
+    title = head.title or f"Session {head.id[:8]}"
+    shell = page(
+        title, Fragment(_HERE), css=CSS, script=SCRIPT, description="A session of an agent"
+    )
+    before, after = shell.split(_HERE)
+    yield before
+    yield joined(_head(head, title), _bar())
+    yield "<main>"
+    draw = _Page()
+    listed: list[Fragment] = []
+    for number, turn in enumerate(conversation.turns, 1):
+        anchor = f"t{number}"
+        listed.append(_listed(turn, anchor))
+        yield draw.turn(turn, anchor)
+    strays = [draw.agent(agent) for agent in conversation.strays]
+    if strays:
+        words = element("p", "Agents whose calls are not above", class_="mark")
+        yield element("section", words, strays, class_="turn")
+    if not listed and not strays:
+        yield element("section", element("p", "Nothing was said.", class_="faint"), class_="turn")
+    yield joined(
+        Fragment("</main>"), element("nav", element("ol", listed), id="turns", aria_label="Turns")
+    )
+    yield after
+
+
+class _Page:
+    """Draws the blocks of one page."""
+
+    def __init__(self) -> None:
+        self._highlighter = Highlighter()
+        self._calls = Drawing(self._highlighter)
+
+    def turn(self, turn: Turn, anchor: str) -> Fragment:
+        number = str(turn.number) if turn.number else "…"
+        facts = [_at(turn.at), _took(turn), _count(turn.calls, "call")]
+        head = element(
+            "h2",
+            element("a", f"#{number}", href=f"#{anchor}"),
+            [element("span", fact) for fact in facts if fact],
+        )
+        return element("section", head, self.blocks(turn.blocks), class_="turn", id=anchor)
+
+    def blocks(self, blocks: Iterable[Block]) -> list[Fragment]:
+        return [self._block(block) for block in blocks]
+
+    def agent(self, agent: AgentRun) -> Fragment:
+        words = agent.description or agent.kind or agent.id
+        note = " (its call is not in the logs)" if agent.is_orphan else ""
+        turns = [self.blocks(turn.blocks) for turn in agent.turns]
+        calls = sum(turn.calls for turn in agent.turns)
+        return element(
+            "details",
+            element(
+                "summary",
+                element("b", f"agent {agent.kind or ''}".rstrip()),
+                element("span", words + note),
+                element("span", _count(calls, "call"), class_="came"),
+            ),
+            element("div", turns, class_="inside"),
+            class_="agent call",
+        )
+
+    def _block(self, block: Block) -> Fragment:
+        match block:
+            case Said():
+                return element("div", block.text, class_=f"said {block.kind}")
+            case Answer():
+                name = "answer failed" if block.is_error else "answer"
+                return element("div", prose(block.text, self._highlighter), class_=name)
+            case Thinking():
+                return _folded("thinking", "thought", block.text)
+            case Picture():
+                return picture(block)
+            case Call():
+                return self._call(block)
+            case Mark():
+                return _mark(block)
+            case Other():
+                return _folded("other", block.kind, block.text) if block.text else _mark_of(block)
+
+    def _call(self, call: Call) -> Fragment:
+        result = call.result
+        failed = result is not None and result.is_error
+        changes = None if failed else diffs.changes_of(call)
+        came: Any = call.answered
+        if changes:
+            added, gone = diffs.counted(changes)
+            came = [
+                element("span", f"+{added:,}", class_="plus"),
+                " ",
+                element("span", f"\u2212{gone:,}", class_="minus"),
+            ]
+        summary = element(
+            "summary",
+            element("b", call.name),
+            element("code", call.asked),
+            element("span", came, class_="came"),
+        )
+        drawn = self._calls.inside(call, changes)
+        images = [picture(each) for each in result.images] if result else []
+        agents = [self.agent(agent) for agent in call.agents]
+        folded = element(
+            "details",
+            summary,
+            element("div", drawn, images, class_="inside"),
+            class_="call failed" if failed else "call",
+        )
+        return joined(folded, element("div", agents, class_="agents")) if agents else folded
+
+
+def picture(image: Picture) -> Fragment:
+    """Draw an image that the page holds itself, or say that there was one."""
+    data = re.sub(r"\s", "", image.data) if image.data else ""
+    if not re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", data):
+        return element("p", f"[an image, {image.media_type}]", class_="faint")
+    return element(
+        "img", src=f"data:{image.media_type};base64,{data}", alt="an image", loading="lazy"
+    )
+
+
+def _head(head: Head, title: str) -> Fragment:
+    used = head.figures
+    cost = shown(Decimal(used.cost_usd)) + (" and more" if used.unpriced else "")
+    facts = (
+        ("project", head.project),
+        ("branch", head.git_branch),
+        ("model", ", ".join(head.models)),
+        ("when", _span(head.started_at, head.last_active_at)),
+        ("responses", f"{used.messages:,}" if used.messages else None),
+        ("tokens", f"{used.tokens:,}" if used.tokens else None),
+        ("cost at API prices", cost if used.messages else None),
+        ("agents", f"{head.agents:,}" if head.agents else None),
+        ("session", head.id),
+    )
+    listed = [
+        element("div", element("dt", name), element("dd", value)) for name, value in facts if value
+    ]
+    notices = [element("p", words, class_="notice") for words in notices_of(head)]
+    return element("header", element("h1", title), element("dl", listed, class_="facts"), notices)
+
+
+def notices_of(head: Head) -> Iterator[str]:
+    """Say what a reader should know of what is not there."""
+    if head.damaged.places:
+        count = _count(head.damaged.places, "place")
+        yield f"{count} of the log ({head.damaged.size_bytes:,} bytes) could not be read."
+    if head.other_branches:
+        count = _count(head.other_branches, "other branch", "other branches")
+        yield f"The conversation has {count} that are not shown here."
+    if not head.is_redacted:
+        yield "Secrets were not masked in this export."
+
+
+def _bar() -> Fragment:
+    def choice(name: str, words: str) -> Fragment:
+        box = element("input", type="checkbox", id=name, checked=True)
+        return element("label", box, f" {words}")
+
+    return element(
+        "div",
+        element("input", type="search", id="find", placeholder="Find  /", aria_label="Find"),
+        element("button", "\u2039", id="before", type="button", title="The one before"),
+        element("button", "\u203a", id="next", type="button", title="The next one"),
+        element("output", id="told"),
+        choice("tools", "Tools"),
+        choice("thinking", "Thinking"),
+        element("button", "Open all", id="fold", type="button"),
+        id="bar",
+        role="search",
+        hidden=True,
+    )
+
+
+def _listed(turn: Turn, anchor: str) -> Fragment:
+    words = " ".join(turn.label[: 2 * _LISTED].split())[:_LISTED] or "(no prompt)"
+    number = str(turn.number) if turn.number else "…"
+    return element(
+        "li",
+        element(
+            "a",
+            element("b", number),
+            element("span", words, class_=None if turn.prompt else "faint"),
+            href=f"#{anchor}",
+        ),
+    )
+
+
+def _folded(name: str, words: str, text: str) -> Fragment:
+    first = " ".join(text[:400].split())[:120]
+    summary = element("summary", words, element("span", first, class_="came"))
+    return element("details", summary, element("div", text, class_="inside"), class_=name)
+
+
+def _mark(mark: Mark) -> Fragment:
+    if mark.kind is MarkKind.SUMMARY:
+        return _folded("summary", "a summary of what was said before", mark.text)
+    return element("p", element("span", mark.text), class_=f"mark {mark.kind}")
+
+
+def _mark_of(other: Other) -> Fragment:
+    return element("p", element("span", f"[{other.kind}]"), class_="mark")
+
+
+def _at(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M}" if at else ""
+
+
+def _took(turn: Turn) -> str:
+    if turn.at is None or turn.ended_at is None:
+        return ""
+    return duration((turn.ended_at - turn.at).total_seconds())
+
+
+def duration(seconds: float) -> str:
+    """Write a stretch of time the way people say it."""
+    if seconds < 1:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds} s" if seconds and minutes < 10 else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if hours < 48 else f"{hours // 24:,} days"
+
+
+def _span(first: datetime | None, last: datetime | None) -> str:
+    if first is None or last is None:
+        return ""
+    return (
+        f"{_at(first)} \u2013 {last:%H:%M}"
+        if first.date() == last.date()
+        else f"{_at(first)} \u2013 {_at(last)}"
+    )
+
+
+def _count(count: int, noun: str, plural: str = "") -> str:
+    if not count:
+        return ""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

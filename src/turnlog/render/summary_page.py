@@ -1,0 +1,218 @@
+"""A month or a year on one page, worth showing to others.
+
+It is for sharing: no project, path, prompt, command, title, session or example stands on it, and of
+tools and models only the names that everybody knows, unless the caller asks for names. What is left
+are figures, habits and pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, tzinfo
+from decimal import Decimal
+from typing import Final
+
+from turnlog.questions.insights import Insights
+from turnlog.render.charts import CHART_CSS, Bar, bars, calendar
+from turnlog.render.figures import count, money, part, short, time
+from turnlog.render.insights_page import Clean, activity, span_of, spending
+from turnlog.render.page import Child, Fragment, element, page
+
+_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+_DAYS: Final = (
+    "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays",
+)  # fmt: skip
+_KNOWN_TOOLS: Final = frozenset(
+    {
+        *("Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "ExitPlanMode", "Glob", "Grep"),
+        *("KillShell", "LS", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill", "Task"),
+        *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoRead", "TodoWrite", "ToolSearch"),
+        *("WebFetch", "WebSearch", "Write"),
+    }
+)
+_OTHER: Final = "others"
+_SHOWN: Final = 6
+
+CSS: Final = """
+body { max-width: 58rem; }
+.hero { padding: 2.2rem 0 1.2rem; }
+.hero .kicker { color: var(--accent); font-weight: 600; letter-spacing: .04em; }
+.hero h1 { font-size: clamp(2.4rem, 7vw, 4rem); letter-spacing: -.02em; }
+.hero p { color: var(--faint); font-size: 1.15rem; max-width: 40rem; }
+.numbers { display: grid; grid-template-columns: repeat(3, 1fr); gap: 1px;
+  background: var(--line); border: 1px solid var(--line); border-radius: 14px;
+  overflow: hidden; margin: 1rem 0 2.4rem; }
+@media (max-width: 34rem) { .numbers { grid-template-columns: repeat(2, 1fr); } }
+.numbers div { background: var(--paper); padding: 1.2rem 1.3rem; }
+.numbers b { display: block; font-size: 2rem; line-height: 1.15; letter-spacing: -.01em;
+  font-variant-numeric: tabular-nums; }
+.numbers span { color: var(--faint); }
+.panel { background: var(--raised); border-radius: 14px; padding: 1.3rem 1.5rem; margin: 1.2rem 0; }
+.panel h2 { margin: 0 0 .2rem; }
+.panel svg.chart { margin: 0 auto; }
+.panel p { color: var(--faint); margin: 0 0 .9rem; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 0 1.2rem; }
+footer { margin-top: 2.4rem; color: var(--faint); font-size: .85rem; }
+"""
+
+
+def summary_page(
+    found: Insights, name: str, zone: tzinfo, clean: Clean, *, with_names: bool = False
+) -> str:
+    """Draw the summary of a period that is called *name*: 2026-07, or 2026."""
+    title = _title(name)
+    since, until = span_of(found, zone)
+    first, last = since or until, until
+    body = [
+        element(
+            "div",
+            element("div", "Coding with agents", class_="kicker"),
+            element("h1", title),
+            element("p", _sentence(found)),
+            class_="hero",
+        ),
+        _numbers(found),
+        _panel("Every day", _streak(found), _calendar(found, first, last)),
+        _panel("The hours", _rhythm(found), activity(found)),
+        _panel("Cost", _cost(found), spending(found.days, first, last)) if found.days else None,
+        element(
+            "div",
+            _panel("Tools", _failures(found), _tools(found, clean, with_names=with_names)),
+            _panel("Models", _cached(found), _models(found, clean, with_names=with_names)),
+            class_="pair",
+        ),
+        _projects(found, clean) if with_names else None,
+        element(
+            "footer",
+            "Costs are an estimate at the API's prices. Made by turnlog from local logs;"
+            " nothing on this page is fetched from anywhere.",
+        ),
+    ]
+    return page(f"{title}: coding with agents", body, css=CHART_CSS + CSS)
+
+
+def _title(name: str) -> str:
+    year, _, month = name.partition("-")
+    return f"{_MONTHS[int(month) - 1]} {year}" if month else year
+
+
+def _sentence(found: Insights) -> str:
+    top = found.overview
+    if not top.messages and not top.prompts:
+        return "Nothing happened in this period."
+    told = (
+        f"{count(top.prompts)} prompts in {count(top.sessions)} sessions, answered by"
+        f" {count(top.messages)} messages and {count(top.calls)} calls of tools."
+    )
+    return f"{told} Agents worked for {time(top.working_ms)}."
+
+
+def _numbers(found: Insights) -> Fragment:
+    top, edits = found.overview, found.edits
+    pairs = (
+        (short(top.tokens), "tokens"),
+        (_hours(top.working_ms), "agents worked"),
+        (f"+{short(edits.added)}", "lines written"),
+        (f"−{short(edits.removed)}", "lines removed"),  # noqa: RUF001 - A minus.
+        (count(edits.files), "files edited"),
+        (count(found.streaks.active_days), "active days"),
+    )
+    return element(
+        "div",
+        [element("div", element("b", figure), element("span", what)) for figure, what in pairs],
+        class_="numbers",
+    )
+
+
+def _hours(ms: int) -> str:
+    """Write a long time in one unit."""
+    return f"{ms / 3_600_000:,.0f} h" if ms >= 36_000_000 else time(ms)
+
+
+def _panel(title: str, told: str, *content: Child) -> Fragment:
+    return element("div", element("h2", title), element("p", told), content, class_="panel")
+
+
+def _calendar(found: Insights, first: str, last: str) -> Fragment:
+    return calendar("Messages by day", {row.day: row.messages for row in found.days}, first, last)
+
+
+def _streak(found: Insights) -> str:
+    streaks = found.streaks
+    if not streaks.longest_days:
+        return "No active day."
+    told = f"The longest streak was {streaks.longest_days:,} days"
+    busiest = found.overview.most_active_day
+    return f"{told}; the busiest day {_day(busiest)}." if busiest else f"{told}."
+
+
+def _rhythm(found: Insights) -> str:
+    rows = found.hours.messages
+    if not any(map(any, rows)):
+        return "No hour of it."
+    days = [sum(row) for row in rows]
+    hours = [sum(row[hour] for row in rows) for hour in range(24)]
+    hour = hours.index(max(hours))
+    day = _DAYS[days.index(max(days))]
+    return f"Most on {day}, and between {hour:02}:00 and {hour + 1:02}:00."
+
+
+def _cost(found: Insights) -> str:
+    told = f"{money(found.totals.cost_usd)} in all"
+    return f"{told}; the cache saved {money(found.cache.saved_usd)}."
+
+
+def _failures(found: Insights) -> str:
+    return f"{part(found.overview.failure_rate)} of calls failed."
+
+
+def _cached(found: Insights) -> str:
+    return f"{part(found.cache.efficiency)} of what they read came from the cache."
+
+
+def _tools(found: Insights, clean: Clean, *, with_names: bool) -> Fragment:
+    rows = (
+        (clean(row.tool) if with_names or row.tool in _KNOWN_TOOLS else _OTHER, row.calls)
+        for row in found.tools
+    )
+    return bars("Calls by tool", [Bar(name, n, count(n)) for name, n in _together(rows)], width=420)
+
+
+def _models(found: Insights, clean: Clean, *, with_names: bool) -> Fragment:
+    rows = (
+        (
+            clean(row.model.removeprefix("claude-"))
+            if with_names or row.model.startswith("claude-")
+            else _OTHER,
+            row.messages,
+        )
+        for row in found.models
+    )
+    return bars("Messages by model", [Bar(n, c, count(c)) for n, c in _together(rows)], width=420)
+
+
+def _projects(found: Insights, clean: Clean) -> Fragment:
+    rows = [
+        Bar(clean(row.project or "not known"), float(Decimal(row.cost_usd)), money(row.cost_usd))
+        for row in found.projects[:_SHOWN]
+    ]
+    return _panel("Projects", "By cost.", bars("Cost by project", rows, width=780))
+
+
+def _together(rows: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Add up rows of one name: the most first, and all beyond a few together at the end."""
+    found: dict[str, int] = {}
+    for name, value in rows:
+        found[name] = found.get(name, 0) + value
+    rest = found.pop(_OTHER, 0)
+    order = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+    rest += sum(value for _, value in order[_SHOWN:])
+    return [*order[:_SHOWN], *([(_OTHER, rest)] if rest else [])]
+
+
+def _day(day: str) -> str:
+    at = date.fromisoformat(day)
+    return f"{at.day} {_MONTHS[at.month - 1]}"

@@ -1,0 +1,260 @@
+"""Reading a session into a conversation: results put to their calls, agents below them.
+
+The thread decides the order. A call is told with its result even if that came turns later, and the
+result is not told again; one whose call is nowhere is told by itself. An agent is told once, at the
+call that asked for it, however its log and that call may name each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from turnlog.questions.usage_scan import scan_logs
+from turnlog.records.record import Record, Spoken
+from turnlog.records.record import Result as ResultRecord
+from turnlog.render.blocks import Answered, Asked, Blocks
+from turnlog.render.conversation import (
+    AgentRun,
+    Block,
+    Call,
+    Choice,
+    Conversation,
+    Figures,
+    Head,
+    Mark,
+    MarkKind,
+    Turn,
+)
+from turnlog.render.outgoing import Outgoing
+from turnlog.render.reading import read_session
+from turnlog.sessions.agents import Agent, How
+from turnlog.sessions.branches import Branch, branches_of
+from turnlog.sessions.session import Session, records_of, turns_of
+from turnlog.sessions.session import Turn as NodeTurn
+from turnlog.sessions.threads import main_thread, whole_thread
+from turnlog.sessions.totals import usual_prices
+from turnlog.sessions.tree import Gap, GapReason, Node, Tree
+
+_DEEPEST: Final = 6
+
+
+def tell(session: Session, choice: Choice, out: Outgoing) -> Conversation:
+    """Read *session*: its head at once, its turns as they are asked for."""
+    reading = _Reading(session, choice, out)
+    return Conversation(head=reading.head(), turns=reading.turns(), strays=reading.strays())
+
+
+class _Stretch(NamedTuple):
+    """Turns that follow one another, and the branch they stand in if it is not the main one."""
+
+    turns: list[NodeTurn]
+    branch: Branch | None
+
+
+class _Reading:
+    """One session while it is read."""
+
+    def __init__(self, session: Session, choice: Choice, out: Outgoing) -> None:
+        self.session, self.choice, self.out = session, choice, out
+        self._read = read = read_session(session)
+        self._others = [each for each in branches_of(read.tree) if not each.is_main]
+        self._asked_for: dict[str, list[Agent]] = {}
+        for agent in read.agents if choice.tools else ():
+            if agent.spawn is not None:
+                self._asked_for.setdefault(agent.spawn.call_id, []).append(agent)
+        self._told: set[str] = set()
+
+    def head(self) -> Head:
+        """Say what is known of the session."""
+        found, out = self._read.summary, self.out
+        # Of a part, no title may tell what stands in another.
+        given = found.custom_title or found.ai_title
+        title = given if self.choice.turns is not None else found.title
+        return Head(
+            id=out.text(self.session.id),
+            title=out.text(title) if title else None,
+            project=out.text(found.cwd) if found.cwd else None,
+            git_branch=out.text(found.git_branch) if found.git_branch else None,
+            models=[out.text(model) for model in found.models],
+            started_at=found.started_at,
+            last_active_at=found.last_active_at,
+            thread=self.choice.thread,
+            figures=figures_of(self.session),
+            agents=len(self._read.agents),
+            damaged=self._read.damaged,
+            other_branches=len(self._others) if self.choice.thread != "all" else 0,
+            is_redacted=out.is_redacted,
+        )
+
+    def turns(self) -> Iterator[Turn]:
+        """Read the turns that are wanted, in order."""
+        gaps = _gaps(self._read.tree)
+        number = 0
+        for turns, branch in self._stretches():
+            log = _Log(self, self.session.paths, [node for turn in turns for node in turn.nodes])
+            parted = branch is not None
+            for turn in turns:
+                number += turn.prompt is not None
+                if not self.choice.wants(number):
+                    continue
+                told = log.turn(turn, number, gaps)
+                if branch is not None:
+                    told.branch = self.out.text(branch.tip.uuid)
+                if branch is not None and parted:
+                    told.blocks.insert(0, self._parting(branch))
+                parted = False
+                if told.blocks:
+                    yield told
+
+    def strays(self) -> Iterator[AgentRun]:
+        """Read the agents that no call of the turns has asked for."""
+        if not self.choice.tools:
+            return
+        for agent in self._read.agents:
+            is_elsewhere = agent.spawn is not None and self.choice.turns is not None
+            if agent.id not in self._told and not is_elsewhere:
+                yield self.agent(agent, 0)
+
+    def agents_of(self, call_id: str, depth: int) -> list[AgentRun]:
+        """Read the agents that a call has asked for."""
+        left = [each for each in self._asked_for.get(call_id, ()) if each.id not in self._told]
+        return [self.agent(agent, depth) for agent in left] if depth < _DEEPEST else []
+
+    def agent(self, agent: Agent, depth: int) -> AgentRun:
+        """Read what an agent did."""
+        self._told.add(agent.id)
+        tree = self._read.agent_trees[agent.id]
+        nodes = whole_thread(tree)
+        log = _Log(self, agent.path, nodes, depth + 1)
+        gaps = _gaps(tree)
+        told = [log.turn(turn, number, gaps) for number, turn in enumerate(turns_of(nodes), 1)]
+        out = self.out
+        return AgentRun(
+            id=out.text(agent.id),
+            kind=out.text(agent.kind) if agent.kind else None,
+            description=out.text(agent.description) if agent.description else None,
+            is_guess=agent.how is How.PROMPT,
+            is_orphan=agent.is_orphan,
+            turns=[turn for turn in told if turn.blocks],
+        )
+
+    def _stretches(self) -> Iterator[_Stretch]:
+        tree = self._read.tree
+        main = main_thread(tree) if self.choice.thread == "main" else whole_thread(tree)
+        yield _Stretch(turns_of(main), None)
+        if self.choice.thread == "all":
+            taken = {node.uuid for node in main}
+            for branch in self._others:
+                nodes = whole_thread(tree, branch.tip)
+                own = [node for node in nodes if node.uuid not in taken]
+                taken.update(node.uuid for node in own)
+                yield _Stretch(turns_of(own), branch)
+
+    def _parting(self, branch: Branch) -> Mark:
+        if branch.is_agents:
+            words = "an agent's thread, in the log of the session"
+        elif branch.parting is None:
+            words = "a branch that begins by itself"
+        else:
+            words = f"a branch that parts at {branch.parting.uuid[:8]}"
+        return Mark(kind=MarkKind.BRANCH, text=self.out.text(words))
+
+
+class _Log:
+    """The thread of one log, read turn by turn."""
+
+    def __init__(
+        self, reading: _Reading, paths: Any, nodes: Iterable[Node], depth: int = 0
+    ) -> None:
+        self._reading, self._paths, self._depth = reading, paths, depth
+        self._blocks = Blocks(reading.choice, reading.out, is_agents=depth > 0)
+        self._answering = {call: node for node in nodes for call in node.results}
+        self._done: set[str] = set()
+
+    def turn(self, turn: NodeTurn, number: int, gaps: dict[str, Gap]) -> Turn:
+        """Read one turn."""
+        records = list(records_of(self._paths, turn.nodes))
+        answers = self._answers(records)
+        blocks: list[Block] = []
+        times: list[datetime] = []
+        for node, record in records:
+            if node.uuid in gaps:
+                blocks.append(self._gap(gaps[node.uuid]))
+            if record.at is not None:
+                times.append(record.at)
+            for each in self._blocks.of(record):
+                if isinstance(each, Asked):
+                    self._done.add(each.id)
+                    blocks.append(self._call(each, answers.get(each.id)))
+                elif not isinstance(each, Answered):
+                    blocks.append(each)
+                elif each.id not in self._done:
+                    self._done.add(each.id)
+                    blocks.append(self._call(None, each))
+        ends = (min(times), max(times)) if times else (None, None)
+        return Turn(number=number, at=ends[0], ended_at=ends[1], blocks=blocks)
+
+    def _answers(self, records: list[tuple[Node, Record]]) -> dict[str, Answered]:
+        """Give the results for the calls of a turn, also those that came later."""
+        if not self._reading.choice.tools:
+            return {}
+        here = {node.uuid for node, _ in records}
+        asked = (call for node, _ in records for call in node.calls)
+        later = {
+            found.uuid: found
+            for call in asked
+            if (found := self._answering.get(call)) is not None and found.uuid not in here
+        }
+        elsewhere = records_of(self._paths, later.values()) if later else ()
+        answers: dict[str, Answered] = {}
+        for _, record in (*records, *elsewhere):
+            if isinstance(record, Spoken | ResultRecord):
+                for each in self._blocks.answers(record):
+                    answers.setdefault(each.id, each)
+        return answers
+
+    def _call(self, asked: Asked | None, answer: Answered | None) -> Call:
+        call = self._blocks.call(asked, answer)
+        call_id = asked.id if asked else answer.id if answer else ""
+        call.agents = self._reading.agents_of(call_id, self._depth)
+        return call
+
+    def _gap(self, gap: Gap) -> Mark:
+        if gap.reason is GapReason.CYCLE:
+            words = "the parents of this record lead back to itself"
+        else:
+            words = f"the record {gap.named[:8]} before this one is not in the log"
+        return Mark(kind=MarkKind.GAP, text=self._reading.out.text(words))
+
+
+def figures_of(session: Session) -> Figures:
+    """Reckon what a session used, its agents included, each response once."""
+    logs = [log for log in session.logs if log.kind == "agent" or log in session.main_logs]
+    responses = scan_logs(logs).responses
+    if any(log.kind == "day" for log in logs):  # Others' responses stand there too.
+        responses = [each for each in responses if each.session == session.id]
+    bill = usual_prices().bill(responses)
+    counters = [each.counters for each in responses]
+    return Figures(
+        messages=sum(each.messages for each in responses),
+        input=sum(each.input for each in counters),
+        output=sum(each.output for each in counters),
+        cache_write_5m=sum(each.cache_write_5m for each in counters),
+        cache_write_1h=sum(each.cache_write_1h for each in counters),
+        cache_read=sum(each.cache_read for each in counters),
+        cost_usd=f"{bill.total_usd:f}",
+        unpriced=sorted({each.model for each in bill.unpriced}),
+    )
+
+
+def _gaps(tree: Tree) -> dict[str, Gap]:
+    return {gap.node.uuid: gap for gap in tree.gaps}
+
+
+def as_json(value: Any) -> bytes:
+    """Write values as JSON for people and programs."""
+    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"

@@ -1,0 +1,114 @@
+"""What the agent program wraps in tags, unwrapped for people.
+
+A prompt as the log has it is not always what was typed. Commands, shell lines, their output, files
+that happened to be open and news of background tasks arrive as text in angle brackets. This cuts
+such a text into pieces in the order in which they stand. Tags that nobody knows are somebody's own
+words and stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Kind(StrEnum):
+    """What a piece of a prompt is."""
+
+    SAID = "said"
+    COMMAND = "command"  # "/review src" or "! make"
+    OUTPUT = "output"  # What a command printed.
+    NOTE = "note"  # Slipped in by the program.
+    INTERRUPTED = "interrupted"
+
+
+class Piece(NamedTuple):
+    """A piece of a prompt."""
+
+    kind: Kind
+    text: str
+
+
+_TAGS: Final = (
+    *("command-name", "command-message", "command-args", "command-contents"),
+    *("local-command-stdout", "local-command-stderr", "local-command-caveat"),
+    *("bash-input", "bash-stdout", "bash-stderr"),
+    *("ide_opened_file", "ide_selection", "ide_diagnostics"),
+    *("system-reminder", "task-notification", "user-prompt-submit-hook"),
+)
+_WRAPPED: Final = re.compile(rf"<({'|'.join(_TAGS)})>(.*?)</\1>", re.DOTALL)
+_INTERRUPTED: Final = re.compile(r"\[Request interrupted by user[^\]]*\]")
+_TOLD: Final = re.compile(r"<(summary|status)>(.*?)</\1>", re.DOTALL)
+# Colours that a command gave its output; they mean nothing here and would be drawn as symbols.
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def without_colours(text: str) -> str:
+    """Leave out the colours that a program gave its output."""
+    return _COLOURS.sub("", text) if "\x1b" in text else text
+
+
+def unwrap(text: str) -> list[Piece]:
+    """Cut *text* into what was typed and what the program made of it or added."""
+    return [piece for piece in _joined(_pieces(text)) if piece.text]
+
+
+def _pieces(text: str) -> Iterator[Piece]:
+    end = 0
+    for found in _WRAPPED.finditer(text):
+        yield from _plain(text[end : found.start()])
+        yield _piece(found[1], found[2].strip())
+        end = found.end()
+    yield from _plain(text[end:])
+
+
+def _plain(text: str) -> Iterator[Piece]:
+    end = 0
+    for found in _INTERRUPTED.finditer(text):
+        yield Piece(Kind.SAID, text[end : found.start()].strip())
+        yield Piece(Kind.INTERRUPTED, found[0].strip("[]"))
+        end = found.end()
+    yield Piece(Kind.SAID, text[end:].strip("\n").rstrip())
+
+
+def _piece(tag: str, inner: str) -> Piece:
+    match tag:
+        case "command-name":
+            return Piece(Kind.COMMAND, inner)
+        case "command-args":
+            # A mark for the command before it, which alone knows its name.
+            return Piece(Kind.COMMAND, f" {inner}" if inner else "")
+        case "command-message" | "command-contents" | "local-command-caveat":
+            return Piece(Kind.NOTE, "")  # Repeats the command, or speaks to the model.
+        case "bash-input":
+            return Piece(Kind.COMMAND, f"! {inner}")
+        case "task-notification":
+            told = dict(_TOLD.findall(inner))
+            return Piece(Kind.NOTE, told.get("summary") or told.get("status") or inner)
+        case _ if tag.endswith(("stdout", "stderr")):
+            return Piece(Kind.OUTPUT, without_colours(inner))
+    return Piece(Kind.NOTE, inner)
+
+
+def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """Put a command and its arguments together."""
+    name: str | None = None
+    for piece in pieces:
+        if piece.kind is Kind.COMMAND and piece.text.startswith(" "):
+            yield Piece(Kind.COMMAND, (name or "") + piece.text)
+            name = None
+        elif piece.kind is Kind.COMMAND and piece.text.startswith("!"):
+            yield piece
+        elif piece.kind is Kind.COMMAND and piece.text:
+            if name is not None:
+                yield Piece(Kind.COMMAND, name)
+            name = piece.text
+        elif piece.text.strip():
+            if name is not None:
+                yield Piece(Kind.COMMAND, name)
+                name = None
+            yield piece
+    if name is not None:
+        yield Piece(Kind.COMMAND, name)

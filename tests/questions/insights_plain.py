@@ -1,0 +1,356 @@
+"""Insights counted the plain way: every line of every log decoded with the json module, no index.
+
+Only the ledger's own scan of the logs (which has its tests) tells of responses; everything that is
+made of them here is made anew.
+"""
+
+import json
+import re
+import statistics
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+
+from turnlog.layout import find_everywhere, find_homes
+from turnlog.prices.cost import Terms
+from turnlog.questions.usage_scan import scan_usage
+from turnlog.records.responses import UNKNOWN
+
+EDITORS = {
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "Write": "file_path",
+    "NotebookEdit": "notebook_path",
+}
+MARK = re.compile(r"\s*<[a-z][\w-]*[\s>]")
+STOPPED = re.compile(r"\s*\[Request interrupted by user[^\]]*\]")
+COMMAND = re.compile(r"<command-name>\s*(\S[^<]*?)\s*</command-name>")
+
+
+class Plain:
+    """A home, read plainly."""
+
+    def __init__(self, home):
+        homes = find_homes([home])
+        self.logs = [self._read(log) for log in find_everywhere(homes)]
+        self.responses = scan_usage(homes).responses
+
+    def _read(self, log):
+        rows = []
+        session = log.session_id
+        for line in log.path.read_bytes().split(b"\n"):
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict) and isinstance(value.get("type"), str):
+                rows.append(value)
+                if session is None and isinstance(value.get("sessionId"), str):
+                    session = value["sessionId"]
+        return session, rows
+
+
+def instant(record):
+    text = record.get("timestamp")
+    if not isinstance(text, str):
+        return None
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def blocks_of(record):
+    content = (record.get("message") or {}).get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [each for each in content or [] if isinstance(each, dict)]
+
+
+def texts_of(record):
+    return [each.get("text", "") for each in blocks_of(record) if each.get("type") == "text"]
+
+
+def in_agent(record):
+    return record.get("isSidechain") is True or record.get("agentId") is not None
+
+
+def results_of(record):
+    if record["type"] != "user":
+        return []
+    return [each for each in blocks_of(record) if each.get("type") == "tool_result"]
+
+
+def is_human(record):
+    return (
+        record["type"] == "user"
+        and not results_of(record)
+        and not record.get("isMeta")
+        and not record.get("isCompactSummary")
+        and not in_agent(record)
+    )
+
+
+def is_work(record):
+    return record["type"] == "assistant" or bool(results_of(record))
+
+
+def command_of(record):
+    texts = texts_of(record) if record["type"] == "user" else [record.get("content") or ""]
+    for text in texts:
+        if isinstance(text, str) and text.lstrip().startswith("<command-"):
+            found = COMMAND.search(text)
+            if found:
+                return found[1][:80]
+    return None
+
+
+def is_stopped(record):
+    return any(STOPPED.match(text) for text in texts_of(record))
+
+
+# What makes the index look at a prompt again: the words of a mark.
+SUSPICIOUS = re.compile(
+    r"command.name|local.command.std(out|err)|bash.std(out|err)|request interrupted by user"
+    r"|task.notification",
+    re.IGNORECASE,
+)
+
+
+def is_typed(record):
+    """Tell whether a prompt has something that a human typed, or a command."""
+    texts = texts_of(record)
+    if not any(SUSPICIOUS.search(text) for text in texts):
+        return True
+    if command_of(record) is not None or any("<bash-input>" in text for text in texts):
+        return True
+    return any(text.split() and not MARK.match(text) and not STOPPED.match(text) for text in texts)
+
+
+def within(at, asked):
+    if at is None:
+        return asked.since is None and asked.until is None
+    return (asked.since is None or at >= asked.since) and (asked.until is None or at < asked.until)
+
+
+def calls_of(plain, asked):
+    """Every call of the period: session, log, tool, when, what came of it, and the model."""
+    found = []
+    for number, (session, rows) in enumerate(plain.logs):
+        waiting = {}
+        for record in rows:
+            if record["type"] == "assistant":
+                for block in blocks_of(record):
+                    if block.get("type") == "tool_use":
+                        call = {
+                            "log": number,
+                            "session": session,
+                            "tool": block["name"],
+                            "at": instant(record),
+                            "input": block.get("input"),
+                            "model": (record["message"] or {}).get("model"),
+                            "result": None,
+                            "failed": None,
+                        }
+                        waiting[block["id"]] = call
+                        found.append(call)
+            for result in results_of(record):
+                call = waiting.pop(result["tool_use_id"], None)
+                if call is not None:
+                    call["result"] = record
+                    call["failed"] = result.get("is_error") is True
+                    call["answered_at"] = instant(record)
+    return [call for call in found if within(call["at"], asked)]
+
+
+def took_ms(call):
+    if call["result"] is None or call["at"] is None or call["answered_at"] is None:
+        return None
+    return (call["answered_at"] - call["at"]) / timedelta(milliseconds=1)
+
+
+def tools_of(calls):
+    rows = {}
+    for tool in {call["tool"] for call in calls}:
+        own = [call for call in calls if call["tool"] == tool]
+        answered = [call for call in own if call["failed"] is not None]
+        times = [each for each in map(took_ms, own) if each is not None]
+        rows[tool] = {
+            "calls": len(own),
+            "failed": sum(call["failed"] for call in answered),
+            "unanswered": len(own) - len(answered),
+            "rate": sum(call["failed"] for call in answered) / len(answered) if answered else None,
+            "total_ms": sum(times),
+            "median_ms": statistics.median(times) if times else None,
+            "longest_ms": max(times, default=None),
+        }
+    return rows
+
+
+def sequences_of(calls):
+    logs = defaultdict(list)
+    for call in calls:
+        logs[call["log"]].append(call["tool"])
+    found = Counter()
+    for tools in logs.values():
+        for length in (2, 3):
+            found.update(tuple(tools[n : n + length]) for n in range(len(tools) - length + 1))
+    return {run: count for run, count in found.items() if count >= 3 and len(set(run)) > 1}
+
+
+def lines_of(result):
+    told = result.get("toolUseResult")
+    if not isinstance(told, dict):
+        return None
+    hunks = told.get("structuredPatch")
+    content = told.get("content")
+    patch = [line for hunk in hunks or [] for line in hunk.get("lines", [])]
+    if not patch and isinstance(content, str) and content:
+        return len(content.splitlines()), 0
+    if not isinstance(hunks, list):
+        return None
+    return (
+        sum(line.startswith("+") for line in patch),
+        sum(line.startswith("-") for line in patch),
+    )
+
+
+def edits_of(calls):
+    files = defaultdict(lambda: {"edits": 0, "failed": 0, "added": 0, "removed": 0})
+    tries, unknown = Counter(), 0
+    for call in calls:
+        key = EDITORS.get(call["tool"])
+        path = (call["input"] or {}).get(key) if isinstance(call["input"], dict) and key else None
+        if not path or call["failed"] is None:
+            continue
+        file = files[path]
+        if call["failed"]:
+            file["failed"] += 1
+            continue
+        file["edits"] += 1
+        tries[path, call["session"]] += 1
+        lines = lines_of(call["result"])
+        unknown += lines is None
+        file["added"] += (lines or (0, 0))[0]
+        file["removed"] += (lines or (0, 0))[1]
+    return files, tries, unknown
+
+
+def prompts_of(plain, asked):
+    return [
+        (session, record)
+        for session, rows in plain.logs
+        for record in rows
+        if is_human(record) and within(instant(record), asked)
+    ]
+
+
+def commands_of(plain, asked):
+    found = Counter()
+    for _, rows in plain.logs:
+        for record in rows:
+            if (is_human(record) or record["type"] == "system") and within(instant(record), asked):
+                command = command_of(record)
+                if command is not None:
+                    found[command] += 1
+    return found
+
+
+def turns_of(plain, asked):
+    """How long each turn took, in milliseconds, by its prompt."""
+    found, seen = [], set()
+    for _, rows in plain.logs:
+        prompt, last = None, None
+        begins = [record for record in rows if is_human(record) and is_typed(record)]
+        marks = {id(record) for record in begins}
+        turns = []
+        for record in rows:
+            if id(record) in marks:
+                prompt, last = record, []
+                turns.append((prompt, last))
+            elif prompt is not None and is_work(record) and instant(record) is not None:
+                last.append(instant(record))
+        for prompt, answers in turns:
+            at, uuid = instant(prompt), prompt.get("uuid")
+            if not answers or at is None or not within(at, asked) or uuid in seen:
+                continue
+            if uuid is not None:
+                seen.add(uuid)
+            found.append(max(0, (answers[-1] - at) // timedelta(milliseconds=1)))
+    return found
+
+
+def compactions_of(plain, asked):
+    """The trigger and the tokens of each compaction, by uuid."""
+    found = {}
+    for _, rows in plain.logs:
+        boundaries = {
+            record["uuid"]: record.get("compactMetadata") or {}
+            for record in rows
+            if record["type"] == "system" and "uuid" in record
+        }
+        for record in rows:
+            is_summary = record.get("isCompactSummary") and any(texts_of(record))
+            if is_summary and within(instant(record), asked):
+                told = boundaries.get(record.get("parentUuid"), {})
+                found.setdefault(record["uuid"], (told.get("trigger"), told.get("preTokens")))
+    return list(found.values())
+
+
+def responses_of(plain, asked):
+    return [each for each in plain.responses if asked.period.holds(each)]
+
+
+def grouped(responses, key, prices):
+    """Messages, tokens and cost of each group."""
+    groups = defaultdict(list)
+    for each in responses:
+        groups[key(each)].append(each)
+    return {
+        name: (
+            sum(each.messages for each in group),
+            sum(each.counters.total for each in group),
+            prices.bill(group).total_usd,
+        )
+        for name, group in groups.items()
+    }
+
+
+def misses_of(plain, asked, prices):
+    """The tokens and the cost of each miss, by reason."""
+    threads = defaultdict(list)
+    for each in plain.responses:
+        if each.at is not None and not each.part:
+            threads[each.session, each.agent, each.is_sidechain].append(each)
+    found = defaultdict(list)
+    for thread in threads.values():
+        thread.sort(key=lambda each: each.at)
+        for before, each in pairwise(thread):
+            was, used = before.counters, each.counters
+            lost = was.cache_read + was.cache_write_5m + was.cache_write_1h - used.cache_read
+            paid = used.input + used.cache_write_5m + used.cache_write_1h
+            again = min(lost, paid)
+            if lost < 1024 or again <= 0 or not asked.period.holds(each):
+                continue
+            life = timedelta(hours=1) if was.cache_write_1h else timedelta(minutes=5)
+            if before.model != each.model:
+                why = "model"
+            elif 2 * used.context < was.context:
+                why = "context"
+            else:
+                why = "pause" if each.at - before.at > life else "other"
+            found[why].append((again, _dearer(each, again, prices)))
+    return found
+
+
+def _dearer(response, again, prices):
+    """What *again* tokens cost more than they would have from the cache."""
+    terms = Terms(response.speed, response.service_tier, response.inference_geo)
+    quote = prices.quote(response.model or UNKNOWN, response.at, terms)
+    if quote.price is None:
+        return Decimal(0)
+    rates = quote.price.rates_for(response.counters.context)
+    used, left, atto = response.counters, again, 0
+    for name in ("cache_write_5m", "cache_write_1h", "input"):
+        moved = min(left, getattr(used, name))
+        atto += moved * (getattr(rates, name) - rates.cache_read)
+        left -= moved
+    return Decimal(atto).scaleb(-18)

@@ -1,0 +1,49 @@
+"""A real browser for pages: Debian's Chromium, without a window and without a network."""
+
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+PROGRAM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+needs_browser = pytest.mark.skipif(
+    PROGRAM is None, reason="no browser: apt-get install --no-install-recommends chromium"
+)
+
+
+@contextmanager
+def browser():
+    """Start the browser; give it."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
+        try:
+            yield chromium
+        finally:
+            chromium.close()
+
+
+class Visit:
+    """A page opened in a browser, and everything it did that it should not do."""
+
+    def __init__(self, chromium, path, **context):
+        self.wrong = []
+        self.page = chromium.new_context(**context).new_page()
+        self.page.on("console", lambda said: self.wrong.append(f"console: {said.text}"))
+        self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        self.page.on("dialog", self._dismiss)
+        self.page.on("popup", lambda popup: self.wrong.append(f"popup: {popup.url}"))
+        self.page.on("request", self._asked)
+        self.address = path.resolve().as_uri()
+        self.page.goto(self.address)
+
+    def _dismiss(self, dialog):
+        self.wrong.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _asked(self, request):
+        if request.url.partition("#")[0] != self.address and not request.url.startswith("data:"):
+            self.wrong.append(f"request: {request.url}")
