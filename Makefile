@@ -5,16 +5,22 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run test lint types faults faults-slice fuzz bench docs clean
+.PHONY: run test browser lint types faults faults-slice fuzz bench docs clean
 
 run: $(VENV)/.installed
 	@$(BIN)/turnlog check --or-sample samples/claude || test $$? -eq 1  # 1: it found something
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
+
+# Pages are tested in a real browser. Where there is none and we may not install one, those tests
+# are skipped and say so.
+browser:
+	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || true
 
 # The writer under kills, full disks, lying syncs and eight processes: the whole sweep.
 faults: $(VENV)/.dev

@@ -13,11 +13,16 @@ import turnlog
 from . import (
     append,
     decode,
+    exporting,
     index,
+    insights,
+    keeping,
     last,
     ledger,
     listing,
     memory,
+    overview,
+    redaction,
     scan,
     show_last,
     startup,
@@ -42,6 +47,11 @@ BENCHMARKS = {
         ledger,
         statusline,
         index,
+        insights,
+        keeping,
+        exporting,
+        redaction,
+        overview,
     )
 }
 

@@ -17,38 +17,76 @@ from rich.console import Console
 
 from turnlog.cli import check
 from turnlog.cli.app import COMMANDS, app
+from turnlog.cli.archive import ArchiveDocument
+from turnlog.cli.compact import CompactDocument, UndoDocument
 from turnlog.cli.convert import ConvertDocument
+from turnlog.cli.delete import DeleteDocument
 from turnlog.cli.files import FilesDocument
 from turnlog.cli.fork import ForkDocument
 from turnlog.cli.info import SessionDocument
+from turnlog.cli.keep_installed import InstallDocument
+from turnlog.cli.keep_shown import KeepDocument
 from turnlog.cli.labels import LabelsDocument
 from turnlog.cli.plans import PlansDocument
 from turnlog.cli.prices import PriceDocument
 from turnlog.cli.prompts import PromptsDocument
 from turnlog.cli.refresh import RefreshDocument
 from turnlog.cli.repair import RepairDocument
+from turnlog.cli.restore import RestorableDocument, RestoreDocument
 from turnlog.cli.resume import ResumeDocument
 from turnlog.cli.show_document import ShowDocument
 from turnlog.cli.todos import TodosDocument
+from turnlog.cli.trash import TrashDocument
+from turnlog.cli.unarchive import UnarchiveDocument
+from turnlog.cli.verify import VerifyDocument
 from turnlog.cli.watch_line import WatchedRow
+from turnlog.keep.retention import RetentionReport
+from turnlog.keep.status import KeepStatus
 from turnlog.layout import find_homes, find_logs
 from turnlog.questions.blocks import BlockLedger
 from turnlog.questions.budgets import BudgetReport
 from turnlog.questions.catalog import SessionList
 from turnlog.questions.comparing import Comparison
+from turnlog.questions.doctor import Checkup
 from turnlog.questions.error_patterns import ErrorContext, ErrorPatterns
 from turnlog.questions.health import Health, examine
 from turnlog.questions.indexed_catalog import SessionCatalog
 from turnlog.questions.indexed_projects import ProjectCatalog
+from turnlog.questions.insights import Insights
+from turnlog.questions.insights_explained import InsightsExplanation
 from turnlog.questions.ledger import Explanation, Ledger
+from turnlog.questions.overview import Overview
 from turnlog.questions.patterns import FileAccesses, Sequences, Series
 from turnlog.questions.query import QueryDocument
 from turnlog.questions.search import SearchDocument
+from turnlog.questions.secrets import SecretsDocument
 from turnlog.questions.sql import SchemaDocument, SqlDocument
+from turnlog.render.contents import ContentsDocument
+from turnlog.render.conversation import ConversationDocument
 from turnlog.sessions.recover import Recovery
 
 DOCS = Path(__file__).parent
 SCHEMAS = {
+    "secrets": SecretsDocument,
+    "insights": Insights,
+    "insights-explain": InsightsExplanation,
+    "export": ConversationDocument,
+    "export-index": ContentsDocument,
+    "overview": Overview,
+    "retain": RetentionReport,
+    "archive": ArchiveDocument,
+    "unarchive": UnarchiveDocument,
+    "delete": DeleteDocument,
+    "trash": TrashDocument,
+    "keep": KeepDocument,
+    "keep-install": InstallDocument,
+    "keep-status": KeepStatus,
+    "restore": RestoreDocument,
+    "restore-list": RestorableDocument,
+    "verify": VerifyDocument,
+    "compact": CompactDocument,
+    "compact-undo": UndoDocument,
+    "doctor": Checkup,
     "blocks": BlockLedger,
     "budgets": BudgetReport,
     "check": Health,
@@ -106,7 +144,15 @@ def cli_reference() -> str:
 
 def schema(kind: type) -> str:
     """Give the JSON Schema of what a command prints with --json."""
-    return json.dumps(msgspec.json.schema(kind), indent=2, ensure_ascii=False) + "\n"
+    found = msgspec.json.schema(kind, schema_hook=_schema_of_path)
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def _schema_of_path(kind: type) -> dict[str, str]:
+    """Describe a path, which is printed as text."""
+    if issubclass(kind, Path):
+        return {"type": "string"}
+    raise NotImplementedError(kind)
 
 
 def picture() -> str:

@@ -22,7 +22,7 @@ def test_help_names_every_command(turnlog):
     assert code == 0
     assert "check" in out
     assert "repair" in out
-    assert turnlog()[1].startswith("Usage: turnlog")
+    assert out.startswith("Usage: turnlog")
 
 
 def test_an_unknown_command_is_the_callers_mistake(turnlog):

@@ -232,13 +232,18 @@ def test_a_log_that_is_filed_under_another_directory(resume, session):
     assert obstacles(resume("8888", "--json", code=1)[0]) == ["elsewhere"]
 
 
-def test_an_archive_is_not_what_claude_code_reads(resume, session):
+def test_an_archive_is_not_what_claude_code_reads_so_it_is_unpacked(resume, session):
     import gzip
 
     path = session()
-    path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+    before = path.read_bytes()
+    path.with_name(path.name + ".gz").write_bytes(gzip.compress(before))
     path.unlink()
-    assert obstacles(resume("8888", "--json", code=1)[0]) == ["elsewhere"]
+    out, err = resume("8888", "--json")
+    assert obstacles(out) == []
+    assert f"put back: {path}" in err
+    assert path.read_bytes() == before
+    assert resume("8888")[1] == ""
 
 
 def test_a_session_that_runs_is_not_run_twice(resume, session, place):

@@ -14,7 +14,7 @@ import pytest
 
 from sessions.trees import answer, call, line, log_of, record
 from turnlog.cli.show_document import ShowDocument
-from turnlog.cli.wrapped import Kind, unwrap
+from turnlog.render.wrapped import Kind, unwrap
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 ID = "77777777-cccc-4ccc-8ccc-777777777777"

@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from turnlog import __version__
+from turnlog.cli.options import home_option, json_option
 from turnlog.errors import LogError, NotALog, TurnlogError
 from turnlog.inert import inert
 
@@ -23,10 +24,12 @@ COMMANDS: Final = {
     "sql": "Ask the index in SQL, read only.",
     "show": "Show a session: prompts, answers, one line for each call.",
     "info": "Show what is known of a session.",
+    "export": "Write sessions as pages, Markdown, JSON, CSV or Parquet; secrets masked.",
     "resume": "Go on with a session in Claude Code.",
     "rename": "Give a session a title.",
     "tag": "Give a session a tag.",
     "pin": "Never let a session expire.",
+    "delete": "Move sessions to the trash.",
     "fork": "Copy a session up to a record into a new one.",
     "convert": "Copy a session into another layout.",
     "files": "Show which files a session touched; compare and restore their versions.",
@@ -34,14 +37,29 @@ COMMANDS: Final = {
     "plans": "List plans, their versions and their sessions.",
     "prompts": "List what was typed, newest first.",
     "cost": "Show what was used and what it cost.",
+    "insights": "Show what was done, how it went, and what it cost.",
     "statusline": "Print a status line for Claude Code.",
     "prices": "Show what models cost.",
+    "secrets": "Find keys, tokens and passwords in the logs.",
     "refresh": "Bring the index up to date with the logs.",
     "watch": "Keep the index fresh, and show what happens as it happens.",
+    "doctor": "Show how everything is, and what mends what is wrong.",
+    "keep": "Keep copies of what agents did, past the agents' own cleanup.",
+    "archive": "Put sessions away: compressed, proved, out of plain lists.",
+    "unarchive": "Bring archived sessions back, byte for byte.",
+    "restore": "Put kept sessions back to where their agent finds them.",
+    "verify": "Read every kept copy and archive again, and compare.",
+    "retain": "Let go of sessions that nobody has used for long.",
+    "trash": "List what was deleted; put it back, or remove it for good.",
     "recover": "Mend a session after a crash.",
     "check": "Check logs for damage; without arguments, all of yours.",
     "repair": "Mend a damaged log without throwing a byte away.",
+    "compact": "Make the logs of a session smaller, with every view as it was.",
+    "completion": "Let a shell complete commands, sessions and projects.",
 }
+
+COMPLETING: Final = "_TURNLOG_COMPLETE"
+"""Set by a shell that wants to know how a line may go on."""
 
 
 class Commands(click.Group):
@@ -54,6 +72,10 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return None
         command: click.Command = import_module(f"turnlog.cli.{name}").command
+        if COMPLETING in os.environ:
+            from turnlog.cli.completing import equip
+
+            equip(command)
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -63,12 +85,28 @@ class Commands(click.Group):
 
 @click.group(
     cls=Commands,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="turnlog COMMAND --help tells more, with examples.",
 )
 @click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
-def app() -> None:
-    """Keep, check and mend the session logs of coding agents."""
+@home_option
+@json_option
+@click.pass_context
+def app(context: click.Context, homes: tuple[str, ...], *, as_json: bool) -> int | None:
+    """Keep, search, price and mend the session logs of coding agents.
+
+    Without a command: what was used lately, the latest sessions, and what needs attention.
+    """
+    if context.invoked_subcommand is None:
+        from turnlog.cli.overview import show_overview
+
+        return show_overview(homes, as_json=as_json)
+    if homes or as_json:
+        raise click.UsageError(
+            f"--home and --json go behind {context.invoked_subcommand}", ctx=context
+        )
+    return None
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -72,6 +72,10 @@ def command(
             homes = (str(or_sample),)
             out.print("\n [yellow]You have no sessions yet; these are the bundled samples.[/]")
         show(out, health, homes, everything=everything)
+        if logs and not names and not sampled:
+            from turnlog.cli.keep_offered import offer_keeping
+
+            offer_keeping(out, homes)
         out.print(f"\n [dim]Checked in {time.monotonic() - began:.1f} s; nothing was changed.[/]")
     return 0 if health.is_well and health.totals.logs else 1
 

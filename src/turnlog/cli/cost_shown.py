@@ -154,6 +154,8 @@ def _plain_name(unit: Unit, name: str | None) -> str:
 
 def spark(costs: Sequence[Decimal], width: int) -> str:
     """Draw how a cost went, as high as the row's dearest step; an empty step has no mark."""
+    if width < 1:
+        return ""
     if len(costs) > width:
         edges = [number * len(costs) // width for number in range(width + 1)]
         costs = [sum(costs[begin:end], Decimal(0)) for begin, end in pairwise(edges)]

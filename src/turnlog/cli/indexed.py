@@ -75,7 +75,7 @@ def refresh_shown(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:
     """Refresh the index of *homes*, with a bar on stderr if it takes long and somebody watches."""
     from turnlog.index.refresh import refresh
 
-    with _bar() as progress:
+    with bar() as progress:
         done = refresh(homes, rebuild=rebuild, progress=progress)
     tell_notices(done)
     return done
@@ -85,7 +85,7 @@ def open_index(homes: Sequence[Home], *, no_refresh: bool = False, stage: Stage 
     """Open the index of *homes*, refreshed first unless *no_refresh*."""
     from turnlog.index.opening import open_fresh
 
-    with _bar() as progress:
+    with bar() as progress:
         index = open_fresh(homes, stage=stage, is_stale_allowed=no_refresh, progress=progress)
     if index.refreshed is not None:
         tell_notices(index.refreshed)
@@ -99,22 +99,24 @@ def tell_notices(done: Refreshed) -> None:
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[int, int], None] | None]:
+def bar(what: str = "reading logs") -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar on stderr if much is to be read and somebody watches."""
     if not sys.stderr.isatty():
         yield None
         return
-    bar = _Bar()
+    shown = _Bar(what)
     try:
-        yield bar.show
+        yield shown.show
     finally:
-        bar.close()
+        shown.close()
 
 
 class _Bar:
     """A bar that appears only when there is much to do: rich is slow to import."""
 
-    def __init__(self) -> None:
-        self._advance: Callable[[int], None] | None = None
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._advance: Callable[[int, int], None] | None = None
         self._close: Callable[[], None] | None = None
 
     def show(self, done: int, total: int) -> None:
@@ -123,7 +125,7 @@ class _Bar:
         if self._advance is None:
             self._open(total)
         if self._advance is not None:
-            self._advance(done)
+            self._advance(done, total)
 
     def _open(self, total: int) -> None:
         from rich.console import Console
@@ -135,13 +137,13 @@ class _Bar:
             TimeRemainingColumn,
         )
 
-        columns = (TextColumn("reading logs"), BarColumn(), DownloadColumn())
+        columns = (TextColumn(self._what), BarColumn(), DownloadColumn())
         bar = Progress(
             *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
         )
         task = bar.add_task("", total=total)
         bar.start()
-        self._advance = lambda done: bar.update(task, completed=done)
+        self._advance = lambda done, total: bar.update(task, completed=done, total=total)
         self._close = bar.stop
 
     def close(self) -> None:

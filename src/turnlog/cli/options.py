@@ -92,9 +92,9 @@ def show_json(document: object) -> None:
     import msgspec
 
     try:
-        data = msgspec.json.encode(document)
+        data = msgspec.json.encode(document, enc_hook=os.fspath)
     except UnicodeEncodeError:  # A lone surrogate in somebody's title has no UTF-8 form.
-        data = msgspec.json.encode(_whole(msgspec.to_builtins(document)))
+        data = msgspec.json.encode(_whole(msgspec.to_builtins(document, enc_hook=os.fspath)))
     sys.stdout.buffer.write(msgspec.json.format(data) + b"\n")
 
 

@@ -25,6 +25,8 @@ from turnlog.sessions.session import Session
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.layout import Home
+
 PROGRAM = "claude"
 
 
@@ -93,6 +95,8 @@ def command(
 ) -> int:
     """Go on with a session in Claude Code; without SESSION, choose one of the most recent.
 
+    One that is archived, or gone and kept, is put back first.
+
     SESSION is the beginning of a session's id, or "latest".
     """
     if run and as_json:
@@ -110,7 +114,7 @@ def command(
         if chosen is None:
             return 0 if found.sessions else 1
         name = chosen.id
-    plan = resumption(Session.find(found_homes, name))
+    plan = resumption(_brought_back(found_homes, name))
     if as_json:
         show_json(ResumeDocument(sessions=[], next=None, resumption=plan))
         return 1 if plan.obstacles else 0
@@ -121,6 +125,18 @@ def command(
         click.echo(f"warning: {inert(obstacle.message)}", err=True)
         click.echo(f"hint: {inert(obstacle.hint)}", err=True)
     return 1 if plan.obstacles else 0
+
+
+def _brought_back(homes: tuple[Home, ...], name: str) -> Session:
+    """Find a session; put it back where its agent looks, if it is archived or gone."""
+    from turnlog.keep.session import KeptSession
+
+    session = KeptSession.find(homes, name)
+    is_claudes = bool(session.main_logs) and session.layout == "claude"
+    if is_claudes and (session.is_archived or not session.is_at_home):
+        done = session.unarchive()
+        click.echo(f"put back: {inert(done.path)}", err=True)
+    return session
 
 
 def resumption(session: Session) -> Resumption:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -45,6 +45,7 @@ Examples:
 @click.option(
     "-C", "--context", type=click.IntRange(0, 50), default=0, metavar="N", help="Lines around hits."
 )
+@click.option("--redact", is_flag=True, help="Mask keys, tokens and passwords in what is shown.")
 @click.option("--all-hits", is_flag=True, help="Not only the best three of each session.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @click.option("--offset", type=click.IntRange(0), default=0, help="How many to leave out first.")
@@ -84,6 +85,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
             offset=options["offset"],
             context=options["context"],
             per_session=0 if options["all_hits"] else None,
+            mask=_mask() if options["redact"] else None,
         )
     if options["as_json"]:
         show_json(found)
@@ -92,6 +94,15 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
 
         show_hits(found, text, now=now, options=options, out=sys.stdout)
     return 0 if found.hits else 1
+
+
+def _mask() -> Callable[[str], str]:
+    from functools import partial
+
+    from turnlog.cli.secrets import rules_set
+    from turnlog.redact import redact
+
+    return partial(redact, rules=rules_set())
 
 
 def _zone() -> Any:

@@ -16,9 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from turnlog.cli.calls_shown import Words, answered, asked
 from turnlog.cli.terminal import counted, safe
-from turnlog.cli.wrapped import Kind, unwrap
 from turnlog.inert import inert
 from turnlog.records.blocks import (
     CallBlock,
@@ -40,6 +38,8 @@ from turnlog.records.record import (
     System,
     User,
 )
+from turnlog.render.calls import Words, answered, asked
+from turnlog.render.wrapped import Kind, unwrap
 from turnlog.sessions.tree import Gap, GapReason, Node
 
 if TYPE_CHECKING:

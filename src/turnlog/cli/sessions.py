@@ -38,6 +38,7 @@ Examples:
   turnlog sessions                        the twenty that were active last
   turnlog sessions --project .            those that worked in this directory
   turnlog sessions --limit 0              all of them
+  turnlog sessions --archived             those that are archived
   turnlog sessions --since 7d --sort tokens
   turnlog sessions --tool WebSearch --model opus""",
 )
@@ -56,7 +57,8 @@ Examples:
 @click.option("--until", metavar="WHEN", help="Only those that began before then.")
 @click.option("--damaged", is_flag=True, help="Only those with damage in their logs.")
 @click.option("--with-agents", is_flag=True, help="Only those that had subagents.")
-@click.option("--gone", is_flag=True, help="Only those whose log is gone; the index remembers.")
+@click.option("--archived", is_flag=True, help="Those that are archived, which else are left out.")
+@click.option("--gone", is_flag=True, help="Only those whose log is gone at its source.")
 @click.option(
     "--sort", type=click.Choice(SORTS), default="active", show_default=True, help="Which first."
 )
@@ -76,6 +78,7 @@ def command(
     *,
     as_json: bool,
     project: str | None,
+    archived: bool,
     sort: SessionSort,
     limit: int,
     offset: int,
@@ -100,6 +103,7 @@ def command(
             found = list_indexed(
                 index,
                 project=project,
+                archived=archived,
                 sort=sort,
                 limit=limit or None,
                 offset=max(0, offset),
@@ -109,12 +113,16 @@ def command(
         from turnlog.questions.catalog import list_sessions
 
         found = list_sessions(
-            all_homes(homes), project=project, limit=limit or None, offset=max(0, offset)
+            all_homes(homes),
+            project=project,
+            archived=archived,
+            limit=limit or None,
+            offset=max(0, offset),
         )
     if as_json:
         show_json(found)
     else:
-        _show(found, sort=sort, wide=wide, is_narrowed=is_narrowed)
+        _show(found, sort=sort, wide=wide, is_narrowed=is_narrowed or archived)
     return 0 if found.sessions else 1
 
 
@@ -131,6 +139,15 @@ def _filters(
         "has_agents": with_agents or None,
         "now": datetime.now(UTC),
     }
+
+
+# How safe a session is, in one character; and what it means.
+_KEEPINGS: Final = {
+    "kept": ("[green]✓[/]", "kept"),
+    "live": ("·", "not kept: turnlog keep"),
+    "restorable": ("[yellow]↺[/]", "gone, but kept: turnlog restore"),
+    "gone": ("[red]✗[/]", "gone, and only its index is left"),
+}
 
 
 class _Column(NamedTuple):
@@ -153,13 +170,17 @@ def _show(found: SessionList | SessionCatalog, *, sort: str, wide: bool, is_narr
         )
         out.print(f"[dim]hint: {hint}[/]")
         return
-    out.print(_table(out, found.sessions, sort=sort, wide=wide))
+    out.print(session_table(out, found.sessions, sort=sort, wide=wide))
+    if out.is_terminal:  # Whoever counts lines knows what they mean.
+        signs = {_KEEPINGS[row.keeping] for row in found.sessions}
+        out.print(f"[dim]{'   '.join(f'{sign} {words}' for sign, words in sorted(signs))}[/]")
     if found.next is not None:
         left = found.total - found.next
         out.print(f"[dim]… and {left:,} more; go on with --offset {found.next}[/]")
 
 
-def _table(out: Console, rows: Any, *, sort: str, wide: bool) -> Any:
+def session_table(out: Console, rows: Any, *, sort: str = "active", wide: bool = False) -> Any:
+    """Draw a list of sessions, as wide as the terminal."""
     from rich.table import Table
 
     now = datetime.now(UTC)
@@ -167,9 +188,10 @@ def _table(out: Console, rows: Any, *, sort: str, wide: bool) -> Any:
     project = max(7, *(min(20, len(project_name(row.project))) for row in rows))
     # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
     table.add_column("session", no_wrap=True, width=8)
+    table.add_column("", no_wrap=True, width=1)
     table.add_column("active", justify="right", no_wrap=True, width=10)
     table.add_column("project", no_wrap=True, overflow="ellipsis", width=project)
-    room = out.width - 8 - 10 - project - 6
+    room = out.width - 8 - 1 - 10 - project - 8
     more = _more(rows, now, sort=sort, wide=wide, room=room)
     for column in more:
         table.add_column(
@@ -227,6 +249,7 @@ def _cells(row: SessionRow | IndexedSession, now: datetime) -> tuple[tuple[str, 
     style = "dim" if row.state == "expired" else "bold"
     first = (
         f"[{style}]{safe(row.id[:8])}[/]",
+        _KEEPINGS[row.keeping][0],
         age(now, row.last_active_at),
         f"[cyan]{safe(project_name(row.project))}[/]",
     )
@@ -242,8 +265,6 @@ def _marks(row: Any) -> list[tuple[str, str]]:
         found.append(("yellow", counted(damages, "damage")))
     if getattr(row, "crashed", False):
         found.append(("yellow", "crashed"))
-    if row.keeping == "gone":
-        found.append(("dim", "gone"))
     return found
 
 

@@ -253,7 +253,7 @@ def _show_others(shown: Transcript, view: View, agents: tuple[Agent, ...]) -> It
 
 def _show_branches(rows: list[BranchRow], session_id: str) -> None:
     from turnlog.cli.terminal import console, counted, safe
-    from turnlog.cli.wrapped import unwrap
+    from turnlog.render.wrapped import unwrap
 
     out: Console = console()
     if not rows:

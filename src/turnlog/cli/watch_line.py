@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from turnlog.cli.calls_shown import asked
 from turnlog.inert import inert
 from turnlog.records.blocks import CallBlock, ResultBlock, ThinkingBlock
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Call, Result, Spoken
+from turnlog.render.calls import asked
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,0 +1,37 @@
+"""``turnlog completion``: what a shell needs to complete commands, sessions and projects."""
+
+from __future__ import annotations
+
+import click
+
+from turnlog.errors import UsageError
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(
+    name="completion",
+    epilog="""\b
+Put one of these into the shell's own settings:
+  bash, ~/.bashrc:                   eval "$(turnlog completion bash)"
+  zsh, ~/.zshrc:                     eval "$(turnlog completion zsh)"
+  fish, ~/.config/fish/config.fish:  turnlog completion fish | source
+Then Tab completes commands, options, sessions by id with their titles, projects and models.""",
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+def command(shell: str) -> None:
+    """Print the script that lets a shell complete turnlog's commands."""
+    from click.shell_completion import get_completion_class
+
+    from turnlog.cli.app import app
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise UsageError(f"no completion for {shell}", hint=f"there is one for {', '.join(SHELLS)}")
+    try:
+        script = kind(app, {}, "turnlog", "_TURNLOG_COMPLETE").source()
+    except RuntimeError as error:  # This one asks the shell itself for its version.
+        raise UsageError(
+            str(error), hint="turnlog completion --help tells what is supported"
+        ) from None
+    click.echo(script)

@@ -1,0 +1,123 @@
+"""The doctor's page: what asks for most first, and each finding's way out on a line of its own."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
+
+from turnlog.cli.terminal import counted, safe, short_path, size
+from turnlog.inert import inert
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turnlog.questions.doctor import Checkup, Example, Finding
+
+_SHOWN: Final = 4
+_WIDEST_DETAIL: Final = 46
+_LONGEST_TITLE: Final = 60
+_SECTIONS: Final = (
+    ("act", "red", "✗", "Act now"),
+    ("look", "yellow", "!", "Worth a look"),
+    ("note", "blue", "·", "Good to know"),
+)
+
+
+def show(out: Console, checkup: Checkup, *, everything: bool = False) -> None:
+    """Draw the page."""
+    if not checkup.homes:
+        out.print("No agent keeps sessions here.")
+        out.print("[dim]hint: name the directory that holds them with --home[/]")
+        return
+    _show_head(out, checkup)
+    for urgency, colour, mark, title in _SECTIONS:
+        found = [each for each in checkup.findings if each.urgency == urgency]
+        if found:
+            out.print(f"\n [{colour}]{mark}[/] [bold {colour}]{title}[/]")
+        for each in found:
+            _show_finding(out, each, everything=everything)
+    _show_rest(out, checkup)
+
+
+def _show_head(out: Console, checkup: Checkup) -> None:
+    names = ", ".join(short_path(home) for home in checkup.homes)
+    out.print(f"\n [bold]{names}[/]", soft_wrap=True)
+    if not checkup.logs:
+        out.print(" [dim]no sessions yet[/]")
+        return
+    figures = (
+        counted(checkup.sessions, "session"),
+        counted(checkup.logs, "log"),
+        size(checkup.size_bytes),
+    )
+    out.print(f" [dim]{', '.join(figures)}[/]")
+
+
+def _show_finding(out: Console, found: Finding, *, everything: bool) -> None:
+    out.print()
+    _show_wrapped(out, found.message, indent=3)
+    shown = found.examples if everything else found.examples[:_SHOWN]
+    width = min(max(len(each.detail) for each in shown), _WIDEST_DETAIL)
+    for each in shown:
+        if each.session is None:
+            _show_place(out, each)
+        else:
+            out.print(_line(each, width), overflow="ellipsis", no_wrap=True)
+        if everything and each.command and not found.mends_all:
+            _show_command(out, each.command, indent=6)
+    left = found.count - len(shown)
+    if left:
+        out.print(f"     [dim]… and {left:,} more[/]")
+    if found.mends_all:
+        _show_command(out, found.command)
+    elif not everything:
+        _show_command(out, found.command)
+        out.print("     [dim]and so on; --all shows every case with its command[/]")
+
+
+def _line(each: Example, width: int) -> str:
+    title = f"  [dim]{safe(_cut(each.title))}[/]" if each.title else ""
+    # Padded before it is escaped: what is escaped has more characters than it shows.
+    detail = safe(each.detail.ljust(width))
+    return f"     [bold]{safe((each.session or '')[:8])}[/]  {detail}{title}"
+
+
+def _show_place(out: Console, each: Example) -> None:
+    """Show a file or directory and what is wrong with it, below it if there is no room beside."""
+    if len(each.path) + len(each.detail) + 7 <= out.width:
+        out.print(f"     {short_path(each.path)}  [dim]{safe(each.detail)}[/]")
+        return
+    out.print(f"     {short_path(each.path)}", soft_wrap=True)
+    _show_wrapped(out, each.detail, indent=7, style="dim")
+
+
+def _show_wrapped(out: Console, text: str, indent: int, style: str = "") -> None:
+    for row in wrap(inert(text), max(20, out.width - indent - 1)):
+        out.print(" " * indent + safe(row), style=style)
+
+
+def _cut(title: str) -> str:
+    return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…"
+
+
+def _show_command(out: Console, command: str, indent: int = 5) -> None:
+    out.print(f"{' ' * indent}[green]$[/] [bold]{safe(command)}[/]", soft_wrap=True)
+
+
+def _show_rest(out: Console, checkup: Checkup) -> None:
+    """Say what was looked at and found well, and what could not be looked at."""
+    failed = [each for each in checkup.checks if each.problem]
+    if failed:
+        out.print("\n [yellow]?[/] [bold yellow]Could not be checked[/]")
+    for each in failed:
+        out.print(f"   {safe(each.looks_at)}: {safe(each.problem or '')}")
+    well = [each.looks_at for each in checkup.checks if not each.findings and not each.problem]
+    if not well:
+        return
+    all_well = "All is well" if checkup.healthy else "The rest is well"
+    out.print(f"\n [green]✓[/] [bold green]{all_well}[/]")
+    _show_wrapped(out, f"Nothing to report of {_listed(well)}.", indent=3, style="dim")
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

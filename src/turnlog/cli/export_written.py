@@ -1,0 +1,338 @@
+"""Writing what ``turnlog export`` was asked for: to the screen, to a file, or into a directory.
+
+A file is written beside its name and moved there when it is whole; on a full disk nothing of it is
+left. What exists stays, unless told otherwise. What was written is told on stderr.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+from msgspec import Struct
+
+from turnlog.cli.terminal import counted, size
+from turnlog.errors import NotFound, TurnlogError, UsageError
+from turnlog.inert import inert
+from turnlog.layout import Home
+from turnlog.questions.ledger import Period
+from turnlog.redact import Rules, Secret
+from turnlog.render.contents import (
+    ContentsDocument,
+    Listed,
+    contents_markdown,
+    contents_page,
+    newest_first,
+)
+from turnlog.render.conversation import Choice, Conversation, Turn
+from turnlog.render.gathering import gather
+from turnlog.render.lines import log_lines, session_lines
+from turnlog.render.outgoing import Outgoing
+from turnlog.render.tables import Row, TableName, Tables, as_csv
+from turnlog.render.telling import as_json, tell
+from turnlog.sessions.beside import failure, put
+from turnlog.sessions.session import Session
+
+_TABLES: Final = ("csv", "parquet")
+_PAGES: Final = ("md", "html", "json")
+
+
+class Export(Struct, kw_only=True, dict=True):
+    """One export as it was asked for."""
+
+    homes: tuple[Home, ...]
+    names: tuple[str, ...]
+    period: Period
+    shape: str
+    target: Path | None
+    is_directory: bool
+    choice: Choice
+    table: TableName
+    is_redacted: bool
+    rules: Rules
+    force: bool
+
+    def run(self) -> int:
+        """Write it; 1 if there is nothing to write."""
+        if not self.ids:
+            click.echo("No sessions there.", err=True)
+            return 1
+        if self.shape in _TABLES:
+            self._write_tables()
+        elif len(self.ids) > 1 or self._is_into_directory:
+            self._write_several()
+        else:
+            self._write_one(Session.find(self.homes, self.ids[0]))
+            self._gather_secrets(self.ids[0])
+        self._note_secrets()
+        if self.out.masked:
+            texts = counted(self.out.masked, "text")
+            click.echo(f"masked secrets in {texts}; --no-redact leaves them", err=True)
+        return 0
+
+    @cached_property
+    def out(self) -> Outgoing:
+        return Outgoing(is_redacted=self.is_redacted, rules=self.rules)
+
+    def _gather_secrets(self, session_id: str) -> None:
+        """Put down which secrets left with a session, since that was asked for."""
+        if self.out.left:
+            self.secrets.setdefault(session_id, {}).update(self.out.left)
+            self.out.left.clear()
+
+    def _note_secrets(self) -> None:
+        """Tell the journal where secrets went, by digest, so that a scan can say so."""
+        if self.target is None or not self.secrets:
+            return
+        from turnlog.layout import turnlog_home
+        from turnlog.questions.secrets import EXPORTED, export_fact
+        from turnlog.sessions.journal import Journal
+
+        journal = Journal.in_root(turnlog_home())
+        for session_id, found in self.secrets.items():
+            journal.note(EXPORTED, session_id, **export_fact(self.target, found.values()))
+        count = counted(len({each for found in self.secrets.values() for each in found}), "secret")
+        click.echo(f"notice: {count} left unmasked; turnlog secrets scan tells where", err=True)
+
+    @cached_property
+    def secrets(self) -> dict[str, dict[str, Secret]]:
+        """The secrets that left unmasked, by session."""
+        return {}
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The sessions that were asked for."""
+        if self.names:
+            found = (Session.find(self.homes, name).id for name in self.names)
+            return list(dict.fromkeys(found))
+        from turnlog.cli.indexed import open_index
+        from turnlog.questions.indexed_catalog import list_indexed
+
+        period = self.period
+        with open_index(self.homes) as index:
+            rows = list_indexed(
+                index,
+                project=period.project,
+                since=period.since,
+                until=period.until,
+                archived=None,
+            ).sessions
+        return [row.id for row in rows]
+
+    @property
+    def _is_into_directory(self) -> bool:
+        return self.is_directory and self.target is not None
+
+    # -- sessions ---------------------------------------------------------------------------
+
+    def _write_one(self, session: Session) -> None:
+        if self.shape == "jsonl":
+            pieces = session_lines(session, self.out)
+            agents = sum(log.kind == "agent" for log in session.logs)
+            if agents:
+                logs = counted(agents, "agent's log", "agents' logs")
+                click.echo(f"notice: {logs} left out; -o DIR/ takes them along", err=True)
+        else:
+            pieces = pages(self.shape, tell(session, self.choice, self.out))
+        if self.target is None:
+            self._print(pieces)
+        else:
+            self._put(self.target, pieces)
+
+    def _write_several(self) -> None:
+        """Write each session to a file of its own, and a list of them."""
+        if self.target is None and self.shape == "jsonl":
+            for session in self._sessions():
+                self._print(session_lines(session, self.out))
+            return
+        folder = self._folder()
+        listed: list[Listed] = []
+        total = 0
+        count = lost = 0
+        for session in self._sessions():
+            try:
+                session.path  # noqa: B018 - An error if there is none.
+            except NotFound:
+                lost += 1
+                continue
+            count += 1
+            if self.shape == "jsonl":
+                total += self._put_logs(folder, session)
+                continue
+            name = f"{file_name(session.id)}.{self.shape}"
+            told = tell(session, self.choice, self.out)
+            counting = _Counted(told.turns)
+            told.turns = iter(counting)
+            total += self._put_quietly(folder / name, pages(self.shape, told))
+            listed.append(Listed(file=name, session=told.head, turns=counting.count))
+        if listed:
+            index = folder / f"index.{self.shape}"
+            total += self._put_quietly(index, [_contents(self.shape, newest_first(listed))])
+        if lost:
+            words = counted(lost, "session has", "sessions have")
+            click.echo(f"notice: {words} only agents' logs left, and no page", err=True)
+        what = counted(count, "session")
+        click.echo(f"wrote {what} to {inert(str(folder))} ({size(total)})", err=True)
+
+    def _put_logs(self, folder: Path, session: Session) -> int:
+        """Write the logs of a session as its home has them, the agents' below it."""
+        own = file_name(session.id)
+        total = self._put_quietly(folder / f"{own}.jsonl", session_lines(session, self.out))
+        for log in session.logs:
+            if log.kind == "agent" and log.agent_id is not None:
+                parts = (own, "subagents", f"agent-{file_name(log.agent_id)}.jsonl")
+                lines = log_lines(session, log, self.out)
+                total += self._put_quietly(folder.joinpath(*parts), lines, root=folder)
+        return total
+
+    def _sessions(self) -> Iterator[Session]:
+        from turnlog.cli.indexed import bar
+
+        total = len(self.ids)
+        with bar("writing sessions") as progress:
+            for number, session in enumerate(gather(self.homes, self.ids)):
+                if progress is not None:
+                    # A bar appears for what is long; sessions count for a megabyte each.
+                    progress(number * 1_000_000, total * 1_000_000)
+                yield session
+                self._gather_secrets(session.id)
+
+    def _folder(self) -> Path:
+        if self.target is None:
+            raise UsageError(f"{len(self.ids):,} sessions go into a directory", hint="say -o DIR/")
+        if not self.is_directory or (self.target.exists() and not self.target.is_dir()):
+            raise UsageError(
+                f"{len(self.ids):,} sessions go into a directory, and {self.target} is a file",
+                hint=f"say -o {self.target.stem}/ --format {self.shape}",
+            )
+        if self.target.is_dir() and not self.force and any(self.target.iterdir()):
+            raise UsageError(
+                f"{self.target} exists and is not empty",
+                hint="--force writes into it, and replaces files of the same name",
+            )
+        return self.target
+
+    # -- tables -----------------------------------------------------------------------------
+
+    def _write_tables(self) -> None:
+        tables = Tables(self._sessions, self.out, self.period)
+        only = frozenset(self.ids) if self.names else None
+        with self._messages(tables, only) as messages:
+            if self.shape == "parquet":
+                self._write_parquet(tables, messages)
+                return
+            rows: dict[TableName, Iterable[Row]] = {
+                "messages": messages,
+                "calls": tables.calls(),
+                "records": tables.records(),
+            }
+            if self.target is None:
+                self._print(as_csv(self.table, rows[self.table]))
+            elif self._is_into_directory:
+                folder = self._folder()
+                for name, each in rows.items():
+                    self._put(folder / f"{name}.csv", as_csv(name, each))
+            else:
+                self._put(self.target, as_csv(self.table, rows[self.table]))
+
+    @contextmanager
+    def _messages(self, tables: Tables, only: frozenset[str] | None) -> Iterator[Iterator[Row]]:
+        from turnlog.cli.cost_source import open_source
+        from turnlog.sessions.totals import usual_prices
+
+        prices = usual_prices()
+        with open_source(self.homes, prices, no_index=False, is_traced=True) as source:
+            yield tables.messages(source, prices, only)
+
+    def _write_parquet(self, tables: Tables, messages: Iterator[Row]) -> None:
+        from turnlog.render.parquet import write_parquet
+
+        assert self.target is not None
+        target = self.target.absolute()
+        rows: dict[TableName, Iterable[Row]] = {
+            "messages": messages,
+            "calls": tables.calls(),
+            "records": tables.records(),
+        }
+        try:
+            written = write_parquet(target, rows, force=self.force)
+        except TurnlogError:
+            raise
+        except OSError as error:
+            raise failure(error, target) from None
+        click.echo(f"wrote {inert(str(self.target))} ({size(written)})", err=True)
+
+    # -- files ------------------------------------------------------------------------------
+
+    def _put(self, path: Path, pieces: Iterable[bytes]) -> None:
+        written = self._put_quietly(path, pieces)
+        click.echo(f"wrote {inert(str(path))} ({size(written)})", err=True)
+
+    def _put_quietly(self, path: Path, pieces: Iterable[bytes], *, root: Path | None = None) -> int:
+        path = path.absolute()
+        root = root.absolute() if root else path.parent
+        try:
+            return put(root, path.relative_to(root).parts, pieces, overwrite=self.force)
+        except FileExistsError:
+            raise UsageError(f"{path} exists", hint="--force replaces it") from None
+        except TurnlogError:
+            raise
+        except OSError as error:
+            raise failure(error, path) from None
+
+    def _print(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+
+
+class _Counted:
+    """Turns, and how many there were of them."""
+
+    def __init__(self, turns: Iterator[Turn]) -> None:
+        self._turns, self.count = turns, 0
+
+    def __iter__(self) -> Iterator[Turn]:
+        for turn in self._turns:
+            self.count += 1
+            yield turn
+
+
+def file_name(name: str) -> str:
+    """Give a name that is one part of a path, whatever a log calls its session."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:80]
+    if plain == name:
+        return plain
+    return f"{plain}-{sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def pages(shape: str, conversation: Conversation) -> Iterator[bytes]:
+    """Give a conversation in the shape that was asked for."""
+    if shape == "html":
+        from turnlog.render.session_page import session_page
+
+        yield from (piece.encode() for piece in session_page(conversation))
+    elif shape == "md":
+        from turnlog.render.markdown import session_markdown
+
+        yield from (piece.encode() for piece in session_markdown(conversation))
+    else:
+        from turnlog.render.conversation import document_of
+
+        yield as_json(document_of(conversation))
+
+
+def _contents(shape: str, listed: list[Listed]) -> bytes:
+    if shape == "html":
+        return contents_page(listed).encode()
+    if shape == "md":
+        return contents_markdown(listed).encode()
+    return msgspec.json.format(msgspec.json.encode(ContentsDocument(sessions=listed))) + b"\n"

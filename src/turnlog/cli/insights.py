@@ -1,0 +1,230 @@
+"""``turnlog insights``: what was done, how it went, and what it cost."""
+
+from __future__ import annotations
+
+import gc
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from turnlog.cli.indexed import no_refresh_option, open_index, period_options
+from turnlog.cli.moments import zone_named
+from turnlog.cli.options import home_option, json_option, show_json, tell_problems
+from turnlog.errors import UsageError
+
+if TYPE_CHECKING:
+    from turnlog.index.opening import Index
+    from turnlog.prices.cost import Prices
+    from turnlog.questions.insights import Insights
+    from turnlog.questions.insights_asked import Asked
+
+_USUAL = "30d"
+_FIRST = 10
+_FIRST_BEHIND = 20
+# A summary puts what is beyond its few bars together; it must know of all of that.
+_ON_A_SUMMARY = 1_000
+
+
+@click.command(
+    name="insights",
+    epilog="""\b
+Examples:
+  turnlog insights                           the last 30 days
+  turnlog insights --since 2026-01-01 --project .
+  turnlog insights --html report.html        the same with pictures, as one page
+  turnlog insights --month 2026-07 --html    a summary to share: no names, no prompts
+  turnlog insights --explain tools:Bash      the calls behind a row, with log and offset
+  turnlog insights --since 1y --json
+Exit code: 0 done, 1 nothing happened then, 2 a mistake, 3 a failure.""",
+)
+@home_option
+@json_option
+@no_refresh_option
+@period_options
+@click.option("--month", metavar="MONTH", help="A calendar month, such as 2026-07.")
+@click.option("--year", metavar="YEAR", help="A calendar year, such as 2026.")
+@click.option("--timezone", metavar="ZONE", help="Whose days they are.  [default: this machine's]")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    help="How many rows of each list; 0 shows all.  [default: 10, or 20 with --explain]",
+)
+@click.option("--explain", "figure", metavar="FIGURE", help="List the records behind a figure.")
+@click.option(
+    "--html",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    help="Write a self-contained page; with --month or --year, a summary to share.",
+)
+@click.option("--with-names", is_flag=True, help="Let a summary name projects, tools and models.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **options: Any) -> int:
+    """Show what was done, how it went, and what it cost: the last 30 days, or any period.
+
+    Costs and tokens are those of `turnlog cost`. Every figure is defined in docs/insights.md, and
+    --explain lists the records behind it; FIGURE is tools, tools:Bash, days:2026-07-22 and so on.
+    """
+    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.prices.configured import configured_prices
+
+    _check(options, as_json=as_json)
+    zone = zone_named(options["timezone"])
+    asked = _asked(options, zone)
+    prices, problems = configured_prices(turnlog_home())
+    tell_problems(problems)
+    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+        if options["figure"] is not None:
+            return _explain(index, prices, asked, options["figure"], as_json=as_json)
+        return _report(index, prices, asked, options, as_json=as_json)
+
+
+def _check(options: dict[str, Any], *, as_json: bool) -> None:
+    """Refuse what goes with nothing."""
+    if sum(options[name] is not None for name in ("month", "year")) > 1:
+        raise click.UsageError("--month and --year are one or the other")
+    is_calendar = options["month"] is not None or options["year"] is not None
+    if is_calendar and (options["since"] is not None or options["until"] is not None):
+        raise click.UsageError("--month and --year say the period; --since and --until do too")
+    if options["html"] is not None and (as_json or options["figure"] is not None):
+        raise click.UsageError("--html writes a page; --json and --explain do not")
+    if options["with_names"] and (options["html"] is None or not is_calendar):
+        raise click.UsageError("--with-names is for summaries: --month or --year with --html")
+    if options["force"] and options["html"] is None:
+        raise click.UsageError("--force is for --html")
+
+
+def _asked(options: dict[str, Any], zone: tzinfo) -> Asked:
+    from turnlog.questions.directories import whole
+    from turnlog.questions.insights_asked import Asked
+    from turnlog.records.when import moment
+
+    now = datetime.now(UTC)
+    until: datetime | None
+    if options["month"] is not None or options["year"] is not None:
+        since, until = _calendar(options["month"], options["year"], zone)
+    else:
+        since = moment(options["since"] or _USUAL, now=now, zone=zone)
+        until = None if options["until"] is None else moment(options["until"], now=now, zone=zone)
+    if until is not None and since >= until:
+        raise UsageError("the period ends before it begins", hint="--since is before --until")
+    usual = _FIRST if options["figure"] is None else _FIRST_BEHIND
+    limit = usual if options["limit"] is None else options["limit"]
+    is_summary = options["month"] is not None or options["year"] is not None
+    if options["html"] is not None and options["limit"] is None and is_summary:
+        limit = _ON_A_SUMMARY
+    project = options["project"]
+    return Asked(
+        zone=zone,
+        now=now,
+        since=since,
+        until=until,
+        project=whole(project) if project else None,
+        limit=limit or None,
+    )
+
+
+def _calendar(month: str | None, year: str | None, zone: tzinfo) -> tuple[datetime, datetime]:
+    """Give the first instant of a month or year and of the next."""
+    try:
+        if month is not None:
+            first = datetime.strptime(month, "%Y-%m").replace(tzinfo=zone)
+            number = first.year * 12 + first.month
+            following = first.replace(year=number // 12, month=number % 12 + 1)
+        else:
+            first = datetime.strptime(year or "", "%Y").replace(tzinfo=zone)
+            following = first.replace(year=first.year + 1)
+        return first.astimezone(UTC), following.astimezone(UTC)
+    except (ValueError, OverflowError):
+        said = f"--month {month}" if month is not None else f"--year {year}"
+        raise UsageError(
+            f"{said} is no such time", hint="say --month 2026-07 or --year 2026"
+        ) from None
+
+
+def _report(
+    index: Index, prices: Prices, asked: Asked, options: dict[str, Any], *, as_json: bool
+) -> int:
+    from turnlog.questions.insights import insights, last_active
+
+    # Much is made here and next to nothing thrown away: looking for it takes a tenth of the time.
+    was_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        found = insights(index, prices, asked)
+    finally:
+        if was_collecting:
+            gc.enable()
+    is_empty = not found.overview.prompts and not found.overview.messages
+    if as_json:
+        show_json(found)
+    elif options["html"] is not None:
+        _write(found, asked, options)
+    else:
+        from turnlog.cli.insights_shown import show_insights, show_nothing
+        from turnlog.cli.terminal import console
+
+        out = console()
+        if is_empty:
+            show_nothing(out, last_active(index), asked.zone)
+        else:
+            show_insights(out, found, asked.zone)
+    return 1 if is_empty else 0
+
+
+def _write(found: Insights, asked: Asked, options: dict[str, Any]) -> None:
+    """Write the page, whole or not at all."""
+    from turnlog.cli.terminal import size
+    from turnlog.errors import TurnlogError
+    from turnlog.inert import inert
+    from turnlog.render.outgoing import Outgoing
+    from turnlog.sessions.beside import failure, put
+
+    clean = Outgoing(rules=_rules()).text
+    name = options["month"] or options["year"]
+    if name is not None:
+        from turnlog.render.summary_page import summary_page
+
+        text = summary_page(found, name, asked.zone, clean, with_names=options["with_names"])
+    else:
+        from turnlog.render.insights_page import insights_page
+
+        text = insights_page(found, asked.zone, clean)
+    target = Path(options["html"] or f"turnlog-{name or 'insights'}.html")
+    path = target.absolute()
+    try:
+        written = put(path.parent, (path.name,), [text.encode()], overwrite=options["force"])
+    except FileExistsError:
+        raise UsageError(f"{path} exists", hint="--force replaces it") from None
+    except TurnlogError:
+        raise
+    except OSError as error:
+        raise failure(error, path) from None
+    click.echo(f"wrote {inert(str(target))} ({size(written)})", err=True)
+
+
+def _rules() -> Any:
+    """Load what people add to the rules for secrets."""
+    from turnlog.config import load_config
+    from turnlog.layout import turnlog_home
+    from turnlog.redact import rules_from
+
+    rules, problems = rules_from(getattr(load_config(turnlog_home()), "redact", {}))
+    tell_problems(problems)
+    return rules
+
+
+def _explain(index: Index, prices: Prices, asked: Asked, figure: str, *, as_json: bool) -> int:
+    from turnlog.questions.insights_explained import explained
+
+    found = explained(index, prices, asked, figure)
+    if as_json:
+        show_json(found)
+    else:
+        from turnlog.cli.insights_explained import show_explanation
+        from turnlog.cli.terminal import console
+
+        show_explanation(console(), found, asked.zone)
+    return 0 if found.rows else 1

@@ -1,0 +1,162 @@
+"""``turnlog keep status``: one calm screen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from turnlog.cli.options import show_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turnlog.keep.status import HomeStatus, Installed, KeepStatus
+
+_LABEL = 12
+_WHEN = {
+    "claude": "at the end of each session",
+    "systemd": "every hour, by systemd",
+    "launchd": "every hour, by launchd",
+    "cron": "every hour, by cron",
+    "none": "every hour",
+}
+
+
+def show_status(homes: tuple[str, ...], *, as_json: bool) -> int:
+    """Print how safekeeping stands; 1 if something will be lost that is not kept."""
+    from turnlog.keep.status import keep_status
+
+    now = datetime.now(UTC)
+    status = keep_status(homes, now=now)
+    if as_json:
+        show_json(status)
+    else:
+        from turnlog.cli.terminal import console
+
+        _show(console(), status, now)
+    return 1 if any(not loss.is_kept for loss in status.losses) else 0
+
+
+def _show(out: Console, status: KeepStatus, now: datetime) -> None:
+    from turnlog.cli.terminal import safe
+
+    if not status.homes:
+        out.print("There is nothing to keep yet.")
+        out.print("[dim]hint: name a directory with --home if yours is elsewhere[/]")
+        return
+    _lines(out, "kept", _kept_lines(status))
+    if len(status.homes) > 1:
+        _lines(out, "of", [_home_line(home) for home in status.homes])
+    _lines(out, "last run", _run_lines(status, now))
+    _lines(out, "cleanup", _cleanup_lines(status))
+    _lines(out, "by itself", _installed_lines(status))
+    for problem in status.problems[:5]:
+        out.print(f" [yellow]![/] {safe(problem)}", soft_wrap=True)
+    if len(status.problems) > 5:
+        out.print(f" [yellow]… and {len(status.problems) - 5:,} more (--json lists them)[/]")
+
+
+def _lines(out: Console, label: str, lines: list[str]) -> None:
+    for number, line in enumerate(lines):
+        name = label if number == 0 else ""
+        out.print(f" [bold]{name:<{_LABEL}}[/]{line}", soft_wrap=True)
+
+
+def _kept_lines(status: KeepStatus) -> list[str]:
+    from turnlog.cli.terminal import counted, size
+
+    sessions = sum(home.sessions for home in status.homes)
+    gone = sum(home.gone for home in status.homes)
+    older = sum(home.older for home in status.homes)
+    if not any(home.files for home in status.homes):
+        return ["nothing yet: [cyan]turnlog keep[/]"]
+    held, packed = (
+        sum(home.size_bytes for home in status.homes),
+        sum(home.packed_bytes for home in status.homes),
+    )
+    lines = [f"{counted(sessions, 'session')}, {size(held)} in {size(packed)} on disk"]
+    if gone:
+        lines.append(f"{counted(gone, 'session is', 'sessions are')} gone at the source")
+    if older:
+        lines.append(f"{counted(older, 'copy', 'copies')} of what files held before a rewriting")
+    return lines
+
+
+def _home_line(home: HomeStatus) -> str:
+    from turnlog.cli.terminal import counted, short_path, size
+
+    there = "" if home.is_there else " [yellow](gone)[/]"
+    return (
+        f"{short_path(home.home)}{there} [dim]{counted(home.sessions, 'session')},"
+        f" {size(home.packed_bytes)}[/]"
+    )
+
+
+def _run_lines(status: KeepStatus, now: datetime) -> list[str]:
+    from turnlog.cli.terminal import counted, size
+
+    runs = [home.last_run_at for home in status.homes if home.is_there and home.last_run_at]
+    copied = [home.last_kept_at for home in status.homes if home.last_kept_at]
+    line = _ago(now, min(runs)) if runs else "never"
+    if copied and _ago(now, max(copied)) != line:
+        line += f"; something was copied {_ago(now, max(copied))}"
+    behind = sum(home.behind_sessions for home in status.homes)
+    changed = sum(home.behind_bytes for home in status.homes)
+    if behind:
+        they = counted(behind, "session is", "sessions are")
+        what = f"{they} not kept as {'it is' if behind == 1 else 'they are'} now"
+        return [line, f"[yellow]{what}[/] [dim]({size(changed)})[/]"]
+    if runs and not changed:
+        return [f"{line}; nothing has changed since"]
+    return [line]
+
+
+def _ago(now: datetime, then: datetime) -> str:
+    from turnlog.cli.terminal import age
+
+    return age(now, then).replace("now", "just now")
+
+
+def _cleanup_lines(status: KeepStatus) -> list[str]:
+    from turnlog.cli.terminal import counted
+
+    periods = sorted({home.cleanup_days for home in status.homes if home.cleanup_days is not None})
+    if not periods:
+        return []
+    days = " or ".join(f"{each:,}" for each in periods)
+    within = f"{status.within_days:g} days"
+    rule = f"Claude Code deletes what has not changed for {days} days"
+    if not status.losses:
+        return [rule, f"nothing of yours within the next {within}"]
+    lost = [loss for loss in status.losses if not loss.is_kept]
+    sessions = sum(loss.kind == "session" for loss in status.losses)
+    total = counted(sessions, "session")
+    if sessions < len(status.losses):
+        total += f" and {counted(len(status.losses) - sessions, 'log')} of agents"
+    if not lost:
+        return [rule, f"{total} within the next {within}, [green]all kept[/]"]
+    those = "not" if len(lost) == len(status.losses) else f"{len(lost):,} of them not"
+    command = "[cyan]turnlog keep[/]"
+    return [rule, f"{total} within the next {within}, [red]{those} kept:[/] {command}"]
+
+
+def _installed_lines(status: KeepStatus) -> list[str]:
+    lines = [_installed_line(each) for each in status.installed]
+    if any(each.state in ("missing", "outdated") for each in status.installed):
+        lines.append("[dim]hint: turnlog keep --install sets it up[/]")
+    return lines
+
+
+def _installed_line(each: Installed) -> str:
+    from turnlog.cli.terminal import safe, short_path
+
+    when = _WHEN[each.kind]
+    place = short_path(each.place) if each.place.startswith("/") else safe(each.place)
+    notes = "".join(f" [yellow]({safe(note)})[/]" for note in each.notes)
+    if each.state == "installed":
+        return f"[green]✓[/] {when} [dim]({place})[/]{notes}"
+    if each.state == "outdated":
+        return f"[yellow]![/] {when}, but by another command [dim]({place})[/]{notes}"
+    reason = f"not {when}" if each.state == "missing" else f"not {when}: {safe(each.reason)}"
+    where = "" if each.kind == "none" else f" [dim]({place})[/]"
+    return f"[dim]✗[/] {reason}{where}{notes}"

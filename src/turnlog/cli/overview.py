@@ -1,0 +1,120 @@
+"""``turnlog`` alone: one screen of what was used and done, what needs attention, what next."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from turnlog.cli.options import show_json, tell_problems
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turnlog.questions.overview import Attention, Overview
+
+_NEXT: Final = (
+    ("turnlog show latest", "read the latest session"),
+    ("turnlog search WORDS", "find what was said, in every session"),
+    ("turnlog cost", "what it cost, by day, project, model"),
+    ("turnlog --help", "everything else"),
+)
+
+
+def show_overview(names: tuple[str, ...], *, as_json: bool) -> int:
+    """Show how things are; give the exit code."""
+    from turnlog.cli.indexed import open_index
+    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.prices.configured import configured_prices
+    from turnlog.questions.local_times import MachineZone
+    from turnlog.questions.overview import overview
+
+    homes = all_homes(names)
+    prices, problems = configured_prices(turnlog_home())
+    tell_problems(problems)
+    with open_index(homes) as index:
+        found = overview(index, homes, prices, now=datetime.now(UTC), zone=MachineZone())
+    if as_json:
+        show_json(found)
+    else:
+        _show(found)
+    return 0 if found.total else 1
+
+
+def _show(found: Overview) -> None:
+    from turnlog.cli.terminal import console
+
+    out = console()
+    if not found.total:
+        out.print("No sessions found.")
+        out.print("[dim]hint: name a home with --home; turnlog --help tells what there is[/]")
+        return
+    _show_periods(out, found)
+    _show_sessions(out, found)
+    _show_attention(out, found.attention)
+    out.print()
+    width = max(len(command) for command, _ in _NEXT)
+    for command, what in _NEXT:
+        out.print(f" [dim]$[/] {command:<{width}}  [dim]{what}[/]", no_wrap=True, crop=True)
+
+
+def _show_periods(out: Console, found: Overview) -> None:
+    from turnlog.cli.cost_shown import spark
+    from turnlog.cli.terminal import counted, short_count
+    from turnlog.prices.money import shown
+
+    rows = [
+        (
+            row.period,
+            shown(Decimal(row.cost_usd)),
+            f"{short_count(row.tokens)} tokens",
+            counted(row.sessions, "session"),
+        )
+        for row in found.periods
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    drawn = spark([Decimal(cost) for cost in found.days], max(0, out.width - sum(widths) - 11))
+    for row in rows:
+        period, cost, tokens, sessions = (
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        trend = f"  [cyan]{drawn}[/]" if row is rows[-1] else ""
+        line = f" {period}  [bold]{cost}[/]  {tokens}  {sessions}{trend}"
+        out.print(line, no_wrap=True, crop=True)
+    out.print(" [dim]costs are estimates at the API's prices[/]", no_wrap=True, crop=True)
+
+
+def _show_sessions(out: Console, found: Overview) -> None:
+    from turnlog.cli.sessions import session_table
+
+    out.print()
+    out.print(session_table(out, found.sessions))
+    if found.total > len(found.sessions):
+        more = f"{found.total - len(found.sessions):,} more: turnlog sessions"
+        out.print(f"[dim]… {more}[/]", no_wrap=True, crop=True)
+
+
+def _show_attention(out: Console, found: Attention) -> None:
+    from turnlog.cli.terminal import counted, safe
+    from turnlog.questions.overview import WITHIN_DAYS
+
+    lines = []
+    if found.about_to_be_deleted:
+        count = counted(found.about_to_be_deleted, "session")
+        lines.append((f"{count} will be deleted within {WITHIN_DAYS} days", "turnlog keep"))
+    elif found.unkept:
+        lines.append((f"{counted(found.unkept, 'recent session')} not kept", "turnlog keep"))
+    if found.damaged:
+        lines.append((f"{counted(found.damaged, 'session')} with damage", "turnlog doctor"))
+    if found.crashed:
+        lines.append((f"{counted(found.crashed, 'session')} crashed", "turnlog recover"))
+    if found.unpriced:
+        models = ", ".join(found.unpriced[:3])
+        lines.append((f"no price known for {models}", "turnlog prices --help"))
+    if lines:
+        out.print()
+    width = max((len(what) for what, _ in lines), default=0)
+    for what, command in lines:
+        line = f" [yellow]![/] {safe(what):<{width}}  [dim]$[/] {command}"
+        out.print(line, no_wrap=True, overflow="ellipsis")

@@ -1,0 +1,158 @@
+"""How ``turnlog restore`` shows what it did, and what it could do."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from turnlog.cli.terminal import age, console, counted, safe, short_path, size
+from turnlog.keep.restoring import Outcome, Restored, RestoredFile
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turnlog.cli.restore import RestorableRow, RestoreDocument
+
+_SHOWN = 20
+_SHOWN_FILES = 5
+
+
+def show(document: RestoreDocument, to: str | None) -> None:
+    """Say what became of each session."""
+    out = console()
+    if not (document.restored or document.refused or document.others):
+        out.print("No session that is kept is meant by that.")
+        out.print("[dim]hint: turnlog restore --list shows which are kept[/]")
+        return
+    one = len(document.restored) + len(document.refused) == 1
+    written = [each for each in document.restored if each.written]
+    for each in document.restored if one else written[:_SHOWN]:
+        _show_one(out, each)
+    if not one and len(written) > _SHOWN:
+        out.print(f"  [dim]… and {len(written) - _SHOWN:,} more[/]")
+    for refused in document.refused[:_SHOWN]:
+        out.print(f"[red]✗[/] {safe(refused.reason)}", soft_wrap=True)
+        out.print(f"    [dim]hint: {safe(refused.hint)}[/]")
+    if len(document.refused) > _SHOWN:
+        out.print(f"  [dim]… and {len(document.refused) - _SHOWN:,} more[/]")
+    _show_files(out, document.others)
+    if not one:
+        _sum_up(out, document)
+    elif document.restored:
+        _go_on(out, document.restored[0], to)
+
+
+def _show_one(out: Console, restored: Restored) -> None:
+    counts = Counter(file.outcome for file in restored.files)
+    written = [file for file in restored.files if file.outcome is Outcome.WRITTEN]
+    if written:
+        total = size(sum(file.size_bytes for file in written))
+        what = f"restored: {counted(len(written), 'file')}, {total}"
+        rest = counts[Outcome.THERE] + counts[Outcome.NEWER]
+        what += f" [dim]({rest:,} {'was' if rest == 1 else 'were'} there)[/]" if rest else ""
+    else:
+        what = "is there already, and nothing had to be written"
+    out.print(f"[green]✓[/] [bold]{safe(restored.session)}[/] {what}")
+    if restored.moved:
+        where = short_path(restored.project or "")
+        out.print(f"    {counted(restored.moved, 'record')} now say that it works in {where}")
+    if restored.elsewhere:
+        out.print(
+            f"    [dim]{counted(restored.elsewhere, 'record')} made elsewhere stay as they are[/]"
+        )
+    if counts[Outcome.NEWER]:
+        out.print("    [dim]a log that has grown since it was kept was left as it is[/]")
+    _show_files(out, restored.files)
+
+
+def _show_files(out: Console, files: list[RestoredFile]) -> None:
+    """Say which files were not restored as they were kept."""
+    odd = [file for file in files if file.detail is not None]
+    for file in odd[:_SHOWN_FILES]:
+        colour = "red" if file.outcome is Outcome.BROKEN else "yellow"
+        word = "in part" if file.outcome is Outcome.WRITTEN else file.outcome.value
+        out.print(f"    [{colour}]{word}:[/] {safe(file.name)} [dim]{safe(file.detail or '')}[/]")
+    if len(odd) > _SHOWN_FILES:
+        out.print(f"    [dim]… and {len(odd) - _SHOWN_FILES:,} more[/]")
+
+
+def _sum_up(out: Console, document: RestoreDocument) -> None:
+    written = sum(each.written > 0 for each in document.restored)
+    there = len(document.restored) - written
+    others = sum(file.outcome is Outcome.WRITTEN for file in document.others)
+    said = [f"{counted(written, 'session')} restored"]
+    said += [f"{there:,} already there"] if there else []
+    said += [f"[red]{len(document.refused):,} not restored[/]"] if document.refused else []
+    said += [f"{counted(others, 'other file')} restored"] if others else []
+    out.print(", ".join(said))
+
+
+def _go_on(out: Console, restored: Restored, to: str | None) -> None:
+    if restored.path is None or restored.path.endswith((".gz", ".zst")):
+        return
+    project = restored.project
+    if project is None or os.sep + "projects" + os.sep not in restored.path:
+        return
+    if not os.path.isdir(project):
+        out.print(f"    its directory is not here: {short_path(project)}")
+        out.print("    [dim]hint: --project DIR restores it to go on in another[/]")
+        return
+    home = f"CLAUDE_CONFIG_DIR={shlex.quote(restored.home)} " if to is not None else ""
+    line = f"cd {shlex.quote(project)} && {home}claude --resume {restored.session}"
+    out.print(f"    go on with: [bold]{safe(line)}[/]", soft_wrap=True)
+
+
+def show_list(rows: list[RestorableRow], *, with_parts: bool) -> None:
+    """Show what can be restored."""
+    out = console()
+    if not rows:
+        out.print("Nothing is kept yet.")
+        out.print("[dim]hint: turnlog keep makes copies of all sessions[/]")
+        return
+    if with_parts:
+        for row in rows:
+            _show_parts(out, row)
+        return
+    from rich.table import Table
+
+    now = datetime.now(UTC)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("session", no_wrap=True)
+    table.add_column("active", no_wrap=True, justify="right")
+    table.add_column("size", no_wrap=True, justify="right")
+    table.add_column("", no_wrap=True)
+    table.add_column("title", overflow="ellipsis", no_wrap=True, ratio=1)
+    for row in rows:
+        mark = "[yellow]↺[/]" if row.keeping == "restorable" else "[green]✓[/]"
+        more = f" [dim]{len(row.generations)} generations[/]" if len(row.generations) > 1 else ""
+        table.add_row(
+            safe(row.id[:8]),
+            age(now, row.last_active_at),
+            size(row.size_bytes),
+            mark,
+            safe(row.title or row.project or "") + more,
+        )
+    out.print(table)
+    gone = sum(row.keeping == "restorable" for row in rows)
+    out.print(
+        f"[dim]{counted(len(rows), 'session')} kept; [yellow]↺[/] {gone:,} gone from their homes[/]"
+    )
+
+
+def _show_parts(out: Console, row: RestorableRow) -> None:
+    out.print(f"[bold]{safe(row.id)}[/] {safe(row.title or '')}")
+    out.print(f"  worked in {short_path(row.project or 'a directory that it does not name')}")
+    state = "gone from" if row.keeping == "restorable" else "also in"
+    out.print(f"  {state} {short_path(row.home)}")
+    for each in row.generations:
+        kept = f"kept {each.kept_at:%Y-%m-%d %H:%M}" if each.kept_at else "kept"
+        newest = " [dim](newest)[/]" if each.is_newest else ""
+        out.print(f"  generation {each.generation}: {size(each.size_bytes)}, {kept}{newest}")
+    for part in row.parts or ():
+        held = "" if part.size_bytes is None else size(part.size_bytes)
+        several = len(part.generations) > 1
+        more = f" [dim]generations {', '.join(map(str, part.generations))}[/]" if several else ""
+        out.print(f"  {held:>10}  {safe(part.name)}{more}", soft_wrap=True)

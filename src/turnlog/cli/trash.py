@@ -1,0 +1,205 @@
+"""``turnlog trash``: what was deleted, put back or removed for good."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+from msgspec import Struct, field
+
+from turnlog.cli.options import json_option, show_json
+
+if TYPE_CHECKING:
+    from turnlog.keep.trash import Trash, Trashed
+
+What = Literal["list", "restore", "empty"]
+_HALF: Final = "some of it is still where it was: delete or restore it first"
+
+
+@click.command(
+    name="trash",
+    epilog="""\b
+Examples:
+  turnlog trash                     what is there, and until when
+  turnlog trash restore 5f0c        put a session back where it was
+  turnlog trash empty               what has been there long enough to go
+  turnlog trash empty --write       remove that for good
+Exit code: 0 done, 1 there is nothing, 2 a mistake, 3 a failure.""",
+)
+@click.argument(
+    "what", type=click.Choice(["list", "restore", "empty"]), default="list", metavar="[WHAT]"
+)
+@click.argument("name", required=False, metavar="[SESSION]")
+@click.option(
+    "--home",
+    "homes",
+    multiple=True,
+    metavar="DIR",
+    help="Only what lay in this home; may be given several times.",
+)
+@json_option
+@click.option("--all", "is_all", is_flag=True, help="With empty: also what came lately.")
+@click.option(
+    "--write", is_flag=True, help="With empty: do it. Without this, only show what would go."
+)
+def command(
+    what: What,
+    name: str | None,
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    is_all: bool,
+    write: bool,
+) -> int:
+    """List what was deleted, put it back, or remove it for good.
+
+    WHAT is list, restore or empty. SESSION is the beginning of a session's id, or the name of an
+    entry as --json gives it. Restoring never overwrites a different file. Emptying removes only
+    what has been in the trash longer than the time of grace: 30 days, or [retention] grace_days in
+    config.toml.
+    """
+    from turnlog.keep.trash import Trash
+    from turnlog.layout import Problem, turnlog_home
+
+    _check(what, name, is_all=is_all, write=write)
+    trash, now = Trash(turnlog_home()), datetime.now(UTC)
+    problems: list[Problem] = []
+    found = [each for each in trash.entries(problems) if _is_of(each, homes)]
+    if name is not None:
+        found = _named(found, name)
+    if what == "restore":
+        return _restore(trash, found, as_json=as_json)
+    if what == "empty":
+        found = [each for each in found if is_all or each.is_due(now)]
+        halves = [each for each in found if trash.is_unfinished(each)]
+        found = [each for each in found if each not in halves]
+        problems += [Problem(trash.path / each.name, _HALF) for each in halves]
+        if write:
+            _purge(trash, found)
+    document = TrashDocument(
+        entries=[_row(each, now) for each in found],
+        written=write,
+        problems=[TrashProblem(path=str(each.path), reason=each.reason) for each in problems],
+    )
+    if as_json:
+        show_json(document)
+    else:
+        from turnlog.cli.trash_shown import show
+
+        show(document, what, now)
+    return 0 if found or write else 1
+
+
+class TrashRow(Struct, kw_only=True):
+    """Something deleted together."""
+
+    name: str
+    session: str
+    others: list[str]
+    """More sessions that went with it, since they shared its logs."""
+    home: str
+    title: str | None
+    why: str
+    deleted_at: datetime
+    purge_after_at: datetime
+    is_due: bool
+    """Emptying the trash removes it."""
+    files: int
+    size_bytes: int
+
+
+class TrashProblem(Struct, kw_only=True):
+    """Something in the trash that cannot be read; it stays."""
+
+    path: str
+    reason: str
+
+
+class TrashDocument(Struct, kw_only=True):
+    """What `turnlog trash --json` prints: the entries that are there, were put back, or go."""
+
+    entries: list[TrashRow]
+    next: int | None = None
+    written: bool = False
+    """They were put back, or removed for good."""
+    problems: list[TrashProblem] = field(default_factory=list)
+
+
+def _check(what: What, name: str | None, *, is_all: bool, write: bool) -> None:
+    if what == "restore" and name is None:
+        raise click.UsageError("restore what? Give the beginning of a session's id")
+    if what != "empty" and (is_all or write):
+        raise click.UsageError("--all and --write belong to: turnlog trash empty")
+
+
+def _is_of(trashed: Trashed, homes: tuple[str, ...]) -> bool:
+    import os
+
+    return not homes or trashed.entry.home in {os.path.realpath(each) for each in homes}
+
+
+def _named(found: list[Trashed], name: str) -> list[Trashed]:
+    """Give the entries that are meant: one by its name, or all of one session."""
+    from turnlog.errors import AmbiguousSession, NotFound
+
+    if entry := [each for each in found if each.name == name]:
+        return entry
+    ids = {one for each in found for one in each.entry.sessions}
+    meant = {name} & ids or {one for one in ids if name and one.startswith(name)}
+    if not meant:
+        raise NotFound(
+            f"nothing in the trash belongs to a session whose id begins with {name[:80]!r}",
+            hint="turnlog trash shows what is there",
+        )
+    if len(meant) > 1:
+        raise AmbiguousSession(
+            f"{name!r} begins the ids of {len(meant)} deleted sessions",
+            hint="give more characters of the id",
+        )
+    return [each for each in found if meant & set(each.entry.sessions)]
+
+
+def _restore(trash: Trash, found: list[Trashed], *, as_json: bool) -> int:
+    from turnlog.errors import AmbiguousSession
+    from turnlog.keep.deleting import put_back
+
+    if len({each.entry.home for each in found}) < len(found):
+        names = ", ".join(each.name for each in found)
+        raise AmbiguousSession(
+            f"this session was deleted several times: {names}", hint="name one of these entries"
+        )
+    now = datetime.now(UTC)
+    for each in found:
+        put_back(trash, each)
+    document = TrashDocument(entries=[_row(each, now) for each in found], written=True)
+    if as_json:
+        show_json(document)
+    else:
+        from turnlog.cli.trash_shown import show_restored
+
+        show_restored(document)
+    return 0
+
+
+def _purge(trash: Trash, found: list[Trashed]) -> None:
+    for each in found:
+        trash.purge(each)
+    trash.tidy()
+
+
+def _row(trashed: Trashed, now: datetime) -> TrashRow:
+    entry = trashed.entry
+    return TrashRow(
+        name=trashed.name,
+        session=entry.session,
+        others=entry.others,
+        home=entry.home,
+        title=entry.title,
+        why=entry.why,
+        deleted_at=entry.deleted_at,
+        purge_after_at=entry.purge_after_at,
+        is_due=trashed.is_due(now),
+        files=len(entry.files),
+        size_bytes=entry.size_bytes,
+    )

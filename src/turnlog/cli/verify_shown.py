@@ -1,0 +1,92 @@
+"""How ``turnlog verify`` shows what it found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from turnlog.cli.terminal import console, counted, safe, short_path, size
+from turnlog.keep.verified import Finding, HomeVerified, Kind, Parity
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turnlog.cli.verify import VerifyDocument
+
+_SHOWN = 20
+_SHOWN_UNLIKE = 5
+_SHOWN_RANGES = 3
+_HINTS = {
+    Kind.MISSING: "if its file is still there, turnlog keep makes it again",
+    Kind.ALTERED: "if its file is whole, move the copy away and turnlog keep makes it again; "
+    "else turnlog restore --partial gives what is left",
+    Kind.EXTRA: "turnlog keep takes over what belongs to a file",
+}
+
+
+def show(document: VerifyDocument) -> None:
+    """Show what is wrong, then how things stand."""
+    out = console()
+    totals = document.totals
+    for finding in document.findings[:_SHOWN]:
+        _show_finding(out, finding)
+    if len(document.findings) > _SHOWN:
+        out.print(f"[dim]… and {len(document.findings) - _SHOWN:,} more[/]")
+    for kind in dict.fromkeys(finding.kind for finding in document.findings):
+        out.print(f"[dim]hint: {kind.value}: {_HINTS[kind]}[/]")
+    for home in document.homes:
+        if home.copies or home.archives or home.generations:
+            _show_home(out, home)
+    for problem in document.problems[:_SHOWN]:
+        out.print(f"[yellow]not looked at:[/] {short_path(problem.path)}: {safe(problem.reason)}")
+    read = totals.copies + totals.generations + totals.archives
+    if not read:
+        out.print("Nothing is kept yet.")
+        out.print("[dim]hint: turnlog keep makes copies of all sessions[/]")
+        return
+    counts = Counter(finding.kind.value for finding in document.findings)
+    wrong = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+    verdict = f"[red]✗[/] {wrong}" if wrong else "[green]✓[/] all as they were kept"
+    held = f"{size(totals.size_bytes)} in {size(totals.packed_bytes)}"
+    out.print(f"{verdict}: {counted(read, 'copy', 'copies')} read, {held}")
+
+
+def _show_finding(out: Console, finding: Finding) -> None:
+    generation = (
+        f" [dim]generation {finding.generation}[/]" if (finding.generation or 1) > 1 else ""
+    )
+    out.print(
+        f"[red]{finding.kind.value}[/] {short_path(finding.path)}{generation}", soft_wrap=True
+    )
+    out.print(f"    {safe(finding.detail)}", soft_wrap=True)
+    for each in finding.ranges[:_SHOWN_RANGES]:
+        end = "its end" if each.length is None else f"{each.offset + each.length:,}"
+        out.print(f"    [dim]bytes {each.offset:,} to {end} of the file[/]")
+    if len(finding.ranges) > _SHOWN_RANGES:
+        out.print(f"    [dim]… and {len(finding.ranges) - _SHOWN_RANGES:,} more ranges[/]")
+
+
+def _show_home(out: Console, home: HomeVerified) -> None:
+    state = "" if home.is_there else " [dim](gone)[/]"
+    out.print(f"[bold]{short_path(home.home)}[/]{state}")
+    said = [f"{home.same:,} as their files"]
+    if home.behind:
+        said.append(f"[yellow]{home.behind:,} behind by {size(home.behind_bytes)}[/]")
+    if home.differs:
+        said.append(f"[yellow]{home.differs:,} of files that changed since[/]")
+    if home.gone:
+        said.append(f"{home.gone:,} of files that are gone")
+    if home.generations:
+        said.append(counted(home.generations, "earlier generation"))
+    if home.copies:
+        out.print(f"  {counted(home.copies, 'copy', 'copies')}: {', '.join(said)}")
+    if home.archives:
+        out.print(f"  {counted(home.archives, 'archive')}")
+    if home.unkept:
+        files = counted(home.unkept, "file")
+        out.print(f"  [yellow]{files} not kept yet[/] [dim]({size(home.unkept_bytes)})[/]")
+    for row in home.unlike[:_SHOWN_UNLIKE]:
+        behind = f" by {size(row.behind_bytes)}" if row.parity is Parity.BEHIND else ""
+        out.print(f"    [dim]{row.parity.value}{behind}: {safe(row.name)}[/]", soft_wrap=True)
+    if len(home.unlike) > _SHOWN_UNLIKE:
+        out.print(f"    [dim]… and {len(home.unlike) - _SHOWN_UNLIKE:,} more[/]")

@@ -1,0 +1,261 @@
+"""`turnlog delete`, `trash` and `retain`: what goes, says so, and comes back."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cli.conftest import DAMAGED, WHOLE, prompt
+
+
+@pytest.fixture
+def run(turnlog, tmp_path):
+    def here(*arguments, **environ):
+        return turnlog(*arguments, **({"TURNLOG_HOME": str(tmp_path / "own")} | environ))
+
+    return here
+
+
+@pytest.fixture
+def log(home):
+    path = home / "projects" / "-home-ada-orchard" / f"{WHOLE}.jsonl"
+    for each in path.parent.iterdir():
+        each.write_bytes(each.read_bytes().replace(b"2026-11-01", b"2020-11-01"))
+        os.utime(each, (1_767_400_000, 1_767_400_000))
+    return path
+
+
+def test_a_session_goes_to_the_trash_and_comes_back(run, home, log):
+    before = log.read_bytes()
+    code, out, err = run("delete", "1111", "--home", home)
+    assert (code, err) == (0, "")
+    assert "11111111 is in the trash: 1 file" in out
+    assert "turnlog trash restore 11111111" in out
+    assert not log.exists()
+    assert "one" in run("trash")[1]
+    code, out, _ = run("trash", "restore", "1111")
+    assert code == 0
+    assert "is back in" in out
+    assert log.read_bytes() == before
+    assert run("trash")[0] == 1
+    assert "The trash is empty." in run("trash", "list")[1]
+
+
+def test_deleting_again_says_so_and_an_unknown_session_is_a_mistake(run, home, log):
+    run("delete", "1111", "--home", home)
+    code, out, _ = run("delete", "1111", "--home", home)
+    assert (code, "was deleted before" in out) == (0, True)
+    code, out, err = run("delete", "9999", "--home", home)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: no session's id begins with '9999'")
+    assert "hint: " in err
+
+
+def test_what_went_before_a_mistake_is_told(run, home, log):
+    code, out, err = run("delete", "1111", "9999", "--home", home)
+    assert (code, "11111111 is in the trash" in out, "9999" in err) == (2, True, True)
+
+
+def test_the_documents(run, home, log):
+    code, out, _ = run("delete", "1111", "--home", home, "--json")
+    (row,) = json.loads(out)["sessions"]
+    assert (code, row["id"], row["state"], row["was_deleted"]) == (0, WHOLE, "deleted", False)
+    listed = json.loads(run("trash", "--json")[1])
+    (entry,) = listed["entries"]
+    assert (entry["session"], entry["files"], entry["is_due"]) == (WHOLE, 1, False)
+    assert (listed["next"], listed["problems"], entry["name"]) == (None, [], row["entries"][0])
+    back = json.loads(run("trash", "restore", entry["name"], "--json")[1])
+    assert (back["written"], back["entries"][0]["name"]) == (True, entry["name"])
+
+
+def test_emptying_lists_first_and_removes_only_what_is_due(run, home, log, tmp_path):
+    run("delete", "1111", "--home", home)
+    code, out, _ = run("trash", "empty", "--write")
+    assert (code, "Nothing has been in the trash long enough." in out) == (0, True)
+    code, out, _ = run("trash", "empty", "--all")
+    assert (code, "--write does it" in out) == (0, True)
+    assert run("trash", "empty")[0] == 1
+    assert run("trash")[0] == 0
+    (entry,) = (tmp_path / "own" / "trash").glob("*/entry.json")
+    said = json.loads(entry.read_bytes())
+    entry.write_text(json.dumps(said | {"purge_after_at": "2026-01-01T00:00:00Z"}))
+    code, out, _ = run("trash", "empty")
+    assert (code, "would be removed for good" in out) == (0, True)
+    code, out, _ = run("trash", "empty", "--write")
+    assert (code, "removed for good" in out) == (0, True)
+    assert list((tmp_path / "own" / "trash").iterdir()) == []
+    code, out, _ = run("delete", "1111", "--home", home)
+    assert (code, "emptied" in out) == (0, True)
+    events = [json.loads(row)["event"] for row in journal(tmp_path) if b'"event"' in row]
+    assert events == ["deleted", "purged"]
+
+
+def journal(tmp_path):
+    return (tmp_path / "own" / "journal.jsonl").read_bytes().splitlines()
+
+
+def test_what_cannot_be_read_in_the_trash_is_told_and_stays(run, home, log, tmp_path):
+    run("delete", "1111", "--home", home)
+    (entry,) = (tmp_path / "own" / "trash").glob("*/entry.json")
+    entry.write_bytes(b"\xff")
+    _, out, _ = run("trash", "empty", "--all", "--write")
+    assert "• stays: " in out
+    assert entry.exists()
+    assert run("trash", "restore", "1111")[0] == 2
+
+
+def test_half_a_session_is_not_removed_for_good(run, home, log, tmp_path):
+    data = log.read_bytes()
+    run("delete", "1111", "--home", home)
+    (copy,) = (tmp_path / "own" / "trash").glob("*/home/projects/*/*.jsonl")
+    copy.unlink()
+    log.parent.mkdir(exist_ok=True)
+    log.write_bytes(data)  # As if the deletion had been killed before it came to the log.
+    _, out, _ = run("trash", "empty", "--all", "--write")
+    assert "delete or restore it first" in out
+    assert run("trash")[0] == 0
+    assert run("delete", "1111", "--home", home)[0] == 0
+    assert (copy.read_bytes(), log.exists()) == (data, False)
+
+
+def test_a_session_that_was_deleted_twice_is_restored_by_the_entrys_name(run, home, log):
+    first = log.read_bytes()
+    run("delete", "1111", "--home", home)
+    log.parent.mkdir(exist_ok=True)
+    log.write_bytes(prompt(WHOLE, "anew") + b"\n")
+    run("delete", "1111", "--home", home)
+    code, _, err = run("trash", "restore", "1111")
+    assert (code, "several times" in err) == (2, True)
+    names = [row["name"] for row in json.loads(run("trash", "--json")[1])["entries"]]
+    assert run("trash", "restore", names[-1])[0] == 0
+    assert log.read_bytes() == first
+    code, _, err = run("trash", "restore", names[0])
+    assert (code, "a different file lies at" in err) == (2, True)
+    assert log.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("trash", "restore"),
+        ("trash", "--write"),
+        ("trash", "restore", "x", "--all"),
+        ("trash", "burn"),
+        ("delete",),
+        ("retain", "--days", "0"),
+        ("retain", "--days", "-1"),
+        ("retain", "--days", "x"),
+        ("retain", "--days", "1e9"),
+        ("retain", "--days", "1000000000"),
+        ("retain", "--home", "/nowhere/at/all", "--days", "3"),
+    ],
+)
+def test_mistakes(run, home, log, arguments):
+    code, _, err = run(*arguments, CLAUDE_CONFIG_DIR=str(home))
+    assert (code, err.startswith("error: ")) == (2, True)
+    assert log.exists()
+
+
+def test_a_hostile_title_is_inert(run, home, log):
+    log.write_bytes(prompt(WHOLE, "\x1b[31mred\x07 [bold]x[/bold] \u202e") + b"\n")
+    out = run("delete", "1111", "--home", home)[1] + run("trash")[1]
+    assert "\x1b[31m" not in out
+    assert "\x07" not in out
+    assert "[bold]x" in out
+
+
+# -- retain ---------------------------------------------------------------------------------
+
+
+def test_retention_is_off_and_says_how_to_turn_it_on(run, home, log):
+    code, out, _ = run("retain", "--home", home, "--write")
+    assert (code, "Retention is off" in out) == (0, True)
+    assert "[retention] enabled = true" in out
+    assert log.exists()
+
+
+def test_what_has_expired_is_listed_and_goes_with_write(run, home, log, tmp_path):
+    code, out, _ = run("retain", "--home", home, "--days", "1")
+    assert code == 0
+    assert "2 sessions without a record for 1 day would go to the trash" in out
+    assert "--write does it" in out
+    assert log.exists()
+    assert not (tmp_path / "own").exists()
+    document = json.loads(run("retain", "--home", home, "--days", "1", "--json")[1])
+    assert [row["id"] for row in document["sessions"]] == [WHOLE, DAMAGED]
+    assert (document["is_on"], document["written"], document["problems"]) == (True, False, [])
+    run("pin", "2222", "--home", home)
+    code, out, _ = run("retain", "--home", home, "--days", "1", "--write")
+    assert code == 0
+    assert "1 session without a record for 1 day moved to the trash" in out
+    assert "it is pinned: 22222222" in out
+    assert not log.exists()
+    assert run("trash", "restore", "1111")[0] == 0
+    assert log.exists()
+
+
+def test_agents_homes_are_touched_only_when_they_are_named(run, home, log):
+    code, out, _ = run("retain", "--days", "1", "--write", CLAUDE_CONFIG_DIR=str(home))
+    assert (code, "No session has expired" in out, "--home" in out) == (0, True, True)
+    assert log.exists()
+
+
+def test_a_setting_that_cannot_be_used_deletes_nothing(run, home, log, tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "config.toml").write_text("[retention]\nenabled = true\ndays = 0\n")
+    code, out, err = run("retain", "--home", home, "--days", "1", "--write")
+    assert (code, out) == (2, "")
+    assert "nothing is deleted" in err
+    assert "retention.days: 0 is no whole number of days" in err
+    assert log.exists()
+
+
+def test_orphans(run, home, log):
+    todo = home / "todos" / "99999999-aaaa-4aaa-8aaa-999999999999-agent-x.json"
+    todo.parent.mkdir()
+    todo.write_bytes(b"[]")
+    os.utime(todo, (1_767_400_000, 1_767_400_000))
+    code, out, _ = run("retain", "--home", home, "--orphans")
+    assert (code, "1 file of 1 session that is not there would go" in out) == (0, True)
+    assert "99999999" in out
+    run("retain", "--home", home, "--orphans", "--write")
+    assert not todo.exists()
+    assert log.exists()
+    assert "orphaned" in run("trash")[1]
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_tables_fit(run, home, log, columns):
+    for arguments in (
+        ("retain", "--home", home, "--days", "1"),
+        ("delete", "1111", "--home", home),
+        ("trash",),
+    ):
+        out = run(*arguments, COLUMNS=columns)[1]
+        assert max(map(len, out.splitlines())) <= int(columns) + 40 * (arguments[0] == "delete")
+        assert "…" not in out.split("\n")[0]
+
+
+def test_looking_at_nothing_makes_nothing(run, tmp_path):
+    for arguments in (("trash",), ("trash", "empty"), ("retain",), ("retain", "--days", "9")):
+        run(*arguments)
+    assert not (tmp_path / "own").exists()
+
+
+def test_a_reader_of_help_finds_examples():
+    for name in ("delete", "trash", "retain"):
+        code = "from turnlog.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code, name, "--help"], capture_output=True, text=True
+        )
+        assert (done.returncode, "Examples:" in done.stdout) == (0, True)
+
+
+def test_what_cannot_be_read_stands_in_the_document(run, home, log):
+    os.mkfifo(log.with_name("fifo.jsonl"))
+    code, out, _ = run("retain", "--home", home, "--days", "9999", "--json")
+    assert code == 1
+    (problem,) = json.loads(out)["problems"]
+    assert problem["path"].endswith("fifo.jsonl")

@@ -1,0 +1,283 @@
+"""``turnlog export``, run as a person runs it: formats, places, refusals, full disks."""
+
+import csv
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+from decimal import Decimal
+
+import duckdb
+import jsonschema
+import msgspec
+import pytest
+
+from render import hostile
+from render.pages import ID, assert_inert, home_of
+from sessions.trees import answer, call, record
+from turnlog.render.conversation import ConversationDocument
+from turnlog.render.session_style import SCRIPT
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
+OTHER = "88888888-eeee-4eee-8eee-888888888888"
+
+
+def said(uuid, parent, text, **fields):
+    return record(uuid, parent, message={"role": "user", "content": text}, **fields)
+
+
+def paid(uuid, parent, number, *blocks, **fields):
+    made = answer(uuid, parent, f"m{number}", *blocks, **fields)
+    usage = {"input_tokens": 100, "output_tokens": 50 + number}
+    made["message"] |= {"usage": usage, "model": "claude-sonnet-4-5-20250929"}
+    return made | {"requestId": f"r{number}"}
+
+
+RECORDS = (
+    said("q", None, "Fix the kite", timestamp="2026-03-04T10:00:00Z", cwd="/srv/orchard"),
+    paid(
+        "a",
+        "q",
+        1,
+        call("c", command=f"export GITHUB_TOKEN={SECRET}"),
+        timestamp="2026-03-04T10:00:30Z",
+    ),
+    record(
+        "r",
+        "a",
+        message={
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c", "content": f"{SECRET} ok"}],
+        },
+    ),
+    paid("b", "r", 2, {"type": "text", "text": "It flies."}, timestamp="2026-03-04T10:01:00Z"),
+)
+
+
+@pytest.fixture
+def home(tmp_path):
+    made = home_of(
+        tmp_path,
+        *(each | {"sessionId": ID} for each in RECORDS),
+        agents=[("a7", [said("x", None, "Look", isSidechain=True, agentId="a7", sessionId=ID)])],
+    )
+    other = made / "projects" / "-srv-orchard" / f"{OTHER}.jsonl"
+    second = said("z", None, "Another", timestamp="2026-03-05T10:00:00Z", cwd="/srv/orchard")
+    other.write_text(json.dumps(second | {"sessionId": OTHER}) + "\n")
+    return made
+
+
+@pytest.fixture
+def export(turnlog, home, tmp_path):
+    """Export from the home; give stdout, or stderr where it fails."""
+
+    def run(*arguments, code=0, **environ):
+        own = {"TURNLOG_HOME": str(tmp_path / "own")}
+        found, out, err = turnlog("export", "--home", home, *arguments, **own, **environ)
+        assert found == code, err
+        return err if code else out
+
+    return run
+
+
+@pytest.mark.parametrize("ending", ["md", "html", "json", "jsonl", "csv"])
+def test_every_format_is_told_by_its_ending_and_masks_secrets(export, tmp_path, ending):
+    table = ("--table", "calls") if ending == "csv" else ()
+    path = tmp_path / f"out.{ending}"
+    export("7777", "-o", path, *table)
+    text = path.read_text("utf-8")
+    assert SECRET not in text
+    assert path.stat().st_mode & 0o777 == 0o600
+    export("7777", "-o", path, "--force", "--no-redact", *table)
+    assert SECRET in path.read_text("utf-8")
+
+
+def test_markdown_goes_to_the_screen(export):
+    assert "> Fix the kite" in export("7777")
+    assert "It flies." in export("7777", "--turns", "1")
+    assert "Nothing was said." in export("7777", "--turns", "2-", "--no-tools")
+
+
+def test_lines_without_masking_are_the_logs_own_bytes(export, home, tmp_path):
+    log = home / "projects" / "-srv-orchard" / f"{ID}.jsonl"
+    log.write_bytes(log.read_bytes() + b'\0\0\0\n{"torn": "tail')
+    export("7777", "-o", tmp_path / "copy.jsonl", "--no-redact")
+    assert (tmp_path / "copy.jsonl").read_bytes() == log.read_bytes()
+    export("7777", "-o", tmp_path / "masked.jsonl")
+    ours = (tmp_path / "masked.jsonl").read_bytes().split(b"\n")
+    theirs = log.read_bytes().split(b"\n")
+    assert len(ours) == len(theirs)
+    assert [a == b for a, b in zip(ours, theirs, strict=True)].count(False) == 2
+    assert all(json.loads(each) for each in ours[:4])
+
+
+def test_lines_into_a_directory_take_the_agents_along(export, home, tmp_path):
+    export("7777", "--format", "jsonl", "-o", tmp_path / "logs/", "--no-redact")
+    project = home / "projects" / "-srv-orchard"
+    for name in (f"{ID}.jsonl", f"{ID}/subagents/agent-a7.jsonl"):
+        assert (tmp_path / "logs" / name).read_bytes() == (project / name).read_bytes()
+
+
+def test_several_sessions_get_a_directory_and_a_list(export, tmp_path):
+    for ending in ("html", "md", "json"):
+        folder = tmp_path / f"all-{ending}"
+        export("--project", "/srv/orchard", "-o", f"{folder}/", "--format", ending)
+        names = sorted(path.name for path in folder.iterdir())
+        assert names == sorted([f"{ID}.{ending}", f"{OTHER}.{ending}", f"index.{ending}"])
+        index = (folder / f"index.{ending}").read_text("utf-8")
+        assert f"{ID}.{ending}" in index
+        assert f"{OTHER}.{ending}" in index
+    again = export("--project", "/srv/orchard", "-o", f"{tmp_path}/all-md/", code=2)
+    assert "--force" in again
+
+
+def test_since_chooses_sessions(export, tmp_path):
+    export("--since", "2026-03-05", "-o", tmp_path / "new/")
+    assert (tmp_path / "new" / f"{OTHER}.html").exists()
+    assert not (tmp_path / "new" / f"{ID}.html").exists()
+    assert "No sessions" in export("--since", "2030-01-01", "-o", tmp_path / "none/", code=1)
+    assert not (tmp_path / "none").exists()
+
+
+def test_json_is_one_document(export):
+    found = json.loads(export("7777", "--format", "json"))
+    jsonschema.validate(found, msgspec.json.schema(ConversationDocument))
+    assert found["session"]["id"] == ID
+    assert found["session"]["figures"]["messages"] == 2
+    blocks = found["turns"][0]["blocks"]
+    assert [block["type"] for block in blocks] == ["said", "call", "answer"]
+    assert blocks[1]["result"]["text"].endswith(" ok")
+    assert [agent["id"] for agent in found["agents"]] == ["a7"]
+
+
+def test_tables_add_up_to_the_ledger(export, turnlog, home, tmp_path):
+    rows = list(csv.DictReader(io.StringIO(export("--since", "2000-01-01", "--format", "csv"))))
+    own = {"TURNLOG_HOME": str(tmp_path / "own")}
+    code, out, _ = turnlog("cost", "--json", "--home", home, **own)
+    assert code == 0
+    totals = json.loads(out)["totals"]
+    assert sum(int(row["output"]) for row in rows) == totals["output"] == 103
+    assert sum(Decimal(row["cost_usd"]) for row in rows) == Decimal(totals["cost_usd"]) > 0
+    target = tmp_path / "usage.parquet"
+    export("--since", "2000-01-01", "-o", target)
+    files = f"{target}/messages/**/*.parquet"
+    assert duckdb.sql(f"SELECT sum(cost_usd) FROM read_parquet('{files}')").fetchall() == [
+        (Decimal(totals["cost_usd"]),)
+    ]
+    export("7777", "-o", tmp_path / "tables/", "--format", "csv")
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [
+        "calls.csv",
+        "messages.csv",
+        "records.csv",
+    ]
+
+
+def test_a_hostile_session_is_inert_however_it_leaves(turnlog, tmp_path):
+    home = home_of(tmp_path, raw=hostile.log())
+    own = {"TURNLOG_HOME": str(tmp_path / "own")}
+    page = tmp_path / "page.html"
+    code, _, err = turnlog("export", "7777", "--home", home, "-o", page, **own)
+    assert code == 0, err
+    assert_inert(page.read_text("utf-8"), SCRIPT)
+    code, out, err = turnlog("export", "7777", "--home", home, "--thread", "all", **own)
+    assert code == 0
+    assert all(character not in out + err for character in "\x1b\u202e\x00")
+    code, _, err = turnlog("export", "7777", "--home", home, "-o", tmp_path / "all/", **own)
+    index = (tmp_path / "all" / "index.html").read_text("utf-8")
+    assert "<script" not in index
+    assert "<img" not in index
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "name a session"),
+        (("9999",), "no session's id begins with"),
+        (("7777", "--since", "7d"), "not both"),
+        (("7777", "-o", "missing/deep/out.html"), "no directory"),
+        (("7777", "--turns", "seven"), "no range of turns"),
+        (("7777", "--turns", "7-3"), "ends before it begins"),
+        (("7777", "--format", "parquet"), "directory"),
+        (("7777", "8888"), "go into a directory"),
+        (("7777", "8888", "-o", "both.md"), "go into a directory"),
+        (("--since", "whenever"), "whenever"),
+    ],
+)
+def test_mistakes_are_told(export, arguments, words):
+    assert words in export(*arguments, code=2)
+
+
+def test_what_exists_stays(export, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("mine")
+    assert "--force" in export("7777", "-o", path, code=2)
+    assert path.read_text() == "mine"
+    export("7777", "-o", path, "--force")
+    assert path.read_text().startswith("<!doctype html>")
+    assert not list(tmp_path.glob(".turnlog-*"))
+
+
+@pytest.mark.parametrize("raw", [b"", b"{damaged", b"\0\0\0\n", b'{"type":"user"'])
+def test_a_session_without_a_whole_record_is_exported(turnlog, tmp_path, raw):
+    home = home_of(tmp_path, raw=raw)
+    for ending in ("html", "md", "json", "jsonl", "csv"):
+        own = {"TURNLOG_HOME": str(tmp_path / "own"), "COLUMNS": "20"}
+        path = tmp_path / f"out.{ending}"
+        code, _, err = turnlog("export", "7777", "--home", home, "-o", path, **own)
+        assert code == 0, err
+        assert path.exists()
+
+
+@pytest.mark.parametrize("ending", ["html", "md", "jsonl", "csv", "parquet"])
+def test_a_full_disk_leaves_no_half_file(home, tmp_path, ending):
+    own = tmp_path / "own"
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path / "nobody"),
+        "TURNLOG_HOME": str(own),
+        "PYTHONUTF8": "1",
+    }
+    command = [sys.executable, "-c", "from turnlog.cli import main; main()"]
+    # The index is made before there is no room left.
+    subprocess.run([*command, "refresh", "--home", home], env=env, check=True, capture_output=True)
+    folder = tmp_path / "full"
+    folder.mkdir()
+    target = folder / f"out.{ending}"
+    done = subprocess.run(
+        [*command, "export", "7777", "--home", home, "-o", target],
+        env=env,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+    )
+    assert done.returncode == 3, done.stderr
+    assert "error:" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_help_has_examples(turnlog):
+    code, out, _ = turnlog("export", "--help", COLUMNS="80")
+    assert code == 0
+    assert "turnlog export latest -o session.html" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("target", ["out.md", "out.jsonl", "calls.csv", "pages/"])
+def test_a_scan_tells_where_secrets_went_that_were_not_masked(
+    export, turnlog, home, tmp_path, target
+):
+    more = ("--format", "html") if target == "pages/" else ()
+    table = ("--table", "calls") if target == "calls.csv" else ()
+    export("7777", "-o", tmp_path / target, *more, *table)
+    own = {"TURNLOG_HOME": str(tmp_path / "own")}
+    scan = ("secrets", "scan", "--home", home, "--json")
+    (row,) = json.loads(turnlog(*scan, **own)[1])["secrets"]
+    assert row["exports"] == []
+    export("7777", "-o", tmp_path / target, "--force", "--no-redact", *more, *table)
+    (row,) = json.loads(turnlog(*scan, **own)[1])["secrets"]
+    assert len(row["exports"]) == 1
+    assert str(tmp_path / target).rstrip("/") in json.dumps(row["exports"])
+    assert SECRET not in (tmp_path / "own" / "journal.jsonl").read_text("utf-8")

@@ -1,0 +1,234 @@
+"""``turnlog restore``, run as a person runs it."""
+
+import json
+import os
+import shutil
+
+import jsonschema
+import msgspec
+import pytest
+
+from keep.orchard_home import (
+    ID,
+    OTHER,
+    PLAN,
+    PROJECT,
+    SHARED,
+    conversation,
+    files_in,
+    parts_of,
+    write_files,
+)
+from turnlog.cli.restore import RestorableDocument, RestoreDocument
+from turnlog.layout import key_of
+
+MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"
+
+
+@pytest.fixture
+def orchard(tmp_path, turnlog):
+    """A home with two sessions, kept; give it and a way to run the command on it."""
+    home = tmp_path / "ann's home" / ".claude"
+    (tmp_path / "apples").mkdir()
+    files = parts_of() | parts_of(OTHER, cwd=str(tmp_path / "apples")) | SHARED
+    write_files(home, files)
+    environ = {"TURNLOG_HOME": str(tmp_path / "turnlog"), "CLAUDE_CONFIG_DIR": str(home)}
+
+    def run(*arguments, **more):
+        return turnlog(*arguments, **(environ | more))
+
+    code, _, err = run("keep")
+    assert code == 0, err
+    run.home, run.files, run.place = home, files, tmp_path
+    return run
+
+
+def document(out, kind):
+    found = json.loads(out)
+    jsonschema.validate(found, msgspec.json.schema(kind))
+    return found
+
+
+def test_a_lost_session_comes_back(orchard):
+    shutil.rmtree(orchard.home)
+    code, out, err = orchard("restore", "8888")
+    assert (code, err) == (0, "")
+    assert f"✓ {OTHER} restored: 10 files" in out
+    assert f"cd {orchard.place}/apples && claude --resume {OTHER}" in out
+    expected = parts_of(OTHER, cwd=str(orchard.place / "apples"))
+    assert files_in(orchard.home) == expected | {f"plans/{PLAN}.md": SHARED[f"plans/{PLAN}.md"]}
+    code, out, _ = orchard("restore", "8888")
+    assert code == 0
+    assert "is there already" in out
+
+
+def test_a_directory_that_is_not_here_is_told(orchard):
+    _, out, _ = orchard("restore", "7777")
+    assert f"its directory is not here: {PROJECT}" in out
+    assert "--project DIR" in out
+
+
+def test_everything_comes_back(orchard):
+    shutil.rmtree(orchard.home)
+    code, out, _ = orchard("restore", "--all")
+    assert code == 0
+    assert "2 sessions restored, 2 other files restored" in out
+    assert files_in(orchard.home) == orchard.files
+    code, out, _ = orchard("restore", "--all")
+    assert code == 0
+    assert "0 sessions restored, 2 already there" in out
+
+
+def test_a_home_that_is_nowhere_named_is_found_by_its_copies(orchard, tmp_path):
+    shutil.rmtree(orchard.home)
+    code, _, _ = orchard("restore", "7777", CLAUDE_CONFIG_DIR=str(tmp_path / "another"))
+    assert code == 0
+    assert (orchard.home / MAIN).exists()
+
+
+def test_one_project_or_a_time_chooses_sessions(orchard):
+    shutil.rmtree(orchard.home)
+    code, out, _ = orchard("restore", "--from", orchard.place / "apples", "--json")
+    assert code == 0
+    assert [each["session"] for each in document(out, RestoreDocument)["restored"]] == [OTHER]
+    code, out, _ = orchard("restore", "--from", "/home", "--json")
+    assert [each["session"] for each in json.loads(out)["restored"]] == [ID]
+    assert orchard("restore", "--from", "/home/an")[0] == 1
+    code, out, _ = orchard("restore", "--since", "2026-01-01", "--json")
+    assert len(json.loads(out)["restored"]) == 2
+    code, out, _ = orchard("restore", "--since", "2026-02-01")
+    assert code == 1
+    assert "No session that is kept" in out
+
+
+def test_moving_says_what_it_changed(orchard, tmp_path):
+    code, out, err = orchard(
+        "restore", "777", "--to", tmp_path / "new home", "--project", tmp_path / "apples"
+    )
+    assert (code, err) == (0, "")
+    assert f"13 records now say that it works in {tmp_path}/apples" in out
+    assert f"CLAUDE_CONFIG_DIR='{tmp_path}/new home' claude --resume {ID}" in out
+    assert (
+        tmp_path / "new home" / "projects" / key_of(os.path.realpath(tmp_path / "apples"))
+    ).is_dir()
+
+
+def test_a_project_moves_as_a_whole_and_several_do_not(orchard, tmp_path):
+    to = ("--to", tmp_path / "moved", "--project", tmp_path / "apples")
+    code, _, err = orchard("restore", "--all", *to)
+    assert code == 2
+    assert "worked in 2 projects" in err
+    assert not (tmp_path / "moved").exists()
+    code, out, _ = orchard("restore", "--from", PROJECT, *to, "--json")
+    assert code == 0
+    assert json.loads(out)["restored"][0]["project"] == os.path.realpath(tmp_path / "apples")
+
+
+def test_what_differs_is_refused_and_told(orchard):
+    log = orchard.home / MAIN
+    log.write_bytes(b"something else\n")
+    code, out, err = orchard("restore", "777")
+    assert (code, out) == (2, "")
+    assert "is another file" in err
+    assert "hint: nothing was written" in err
+    code, out, _ = orchard("restore", "--all")
+    assert code == 1
+    assert "✗ session 7777" in out
+    assert log.read_bytes() == b"something else\n"
+    code, out, _ = orchard("restore", "--all", "--json")
+    assert document(out, RestoreDocument)["refused"][0]["session"] == ID
+
+
+def test_a_plan_that_changed_is_left_and_told(orchard):
+    (orchard.home / "plans" / f"{PLAN}.md").write_bytes(b"# Mine\n")
+    code, out, _ = orchard("restore", "777")
+    assert code == 1
+    assert f"left: plans/{PLAN}.md is another file" in out
+
+
+def test_a_broken_copy_is_a_failure_and_the_rest_can_be_had(orchard, tmp_path):
+    shutil.rmtree(orchard.home)
+    (copy,) = (tmp_path / "turnlog" / "kept").rglob(f"tasks/{ID}/1.json.zst")
+    copy.write_bytes(copy.read_bytes()[:-3])
+    code, _, err = orchard("restore", "777")
+    assert code == 3
+    assert "--partial" in err
+    assert not orchard.home.exists()
+    code, out, _ = orchard("restore", "777", "--partial")
+    assert code == 1
+    assert f"broken: tasks/{ID}/1.json" in out
+    assert (orchard.home / MAIN).exists()
+
+
+def test_the_list_shows_what_there_is(orchard):
+    shutil.rmtree(orchard.home / "projects" / key_of(PROJECT))
+    code, out, _ = orchard("restore", "--list")
+    assert code == 0
+    assert "↺  user says apple number 0" in out
+    assert "2 sessions kept; ↺ 1 gone from their homes" in out
+    assert max(map(len, out.splitlines())) <= 80
+    code, out, _ = orchard("restore", "--list", "--json")
+    rows = {row["id"]: row for row in document(out, RestorableDocument)["sessions"]}
+    assert (rows[ID]["keeping"], rows[OTHER]["keeping"]) == ("restorable", "kept")
+    assert rows[ID]["project"] == PROJECT
+
+
+def test_generations_are_listed_and_can_be_had(orchard, tmp_path):
+    (orchard.home / MAIN).write_bytes(conversation(turns=1))
+    assert orchard("keep")[0] == 0
+    _, out, _ = orchard("restore", "777", "--list")
+    assert "generation 1: 2.4 KB, kept 20" in out
+    assert "generation 2:" in out
+    assert f"{MAIN} generations 1, 2" in out
+    code, _, _ = orchard("restore", "777", "--generation", "1", "--to", tmp_path / "then")
+    assert code == 0
+    assert files_in(tmp_path / "then")[MAIN] == orchard.files[MAIN]
+    code, _, _ = orchard("restore", "777", "--only", f"tasks/{ID}/1.json", "--to", tmp_path / "one")
+    assert list(files_in(tmp_path / "one")) == [f"tasks/{ID}/1.json"]
+    code, _, err = orchard("restore", "777", "--generation", "9")
+    assert code == 2
+    assert "there are: 1, 2" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("777", "--all"),
+        ("777", "--since", "1d"),
+        ("--all", "--from", "."),
+        ("--all", "--generation", "1"),
+        ("777", "888", "--only", "x"),
+        ("--since", "whenever"),
+        ("zzz",),
+        ("",),
+        ("777", "--generation", "0"),
+        ("777", "--project", ""),
+        ("777", "--home", "/nowhere/at/all"),
+    ],
+)
+def test_mistakes_are_told_and_change_nothing(orchard, arguments):
+    before = files_in(orchard.home)
+    code, out, err = orchard("restore", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert "hint: " in err
+    assert files_in(orchard.home) == before
+
+
+def test_names_from_a_home_are_inert(orchard):
+    shutil.rmtree(orchard.home)
+    evil = f"tasks/{ID}/\x1b[31m[bold]evil.json"
+    write_files(orchard.home, {evil: b"{}"})
+    orchard("keep")
+    (orchard.home / evil).write_bytes(b"other")
+    _, out, err = orchard("restore", "--all")
+    assert "\x1b" not in out + err
+    _, out, _ = orchard("restore", "777", "--list")
+    assert "\x1b" not in out
+
+
+def test_nothing_kept_is_told(turnlog, tmp_path):
+    code, out, _ = turnlog("restore", "--list", TURNLOG_HOME=str(tmp_path / "none"))
+    assert code == 1
+    assert "turnlog keep" in out
