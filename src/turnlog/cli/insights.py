@@ -97,7 +97,7 @@ def _check(options: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _asked(options: dict[str, Any], zone: tzinfo) -> Asked:
-    from turnlog.questions.directories import whole
+    from turnlog.layout.directories import whole
     from turnlog.questions.insights_asked import Asked
     from turnlog.records.when import moment
 

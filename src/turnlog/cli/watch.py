@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from turnlog.cli.options import home_option
 from turnlog.cli.watch_line import WatchedRow, is_noise, row_of, show_row
-from turnlog.questions.directories import is_within
+from turnlog.layout.directories import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable

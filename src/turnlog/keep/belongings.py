@@ -18,13 +18,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from turnlog.errors import TurnlogError
 from turnlog.keep.trash import Tree
 from turnlog.layout import Home, LogName, Problem, read_name
 from turnlog.layout.home_files import OF_SESSIONS, home_files, owner_of
 from turnlog.layout.kept import KEPT_SUFFIX, kept_place
 from turnlog.layout.walk import Walk
-from turnlog.sessions.session import owner_in
+from turnlog.sessions.owners import owner_in
 
 _ASIDE: Final = re.compile(r"\.(?:original|quarantine)-[0-9TZ.]+$|\.damaged-[0-9]+$")
 _GENERATION: Final = re.compile(r"generations/[0-9]+/")
@@ -159,10 +158,7 @@ class Belongings:
         if log_name is None or log_name.kind != "agent" or not path:
             return None
         if (tree, path) not in self._owners:
-            try:
-                self._owners[tree, path] = owner_in(Path(path))
-            except (TurnlogError, OSError):  # Nobody can tell: then it is nobody's.
-                self._owners[tree, path] = None
+            self._owners[tree, path] = owner_in(Path(path))
         return self._owners[tree, path]
 
     def _directories_in_projects(self, session_id: str) -> Iterator[str]:

@@ -32,7 +32,7 @@ from turnlog.layout.home_files import HomeFile, home_files, owner_of
 from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.log.system import lock
 from turnlog.sessions.beside import failure
-from turnlog.sessions.session import owner_in
+from turnlog.sessions.owners import owner_in
 
 LOCK_TIMEOUT: Final = 60.0
 _WORKERS: Final = 2
@@ -305,7 +305,4 @@ def _owner(file: HomeFile) -> str | None:
     if directory.count("/") != 1 or not directory.startswith("projects/"):
         return None
     log = file.path.removesuffix(".meta.json").removesuffix(".jsonl") + ".jsonl"
-    try:
-        return owner_in(Path(log))
-    except (OSError, LookupError):
-        return None
+    return owner_in(Path(log))

@@ -21,10 +21,11 @@ from turnlog.errors import LogLocked, TurnlogError
 from turnlog.keep.activity import Activity, activity_of, glance_at
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.deleting import goods_of, refuse_if_running
-from turnlog.keep.retention_policy import Policy, is_within
+from turnlog.keep.retention_policy import Policy
 from turnlog.layout import Home, LogFile, Problem, find_logs
+from turnlog.layout.directories import is_within
 from turnlog.sessions.dated import share_out
-from turnlog.sessions.session import owner_in
+from turnlog.sessions.owners import owner_in
 
 TOUCHED: Final = timedelta(hours=1)
 
@@ -188,19 +189,12 @@ def sessions_of(home: Home, problems: list[Problem] | None = None) -> dict[str, 
         if log.kind == "day":
             days.append(log)
         elif owner is None and log.kind == "agent":
-            owner = _owner(log)
+            owner = owner_in(log.path)
         if owner is not None:
             found.setdefault(owner, []).append(log)
     for session_id, logs in share_out(days, problems).items():
         found.setdefault(session_id, []).extend(logs)
     return {each: logs for each, logs in found.items() if any(log.kind != "agent" for log in logs)}
-
-
-def _owner(log: LogFile) -> str | None:
-    try:
-        return owner_in(log.path)
-    except (TurnlogError, OSError):
-        return None
 
 
 def sharers(sessions: dict[str, list[LogFile]]) -> Iterator[list[str]]:

@@ -33,8 +33,8 @@ from turnlog.layout.kept import (
 from turnlog.log.sources import open_source
 from turnlog.log.tail import read_ends
 from turnlog.sessions.dated import share_out
+from turnlog.sessions.owners import owner_in
 from turnlog.sessions.plan_traces import traces_of
-from turnlog.sessions.session import owner_in
 
 _HEAD_BYTES: Final = 1024 * 1024
 _SHOWN: Final = 5
@@ -109,10 +109,7 @@ class Mirror:
                 (each.known.session for each in copies if each.known and each.known.session), None
             )
             if owner is None and (log := log_in(name)) is not None and log.kind == "agent":
-                try:
-                    owner = owner_in(copies[-1].path)
-                except (TurnlogError, OSError):
-                    owner = None
+                owner = owner_in(copies[-1].path)
             if owner is not None:
                 found[name] = owner
         return found

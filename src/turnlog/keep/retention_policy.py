@@ -26,6 +26,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from turnlog.config import SettingProblem, load_config
+from turnlog.layout.directories import is_within
 
 DAYS: Final = 30
 MOST_DAYS: Final = 100_000
@@ -61,14 +62,6 @@ class Policy(Struct, frozen=True, kw_only=True):
         """Tell how many days a session of *project* may be without a record; None: any number."""
         rule = self.rule_of(project)
         return self.days if rule is None else rule.days
-
-
-def is_within(path: str | None, directory: str) -> bool:
-    """Tell whether *path* is *directory*, which is a whole path, or lies below it."""
-    if path is None:
-        return False
-    there, wanted = PurePath(path), PurePath(directory)
-    return there == wanted or wanted in there.parents
 
 
 def policy_from(settings: Mapping[str, Any]) -> tuple[Policy, tuple[SettingProblem, ...]]:

@@ -18,8 +18,8 @@ from msgspec import Struct, structs
 from turnlog.errors import TurnlogError
 from turnlog.keep.archived import Archives, is_flat_archive
 from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
+from turnlog.layout.directories import is_within, whole
 from turnlog.log.tail import Ends, read_ends
-from turnlog.questions.directories import is_within, whole
 from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary

@@ -25,8 +25,8 @@ from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.keep.archived import Archives
 from turnlog.layout import Home
+from turnlog.layout.directories import is_within, whole
 from turnlog.questions.catalog import SessionRow
-from turnlog.questions.directories import is_within, whole
 from turnlog.questions.keeping import Keepings
 from turnlog.questions.listed import (
     COUNTERS,

@@ -21,10 +21,10 @@ from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from turnlog.errors import UsageError
 from turnlog.index.usage import Skipped
+from turnlog.layout.directories import is_within
 from turnlog.prices.cost import Mode, Prices
 from turnlog.prices.money import total_usd
 from turnlog.prices.rates import Unpriced
-from turnlog.questions.directories import is_within
 from turnlog.questions.local_times import TIMES, LocalTimes
 from turnlog.questions.traced import Traced
 from turnlog.questions.usage_scan import UsageScan

@@ -20,7 +20,7 @@ from turnlog.errors import UsageError
 from turnlog.index.folds import sound
 from turnlog.index.ids import microseconds, short_uuid
 from turnlog.index.texts import Kind
-from turnlog.questions.directories import is_within, whole
+from turnlog.layout.directories import is_within, whole
 from turnlog.questions.query_fields import (
     ALIASES,
     IS_PROMPT,

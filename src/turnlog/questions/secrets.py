@@ -28,12 +28,12 @@ from turnlog.layout import (
     journal_log,
     turnlog_home,
 )
+from turnlog.layout.directories import is_within, whole
 from turnlog.log.blobs import STUB, whole_line
 from turnlog.log.lines import LINE_CAP, Splitter
 from turnlog.log.reader import Placed, read_log
 from turnlog.log.sources import BrokenArchive, open_source
 from turnlog.questions.catalog import list_sessions
-from turnlog.questions.directories import is_within, whole
 from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.instants import instant
 from turnlog.records.state import Format

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from turnlog.layout import Home, LogFile, find_everywhere
 from turnlog.sessions.dated import share_out
-from turnlog.sessions.session import Session, owner_in
+from turnlog.sessions.owners import owner_in
+from turnlog.sessions.session import Session
 
 
 def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:

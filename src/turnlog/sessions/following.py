@@ -18,15 +18,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from turnlog.errors import TurnlogError
 from turnlog.layout import LogFile, agent_logs_beside, read_name
 from turnlog.log.follow import LogFollower, Restart
-from turnlog.log.reader import Placed, read_log, scan_log
-from turnlog.records.codec import Envelope
+from turnlog.log.reader import Placed, read_log
 from turnlog.records.damage import Damage
 from turnlog.records.notes import session_of
 from turnlog.records.record import Record
 from turnlog.sessions.dated import heads_a_log, nameless_id
+from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
 
 _POLL_SECONDS: Final = 0.2
@@ -117,7 +116,7 @@ class _Following:
         # Older programs put agents' logs beside the main one; only their records tell whose.
         for path in _beside(main.path, "agent"):
             if path not in known and path not in self._strangers:
-                owner = _owner(path)
+                owner = owner_in(path)
                 if owner == self._id:
                     yield _agent_log(main, path)
                 elif owner is not None:
@@ -201,15 +200,6 @@ def _beside(main: Path, kind: str) -> Iterator[Path]:
         name = read_name(text)
         if name is not None and name.kind == kind and name.compression is None:
             yield main.parent / text
-
-
-def _owner(path: Path) -> str | None:
-    """Tell whose session an agent's log belongs to; None if it does not say so yet."""
-    try:
-        found = (item for item in scan_log(path) if isinstance(item, Envelope))
-        return next((each.session_id for each in found if each.session_id is not None), None)
-    except (TurnlogError, OSError):
-        return None
 
 
 def _size_of(path: Path) -> int:

@@ -20,14 +20,14 @@ from msgspec import Struct
 from turnlog.errors import NotFound
 from turnlog.layout import Home, LayoutName, LogFile, find_logs
 from turnlog.log.blobs import decode_line
-from turnlog.log.reader import Placed, read_log, scan_log
+from turnlog.log.reader import Placed, read_log
 from turnlog.log.sources import Seekable, open_source
-from turnlog.records.codec import Envelope
 from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.agents import Agent, Traces, link_agents
 from turnlog.sessions.dated import find_any_session, read_day
 from turnlog.sessions.metadata import Metadata, MetadataFold
+from turnlog.sessions.owners import owner_in
 from turnlog.sessions.threads import main_thread, whole_thread
 from turnlog.sessions.totals import Account, SessionTotals
 from turnlog.sessions.tree import Node, Tree
@@ -230,9 +230,3 @@ def _agents_beside(main: LogFile, session_id: str) -> Iterator[LogFile]:
         beside = log.kind == "agent" and log.session_id is None
         if beside and log.project_key == main.project_key and owner_in(log.path) == session_id:
             yield log
-
-
-def owner_in(path: Path) -> str | None:
-    """Give the session that the records of an agent's log name."""
-    envelopes = (item for item in scan_log(path) if isinstance(item, Envelope))
-    return next((each.session_id for each in envelopes if each.session_id is not None), None)

@@ -30,10 +30,10 @@ from turnlog.layout import (
     todo_file,
 )
 from turnlog.layout.walk import Walk
-from turnlog.log.reader import scan_log
-from turnlog.records.codec import Envelope, encode
+from turnlog.records.codec import encode
 from turnlog.records.loose import NotJson, loads
 from turnlog.sessions.beside import Unreadable, changed_at, failure, put, read_file, text_of
+from turnlog.sessions.owners import owner_in
 
 LIMIT: Final = 4 * 1024 * 1024
 _SEPARATOR: Final = "-agent-"
@@ -253,19 +253,10 @@ def _logs(home: Home, problems: list[Problem] | None) -> tuple[set[str], set[tup
         if log.kind == "session" and log.session_id is not None:
             mains.add(log.session_id)
         elif log.kind == "agent" and log.agent_id is not None:
-            owner = log.session_id or _owner(log.path)
+            owner = log.session_id or owner_in(log.path)
             if owner is not None:
                 agents.add((owner, log.agent_id))
     return mains, agents
-
-
-def _owner(path: Path) -> str | None:
-    """Ask an agent's log that lies beside the sessions whose it is."""
-    try:
-        envelopes = (item for item in scan_log(path) if isinstance(item, Envelope))
-        return next((each.session_id for each in envelopes if each.session_id), None)
-    except (OSError, LookupError):
-        return None
 
 
 def _wire(item: Todo | Mapping[str, Any]) -> dict[str, Any]:
