@@ -390,17 +390,14 @@ HOSTILE = (
 )
 
 
-PLAIN = "the pears are ripe and the ladder stands by the wall. " * 1_000
-
-
 @pytest.mark.parametrize("piece", HOSTILE)
 @pytest.mark.parametrize(
     "before", ["", "api_key=", 'secret: "', "Bearer ", "-----BEGIN PRIVATE KEY-----", "://u:"]
 )
 def test_no_text_takes_long(before, piece):
-    text = before + piece * (50_000 // len(piece)) + "!"
-    # A pattern that goes back over what it has read takes the square of this, not a multiple.
-    assert _taken(text) < 1_000 * max(_taken(PLAIN), 0.001)
+    short, long = (before + piece * (size // len(piece)) + "!" for size in (12_500, 50_000))
+    # A pattern that goes back over what it has read takes sixteen times as long, not four.
+    assert any(_taken(long) < 10 * max(_taken(short), 0.005) for _ in range(3))
 
 
 def _taken(text):

@@ -751,3 +751,23 @@ def test_the_mirror_bears_the_home_s_name(world):
     assert re.fullmatch(r"[A-Za-z0-9-]+-home-[0-9a-f]{8}", world.place.name)
     assert len(os.fsencode(kept_place("/x" * 2000).name)) < 100
     assert kept_place("/a/b") != kept_place("/a-b")
+
+
+def test_a_directory_that_takes_the_name_of_a_copy_at_the_last_moment(world, monkeypatch):
+    name = f"projects/{KEY}/{SESSIONS[0]}/tool-results/both"
+    world.put(name, b"a file")
+    world.put(f"projects/{KEY}/{SESSIONS[0]}/tool-results/other", b"another")
+    taken = kept_copy(world.place, name)
+    real = os.replace
+
+    def replace(source, target):
+        if os.fspath(target) == os.fspath(taken):
+            taken.mkdir(exist_ok=True)
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    done = keep([world.home])
+    assert [os.fspath(each.path) for each in done.problems] == [os.fspath(world.path(name))]
+    assert name not in world.catalogue.current
+    assert done.copied >= 1
+    assert unfinished(world.place) == []

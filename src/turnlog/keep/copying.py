@@ -273,6 +273,9 @@ def _take(
     unsynced.clear()
     now = datetime.now(UTC)
     for file, one in copies:
+        if one.is_blocked:
+            run.problems.append(Problem(Path(file.path), "a directory has the name of its copy"))
+            continue
         owner = owner_of_file(file)
         catalogue.current[file.name] = structs.replace(
             one.kept, kept_at=now, session=None if owner_of(file.name) else owner

@@ -63,6 +63,8 @@ class Made(Struct):
     written_bytes: int = 0
     is_placed: bool = False
     """It took the place of the copy before it."""
+    is_blocked: bool = False
+    """A directory has its name."""
 
 
 def discard(copies: Iterable[Made]) -> None:

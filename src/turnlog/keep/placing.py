@@ -49,14 +49,21 @@ def place_all(copies: list[Made], catalogue: Catalogue, unsynced: Iterable[Path]
         if replacing:
             catalogue.save()
         for made in new:
-            os.replace(made.temporary or "", made.target)
+            try:
+                os.replace(made.temporary or "", made.target)
+            except IsADirectoryError:  # Made meanwhile, for files of which that is the directory.
+                discard([made])
+                made.is_blocked = True
+                continue
             made.temporary = None
             made.is_placed = True
     except BaseException:
         discard(new)
         raise
     for made in copies:
-        if not made.is_placed:  # It holds all that its file does, which is younger now.
+        if not (
+            made.is_placed or made.is_blocked
+        ):  # It holds all that its file does, which is younger now.
             with contextlib.suppress(OSError):
                 os.utime(made.target, ns=(made.kept.mtime_ns, made.kept.mtime_ns))
     sync_directories((*unsynced, *(made.target.parent for made in new)))
