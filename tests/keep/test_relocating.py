@@ -306,6 +306,13 @@ def test_the_proof_sees_any_other_change(data, draw):
         assert top(data) != top(spoilt)
 
 
+def test_the_proof_sees_a_change_in_a_directory_that_is_no_text():
+    data = line(type="user", cwd=[OLD])
+    assert relocate_line(data, MOVE) == data
+    assert differs_only_in_cwd(data, data, MOVE)
+    assert not differs_only_in_cwd(data, data.replace(b'"/', b'"', 1), MOVE)
+
+
 def test_the_proof_wants_the_move():
     data = line(type="user", cwd=OLD)
     assert not differs_only_in_cwd(data, data, MOVE)

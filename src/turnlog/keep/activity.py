@@ -8,7 +8,7 @@ that may go is told from all its records, not from the ends of its logs.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -34,27 +34,34 @@ class Activity(Struct, kw_only=True):
 
 def glance_at(session_id: str, logs: Sequence[LogFile]) -> Activity:
     """Tell what the ends of a session's logs say; of days' logs, which it shares, all of them."""
-    fold = _Fold()
-    for log in logs:
-        if log.kind == "day":
-            fold.take_all(said.placed.record for said in read_day(log) if said[0] == session_id)
-        else:
-            ends = read_ends(log.path)
-            fold.take_all(ends.head, is_main=log.kind == "session")
-            fold.take_all(ends.tail, is_main=log.kind == "session")
-    return fold.activity(logs)
+    return _folded(session_id, logs, _ends)
 
 
 def activity_of(session_id: str, logs: Sequence[LogFile]) -> Activity:
     """Tell what all records of a session say, those of its agents included."""
+    return _folded(session_id, logs, _whole)
+
+
+def _folded(
+    session_id: str, logs: Sequence[LogFile], read: Callable[[LogFile], Iterable[Record]]
+) -> Activity:
     fold = _Fold()
     for log in logs:
         if log.kind == "day":
             fold.take_all(said.placed.record for said in read_day(log) if said[0] == session_id)
         else:
-            items = (item.record for item in read_log(log.path) if isinstance(item, Placed))
-            fold.take_all(items, is_main=log.kind == "session")
+            fold.take_all(read(log), is_main=log.kind == "session")
     return fold.activity(logs)
+
+
+def _ends(log: LogFile) -> Iterator[Record]:
+    ends = read_ends(log.path)
+    yield from ends.head
+    yield from ends.tail
+
+
+def _whole(log: LogFile) -> Iterator[Record]:
+    return (item.record for item in read_log(log.path) if isinstance(item, Placed))
 
 
 class _Fold:

@@ -15,7 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from turnlog.errors import UsageError
 from turnlog.layout import Home, LogFile, LogKind, Problem, find_logs, turnlog_home
 from turnlog.layout.home_files import HomeFile
 from turnlog.layout.walk import Walk
+from turnlog.records.instants import instant_of_ns
 from turnlog.sessions.beside import Unreadable, read_file
 
 SETTING: Final = "cleanupPeriodDays"
@@ -146,8 +147,8 @@ def losses(
                 path=str(log.path),
                 title=title_of(log) if title_of is not None else None,
                 size_bytes=sum(file.size_bytes for file in files),
-                changed_at=_instant(status.st_mtime_ns),
-                deleted_at=_instant(due_ns),
+                changed_at=instant_of_ns(status.st_mtime_ns),
+                deleted_at=instant_of_ns(due_ns),
                 is_due=due_ns <= now_ns,
                 is_kept=all(kept(home, file) for file in files),
             )
@@ -268,10 +269,3 @@ def _by_catalogue(home: Home) -> IsKept:
         return kept is not None and (kept.size_bytes, kept.mtime_ns) == file[2:4]
 
     return is_kept
-
-
-def _instant(at_ns: int) -> datetime | None:
-    try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_ns // 1000)
-    except OverflowError:
-        return None

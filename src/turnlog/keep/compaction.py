@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +34,7 @@ from turnlog.log.blobs import Blob, blob_of, blob_place, whole_line
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Placed, Reader
-from turnlog.log.replacing import Locked, NewFile, chunks, failed, locked
+from turnlog.log.replacing import Locked, chunks, failed, locked
 from turnlog.log.sources import PlainSource, open_regular
 from turnlog.log.system import read_at
 from turnlog.log.telling import logger
@@ -210,27 +209,9 @@ class _Work:
 
     def _make(self, held: Locked, changes: list[Change]) -> list[str]:
         """Make the new log beside the old one; name the views in which the two differ."""
-        status = os.fstat(held.fd)
-        digest = sha256()
-        with NewFile(held.fresh) as new:
-            for data in self._pieces(held, changes):
-                digest.update(data)
-                new.write(data)
-            new.belong_like(status)
-        os.utime(held.fresh, ns=(status.st_atime_ns, status.st_mtime_ns))
-        fd = open_regular(held.fresh)
+        fd = held.make_fresh(self._pieces(held, changes), "the compacted copy of")
         try:
-            size = os.fstat(fd).st_size
-            found = sha256()
-            for data in chunks(fd, 0, size):
-                found.update(data)
-            if found.digest() != digest.digest():
-                raise LogError(
-                    f"the compacted copy of {held.path} does not read back as written",
-                    path=held.path,
-                    hint="the disk may be failing; the log itself was not touched",
-                )
-            return self._compare(held, fd, size, changes)
+            return self._compare(held, fd, os.fstat(fd).st_size, changes)
         finally:
             os.close(fd)
 

@@ -23,13 +23,13 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.errors import LogError, NotFound
+from turnlog.errors import NotFound
 from turnlog.keep.compaction import plain_logs, refuse_running
 from turnlog.layout import LogFile
 from turnlog.log.blobs import STUB, whole_line
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.lines import LINE_CAP
-from turnlog.log.replacing import Locked, NewFile, chunks, failed, locked
+from turnlog.log.replacing import Locked, chunks, failed, locked
 from turnlog.log.sources import open_regular
 from turnlog.log.system import read_at
 from turnlog.sessions.session import Session
@@ -178,27 +178,12 @@ class _Work:
             self.done.lost.append(found.detail)
 
     def _make(self, held: Locked, ranges: Sequence[_Range]) -> None:
-        digest = sha256()
-        with NewFile(held.fresh) as new:
-            for data in self._pieces(ranges):
-                digest.update(data)
-                new.write(data)
-            new.belong_like(os.fstat(held.fd))
-        status = os.fstat(held.fd)
-        os.utime(held.fresh, ns=(status.st_atime_ns, status.st_mtime_ns))
-        fd = open_regular(held.fresh)
+        what = "the log that is to replace"
+        fd = held.make_fresh(self._pieces(ranges), what)
         try:
-            whole = _Range(fd, 0, os.fstat(fd).st_size)
-            found = sha256()
-            for data in chunks(*whole):
-                found.update(data)
             now = _lines([_Range(held.fd, 0, held.size_bytes)])
-            if found.digest() != digest.digest() or not _is_within(now, _lines([whole])):
-                raise LogError(
-                    f"what {held.path} was does not read back as written",
-                    path=held.path,
-                    hint="the disk may be failing; the log itself was not touched",
-                )
+            if not _is_within(now, _lines([_Range(fd, 0, os.fstat(fd).st_size)])):
+                raise held.unproved(what)
         finally:
             os.close(fd)
 

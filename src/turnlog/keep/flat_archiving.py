@@ -39,7 +39,7 @@ from turnlog.keep.proving import (
 from turnlog.layout import flat_meta, looks_like_log
 from turnlog.layout.walk import Walk
 from turnlog.log.sources import PlainSource, open_regular, open_source
-from turnlog.log.system import read_at, sync
+from turnlog.log.system import read_at, sync, write_all
 from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.flat_files import set_aside
 from turnlog.sessions.flat_logs import LiveMeta, find_log
@@ -131,10 +131,10 @@ def _pack(directory: Path, file: FlatFile) -> Proof:
 
     def fill(fd: int) -> Proof:
         if file.is_blob:
-            return prove(source, tee=lambda data: _write_all(fd, data))
+            return prove(source, tee=lambda data: write_all(fd, data))
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-        proof = prove(source, tee=lambda data: _write_all(fd, packer.compress(data)))
-        _write_all(fd, packer.flush())
+        proof = prove(source, tee=lambda data: write_all(fd, packer.compress(data)))
+        write_all(fd, packer.flush())
         return proof
 
     def check(path: Path, proof: Proof) -> None:
@@ -278,9 +278,9 @@ def _unpack(directory: Path, file: FlatFile, digest: str | None) -> None:
     def fill(fd: int) -> Proof:
         if file.is_blob:
             spot = Spot(directory, file.packed)
-            content = prove(spot, tee=lambda data: _write_all(fd, data)).content
+            content = prove(spot, tee=lambda data: write_all(fd, data)).content
         else:
-            content = unpacked(source, tee=lambda data: _write_all(fd, data))
+            content = unpacked(source, tee=lambda data: write_all(fd, data))
         if digest is not None and content.digest != digest:
             raise broken(source, f"its SHA-256 is {content.digest}, and was {digest}")
         return Proof(content, 0, 0, mtime_ns)
@@ -368,12 +368,6 @@ def _read(fd: int, size: int, offset: int) -> bytes:
     while len(data) < size and (piece := read_at(fd, size - len(data), offset + len(data))):
         data += piece
     return data
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _remove_directories(directory: Path, session_id: str) -> None:

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from turnlog.errors import TurnlogError
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
-from turnlog.layout import flat_index, flat_meta
+from turnlog.layout import flat_index
 from turnlog.layout.kept import generation_copy, kept_copy
-from turnlog.sessions.beside import Unreadable
-from turnlog.sessions.flat_logs import LiveMeta
-from turnlog.sessions.registry import forget, read_meta, update_registry
+from turnlog.sessions.registry import forget, known_meta, update_registry
 
 
 def catalogued(place: Path, names: Iterable[str]) -> list[KeptFile]:
@@ -70,15 +67,9 @@ def forget_flat(home: Path, names: Iterable[str], session_id: str) -> None:
 def remember_flat(home: Path, names: Iterable[str], session_id: str) -> None:
     """Put a session, of which files of these names are back, into its store's registry."""
     for directory in _flat_stores(home, names):
-        meta = read_meta(flat_meta(directory, session_id))
-        if isinstance(meta, Unreadable):
-            live = LiveMeta(directory, session_id)
-            try:
-                live.refresh()
-            except (TurnlogError, OSError):  # It has no log there; reindexing would say so.
-                continue
-            meta = live.meta()
-        update_registry(directory, meta)
+        meta = known_meta(directory, session_id)
+        if meta is not None:
+            update_registry(directory, meta)
 
 
 def _flat_stores(home: Path, names: Iterable[str]) -> list[Path]:

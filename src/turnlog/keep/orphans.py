@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from msgspec import Struct
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.layout import is_session_id
 from turnlog.layout.home_files import OF_SESSIONS
+from turnlog.records.instants import instant_of_ns
 
 REST: Final = timedelta(days=1)
 """So long nothing may have touched an orphan."""
@@ -98,7 +99,7 @@ def _empty_in(directory: str, before: datetime) -> Iterator[str]:
         return
     for each in inner:
         try:
-            at = _instant(each.stat(follow_symlinks=False).st_mtime_ns)
+            at = instant_of_ns(each.stat(follow_symlinks=False).st_mtime_ns)
             if at is not None and at <= before and not os.listdir(each.path):
                 yield each.name
         except OSError:  # Gone, or not ours to look into.
@@ -114,11 +115,4 @@ def _kind(belonging: Belonging) -> str:
 
 
 def _changed_at(files: list[Belonging]) -> datetime | None:
-    return _instant(max(each.mtime_ns for each in files))
-
-
-def _instant(at_ns: int) -> datetime | None:
-    try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_ns // 1000)
-    except OverflowError:
-        return None
+    return instant_of_ns(max(each.mtime_ns for each in files))

@@ -24,7 +24,7 @@ from msgspec import structs
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.making import Made, discard
 from turnlog.layout.kept import generation_copy, kept_copy
-from turnlog.log.system import sync, sync_directory
+from turnlog.log.system import sync, sync_directory_at
 from turnlog.sessions.beside import NO_LINKS
 
 HOUR: Final = 3600.0
@@ -169,11 +169,5 @@ def make_directory(path: Path, unsynced: set[Path] | None = None) -> None:
 
 def sync_directories(paths: Iterable[Path]) -> None:
     """Return when the entries of all these directories are on the disk."""
-    if os.name == "nt":
-        return
     for path in sorted(set(paths)):
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            sync_directory(fd)
-        finally:
-            os.close(fd)
+        sync_directory_at(path)

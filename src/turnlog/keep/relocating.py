@@ -140,7 +140,11 @@ def differs_only_in_cwd(old: bytes, new: bytes, move: Move) -> bool:
     speaking = _speaking(members)
     for name in speaking:
         value = _text(bytes(members[name]))
-        if value is not None and _text(bytes(moved[name])) != move.of(value):
+        if value is None:
+            is_right = name not in changed  # What is no text does not move.
+        else:
+            is_right = _text(bytes(moved[name])) == move.of(value)
+        if not is_right:
             return False
     if not changed:
         return old == new or _differs_by_tokens(old, new, move)

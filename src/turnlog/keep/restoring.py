@@ -26,8 +26,7 @@ from turnlog.keep.new_places import NewPlaces
 from turnlog.keep.putting_back import Advance, Outcome, Part, PuttingBack, RestoredFile, told
 from turnlog.keep.reading import Copy
 from turnlog.keep.restorable import Mirror, Restorable
-from turnlog.log.reader import Placed, read_log
-from turnlog.sessions.registry import MetaFold, update_registry, write_meta
+from turnlog.sessions.registry import note_log
 
 __all__ = [
     "Outcome",
@@ -104,7 +103,7 @@ def restore(
     main = next((part.target for part in reversed(work.parts) if part.is_main), "")
     path = home.joinpath(*main.split("/")) if main else None
     if path is not None and work.wrote_main and not main.startswith("projects/"):
-        _note_in_flat_store(path, session.id)
+        note_log(path, session.id)
     return Restored(
         session=session.id,
         home=str(home),
@@ -206,16 +205,3 @@ def _as_of(copies: list[Copy], when: Copy) -> Copy:
 def _is_cache(name: str) -> bool:
     """Tell whether a file can be made again from a log: those of a flat store."""
     return name.endswith(".meta.json") and not name.startswith("projects/")
-
-
-def _note_in_flat_store(log: Path, session_id: str) -> None:
-    """Have a flat store's caches tell of a session that is there again."""
-    directory = log.parent.parent if log.parent.name == "compressed" else log.parent
-    fold = MetaFold()
-    with read_log(log) as reader:
-        for item in reader:
-            if isinstance(item, Placed):
-                fold.take(item.record)
-    meta = fold.meta(session_id)
-    write_meta(directory, meta)
-    update_registry(directory, meta)

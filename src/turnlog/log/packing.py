@@ -34,7 +34,7 @@ from turnlog.log.frames import (
     unpack_frame,
 )
 from turnlog.log.sources import open_regular
-from turnlog.log.system import read_at
+from turnlog.log.system import read_at, write_all
 
 DIGEST_BYTES: Final = 32
 _SUM_BYTES: Final = 4
@@ -101,7 +101,7 @@ class Packer:
             self._write_one()
         if self._open:
             self._write(len(self._open), *_packed(bytes(self._open)))
-        _write_all(self._fd, self._table.encode())
+        write_all(self._fd, self._table.encode())
         return Packed(self._table, bytes(self._digests), bytes(self._sums))
 
     def _take_over(self, fd: int, earlier: Packed) -> None:
@@ -124,7 +124,7 @@ class Packer:
         self._write(size_bytes, *job.result())
 
     def _write(self, size_bytes: int, packed: bytes, digest: bytes) -> None:
-        _write_all(self._fd, packed)
+        write_all(self._fd, packed)
         self._table.add(len(packed), size_bytes)
         self._digests += digest
         self._sums += _sum(packed)
@@ -221,12 +221,6 @@ def _holds(packed: bytes, size_bytes: int, digest: bytes) -> bool:
         return False
 
 
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
 def _copy(source: int, target: int, count: int) -> None:
     """Copy the first *count* bytes of one file to another, within the system where it can."""
     done = 0
@@ -244,7 +238,7 @@ def _copy(source: int, target: int, count: int) -> None:
         data = read_at(source, min(FRAME_BYTES, count - done), done)
         if not data:
             raise BrokenFrame("the packed file is shorter than its table says")
-        _write_all(target, data)
+        write_all(target, data)
         done += len(data)
 
 

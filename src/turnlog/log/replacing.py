@@ -12,14 +12,16 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self
 
 from turnlog.errors import LogError, StorageFull, WriteFailed
 from turnlog.log import system
 from turnlog.log.handle import Handle
+from turnlog.log.sources import open_regular
 from turnlog.log.telling import logger
 
 _COPY_BYTES: Final = 1024 * 1024
@@ -51,6 +53,39 @@ class Locked:
             with NewFile(self.original) as copy:
                 for chunk in chunks(self.fd, 0, self.size_bytes):
                     copy.write(chunk)
+
+    def make_fresh(self, pieces: Iterable[bytes], what: str) -> int:
+        """Make the new log of *pieces*, as old and as private as the old one, and read it back.
+
+        Gives a descriptor to read it by. Raises LogError, in which *what* names it, if it does not
+        hold what was written.
+        """
+        status = os.fstat(self.fd)
+        written, found = sha256(), sha256()
+        with NewFile(self.fresh) as new:
+            for data in pieces:
+                written.update(data)
+                new.write(data)
+            new.belong_like(status)
+        os.utime(self.fresh, ns=(status.st_atime_ns, status.st_mtime_ns))
+        fd = open_regular(self.fresh)
+        try:
+            for data in chunks(fd, 0, os.fstat(fd).st_size):
+                found.update(data)
+            if found.digest() != written.digest():
+                raise self.unproved(what)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def unproved(self, what: str) -> LogError:
+        """Say that the new log is not what it should be."""
+        return LogError(
+            f"{what} {self.path} does not read back as written",
+            path=self.path,
+            hint="the disk may be failing; the log itself was not touched",
+        )
 
     def discard(self) -> None:
         """Take away what was made, if the log is as it was: then nothing is lost."""
@@ -92,7 +127,7 @@ class Locked:
             late = b"".join(chunks(self.fd, done, os.fstat(self.fd).st_size))
             if not late:
                 return
-            _write_all(fd, late)
+            system.write_all(fd, late)
             system.sync(fd)
             done += len(late)
             logger.warning("%s: %d bytes came while it was rewritten", self.path, len(late))
@@ -164,11 +199,7 @@ def chunks(fd: int, start: int, end: int) -> Iterator[bytes]:
 
 def sync_parent(path: Path) -> None:
     """Return when the entries of the directory that *path* is in are on the disk."""
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        system.sync_directory(directory)
-    finally:
-        os.close(directory)
+    system.sync_directory_at(path.parent)
 
 
 def failed(error: OSError, what: str, path: str | os.PathLike[str]) -> LogError:
@@ -182,9 +213,3 @@ def failed(error: OSError, what: str, path: str | os.PathLike[str]) -> LogError:
         errno=error.errno,
         hint=f"a {what} needs room for twice the log's size, and leave to write beside it",
     )
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]

@@ -123,6 +123,24 @@ else:
             os.fsync(fd)
 
 
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of *data*, however many calls that takes. Not for logs, which take one."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def sync_directory_at(path: str | os.PathLike[str]) -> None:
+    """Return when the entries of the directory at *path* are on the disk."""
+    if sys.platform == "win32":
+        return  # Where no directory can be opened, and none need be.
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        sync_directory(fd)
+    finally:
+        os.close(fd)
+
+
 def lock(fd: int, timeout: float | None) -> bool:
     """Take the exclusive lock of *fd*: 0 tries once, None waits for ever; False means timed out."""
     if _try_lock(fd):

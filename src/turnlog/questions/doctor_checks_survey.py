@@ -21,6 +21,7 @@ from turnlog.index.lines import OF_AGENT, SLIPPED_IN
 from turnlog.index.opening import Index
 from turnlog.layout import LogFile
 from turnlog.records.record import System
+from turnlog.sessions.beside import size_at
 
 UNREACHED: Final = 10
 """So many messages must be out of reach before it is worth a word: people go back and ask anew."""
@@ -50,7 +51,7 @@ def survey(logs: Iterable[LogFile], index: Index | None) -> list[Surveyed]:
     by_path = {os.fspath(log.path): log for log in logs}
     known = _known(by_path, index) if index is not None else {}
     return [
-        known.get(path) or Surveyed(log=log, size_bytes=_size_of(path))
+        known.get(path) or Surveyed(log=log, size_bytes=size_at(path))
         for path, log in by_path.items()
     ]
 
@@ -219,10 +220,3 @@ def _is_half_answered(db: sqlite3.Connection, log: int) -> bool:
         if message is not None:
             (waiting if is_open else answered).add(message)
     return bool(answered & waiting)
-
-
-def _size_of(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -30,7 +30,7 @@ DAYS: Final = {"today": 1, "7 days": 7, "30 days": 30}
 WITHIN_DAYS: Final = 7
 LATEST: Final = 5
 _LONGEST: Final = max(DAYS.values())
-_CRASHES_AMONG: Final = 100
+_LOOKED_INTO: Final = 100
 _DAY_NS: Final = 24 * 3600 * 1_000_000_000
 
 
@@ -87,16 +87,22 @@ def overview(
     asked = Question(by=("day",), zone=zone, period=Period(since=times.midnight(names[-1])))
     found = ledger(spent(index, asked.period, prices), prices, asked)
     rows = {row.day: row for row in found.rows if isinstance(row.day, str)}
-    catalog = list_indexed(index, gone=False, limit=LATEST, now=now)
+    # One list for what is shown and for what is looked into.
+    catalog = list_indexed(index, gone=False, limit=_LOOKED_INTO, now=now)
+    lately = now - timedelta(days=_LONGEST)
+    recent = [
+        row for row in catalog.sessions if row.last_active_at and row.last_active_at >= lately
+    ]
+    unpriced = [row.model for row in found.skipped.unpriced]
     return Overview(
         periods=[
             _period(name, names[:days], rows, index, times.midnight(names[days - 1]))
             for name, days in DAYS.items()
         ],
         days=[rows[name].cost_usd if name in rows else "0" for name in reversed(names)],
-        sessions=catalog.sessions,
+        sessions=catalog.sessions[:LATEST],
         total=catalog.total,
-        attention=_attention(index, homes, now, [row.model for row in found.skipped.unpriced]),
+        attention=_attention(index, homes, now, recent, unpriced),
     )
 
 
@@ -121,13 +127,15 @@ def _period(
 
 
 def _attention(
-    index: Index, homes: Sequence[Home], now: datetime, unpriced: list[str]
+    index: Index,
+    homes: Sequence[Home],
+    now: datetime,
+    recent: Sequence[IndexedSession],
+    unpriced: Iterable[str],
 ) -> Attention:
     damaged = index.db.execute(
         "SELECT count(*) FROM sessions WHERE damages > 0 AND gone_at IS NULL AND path <> ''"
     ).fetchone()
-    lately = now - timedelta(days=_LONGEST)
-    recent = list_indexed(index, gone=False, since=lately, limit=_CRASHES_AMONG, now=now).sessions
     return Attention(
         damaged=damaged[0],
         crashed=sum(row.crashed for row in recent),

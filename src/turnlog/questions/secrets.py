@@ -38,6 +38,7 @@ from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.instants import instant
 from turnlog.records.state import Format
 from turnlog.redact import NO_RULES, Rules, Secret, find_secrets
+from turnlog.sessions.beside import size_at
 from turnlog.sessions.dated import nameless_id
 
 EXPORTED: Final = "exported"
@@ -92,20 +93,22 @@ def scan_secrets(
     rules: Rules = NO_RULES,
     project: str | None = None,
     since: datetime | None = None,
+    until: datetime | None = None,
     progress: Callable[[int, int], None] | None = None,
     problems: list[Problem] | None = None,
 ) -> SecretsDocument:
     """Find the secrets in all logs of *homes*; the one that was seen last comes first.
 
     *project* keeps the sessions that worked in that directory or below it, *since* what was said
-    from then on. *progress* is told how many bytes of how many were read.
+    from then on, *until* what was said before. *progress* is told how many bytes of how many were
+    read.
     """
     homes = tuple(homes)
     told = problems if problems is not None else []
     rows = list_sessions(homes, archived=None, problems=told).sessions
-    scan = _Scan(rules, {row.id: row.project for row in rows}, project, since)
+    scan = _Scan(rules, {row.id: row.project for row in rows}, project, since, until)
     places = list(_places(homes, told))
-    sizes = [_size_bytes(path) for path, _ in places]
+    sizes = [size_at(path) for path, _ in places]
     done, total = 0, sum(sizes)
     for (path, log), size_bytes in zip(places, sizes, strict=True):
         if scan.wants(path, log):
@@ -141,11 +144,12 @@ class _Scan:
         projects: dict[str, str | None],
         project: str | None,
         since: datetime | None,
+        until: datetime | None,
     ) -> None:
         self._rules = rules
         self._projects = projects
         self._project = None if project is None else whole(project)
-        self._since = since
+        self._since, self._until = since, until
         self._known: dict[str, _Known] = {}
         self._document = SecretsDocument(secrets=[])
 
@@ -224,6 +228,8 @@ class _Scan:
         at = instant(envelope.timestamp)
         if self._since is not None and (at is None or at < self._since):
             return
+        if self._until is not None and (at is None or at >= self._until):
+            return
         session = (log.session_id if log else None) or envelope.session_id
         if session is None and log is not None and log.kind == "day":
             session = nameless_id(log)
@@ -295,10 +301,3 @@ def _short(masked: str) -> str:
 
 def _last_seen(row: SecretRow) -> float:
     return row.last_at.timestamp() if row.last_at is not None else float("-inf")
-
-
-def _size_bytes(path: Path) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -31,6 +31,14 @@ def instant(value: Any) -> datetime | None:
     return None
 
 
+def instant_of_ns(at_ns: int) -> datetime | None:
+    """Give the instant that is *at_ns* after 1970, as files have it; None if no calendar does."""
+    try:
+        return _EPOCH + timedelta(microseconds=at_ns // 1000)
+    except OverflowError:
+        return None
+
+
 def iso(at: datetime) -> str:
     """Write *at* as Claude Code does: UTC, milliseconds, Z."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -81,6 +81,14 @@ def text_of(value: Any) -> str | None:
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
+def size_at(path: str | os.PathLike[str]) -> int:
+    """Tell how large the file at *path* is; one that is not there is empty."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
 def changed_at(path: str | os.PathLike[str]) -> datetime | None:
     """When the file at *path* was last written; None if that cannot be told."""
     try:

@@ -26,7 +26,6 @@ from msgspec import Struct, field
 
 from turnlog.errors import FormatTooNew, LogError, UsageError
 from turnlog.layout import LayoutName, LogFile
-from turnlog.log.reader import Placed, read_log
 from turnlog.log.writer import LogWriter
 from turnlog.records.codec import encode
 from turnlog.records.format import FORMAT, format_marker
@@ -36,7 +35,7 @@ from turnlog.sessions.beside import Unreadable, failure, open_file, put, read_fi
 from turnlog.sessions.carry import LAYOUTS, Carried, Carrier, SourceLog
 from turnlog.sessions.dated import day_of
 from turnlog.sessions.destination import Destination, agents_of
-from turnlog.sessions.registry import MetaFold, update_registry, write_meta
+from turnlog.sessions.registry import note_log
 from turnlog.sessions.retell import ClaudeTeller, NativeTeller, Teller
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import WRITER
@@ -120,7 +119,7 @@ class _Conversion:
             self._write_log(self._path, self._main)
             self._done.paths.append(self._path)
         if self._layout == "flat":
-            _write_caches(self._path, self._to.id)
+            note_log(self._path, self._to.id)
         return self._done
 
     def _exists(self, path: Path) -> UsageError:
@@ -348,15 +347,3 @@ def _holds(path: Path, data: Iterable[bytes]) -> bool:
         return False
     with file:
         return all(file.read(len(piece)) == piece for piece in data) and not file.read(1)
-
-
-def _write_caches(path: Path, session_id: str) -> None:
-    """Write what a flat store remembers of a session beside its log."""
-    fold = MetaFold()
-    with read_log(path) as reader:
-        for item in reader:
-            if isinstance(item, Placed):
-                fold.take(item.record)
-    meta = fold.meta(session_id)
-    write_meta(path.parent, meta)
-    update_registry(path.parent, meta)

@@ -24,6 +24,7 @@ from turnlog.log.reader import Placed, read_log
 from turnlog.records.damage import Damage
 from turnlog.records.notes import session_of
 from turnlog.records.record import Record
+from turnlog.sessions.beside import size_at
 from turnlog.sessions.dated import heads_a_log, nameless_id
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
@@ -79,7 +80,7 @@ class _Following:
         self._logs: dict[Path, _FollowedLog] = {}
         for log in (*logs, *self._new_logs({log.path for log in logs})):
             if log.compression is None:
-                past_bytes = 0 if from_start else _size_of(log.path)
+                past_bytes = 0 if from_start else size_at(log.path)
                 self._logs[log.path] = _FollowedLog(log, self._id, past_bytes)
 
     def items(self, stop: threading.Event, poll_seconds: float) -> Iterator[Followed]:
@@ -200,10 +201,3 @@ def _beside(main: Path, kind: str) -> Iterator[Path]:
         name = read_name(text)
         if name is not None and name.kind == kind and name.compression is None:
             yield main.parent / text
-
-
-def _size_of(path: Path) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from turnlog.errors import LogError, NotFound, TurnlogError
 from turnlog.layout import Problem, flat_index, flat_log, flat_meta
 from turnlog.log.handle import LOCK_TIMEOUT
+from turnlog.log.reader import Placed, read_log
 from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.flat_files import (
     Damaged,
@@ -64,7 +65,9 @@ __all__ = [
     "TokenUsage",
     "entry_of",
     "forget",
+    "known_meta",
     "meta_of",
+    "note_log",
     "read_index",
     "read_meta",
     "reindex",
@@ -93,6 +96,19 @@ def write_meta(
         _put_meta(where, meta, live=live)
 
 
+def note_log(log: Path, session_id: str) -> None:
+    """Have both caches tell of a session whose log came to stand at *log*."""
+    directory = log.parent.parent if log.parent.name == "compressed" else log.parent
+    fold = MetaFold()
+    with read_log(log) as reader:
+        for item in reader:
+            if isinstance(item, Placed):
+                fold.take(item.record)
+    meta = fold.meta(session_id)
+    write_meta(directory, meta)
+    update_registry(directory, meta)
+
+
 def update_registry(
     directory: str | os.PathLike[str],
     entry: Entry | Meta,
@@ -110,6 +126,19 @@ def update_registry(
             entries = {each.id: _joined(where, each, known.get(each.id)) for each in others}
         entries[told.id] = _joined(where, told, known.get(told.id))
         _put_index(where, entries.values(), index, found)
+
+
+def known_meta(directory: Path, session_id: str) -> Meta | None:
+    """Give a session's metadata, from its file or else from its log."""
+    meta = read_meta(flat_meta(directory, session_id))
+    if not isinstance(meta, Unreadable):
+        return meta
+    live = LiveMeta(directory, session_id)
+    try:
+        live.refresh()
+    except (TurnlogError, OSError):  # Gone, or nobody may read it: reindex will say so.
+        return None
+    return live.meta()
 
 
 def forget(
@@ -325,15 +354,9 @@ def _to_change(path: Path, found: Found | Unreadable, problems: Problems | None)
 def _beside(directory: Path, known: str) -> Iterator[Entry]:
     """Make entries of all sessions but the *known* one, from their metadata or else their logs."""
     for session_id in sorted(sessions_in(directory) - {known}):
-        meta = read_meta(flat_meta(directory, session_id))
-        if isinstance(meta, Unreadable):
-            live = LiveMeta(directory, session_id)
-            try:
-                live.refresh()
-            except (TurnlogError, OSError):  # Gone, or nobody may read it: reindex will say so.
-                continue
-            meta = live.meta()
-        yield entry_of(replace(meta, session_id=session_id))
+        meta = known_meta(directory, session_id)
+        if meta is not None:
+            yield entry_of(replace(meta, session_id=session_id))
 
 
 def _joined(directory: Path, told: Entry, known: Entry | None) -> Entry:
