@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from sys import intern
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct, field
@@ -180,6 +181,10 @@ class LogScan(Struct):
         self.told += tellings.told
 
 
+def _once(text: str | None) -> str | None:
+    return text and intern(text)
+
+
 class _Place:
     """What the place of a log tells of its records where they do not say so themselves."""
 
@@ -195,6 +200,11 @@ class _Place:
     def fill_in(self, sighting: Sighting, offset: int) -> Sighting:
         sighting.log = self.path
         sighting.offset = offset
+        # The same few texts again and again, held once.
+        sighting.session = _once(sighting.session)
+        sighting.model = _once(sighting.model)
+        sighting.cwd = _once(sighting.cwd)
+        sighting.service_tier = _once(sighting.service_tier)
         if sighting.session is None:
             sighting.session = self._session
         elif self._is_main and sighting.session != self._session:

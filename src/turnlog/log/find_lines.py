@@ -27,10 +27,13 @@ from turnlog.log.closing import Closing
 from turnlog.log.lines import LINE_CAP, too_long
 from turnlog.log.reader import Tail
 from turnlog.log.sources import BrokenArchive, FramedSource, PlainSource, Source, open_source
+from turnlog.log.system import Find, find_in
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
 
 # As much as stays in a processor's own cache between being read and being searched.
 BUFFER_BYTES: Final = 1024 * 1024
+# Shorter stretches are searched before a faster search is at hand.
+_LONG_BYTES: Final = 256 * 1024
 
 Found = tuple[int, bytes | Damage]
 _Fill = Callable[[memoryview], int]
@@ -61,6 +64,7 @@ class FoundLines(Closing):
         self._cap = cap
         self._tail = tail
         self._buffer = buffer or bytearray(BUFFER_BYTES)
+        self._search: Find = self._buffer.find
         self._source = open_source(path, start)
         self._lines = self._find(_filler(self._source, start, self.path))
 
@@ -114,11 +118,14 @@ class FoundLines(Closing):
         buffer, base, cap = self._buffer, self.offset, self._cap
         first, *others = self._needles
         position = 0
+        if cut > _LONG_BYTES and self._search == buffer.find:
+            self._search = find_in(buffer)
+        find = self._search
         while True:
-            hit = buffer.find(first, position, cut)
+            hit = find(first, position, cut)
             for needle in others:
                 # Only up to the hit: what lies behind it can wait.
-                earlier = buffer.find(needle, position, cut if hit < 0 else hit + len(needle))
+                earlier = find(needle, position, cut if hit < 0 else hit + len(needle))
                 hit = hit if earlier < 0 else earlier
             if hit < 0:
                 break

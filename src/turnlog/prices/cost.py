@@ -66,6 +66,9 @@ class Quote(Struct, frozen=True):
 class Bill(Struct, kw_only=True):
     """What a number of responses cost together: an estimate at the API's prices."""
 
+    used: Counters = field(default_factory=Counters)
+    """What they used, priced or not."""
+    messages: int = 0
     total_usd: Decimal = Decimal(0)
     by_model: dict[str, Decimal] = field(default_factory=dict)
     unpriced: list[Unpriced] = field(default_factory=list)
@@ -74,6 +77,57 @@ class Bill(Struct, kw_only=True):
     """Terms without a known price that were taken for the usual ones, and how often."""
     recorded: int = 0
     """Responses for which the cost was taken that the log had recorded."""
+
+
+class _Tab(Struct):
+    """What responses used that are priced alike: added up first, and priced once."""
+
+    model: str
+    quote: Quote
+    is_recorded: bool
+    used: Counters = field(default_factory=Counters)
+    messages: int = 0
+    requests: int = 0
+    atto: int = 0
+    """The cost of what was priced one by one: recorded, or dearer with a larger context."""
+
+    def take(self, response: Response) -> None:
+        self.used.add(response.counters)
+        self.messages += response.messages
+        self.requests += 1
+        if self.is_recorded:
+            assert response.recorded_usd is not None
+            self.atto += attodollars(response.recorded_usd)
+        elif self.quote.price is not None and self.quote.price.tiers:
+            self.atto += self.quote.attodollars(response.counters, response.context)
+
+    def cost(self) -> int:
+        price = self.quote.price
+        return self.atto if price is None or price.tiers else price.rates.cost(self.used)
+
+
+def _added_up(tabs: Iterable[_Tab]) -> Bill:
+    bill = Bill()
+    by_model: dict[str, int] = {}
+    unpriced: dict[tuple[str, str], Unpriced] = {}
+    for tab in tabs:
+        name, reason = tab.model, tab.quote.reason
+        bill.used.add(tab.used)
+        bill.messages += tab.messages
+        bill.recorded += tab.requests if tab.is_recorded else 0
+        if tab.is_recorded or tab.quote.price is not None:
+            by_model[name] = by_model.get(name, 0) + tab.cost()
+            for what in tab.quote.assumed:
+                bill.assumed[what] = bill.assumed.get(what, 0) + tab.requests
+            continue
+        empty = Unpriced(model=name, counters=Counters(), messages=0, reason=reason)
+        kept = unpriced.setdefault((name, reason), empty)
+        kept.counters.add(tab.used)
+        unpriced[name, reason] = replace(kept, messages=kept.messages + tab.messages)
+    bill.by_model = {name: dollars(atto) for name, atto in by_model.items()}
+    bill.total_usd = dollars(sum(by_model.values()))
+    bill.unpriced = list(unpriced.values())
+    return bill
 
 
 class Prices:
@@ -125,38 +179,34 @@ class Prices:
         """Price *responses*: reckoned, as their logs recorded it, or recorded where it was."""
         if mode not in MODES:
             raise UsageError(f"{mode!r} is no way to reckon", hint=f"there are {', '.join(MODES)}")
-        bill = Bill()
-        by_model: dict[str, int] = {}
-        unpriced: dict[tuple[str, str], Unpriced] = {}
+        tabs: dict[tuple[Any, ...], _Tab] = {}
         for response in responses:
-            name = response.model_name
-            atto = self._atto(response, mode, bill)
-            if isinstance(atto, int):
-                by_model[name] = by_model.get(name, 0) + atto
-                continue
-            empty = Unpriced(model=name, counters=Counters(), messages=0, reason=atto)
-            kept = unpriced.setdefault((name, atto), empty)
-            kept.counters.add(response.counters)
-            unpriced[name, atto] = replace(kept, messages=kept.messages + response.messages)
-        bill.by_model = {name: dollars(atto) for name, atto in by_model.items()}
-        bill.total_usd = dollars(sum(by_model.values()))
-        bill.unpriced = list(unpriced.values())
-        return bill
+            is_recorded = mode != "calculate" and response.recorded_usd is not None
+            at = response.at
+            key = (
+                response.model,
+                at and at.date(),
+                response.speed,
+                response.service_tier,
+                response.inference_geo,
+                is_recorded,
+            )
+            tab = tabs.get(key)
+            if tab is None:
+                tab = self._tab(response, mode, is_recorded=is_recorded)
+                # Where the hour decides, each response has a tab of its own.
+                by_hour = tab.quote.price is not None and tab.quote.price.is_by_hour
+                tabs[(*key, len(tabs)) if by_hour else key] = tab
+            tab.take(response)
+        return _added_up(tabs.values())
 
-    def _atto(self, response: Response, mode: Mode, bill: Bill) -> int | str:
-        """Give a response's cost in attodollars, or the reason why it has none."""
-        if mode != "calculate" and response.recorded_usd is not None:
-            bill.recorded += 1
-            return attodollars(response.recorded_usd)
-        if mode == "recorded":
-            return "no cost was recorded"
-        terms = Terms(response.speed, response.service_tier, response.inference_geo)
-        quote = self.quote(response.model or UNKNOWN, response.at, terms)
-        if quote.price is None:
-            return quote.reason
-        for what in quote.assumed:
-            bill.assumed[what] = bill.assumed.get(what, 0) + 1
-        return quote.attodollars(response.counters, response.context)
+    def _tab(self, response: Response, mode: Mode, *, is_recorded: bool) -> _Tab:
+        if is_recorded or mode == "recorded":
+            quote = Quote(None, reason="" if is_recorded else "no cost was recorded")
+        else:
+            terms = Terms(response.speed, response.service_tier, response.inference_geo)
+            quote = self.quote(response.model or UNKNOWN, response.at, terms)
+        return _Tab(response.model_name, quote, is_recorded)
 
     def _quote(self, model: str, at: datetime, terms: Terms) -> Quote:
         price = self._find(model, at, ())

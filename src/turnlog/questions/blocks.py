@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from turnlog.prices.cost import Mode, Prices
+from turnlog.prices.cost import Bill, Mode, Prices
 from turnlog.prices.rates import Unpriced
 from turnlog.questions.ledger import (
     Figures,
@@ -74,7 +74,7 @@ def blocks(
     for group in _grouped(wanted):
         bill = prices.bill(group, mode=mode)
         unpriced += bill.unpriced
-        rows.append(_row(group, bill.total_usd, now))
+        rows.append(_row(group, bill, now))
     return BlockLedger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
 
 
@@ -120,12 +120,12 @@ def _grouped(responses: Iterable[Response]) -> Iterator[list[Response]]:
         yield group
 
 
-def _row(group: list[Response], cost: Decimal, now: datetime) -> BlockRow:
+def _row(group: list[Response], bill: Bill, now: datetime) -> BlockRow:
     first, last = _at(group[0]), _at(group[-1])
     start = _hour(first)
     end = _later(start, LENGTH)
     row = BlockRow(
-        **structs.asdict(figures_of(group, cost)),
+        **structs.asdict(figures_of(bill)),
         start_at=start,
         end_at=end,
         first_at=first,
@@ -134,11 +134,12 @@ def _row(group: list[Response], cost: Decimal, now: datetime) -> BlockRow:
         models=sorted({each.model_name for each in group}),
     )
     if row.is_active:
-        _look_ahead(row, cost, sum(each.counters.total for each in group), now)
+        _look_ahead(row, bill, now)
     return row
 
 
-def _look_ahead(row: BlockRow, cost: Decimal, tokens: int, now: datetime) -> None:
+def _look_ahead(row: BlockRow, bill: Bill, now: datetime) -> None:
+    cost, tokens = bill.total_usd, bill.used.total
     hours = Decimal(max(now - row.first_at, _SHORTEST).total_seconds()) / 3600
     left = row.end_at - now
     rate = cost / hours

@@ -22,7 +22,7 @@ from msgspec import UNSET, Struct, UnsetType, field, structs
 from turnlog.errors import UsageError
 from turnlog.index.usage import Skipped
 from turnlog.layout.directories import is_within
-from turnlog.prices.cost import Mode, Prices
+from turnlog.prices.cost import Bill, Mode, Prices
 from turnlog.prices.money import total_usd
 from turnlog.prices.rates import Unpriced
 from turnlog.questions.local_times import TIMES, LocalTimes
@@ -152,7 +152,7 @@ def ledger(scan: UsageScan, prices: Prices, asked: Question) -> Ledger:
     for key, group in _groups(scan, asked).items():
         bill = prices.bill(group, mode=asked.mode)
         unpriced += bill.unpriced
-        rows.append(_row(asked.by, key, figures_of(group, bill.total_usd)))
+        rows.append(_row(asked.by, key, figures_of(bill)))
     rows.sort(key=lambda row: _order(row, asked.by))
     return Ledger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
 
@@ -202,7 +202,7 @@ def explain(scan: UsageScan, prices: Prices, asked: Question, row: str) -> Expla
 
 def _response_row(response: Response, prices: Prices, mode: Mode) -> ResponseRow:
     bill = prices.bill((response,), mode=mode)
-    figures = figures_of((response,), bill.total_usd)
+    figures = figures_of(bill)
     return ResponseRow(
         **structs.asdict(figures),
         at=response.at,
@@ -252,22 +252,18 @@ def _row(by: Sequence[Unit], key: tuple[str | None, ...], figures: Figures) -> L
     return row
 
 
-def figures_of(responses: Iterable[Response], cost: Decimal) -> Figures:
-    """Add up what *responses* used; *cost* is theirs."""
-    used = Counters()
-    messages = 0
-    for response in responses:
-        used.add(response.counters)
-        messages += response.messages
+def figures_of(bill: Bill) -> Figures:
+    """Give what a bill says as a report does."""
+    used = bill.used
     return Figures(
-        messages=messages,
+        messages=bill.messages,
         input=used.input,
         output=used.output,
         cache_write_5m=used.cache_write_5m,
         cache_write_1h=used.cache_write_1h,
         cache_read=used.cache_read,
         web_searches=used.web_searches,
-        cost_usd=f"{cost:f}",
+        cost_usd=f"{bill.total_usd:f}",
         cache_efficiency=_efficiency(used),
     )
 

@@ -94,7 +94,7 @@ def scan_logs(logs: Iterable[LogFile], *, workers: int = 1) -> UsageScan:
             scan.pending += share.pending
             folded.synthetic += share.synthetic
     return UsageScan(
-        responses=folded.settle(),
+        responses=folded.drain(),
         skipped=scan.skipped,
         logs=scan.logs,
         size_bytes=scan.size_bytes,

@@ -151,15 +151,19 @@ class Responses:
         _place_in_projects(settled)
         return settled
 
+    def drain(self) -> list[Response]:
+        """Settle for good: each sighting goes when its response is there, so both need one room."""
+        older = Seniority(self._seen)
+        settled: list[Response] = []
+        for name in list(self._seen):
+            settled += _settled(self._seen.pop(name), older)
+        _place_in_projects(settled)
+        return settled
+
     def settle_by_name(self) -> dict[str, list[Response]]:
         """Give every response once, by name; each in the directory it was made in."""
         older = Seniority(self._seen)
-        return {
-            name: [_response(seen, seen, seen.last_at, seen.recorded_usd)]
-            if isinstance(seen, Sighting)
-            else [_response(*settle(group, older)) for group in by_request(seen.values())]
-            for name, seen in self._seen.items()
-        }
+        return {name: _settled(seen, older) for name, seen in self._seen.items()}
 
     def _name(self, sighting: Sighting) -> str | None:
         """Name what *sighting* tells of, all requests of one message alike; None: of nothing."""
@@ -188,11 +192,7 @@ class Responses:
 
     def _now(self, name: str) -> list[Response]:
         seen = self._seen.get(name)
-        if seen is None:
-            return []
-        if isinstance(seen, Sighting):
-            return [_response(seen, seen, seen.last_at, seen.recorded_usd)]
-        return [_response(*settle(group, None)) for group in by_request(seen.values())]
+        return [] if seen is None else _settled(seen, None)
 
 
 def name_of(sighting: Sighting) -> str | None:
@@ -271,6 +271,12 @@ class Totals:
             self._counted[name] += times
             if not self._counted[name]:
                 del self.usage[name]  # The response went on with another model.
+
+
+def _settled(seen: Seen, older: Seniority | None) -> list[Response]:
+    if isinstance(seen, Sighting):
+        return [_response(seen, seen, seen.last_at, seen.recorded_usd)]
+    return [_response(*settle(group, older)) for group in by_request(seen.values())]
 
 
 def _response(
