@@ -1,0 +1,32 @@
+"""Forgetting a project: everything a provider would list of it goes to the trash.
+
+With the sessions go what lies beside them and the logs of agents whose session is not there. If one
+of them runs, none goes. `turnlog trash` shows what went and puts it back.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from turnlog.adapters.provider_places import Project, logs_in, sessions_in
+from turnlog.keep.belongings import Belongings
+from turnlog.keep.deleting import Deletion, Terms, delete_found, refuse_if_running
+from turnlog.keep.retention_policy import load_grace
+from turnlog.keep.trash import Trash
+from turnlog.layout import LogFile, find_logs, turnlog_home
+
+
+def reset(project: Project) -> list[Deletion]:
+    """Move all sessions of the project to the trash."""
+    mine = {row.id for row in sessions_in(project, archived=None)}
+    mains = {log.session_id for log in find_logs(project.home) if log.kind == "session"}
+    doomed: dict[str, list[LogFile]] = {}
+    for owner, log in logs_in(project):
+        if owner in mine or owner not in mains:
+            doomed.setdefault(owner, []).append(log)
+    for session_id, logs in doomed.items():
+        refuse_if_running(session_id, logs, (project.home,))
+    own = turnlog_home()
+    terms = Terms(f"reset of {project.directory}", datetime.now(UTC), load_grace(own))
+    goods, trash = [Belongings(project.home)], Trash(own)
+    return [delete_found(each, logs, goods, trash, terms) for each, logs in doomed.items()]
