@@ -29,7 +29,7 @@ KEPT_DIRECTORIES: Final = frozenset(
 )
 """The directories of a home whose files are kept. Nothing else of a home is ever written."""
 
-_IN_SESSION: Final = ("blobs", "subagents", "tool-results")
+_IN_SESSION: Final = ("blobs", "opaque", "subagents", "tool-results")
 _META: Final = ".meta.json"
 _FLAT_INDEX: Final = "index.json"
 

@@ -1,0 +1,168 @@
+"""Deleting what a key stands for: to the trash, like everything that turnlog deletes.
+
+With its main log goes all that belongs to the session in its project: its agents' logs, what lies
+beside them, turnlog's kept copies. What the home has of the session outside its projects (todos,
+tasks, file history) goes with the last project that has a log of it. A subpath is one log and no
+other. Deleting what is not there is fine, and so is deleting again what a kill left half deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from turnlog.adapters.claude_finding import PACKED, find_log, subpath_in
+from turnlog.adapters.claude_keys import Key, place
+from turnlog.errors import LogLocked, TurnlogError
+from turnlog.keep.activity import glance_at
+from turnlog.keep.belongings import Belongings
+from turnlog.keep.catalogue import GENERATIONS
+from turnlog.keep.copying import LOCK_TIMEOUT, turn
+from turnlog.keep.deleting import ASKED
+from turnlog.keep.listings import catalogued, forget_kept
+from turnlog.keep.moving import Spot, locked, remove_empty
+from turnlog.keep.restorable import project_of
+from turnlog.keep.retention_policy import load_grace
+from turnlog.keep.trash import Doomed, Trash, Tree, told
+from turnlog.layout import Home, LogFile, turnlog_home
+from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.layout.walk import Walk
+from turnlog.log.handle import LOCK_TIMEOUT as WRITERS_TIMEOUT
+from turnlog.sessions.life import marks_of, running_sessions
+
+_PAUSE: Final = 0.01
+
+
+def delete(root: Path, key: Key) -> None:
+    """Move what *key* stands for into the trash; raises LogLocked if its session is running."""
+    _refuse_if_running(root, key)
+    deadline = time.monotonic() + WRITERS_TIMEOUT
+    while True:
+        try:
+            _delete(root, key)
+            return
+        except LogLocked:  # A writer holds a log for moments only.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE)
+
+
+def _delete(root: Path, key: Key) -> None:
+    own = turnlog_home()
+    home = os.path.realpath(root)
+    copies = kept_place(home)
+    goods = _goods(root, key)
+    if not goods:
+        return
+    kept = {each.home_name for each in goods if each.tree == "kept"}
+    main = frozenset({key.name}) if key.subpath is None else frozenset[str]()
+    with told(root, "delete"), contextlib.ExitStack() as held:
+        for name in main:
+            held.enter_context(locked(Spot(Path(home), name)))
+        if kept:
+            held.enter_context(turn(copies, LOCK_TIMEOUT))
+        Trash(own).discard(
+            key.session,
+            home,
+            [Doomed(each.tree, each.name) for each in goods],
+            why=ASKED,
+            now=datetime.now(UTC),
+            grace=load_grace(own),
+            title=_title(root, key),
+            catalogue=catalogued(copies, kept) if kept else (),
+            held=main,
+        )
+        if kept:
+            forget_kept(copies, kept)
+    _remove_directories(Path(home), key)
+
+
+# -- whether it may go ----------------------------------------------------------------------
+
+
+def _refuse_if_running(root: Path, key: Key) -> None:
+    running = running_sessions((Home(root),)).get(key.session)
+    pid = running.pid if running is not None and running.is_alive else None
+    main = place(root, Key(key.project, key.session).name)
+    if pid is None and main.exists():
+        pid = next((each.pid for each in marks_of(main).writers if each.is_alive), None)
+    if pid is not None:
+        raise LogLocked(
+            f"session {key.session} is running in process {pid}",
+            path=main,
+            holder=pid,
+            hint="close it first; nothing was changed",
+        )
+
+
+# -- what goes ------------------------------------------------------------------------------
+
+
+class _Good(NamedTuple):
+    """A file that goes: its name in its tree, and the name that it has in the home."""
+
+    tree: Tree
+    name: str
+    home_name: str
+
+
+def _goods(root: Path, key: Key) -> list[_Good]:
+    """Give what is to go, main logs last: what is cut short can be found and deleted again."""
+    if key.subpath is not None:
+        names = {key.name, key.meta or key.name}
+        packed = {key.name + each for each in PACKED}
+        return [each for each in _lying(root, key) if each.home_name in names | packed]
+    owned = Belongings(Home(root)).of(key.session)
+    here = [each for each in owned if project_of(each.home_name) == key.project]
+    others = [each for each in owned if project_of(each.home_name) != key.project]
+    # Told by names, two projects' sessions of one id share what lies outside of both.
+    is_last = not any(each.log and each.log.kind == "session" for each in others)
+    beside = [each for each in others if is_last and project_of(each.home_name) is None]
+    goods = [_Good(each.tree, each.name, each.home_name) for each in (*beside, *here)]
+    more = [each for each in _lying(root, key) if subpath_in(key, each.home_name) is not None]
+    return [*(each for each in more if each not in goods), *goods]
+
+
+def _lying(root: Path, key: Key) -> Iterator[_Good]:
+    """Give what lies in the session's directory: at home, and of every generation that is kept."""
+    copies = kept_place(root)
+    tops = [("", copies), *((f"{GENERATIONS}/{n}/", copies) for n in _listed(copies / GENERATIONS))]
+    for prefix, top in (("", root), *tops):
+        base = os.path.join(top, "")
+        tree: Tree = "home" if top is root else "kept"
+        for item in Walk().files_beneath(str(place(top, prefix + key.directory))):
+            name = item.path.removeprefix(base).replace(os.sep, "/")
+            if item.linked or (tree == "kept" and not name.endswith(KEPT_SUFFIX)):
+                continue
+            of = name.removeprefix(prefix)
+            yield _Good(tree, name, of.removesuffix(KEPT_SUFFIX) if tree == "kept" else of)
+
+
+def _listed(directory: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
+
+
+def _title(root: Path, key: Key) -> str | None:
+    found = find_log(root, Key(key.project, key.session))
+    if found is None:
+        return None
+    log = LogFile(found.path, Home(root), "claude", "session", key.session, None, key.project, None)
+    with contextlib.suppress(TurnlogError, OSError):  # A title is only for people.
+        return glance_at(key.session, [log]).title
+    return None
+
+
+def _remove_directories(home: Path, key: Key) -> None:
+    """Remove the session's directories that nothing is left in."""
+    top = os.path.join(home, "")
+    directories = [each for each, _, _ in os.walk(place(home, key.directory), topdown=False)]
+    for directory in directories:
+        remove_empty(home, directory.removeprefix(top).replace(os.sep, "/"))

@@ -1,0 +1,128 @@
+"""Finding: where the log of a key lies, and which logs there are.
+
+A log lies in its place, or packed beside it, or, when it is gone from there, as turnlog's kept
+copy; whoever reads it sees no difference. A log without a byte was never written: somebody was
+interrupted while making it. It reads names and sizes, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from turnlog.adapters.claude_keys import LOG, Key, place, subpath_of
+from turnlog.errors import LogError
+from turnlog.layout import read_name
+from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.layout.walk import Walk
+
+PACKED: Final = (".zst", ".gz")
+
+
+class Found(NamedTuple):
+    """A log as it lies on the disk; its time is the one clock of listings and summaries."""
+
+    path: Path
+    size_bytes: int
+    mtime_ns: int
+
+    @property
+    def mtime_ms(self) -> int:
+        return self.mtime_ns // 1_000_000
+
+    @property
+    def is_packed(self) -> bool:
+        return not self.path.name.endswith(LOG)
+
+
+def find_log(root: Path, key: Key) -> Found | None:
+    """Find the log of *key*; None if nothing was ever written to it."""
+    for path in _candidates(root, key.name):
+        found = look_at(path)
+        if found is not None:
+            return found if found.size_bytes else None
+    return None
+
+
+def find_sessions(root: Path, project: str) -> dict[str, Found]:
+    """Find the main logs of a project, by session id."""
+    found: dict[str, Found] = {}
+    for top, ending in ((root, ""), (kept_place(root), KEPT_SUFFIX)):
+        directory = place(top, f"projects/{project}")
+        here: dict[str, Found] = {}
+        for file in _names_in(directory):
+            log = read_name(file.removesuffix(ending)) if file.endswith(ending) else None
+            if log is None or log.kind != "session" or log.id in found:
+                continue
+            # Of a log and its archive the log is the one that everybody reads.
+            if log.compression is None or log.id not in here:
+                there = look_at(directory / file)
+                if there is not None:
+                    here[log.id] = there
+        found |= here
+    return {session: each for session, each in found.items() if each.size_bytes}
+
+
+def find_subpaths(root: Path, key: Key) -> list[str]:
+    """Find the subpaths of a session that something was written to."""
+    found: dict[str, bool] = {}
+    for top, ending in ((root, ""), (kept_place(root), KEPT_SUFFIX)):
+        base = os.path.join(top, "")
+        for item in Walk().files_beneath(str(place(top, key.directory))):
+            name = item.path.removeprefix(base).replace(os.sep, "/")
+            is_one = name.endswith(ending)
+            subpath = subpath_in(key, name.removesuffix(ending)) if is_one else None
+            if subpath is not None and subpath not in found:
+                there = look_at(Path(item.path))
+                found[subpath] = there is not None and there.size_bytes > 0
+    return sorted(subpath for subpath, is_written in found.items() if is_written)
+
+
+def subpath_in(key: Key, name: str) -> str | None:
+    """Give the subpath of the session whose log, packed or not, is called *name* in the home."""
+    for ending in PACKED:
+        name = name.removesuffix(ending) if name.endswith(LOG + ending) else name
+    return subpath_of(name.removeprefix(f"{key.directory}/"))
+
+
+def _candidates(root: Path, name: str) -> Iterator[Path]:
+    """Give the places where a log may be, the first that is there being the one."""
+    yield place(root, name)
+    yield from (place(root, name + ending) for ending in PACKED)
+    kept = kept_place(root)
+    yield from (place(kept, name + each + KEPT_SUFFIX) for each in ("", *PACKED))
+
+
+def look_at(path: Path) -> Found | None:
+    """Describe the file at *path*; None if there is none."""
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise LogError(
+            f"cannot look at {path}: {error.strerror or error}",
+            path=path,
+            errno=error.errno,
+            hint="its owner must grant access, or the path is too long",
+        ) from None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return Found(path, status.st_size, status.st_mtime_ns)
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise LogError(
+            f"cannot list {directory}: {error.strerror or error}",
+            path=directory,
+            errno=error.errno,
+            hint="its owner must grant access",
+        ) from None

@@ -1,0 +1,74 @@
+"""What Claude Code keeps beside an agent's log: ``agent-ID.meta.json``.
+
+The SDK sends it as an entry of type ``agent_metadata``, which stays in the log like any other. The
+last one is also written where Claude Code looks for it when it goes on from the disk; and where
+only Claude Code's own file tells, it is given to the SDK as that entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from turnlog.adapters.claude_keys import Key, place
+from turnlog.adapters.claude_reading import Entry, entries_in
+from turnlog.errors import TurnlogError
+from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.log.sources import BrokenArchive, open_source
+from turnlog.log.telling import logger
+from turnlog.records.codec import encode
+from turnlog.records.loose import NotJson, loads
+from turnlog.sessions.beside import put, read_file
+
+_TYPE: Final = "agent_metadata"
+_LIMIT: Final = 1024 * 1024
+
+
+def note_metadata(root: Path, key: Key, appended: Iterable[Entry], *, is_known: bool) -> bool:
+    """Write down beside an agent's log what was *appended* of its metadata; tell whether it is.
+
+    Unless what the log held before *is_known* to be written down, that is made up for: an earlier
+    writer may have been killed in between. The entries are saved whatever becomes of this.
+    """
+    assert key.meta is not None
+    said = _last(appended)
+    path = place(root, key.meta)
+    try:
+        if said is None and not is_known and not path.exists():
+            said = _last(entries_in(place(root, key.name)))
+        data = None if said is None else encode(said)
+        if data is not None and read_file(path, limit=_LIMIT, follow=False) != data:
+            put(root, key.meta.split("/"), [data], overwrite=True)
+    except (OSError, TurnlogError) as error:
+        logger.warning("%s: not written: %s", path, error)
+        return False
+    return True
+
+
+def with_metadata(root: Path, key: Key, entries: list[Entry]) -> list[Entry]:
+    """Give *entries*, behind the metadata of their agent if only its own file tells it."""
+    if key.meta is None or not entries or _last(entries) is not None:
+        return entries
+    known = _read(place(root, key.meta)) or _read(place(kept_place(root), key.meta + KEPT_SUFFIX))
+    return [{**known, "type": _TYPE}, *entries] if known else entries
+
+
+def _last(entries: Iterable[Entry]) -> Entry | None:
+    found = None
+    for entry in entries:
+        if entry.get("type") == _TYPE:
+            found = entry
+    return None if found is None else {key: found[key] for key in found if key != "type"}
+
+
+def _read(path: Path) -> Entry | None:
+    try:
+        source = open_source(path)
+        try:
+            said = loads(source.read(_LIMIT))
+        finally:
+            source.close()
+    except (TurnlogError, NotJson, BrokenArchive):  # It is missing, or tells nothing.
+        return None
+    return said if isinstance(said, dict) else None
