@@ -29,6 +29,7 @@ KINDS = (
     "sessions",
     "index",
     "safekeeping",
+    "adapters",
 )
 _HOME = "TURNLOG_FAULTS_DIRECTORY"
 

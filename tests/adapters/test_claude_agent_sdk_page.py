@@ -46,7 +46,7 @@ def test_the_page_is_as_it_says(tmp_path):
                 timeout=120,
             )
 
-        (program,) = blocks("python")
+        program, moving = blocks("python")
         done = run("-c", program)
         assert done.returncode == 0, done.stderr
         assert len(done.stdout.splitlines()) == 2
@@ -61,3 +61,8 @@ def test_the_page_is_as_it_says(tmp_path):
             for line in said:
                 pattern = ".*".join(re.escape(part) for part in line.rstrip().split("…"))
                 assert re.search(f"^{pattern}", done.stdout, re.MULTILINE), (line, done.stdout)
+        done = run("-c", moving)
+        assert done.returncode == 0, done.stderr
+        assert [done.stdout] == blocks("text")
+        (log,) = (claude.project / "home" / "projects").glob("*/*.jsonl")
+        assert log.stat().st_size > 0

@@ -1,6 +1,7 @@
 """The real `claude`, run offline in a directory and a home of its own."""
 
 import contextlib
+import copy
 import os
 import subprocess
 from pathlib import Path
@@ -21,7 +22,7 @@ class Claude:
         self.project = place / "orchard"
         self.project.mkdir()
         self.store = turnlog.open(self.home)
-        self._environ = {
+        self.environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(place),
             "CLAUDE_CONFIG_DIR": str(self.home),
@@ -33,11 +34,19 @@ class Claude:
             "IS_SANDBOX": "1",
         }
 
+    def at(self, home):
+        """Give the same program with another home."""
+        other = copy.copy(self)
+        other.home = home
+        other.store = turnlog.open(home)
+        other.environ = self.environ | {"CLAUDE_CONFIG_DIR": str(home)}
+        return other
+
     def __call__(self, *arguments):
         return subprocess.run(
             [PROGRAM, *arguments],
             cwd=self.project,
-            env=self._environ,
+            env=self.environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -50,7 +59,7 @@ class Claude:
         with subprocess.Popen(
             [PROGRAM, *arguments],
             cwd=self.project,
-            env=self._environ,
+            env=self.environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -231,7 +231,7 @@ def scan_log(
             except (ValueError, RecursionError):
                 batch = []
             # The batch decoder does not insist on one record a line; we do.
-            if len(batch) == _lines_of_objects(block) and all(map(is_settled, batch)):
+            if len(batch) == lines_of_objects(block) and all(map(is_settled, batch)):
                 splitter.offset += len(block)
                 yield from batch
             else:
@@ -248,7 +248,7 @@ def scan_log(
             yield last
 
 
-def _lines_of_objects(block: bytes) -> int:
+def lines_of_objects(block: bytes) -> int:
     """Count the lines of *block*; -1 if one of them does not begin as an object does."""
     count = start = 0
     end = block.find(b"\n")  # Four times as fast as bytes.count, which looks at every byte.
