@@ -11,6 +11,7 @@ import sys
 import turnlog
 
 from . import (
+    adapters,
     append,
     decode,
     exporting,
@@ -20,6 +21,7 @@ from . import (
     last,
     ledger,
     listing,
+    mcp_server,
     memory,
     overview,
     redaction,
@@ -52,6 +54,8 @@ BENCHMARKS = {
         exporting,
         redaction,
         overview,
+        adapters,
+        mcp_server,
     )
 }
 

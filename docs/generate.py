@@ -43,6 +43,7 @@ from turnlog.cli.watch_line import WatchedRow
 from turnlog.keep.retention import RetentionReport
 from turnlog.keep.status import KeepStatus
 from turnlog.layout import find_homes, find_logs
+from turnlog.mcp.installing import SettingsDocument
 from turnlog.questions.blocks import BlockLedger
 from turnlog.questions.budgets import BudgetReport
 from turnlog.questions.catalog import SessionList
@@ -55,6 +56,7 @@ from turnlog.questions.indexed_projects import ProjectCatalog
 from turnlog.questions.insights import Insights
 from turnlog.questions.insights_explained import InsightsExplanation
 from turnlog.questions.ledger import Explanation, Ledger
+from turnlog.questions.live import LiveDocument
 from turnlog.questions.overview import Overview
 from turnlog.questions.patterns import FileAccesses, Sequences, Series
 from turnlog.questions.query import QueryDocument
@@ -73,6 +75,8 @@ SCHEMAS = {
     "export": ConversationDocument,
     "export-index": ContentsDocument,
     "overview": Overview,
+    "top": LiveDocument,
+    "mcp-install": SettingsDocument,
     "retain": RetentionReport,
     "archive": ArchiveDocument,
     "unarchive": UnarchiveDocument,
@@ -132,6 +136,11 @@ def cli_reference() -> str:
         "found, 2 a mistake in the call, 3 a failure. With `--json` a command prints one document",
         "on stdout and nothing else; its JSON Schema is in [schemas/](schemas/). Errors go to",
         "stderr as `error: …` and `hint: …`.\n",
+        "An option of one name means the same behind every command. Times are said as people say",
+        "them (`7d`, `yesterday`, `2026-11-01`) and shown by this machine's clock, `.` is this",
+        "directory, and a session is the beginning of its id, or `latest`. What is longer than the",
+        "screen goes through `$TURNLOG_PAGER`, else `$PAGER`, else `less`; `--no-pager` before the",
+        "command, or `TURNLOG_PAGER=`, prints it whole.\n",
         _help_of(app, "turnlog"),
     ]
     context = click.Context(app, info_name="turnlog")
@@ -175,7 +184,8 @@ def pages() -> dict[Path, str]:
 
 
 def _help_of(command: click.Command, name: str) -> str:
-    context = click.Context(command, info_name=name, max_content_width=88, terminal_width=88)
+    settings = app.context_settings | {"max_content_width": 88, "terminal_width": 88}
+    context = click.Context(command, info_name=name, **settings)
     return f"```\n{command.get_help(context)}\n```\n"
 
 

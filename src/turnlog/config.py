@@ -17,6 +17,9 @@
     patterns = ["ORCH-[0-9]{8}"]
     allow = ["not-a-secret-1"]
 
+    [mcp]                       # what agents may ask; see docs/mcp.md
+    scope = "all"
+
 A setting that cannot be read is reported and changes nothing: the one before it, the default,
 holds. A file that is not there is no problem; one that is no TOML is one, and all defaults hold.
 """
@@ -39,6 +42,7 @@ _TABLES = {
     "budgets": "periods",
     "retention": "settings",
     "redact": "patterns and values",
+    "mcp": "settings",
 }
 
 
@@ -65,6 +69,8 @@ class Config:
     """The plain table; what it means, ``keep.retention_policy`` knows."""
     redact: Mapping[str, Any] = field(default_factory=dict)
     """The plain table; what it means, ``redact.rules`` knows."""
+    mcp: Mapping[str, Any] = field(default_factory=dict)
+    """The plain table; what it means, ``mcp.settings`` knows."""
     problems: tuple[SettingProblem, ...] = ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Final
 
@@ -12,7 +12,7 @@ import click
 
 from turnlog import __version__
 from turnlog.cli.options import home_option, json_option
-from turnlog.errors import LogError, NotALog, TurnlogError
+from turnlog.errors import LogError, NotALog, TurnlogError, UsageError
 from turnlog.inert import inert
 
 COMMANDS: Final = {
@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "prices": "Show what models cost.",
     "secrets": "Find keys, tokens and passwords in the logs.",
     "refresh": "Bring the index up to date with the logs.",
+    "top": "See what agents are doing now, live.",
     "watch": "Keep the index fresh, and show what happens as it happens.",
     "doctor": "Show how everything is, and what mends what is wrong.",
     "keep": "Keep copies of what agents did, past the agents' own cleanup.",
@@ -55,6 +56,7 @@ COMMANDS: Final = {
     "check": "Check logs for damage; without arguments, all of yours.",
     "repair": "Mend a damaged log without throwing a byte away.",
     "compact": "Make the logs of a session smaller, with every view as it was.",
+    "mcp": "Let agents look up what was done before: an MCP server.",
     "completion": "Let a shell complete commands, sessions and projects.",
 }
 
@@ -71,12 +73,24 @@ class Commands(click.Group):
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"turnlog.cli.{name}").command
+        room = "mcp.command" if name == "mcp" else f"cli.{name}"  # Which is a face of its own.
+        command: click.Command = import_module(f"turnlog.{room}").command
         if COMPLETING in os.environ:
             from turnlog.cli.completing import equip
 
             equip(command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        is_name = bool(args) and not args[0].startswith("-")
+        if is_name and args[0] not in COMMANDS and not ctx.resilient_parsing:
+            raise UsageError(
+                f"there is no command {args[0][:80]!r}",
+                hint=f"{_nearly(args[0], COMMANDS)}turnlog --help lists them all",
+            )
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):  # From the table, so that help imports no command.
@@ -92,12 +106,19 @@ class Commands(click.Group):
 @click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
 @home_option
 @json_option
+@click.option("--no-pager", is_flag=True, help="Print long output whole; TURNLOG_PAGER= does too.")
 @click.pass_context
-def app(context: click.Context, homes: tuple[str, ...], *, as_json: bool) -> int | None:
+def app(
+    context: click.Context, homes: tuple[str, ...], *, as_json: bool, no_pager: bool
+) -> int | None:
     """Keep, search, price and mend the session logs of coding agents.
 
     Without a command: what was used lately, the latest sessions, and what needs attention.
     """
+    if sys.stdout.isatty():
+        from turnlog.cli.paging import paged
+
+        context.with_resource(paged(context.invoked_subcommand, wanted=not no_pager))
     if context.invoked_subcommand is None:
         from turnlog.cli.overview import show_overview
 
@@ -118,10 +139,15 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 0
+    except click.NoSuchOption as error:
+        where = error.ctx.command_path if error.ctx else "turnlog"
+        meant = _nearly(error.option_name, error.possibilities or ())
+        hint = f"{meant}{where} --help shows what it takes"
+        return _tell(f"there is no option {error.option_name!r}", hint, 2)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         where = context.command_path if context else "turnlog"
-        return _tell(error.format_message(), f"{where} --help shows what it takes", 2)
+        return _tell(_words(error.format_message()), f"{where} --help shows what it takes", 2)
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
@@ -138,6 +164,20 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__module__ != "sqlite3":
             raise
         return _tell(f"the index: {error}", "make it anew with: turnlog refresh --rebuild", 3)
+
+
+def _nearly(typed: str, names: Iterable[str]) -> str:
+    """Ask for what was nearly typed, if there is such a thing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(typed, list(names), n=2, cutoff=0.7)
+    return f"did you mean {' or '.join(near)}? " if near else ""
+
+
+def _words(message: str) -> str:
+    """Write what click says the way we say things: on one line, as part of a sentence."""
+    line = " ".join(message.split()).rstrip(".")
+    return line[:1].lower() + line[1:]
 
 
 def _tell(message: str, hint: str, code: int) -> int:

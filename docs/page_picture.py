@@ -1,0 +1,114 @@
+"""Photograph the page that `turnlog insights --html` writes, for the README.
+
+    python docs/page_picture.py
+
+The sessions are made up, two months of them, always the same; the page and the browser are real.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from playwright.sync_api import sync_playwright
+
+import turnlog
+from turnlog.layout import claude_log
+from turnlog.log.writer import LogWriter
+
+PICTURE: Final = Path(__file__).parent / "images" / "insights.png"
+_SIZE: Final = {"width": 1180, "height": 900}
+_LAST_DAY: Final = datetime(2026, 10, 31, tzinfo=UTC)
+_DAYS: Final = 60
+_PROJECTS: Final = ("orchard", "lighthouse", "payments-api", "site")
+_MODELS: Final = ("claude-sonnet-4-5-20250929", "claude-opus-4-5-20251101")
+_TOOLS: Final = {
+    "Bash": {"command": "make test"},
+    "Read": {"file_path": "src/trees.py"},
+    "Edit": {"file_path": "src/trees.py", "old_string": "red", "new_string": "green"},
+    "Grep": {"pattern": "TODO", "path": "src"},
+    "Write": {"file_path": "notes.md", "content": "# Notes"},
+}
+_PROMPTS: Final = ("Fix the flaky test", "Why is it slow?", "Add a page for pears", "Review this")
+
+
+def _records(chance: random.Random, session: str, cwd: str, at: datetime) -> Iterator[Any]:
+    """Tell one session, turn by turn."""
+    parent = None
+    model = chance.choices(_MODELS, (4, 1))[0]
+
+    def placed(said: dict[str, Any], seconds: float) -> dict[str, Any]:
+        nonlocal parent, at
+        at += timedelta(seconds=seconds)
+        uuid = str(UUID(int=chance.getrandbits(128), version=4))
+        where = {"sessionId": session, "cwd": cwd, "gitBranch": "main", "version": "2.1.0"}
+        stamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        told = said | where | {"uuid": uuid, "parentUuid": parent, "timestamp": stamp}
+        parent = uuid
+        return told
+
+    for _ in range(chance.randint(1, 4)):
+        yield placed(turnlog.build.user(chance.choice(_PROMPTS)), chance.expovariate(1 / 90))
+        for number in range(chance.randint(2, 14)):
+            tool = chance.choices(list(_TOOLS), (5, 6, 4, 3, 1))[0]
+            call = turnlog.build.call(tool, _TOOLS[tool], call_id=f"toolu_{chance.getrandbits(60)}")
+            usage = {
+                "input_tokens": chance.randint(3, 900),
+                "output_tokens": chance.randint(80, 1_800),
+                "cache_creation_input_tokens": chance.randint(400, 6_000),
+                "cache_read_input_tokens": 9_000 + 4_000 * number,
+            }
+            ids = {"message_id": f"msg_{chance.getrandbits(60)}"}
+            yield placed(turnlog.build.assistant([call], model=model, usage=usage, **ids), 6)
+            failed = chance.random() < (0.16 if tool == "Bash" else 0.04)
+            said = "Exit code 2: 1 failed" if failed else "done"
+            waited = chance.expovariate(1 / 4)
+            yield placed(turnlog.build.result(call["id"], said, failed=failed), waited)
+        yield placed(turnlog.build.assistant("Done.", model=model), 5)
+
+
+def write_home(home: Path) -> None:
+    """Write the sessions of two months."""
+    chance = random.Random(11)  # noqa: S311 - The same picture every time.
+    for back in range(_DAYS):
+        day = _LAST_DAY - timedelta(days=back)
+        busy = 1 if day.weekday() > 4 else 5
+        for _ in range(chance.randint(0, busy)):
+            session = str(UUID(int=chance.getrandbits(128), version=4))
+            cwd = f"/home/ada/{chance.choices(_PROJECTS, (5, 2, 4, 1))[0]}"
+            at = day + timedelta(hours=min(23, max(7, chance.gauss(14, 3.5))))
+            with LogWriter(claude_log(home, cwd, session), durability="flush") as log:
+                log.append_many(_records(chance, session, cwd, at))
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        write_home(place / "home")
+        page = place / "insights.html"
+        turnlog_program = [sys.executable, "-m", "turnlog.cli", "insights", "--html", page]
+        asked = ["--home", place / "home", "--since", "2026-09-02", "--until", "2026-11-01"]
+        subprocess.run(  # noqa: S603 - Our own command.
+            [*turnlog_program, *asked, "--timezone", "UTC"],
+            env={"TURNLOG_HOME": str(place / "own")},
+            check=True,
+        )
+        with sync_playwright() as driver:
+            browser = driver.chromium.launch(
+                executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+            )
+            view = browser.new_page(viewport=_SIZE, color_scheme="light")
+            view.goto(page.as_uri())
+            view.screenshot(path=PICTURE)
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""One call: in a thread of its own, within its time, and whatever happens an answer in words.
+
+The core is synchronous, so a call runs in a worker thread and the server goes on listening. A call
+looks at the clock itself; one that forgets to is left behind, and answered for. Errors are told
+with what to do; of a failure of the machine no path of its owner's is told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from turnlog.errors import LogError, TurnlogError, UsageError
+from turnlog.inert import inert
+from turnlog.layout import turnlog_home
+from turnlog.mcp.desk import Desk
+from turnlog.mcp.paging import Cursors, bounded, question_of
+from turnlog.mcp.tool import Page, Tool
+from turnlog.redact import redact
+
+T = TypeVar("T")
+AT_ONCE: Final = 4
+"""So many calls run at the same time; others wait for their turn."""
+_GRACE_SECONDS: Final = 1.0
+_LONGEST: Final = 2_000
+_PLACE: Final = re.compile(r"(?<![\w.])(?:/[\w.@+-]+){2,}|[A-Za-z]:\\[^\s'\"]+")
+
+
+class Calls:
+    """Runs calls at a desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.cursors = Cursors()
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    async def tool(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
+        """Answer a tool's call with the text that leaves. Raises TurnlogError, told already."""
+        return await self.work(partial(self._answer, tool, dict(arguments)), tool.seconds)
+
+    async def work(self, function: Callable[[Desk], T], seconds: float) -> T:
+        """Run *function* at the desk in a thread, for *seconds* at most."""
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(AT_ONCE)
+        async with self._limiter:  # Waiting for one's turn is not yet taking time.
+            desk = self.desk.for_a_call(seconds)
+            with anyio.move_on_after(desk.deadline.seconds + _GRACE_SECONDS):
+                return await anyio.to_thread.run_sync(
+                    partial(self._run, function, desk), abandon_on_cancel=True
+                )
+        raise desk.deadline.late()
+
+    def _run(self, function: Callable[[Desk], T], desk: Desk) -> T:
+        """Run *function*; a machine's failure becomes an error with a hint."""
+        try:
+            return function(desk)
+        except TurnlogError:
+            raise
+        except sqlite3.Error as error:
+            desk.deadline.check()
+            raise UsageError(
+                f"the index failed: {error}", hint="make it anew with: turnlog refresh --rebuild"
+            ) from error
+        except OSError as error:
+            raise UsageError(
+                f"the logs could not be read: {error.strerror or type(error).__name__}",
+                hint="run: turnlog doctor",
+            ) from error
+
+    def _answer(self, tool: Tool, arguments: dict[str, Any], desk: Desk) -> str:
+        cursor = arguments.pop("cursor", None)
+        question = question_of(tool.name, arguments)
+        page = Page(self.cursors.take(question, cursor))
+        answer = tool.answer(desk, page, **arguments)
+        return bounded(
+            answer,
+            desk.rules,
+            most_bytes=desk.settings.answer_bytes,
+            cursor_of=partial(self.cursors.give, question),
+        )
+
+
+def told(error: TurnlogError, desk: Desk) -> str:
+    """Say what went wrong and what to do, for an agent to read."""
+    message, hint = (_shown(each, error, desk) for each in (error.message, error.hint))
+    return f"error: {message}\nhint: {hint}" if hint else f"error: {message}"
+
+
+def _shown(text: str, error: TurnlogError, desk: Desk) -> str:
+    """Make what an error says fit to leave: it may quote a log, and name places of its owner's."""
+    places = [os.fspath(home) for home in desk.homes] + [os.fspath(turnlog_home())]
+    if isinstance(error, LogError):
+        if error.path:
+            text = text.replace(error.path, Path(error.path).name)
+        text = _PLACE.sub(lambda found: Path(found[0]).name, text)
+    for place in sorted(places, key=len, reverse=True):
+        text = text.replace(place, "…")
+    return inert(redact(text[: _LONGEST * 2], desk.rules))[:_LONGEST]

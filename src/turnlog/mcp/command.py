@@ -1,0 +1,198 @@
+"""``turnlog mcp``: the server, and the settings for the programs that start it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from turnlog.errors import UsageError
+from turnlog.inert import inert
+
+if TYPE_CHECKING:
+    from turnlog.mcp.desk import Desk
+    from turnlog.mcp.server import TurnlogServer
+
+_PORT: Final = 7433  # Written out, since what knows it needs the extra; a test compares.
+_NEEDED: Final = ("mcp", "mcp_types", "pydantic", "starlette", "uvicorn")
+_EXTRA: Final = "install it with: pip install 'turnlog[mcp]'"
+
+
+@click.command(
+    name="mcp",
+    epilog="""\b
+Examples:
+  turnlog mcp --install                   what to tell Claude Code and others
+  turnlog mcp                             serve the project in this directory, over stdio
+  turnlog mcp --project ~/orchard --http  the same over HTTP, behind a token
+  turnlog mcp --all-projects              everything there is""",
+)
+@click.option(
+    "--home",
+    "homes",
+    multiple=True,
+    metavar="DIR",
+    help="A directory in which an agent keeps its sessions; may be given several times.  "
+    "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
+)
+@click.option(
+    "--project",
+    metavar="DIR",
+    help="Tell of sessions that worked in DIR or below it.  [default: this directory]",
+)
+@click.option("--all-projects", is_flag=True, help="Tell of all sessions, of whatever project.")
+@click.option("--http", "over_http", is_flag=True, help="Serve streamable HTTP instead of stdio.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Loopback addresses only.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    help="Where to listen; 0 takes any that is free.",
+)
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    help="Read the token from FILE, made if it is not there, instead of a new one each time.",
+)
+@click.option("--install", is_flag=True, help="Print the settings for programs; write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="With --install: print one JSON document.")
+def command(
+    homes: tuple[str, ...],
+    *,
+    project: str | None,
+    all_projects: bool,
+    over_http: bool,
+    host: str,
+    port: int,
+    token_file: str | None,
+    install: bool,
+    as_json: bool,
+) -> int:
+    """Let agents look up what was done before: an MCP server, read only.
+
+    It tells of the project it is started in, framed as data, without secrets, in bounded answers.
+    """
+    if project is not None and all_projects:
+        raise UsageError("one project, or all of them", hint="leave out one of the two options")
+    if install:
+        return _show_settings(homes, project, all_projects=all_projects, as_json=as_json)
+    if as_json:
+        raise UsageError("--json goes with --install", hint="the server itself speaks JSON-RPC")
+    server = _server(homes, project, all_projects=all_projects)
+    if over_http:
+        _run_http(server, host, port, token_file)
+    else:
+        server.run("stdio")
+    _leave()
+    return 0
+
+
+def _server(homes: tuple[str, ...], project: str | None, *, all_projects: bool) -> TurnlogServer:
+    with _needing_the_extra():
+        from turnlog.mcp.server import make_server
+    return make_server(make_desk(homes, project, all_projects=all_projects))
+
+
+@contextmanager
+def _needing_the_extra() -> Iterator[None]:
+    """Say how to get the packages that only the server needs, if they are not there."""
+    try:
+        yield
+    except ImportError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in _NEEDED:
+            raise
+        if isinstance(error, ModuleNotFoundError):
+            raise UsageError(f"the server needs a package: {name}", hint=_EXTRA) from None
+        # An older one, which has other names.
+        raise UsageError("the server needs mcp 2 or newer", hint=_EXTRA) from None
+
+
+def make_desk(homes: tuple[str, ...], project: str | None, *, all_projects: bool) -> Desk:
+    """Lay out the desk as the options and config.toml say; tell what of that cannot be read."""
+    from turnlog.config import load_config
+    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.mcp.desk import Desk
+    from turnlog.mcp.reading_on import ReadingOn
+    from turnlog.mcp.settings import settings_from
+    from turnlog.redact import rules_from
+
+    config = load_config(turnlog_home())
+    settings, wrong = settings_from(config.mcp)
+    rules, broken = rules_from(config.redact)
+    for each in (*config.problems, *wrong, *broken):
+        click.echo(f"warning: config.toml: {inert(each.where)}: {inert(each.reason)}", err=True)
+    found = all_homes(homes)
+    is_wide = all_projects or (settings.scope == "all" and project is None)
+    return Desk(
+        homes=found,
+        scope=None if is_wide else scope_of(project),
+        rules=rules,
+        settings=settings,
+        reading_on=ReadingOn(found),
+        parent=os.getppid(),
+    )
+
+
+def scope_of(project: str | None) -> str:
+    """Give the directory that the server tells of, as logs name it."""
+    if project is not None and "${" in project:
+        raise UsageError(
+            f"{project!r} was not filled in by the program that started the server",
+            hint="write the directory itself behind --project",
+        )
+    try:
+        directory = os.path.realpath(os.path.expanduser(project or os.getcwd()))
+    except (FileNotFoundError, ValueError):
+        raise UsageError("there is no such directory", hint="name one with --project") from None
+    if os.path.dirname(directory) == directory:  # Where programs start that work nowhere.
+        raise UsageError(
+            f"{directory} is no project, but everything",
+            hint="name one with --project DIR, or say --all-projects",
+        )
+    return directory
+
+
+def _run_http(server: TurnlogServer, host: str, port: int, token_file: str | None) -> None:
+    from functools import partial
+
+    with _needing_the_extra():
+        import anyio
+
+        from turnlog.mcp.http import serve_http
+
+    anyio.run(partial(serve_http, server, host=host, port=port, token_file=token_file))
+
+
+def _leave() -> None:
+    """End now: whoever asked is gone, and a call that takes its time has nobody to answer."""
+    others = [each for each in threading.enumerate() if each is not threading.current_thread()]
+    if any(not each.daemon for each in others):
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def _show_settings(
+    homes: tuple[str, ...], project: str | None, *, all_projects: bool, as_json: bool
+) -> int:
+    import msgspec
+
+    from turnlog.mcp.installing import settings_for
+
+    found = settings_for(homes=homes, project=project, all_projects=all_projects)
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return 0
+    for number, each in enumerate(found.settings):
+        if number:
+            click.echo()
+        how = "run" if each.where == "shell" else f"put into {each.where}"
+        click.echo(f"# {each.program}: {how}")
+        click.echo(inert(each.text, keep="\n"))
+    return 0

@@ -1,0 +1,127 @@
+"""The tool ``cost``: which tokens were used and what they cost, in rows of any kind."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import structs
+from pydantic import BeforeValidator, Field
+
+from turnlog.errors import UsageError
+from turnlog.index.opening import Index
+from turnlog.layout import turnlog_home
+from turnlog.mcp.desk import Desk
+from turnlog.mcp.naming import listed
+from turnlog.mcp.paging import Answer
+from turnlog.mcp.pointing import sparse
+from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Until
+from turnlog.prices.configured import configured_prices
+from turnlog.questions.ledger import Figures, Ledger, Period, Question, SkippedDocument, ledger
+from turnlog.questions.local_times import TIMES
+from turnlog.questions.query_filters import projects_in
+from turnlog.questions.spending import spent
+
+Unit = Literal["day", "model", "session", "project", "agent", "hour", "week", "month"]
+_MOST_UNITS: Final = 3
+_SKIPPED_IN: Final = """
+SELECT k.why, count(*) FROM skipped AS k JOIN logs AS l ON l.id = k.log
+WHERE l.session IN (SELECT session FROM sessions WHERE project IN {projects}) GROUP BY 1
+"""
+
+
+def cost(
+    desk: Desk,
+    page: Page,
+    *,
+    by: Annotated[
+        list[Unit],
+        BeforeValidator(listed),
+        Field(
+            description="One row for each of these, or for each combination of several, such as"
+            " day and model.",
+            min_length=1,
+            max_length=_MOST_UNITS,
+        ),
+    ] = ["day"],  # noqa: B006 - Nobody changes it.
+    project: Project = None,
+    session: OneSession = None,
+    model: Annotated[
+        str | None,
+        Field(description="Only models whose name has this in it.", min_length=1, max_length=200),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 30,
+) -> Answer:
+    """Tell which tokens were used and what they cost at the API's prices, every response once.
+
+    The totals of everything that was asked for come first, with what is in no figure (`skipped`);
+    then the rows, the latest or the dearest first. Costs are exact dollars, as text.
+    """
+    units = tuple(dict.fromkeys(by))
+    prices, _ = configured_prices(turnlog_home())
+    with desk.index() as index:
+        named = None if session is None else desk.session(index, session).id
+        period = Period(
+            since=desk.moment(since),
+            until=desk.moment(until),
+            project=desk.project(project),
+            model=model,
+            session=named,
+        )
+        if period.since and period.until and period.since >= period.until:
+            raise UsageError("the period ends before it begins", hint="since is before until")
+        asked = Question(by=units, zone=desk.zone, period=period)
+        scan = spent(index, period, prices)
+        if named is not None:  # Another's id may begin with all of this one.
+            scan.responses = [each for each in scan.responses if each.session == named]
+        found = ledger(scan, prices, asked)
+        rows = _in_order(found, units)
+        end = page.place + limit
+        return Answer(
+            about={
+                "totals": _figures(found.totals),
+                "skipped": _skipped(index, found.skipped, desk.project(project)),
+                "rows_in_all": len(rows),
+            },
+            noun="rows",
+            rows=rows[page.place : end],
+            offset=page.place,
+            next=end if end < len(rows) else None,
+        )
+
+
+def _in_order(found: Ledger, units: tuple[Unit, ...]) -> list[dict[str, Any]]:
+    """Give the rows as the ledger has them, but the latest first where they are times."""
+    rows = [{unit: getattr(row, unit) for unit in units} | _figures(row) for row in found.rows]
+    times = [unit for unit in units if unit in TIMES]
+    # A stable sort: within a day the dearest stays first.
+    rows.sort(key=lambda row: tuple(row[unit] or "" for unit in times), reverse=True)
+    return rows
+
+
+def _figures(row: Figures) -> dict[str, Any]:
+    """Give the figures that are not nought, the cost always."""
+    told = {field.name: getattr(row, field.name) for field in structs.fields(Figures)}
+    return {name: each for name, each in sparse(told).items() if each or name == "cost_usd"}
+
+
+def _skipped(index: Index, found: SkippedDocument, project: str | None) -> dict[str, Any]:
+    """Say what is in no figure. Of other projects only what nobody can tell apart is counted."""
+    if project is None:
+        places: dict[str, int] = {}
+        for each in found.places:
+            places[each.why] = places.get(each.why, 0) + 1
+    else:
+        within = _SKIPPED_IN.format(projects=projects_in(index.db, project))
+        places = dict(index.db.execute(within))
+    told: dict[str, Any] = {
+        "unpriced": [structs.asdict(each) for each in found.unpriced],
+        "places": places,
+    }
+    if project is None:
+        told |= {"repeats": found.repeats, "synthetic": found.synthetic, "undated": found.undated}
+    return {name: each for name, each in told.items() if each}
+
+
+COST = Tool(cost, title="Tokens and costs of past sessions")

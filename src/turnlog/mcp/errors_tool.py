@@ -1,0 +1,154 @@
+"""The tool ``errors``: what failed again and again, and what happened around it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from turnlog.errors import NotFound, UsageError
+from turnlog.mcp.desk import Desk
+from turnlog.mcp.masked import MaskedIndex
+from turnlog.mcp.naming import ToolName, tool_pattern
+from turnlog.mcp.paging import Answer
+from turnlog.mcp.pointing import pointer, sparse, told_at
+from turnlog.mcp.session_tool import unread_notes
+from turnlog.mcp.tool import Limit, Page, Project, Since, Tool, Until
+from turnlog.questions.error_patterns import (
+    ErrorContext,
+    ErrorPattern,
+    Nearby,
+    Occurrence,
+    error_context,
+    error_patterns,
+)
+
+_SIGNATURE: Final = 12
+"""So much of a signature tells it from all others."""
+
+
+def errors(
+    desk: Desk,
+    page: Page,
+    *,
+    signature: Annotated[
+        str | None,
+        Field(
+            description="Show the latest errors of this kind, with the records around each: the"
+            " `signature` of a row, or its beginning.",
+            pattern="^[0-9A-Fa-f]{4,32}$",
+            max_length=32,
+        ),
+    ] = None,
+    tool: ToolName = None,
+    project: Project = None,
+    since: Since = None,
+    until: Until = None,
+    least: Annotated[
+        int, Field(description="Only what happened at least so often.", ge=1, le=1_000_000)
+    ] = 1,
+    context: Annotated[
+        int,
+        Field(description="With signature: how many records before and after.", ge=0, le=20),
+    ] = 3,
+    limit: Limit = 10,
+) -> Answer:
+    """Group the errors of tools and of the API by how they begin, the most frequent first.
+
+    Each row has how often, in how many sessions, when, and the latest as an example. With
+    `signature` it shows single errors and what was done before and after: how it was solved.
+    Errors of the API are those of the tool API.
+    """
+    if signature is not None and least > 1:
+        raise UsageError("least counts kinds of errors", hint="leave it out, or signature")
+    wanted: dict[str, Any] = {
+        "project": desk.project(project),
+        "since": desk.moment(since),
+        "until": desk.moment(until),
+        "tool": tool_pattern(tool),
+        "limit": limit,
+        "offset": page.place,
+    }
+    with desk.index() as plain:
+        index = MaskedIndex(plain, desk.rules)
+        if signature is not None:
+            around = _context(index, signature, context, wanted)
+            return Answer(
+                about={"total": around.total},
+                noun="occurrences",
+                rows=[_occurrence(desk, index, each) for each in around.occurrences],
+                offset=page.place,
+                next=around.next,
+                notes=unread_notes(plain),
+                rest="turns(session, record) shows more.",
+            )
+        found = error_patterns(index, minimum=least, **wanted)
+        return Answer(
+            about={"total": found.total},
+            noun="errors",
+            rows=[_pattern(index, each) for each in found.errors],
+            offset=page.place,
+            next=found.next,
+            notes=[*found.notes, *unread_notes(plain)],
+            rest="session(session, record) gives the example whole.",
+        )
+
+
+def _context(
+    index: MaskedIndex, signature: str, window: int, wanted: dict[str, Any]
+) -> ErrorContext:
+    try:
+        return error_context(index, signature, window=window, **wanted)
+    except NotFound as error:
+        raise NotFound(
+            error.message, hint="errors without signature lists the kinds there are"
+        ) from None
+
+
+def _pattern(index: MaskedIndex, found: ErrorPattern) -> dict[str, Any]:
+    return sparse(
+        {
+            "signature": found.signature[:_SIGNATURE],
+            "tool": found.tool,
+            "count": found.count,
+            "sessions": found.sessions,
+            "first_at": told_at(found.first_at) if found.count > 1 else None,
+            "last_at": told_at(found.last_at),
+            "example": found.example,
+            **pointer(index, found.log, found.offset),
+        }
+    )
+
+
+def _occurrence(desk: Desk, index: MaskedIndex, found: Occurrence) -> dict[str, Any]:
+    failed = next((each for each in found.records if each.is_error), None)
+    agent = pointer(index, failed.log, failed.offset).get("agent") if failed else None
+    return sparse(
+        {
+            "session": found.session,
+            "agent": agent,
+            "project": None if found.project == desk.scope else found.project,
+            "at": told_at(found.at),
+            "tool": found.tool,
+            "records": [_nearby(index, each) for each in found.records if _speaks(each)],
+        }
+    )
+
+
+def _speaks(found: Nearby) -> bool:
+    """Tell whether there is anything to show of a record; of a thought there may be none."""
+    return bool(found.text) or found.is_error
+
+
+def _nearby(index: MaskedIndex, found: Nearby) -> dict[str, Any]:
+    return sparse(
+        {
+            "record": pointer(index, found.log, found.offset).get("record"),
+            "author": found.author,
+            "text": found.text,
+            "is_error": found.is_error or None,
+        }
+    )
+
+
+ERRORS = Tool(errors, title="Errors in past sessions")

@@ -1,0 +1,131 @@
+"""The tool ``insights``: what was done in a period, how it went, what it cost; by sections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Struct, structs
+from pydantic import BeforeValidator, Field
+
+from turnlog.errors import UsageError
+from turnlog.layout import turnlog_home
+from turnlog.mcp.desk import Desk
+from turnlog.mcp.masked import MaskedIndex
+from turnlog.mcp.naming import listed
+from turnlog.mcp.paging import Answer
+from turnlog.mcp.pointing import pointer, sparse, told_at
+from turnlog.mcp.tool import Page, Project, Tool, Until
+from turnlog.prices.configured import configured_prices
+from turnlog.questions.insights import Insights
+from turnlog.questions.insights import insights as report
+from turnlog.questions.insights_asked import Asked
+
+Section = Literal[
+    "overview", "days", "weeks", "hours", "streaks", "week_against_week", "models", "agents",
+    "projects", "tools", "sequences", "errors", "edits", "cache", "compactions", "interruptions",
+    "turns", "commands",
+]  # fmt: skip
+_USUAL: Final = "30d"
+
+
+def insights(
+    desk: Desk,
+    page: Page,
+    *,
+    sections: Annotated[
+        list[Section],
+        BeforeValidator(listed),
+        Field(
+            description="Which parts of the report. overview: sessions, prompts, tokens, cost,"
+            " failures. turns: the longest. sequences: tools called one after another. edits: files"
+            " and lines. cache: what it saved and missed.",
+            min_length=1,
+            max_length=18,
+        ),
+    ] = ["overview", "models", "tools", "errors"],  # noqa: B006 - Nobody changes it.
+    project: Project = None,
+    since: Annotated[
+        str,
+        Field(description="Where the period begins: 7d, 2026-11-01, last month.", max_length=100),
+    ] = _USUAL,
+    until: Until = None,
+    limit: Annotated[int, Field(description="How many rows of each list.", ge=1, le=50)] = 5,
+) -> Answer:
+    """Report on a period: what was done, how it went, and what it cost.
+
+    Ask for the sections that are needed. Lists have their most frequent, dearest or latest rows;
+    `cost`, `errors`, `calls` and `files` have them all.
+    """
+    begin, end = desk.moment(since), desk.moment(until)
+    if begin is not None and end is not None and begin >= end:
+        raise UsageError("the period ends before it begins", hint="since is before until")
+    asked = Asked(
+        zone=desk.zone,
+        now=desk.now(),
+        since=begin,
+        until=end,
+        project=desk.project(project),
+        limit=limit,
+    )
+    prices, _ = configured_prices(turnlog_home())
+    wanted = list(dict.fromkeys(sections))
+    with desk.index() as plain:
+        index = MaskedIndex(plain, desk.rules)
+        found = report(index, prices, asked)
+        desk.deadline.check()
+        rows = [_section(index, found, name, limit) for name in wanted[page.place :]]
+    return Answer(
+        about={"since_at": told_at(found.since_at), "until_at": told_at(found.until_at)},
+        noun="sections",
+        rows=rows,
+        offset=page.place,
+        notes=found.notes,
+    )
+
+
+def _section(index: MaskedIndex, found: Insights, name: str, limit: int) -> dict[str, Any]:
+    made = _MADE.get(name)
+    value = made(found) if made else getattr(found, name)
+    if isinstance(value, list):
+        shown = value[-limit:][::-1] if name in ("days", "weeks") else value[:limit]
+        told: dict[str, Any] = {"rows": [_plain(index, each) for each in shown]}
+        if len(value) > limit:
+            told["of"] = len(value)
+    else:
+        told = {} if value is None else _plain(index, value)
+        for inner, each in list(told.items()):
+            if isinstance(each, list):
+                told[inner] = [_plain(index, row) for row in getattr(value, inner)[:limit]]
+    return {"section": name, **told}
+
+
+def _hours(found: Insights) -> dict[str, Any]:
+    """Give the hours with the most messages: a table of a week is mostly noughts."""
+    return {
+        weekday: {f"{hour:02}": count for hour, count in enumerate(row) if count}
+        for weekday, row in zip(_WEEKDAYS, found.hours.messages, strict=True)
+        if any(row)
+    }
+
+
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MADE: Final[dict[str, Callable[[Insights], Any]]] = {"hours": _hours}
+
+
+def _plain(index: MaskedIndex, value: Any) -> Any:
+    """Give a row without what is null or nought; its log and offset become what tools open."""
+    if not isinstance(value, Struct | dict):
+        return value
+    told = structs.asdict(value) if isinstance(value, Struct) else dict(value)
+    if "log" in told:
+        told |= pointer(index, told.pop("log"), told.pop("offset"))
+    return {name: _shown(each) for name, each in sparse(told).items() if each not in (0, "0")}
+
+
+def _shown(value: Any) -> Any:
+    return told_at(value) if isinstance(value, datetime) else value
+
+
+INSIGHTS = Tool(insights, title="What was done, and how it went")

@@ -1,0 +1,231 @@
+"""The tool ``query``: any question about records, messages and calls, as meta-cc asks it.
+
+    query({resource: "messages", filter: {role: "user"}})
+
+What may be asked is described once, in ``questions.query_fields``; the schema is made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import structs
+from pydantic import Field, WithJsonSchema
+
+from turnlog.errors import UsageError
+from turnlog.mcp.desk import Desk
+from turnlog.mcp.masked import MaskedIndex
+from turnlog.mcp.paging import Answer
+from turnlog.mcp.pointing import sparse
+from turnlog.mcp.query_apart import READ_AT_MOST, Told, answer_apart, has_pattern
+from turnlog.mcp.session_tool import unread_notes
+from turnlog.mcp.tool import Page, Tool
+from turnlog.questions.error_patterns import one_line
+from turnlog.questions.query import answer
+from turnlog.questions.query_fields import (
+    RESOURCES,
+    Aggregate,
+    Filter,
+    Output,
+    Query,
+    Resource,
+    Transform,
+)
+from turnlog.questions.query_filters import parse_query, resource_named
+
+_ROWS: Final = 20
+_MOST_ROWS: Final = 200
+_SHOWN: Final = 300
+# What is given if nothing else is asked for: enough to choose by, and to open.
+_OPENED: Final = ("uuid", "session_id", "agent", "at")
+_LOOK: Final = {
+    "entries": (*_OPENED, "type", "author", "is_error", "content"),
+    "messages": (*_OPENED, "role", "model", "output", "is_error", "text"),
+    "tools": (*_OPENED, "tool_name", "status", "duration_ms", "file", "input"),
+}
+_NEVER: Final = "log"
+"""Where logs lie is nobody's business but the owner's."""
+
+
+def _described(kind: type[msgspec.Struct], **instead: Any) -> dict[str, Any]:
+    """Describe a part of a query for agents: names, what each may be, and nothing twice."""
+    schema = msgspec.json.schema(kind)
+    found = schema["$defs"][kind.__name__]["properties"]
+    told: dict[str, Any] = {}
+    for name, each in found.items():
+        if name in instead:
+            told[name] = instead[name]
+            continue
+        plain = {key: value for key, value in each.items() if key not in ("anyOf", "default")}
+        for way in each.get("anyOf", ()):
+            if way.get("type") != "null":
+                plain |= {key: value for key, value in way.items() if key != "$ref"}
+        if "enum" in plain:
+            plain["enum"] = [value for value in plain["enum"] if value is not None]
+        told[name] = plain
+    return {"type": "object", "properties": told, "additionalProperties": False}
+
+
+_TIMES: Final = {
+    "type": "object",
+    "properties": {"start": {"type": "string"}, "end": {"type": "string"}},
+    "additionalProperties": False,
+    "description": "From start on, before end: 7d, yesterday, 2026-11-01T18:00.",
+}
+_FIELDS: Final = "; ".join(
+    f"{each.name}: {', '.join(name for name in each.fields if name != _NEVER)}"
+    for each in RESOURCES
+)
+Part: TypeAlias = dict[str, Any] | None
+_OUTPUT: Final = _described(
+    Output,
+    format={"enum": ["json", "summary"], "description": "summary: count what was found."},
+    limit={"type": "integer", "minimum": 1, "maximum": _MOST_ROWS},
+    offset={"type": "integer", "minimum": 0, "description": "Left out first."},
+)
+Wanted: TypeAlias = Annotated[
+    Part,
+    WithJsonSchema(_described(Filter, time_range=_TIMES)),
+    Field(description="Which rows; all conditions hold."),
+]
+Transformed: TypeAlias = Annotated[
+    Part,
+    WithJsonSchema(_described(Transform)),
+    Field(description="Which fields, or groups instead of rows."),
+]
+Aggregated: TypeAlias = Annotated[
+    Part,
+    WithJsonSchema(_described(Aggregate)),
+    Field(description="A figure instead of rows, of all of them or of each group."),
+]
+Given: TypeAlias = Annotated[
+    Part,
+    WithJsonSchema(_OUTPUT),
+    Field(description="How many rows, and in which order; the newest first, unless told."),
+]
+
+
+def query(
+    desk: Desk,
+    page: Page,
+    *,
+    resource: Annotated[
+        Literal["entries", "messages", "tools", "records", "calls"],
+        Field(
+            description="messages: prompts and responses. tools (or calls): calls with what came"
+            f" of them. entries (or records): every line. Fields of {_FIELDS}."
+        ),
+    ],
+    filter: Wanted = None,  # noqa: A002 - As the call is written.
+    transform: Transformed = None,
+    aggregate: Aggregated = None,
+    output: Given = None,
+) -> Answer:
+    """Ask about records, messages and calls: filter, extract fields, group, count, sort.
+
+    Without transform and aggregate it is a first look: how much there is, and rows with the
+    beginning of their text. `uuid` and `session_id` of a row open it in `turns` and `session`.
+    """
+    parts = {
+        "filter": filter,
+        "transform": transform,
+        "aggregate": aggregate,
+        "output": {"limit": _ROWS} | (output or {}),
+    }
+    asked = _parsed(desk, {"resource": resource} | parts, page)
+    kind = resource_named(asked.resource)
+    is_look = (
+        asked.transform.extract is None
+        and asked.transform.group_by is None
+        and asked.aggregate is None
+        and asked.output.format != "summary"
+    )
+    if is_look:
+        shown = structs.replace(asked.transform, extract=list(_LOOK[kind.name]))
+        asked = structs.replace(asked, transform=shown)
+    with desk.index() as plain:
+        index = MaskedIndex(plain, desk.rules)
+        if asked.filter.session_id is not None:
+            known = desk.session(index, asked.filter.session_id)
+            named = structs.replace(asked.filter, session_id=known.id)
+            asked = structs.replace(asked, filter=named)
+        told = _told(desk, index, asked)
+        assert told.document is not None
+        about = None
+        if is_look and not page.place and asked.filter.content_match is None:
+            about = _summed_up(desk, index, asked)
+        plain.unread += told.unread
+        return Answer(
+            about=about,
+            noun="rows",
+            rows=[_row(each, kind, is_look=is_look) for each in told.document.rows],
+            offset=asked.output.offset,
+            next=told.document.next,
+            notes=[*told.document.notes, *unread_notes(plain)],
+            rest="session(session, record) gives a record whole.",
+        )
+
+
+def _parsed(desk: Desk, given: Mapping[str, Any], page: Page) -> Query:
+    """Read the query, within the scope and the bounds of an answer."""
+    asked = parse_query(
+        {name: _without_nulls(part) for name, part in given.items() if part is not None}
+    )
+    form, named = asked.output, asked.transform
+    if form.format not in ("json", "summary"):
+        raise UsageError(f"{form.format} is for files", hint="say json or summary as the format")
+    if not 1 <= form.limit <= _MOST_ROWS:
+        raise UsageError(
+            f"output.limit is {form.limit}",
+            hint=f"say 1 to {_MOST_ROWS}; the cursor of an answer goes on behind it",
+        )
+    of = asked.aggregate.field if asked.aggregate else None
+    if _NEVER in (*(named.extract or ()), named.group_by, of, form.sort_by):
+        raise UsageError(
+            f"{_NEVER} is not told here", hint="session_id, agent and uuid say where a record is"
+        )
+    return structs.replace(
+        asked,
+        filter=structs.replace(asked.filter, project=desk.project(asked.filter.project)),
+        output=structs.replace(form, offset=page.place or form.offset),
+    )
+
+
+def _without_nulls(part: Any) -> Any:
+    if not isinstance(part, Mapping):
+        return part
+    return {name: each for name, each in part.items() if each is not None}
+
+
+def _told(desk: Desk, index: MaskedIndex, asked: Query) -> Told:
+    if has_pattern(asked.filter):
+        return answer_apart(desk, asked)
+    found = answer(index, asked, now=desk.now(), zone=desk.zone, read_at_most=READ_AT_MOST)
+    return Told(found)
+
+
+def _summed_up(desk: Desk, index: MaskedIndex, asked: Query) -> dict[str, Any]:
+    """Count all that was found."""
+    counted = structs.replace(
+        asked, transform=Transform(), output=structs.replace(asked.output, format="summary")
+    )
+    (row,) = answer(index, counted, now=desk.now(), zone=desk.zone).rows
+    return sparse(row)
+
+
+def _row(row: dict[str, Any], kind: Resource, *, is_look: bool) -> dict[str, Any]:
+    """Leave out what says nothing; of a first look, all but the beginnings of texts."""
+    given = sparse(row)
+    if not is_look:
+        return given
+    if not given.get("is_error"):
+        given.pop("is_error", None)
+    for name, each in given.items():
+        if kind.fields[name].kind == "read" and isinstance(each, str):
+            given[name] = one_line(each, _SHOWN)
+    return given
+
+
+QUERY = Tool(query, title="Query records, messages and calls")

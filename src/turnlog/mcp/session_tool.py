@@ -1,0 +1,125 @@
+"""The tool ``session``: one session in figures, or one record of it whole."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Struct
+from pydantic import Field
+
+from turnlog.mcp.desk import LARGEST_RECORD_BYTES, BoundedIndex, Desk, Known
+from turnlog.mcp.paging import Answer
+from turnlog.mcp.tool import Page, SessionName, Tool
+from turnlog.questions.one_session import newest_records, record_named, session_figures
+
+_PIECE = 1_900
+_PROMPTS = 10
+
+
+class PromptLine(Struct, kw_only=True):
+    """A prompt that was typed."""
+
+    uuid: str | None
+    at: datetime | None
+    text: str
+
+
+class RecordTold(Struct, kw_only=True):
+    """A record of which the texts are told."""
+
+    session: str
+    uuid: str | None
+    at: datetime | None
+    author: str
+    characters: int
+
+
+class Piece(Struct, kw_only=True):
+    """A piece of one of a record's texts."""
+
+    kind: str
+    begins_at: int
+    text: str
+
+
+def session(
+    desk: Desk,
+    page: Page,
+    *,
+    session: SessionName,
+    record: Annotated[
+        str | None,
+        Field(
+            description="The uuid of one of its records: gives all that this record says, in"
+            " pieces, instead of the figures.",
+            min_length=1,
+            max_length=200,
+        ),
+    ] = None,
+) -> Answer:
+    """Tell what is known of one session: times, tokens, models, calls by tool with their errors,
+    files that it changed, agents, and its latest prompts.
+
+    A cheap first look: `turns` and `calls` tell what happened in detail. With `record` it gives
+    one record whole, for when another tool had to shorten it.
+    """  # noqa: D205
+    with desk.index() as index:
+        known = desk.session(index, session)
+        if record is not None:
+            return _whole(desk, index, known, record, page)
+        figures = session_figures(index, known.number)
+        placed = newest_records(
+            index, known.number, ["human"], limit=_PROMPTS + 1, offset=page.place
+        )
+        prompts = [
+            PromptLine(uuid=each.uuid, at=each.at, text=_said(index, each.record, each.length))
+            for each in placed[:_PROMPTS]
+        ]
+        following = page.place + _PROMPTS if len(placed) > _PROMPTS else None
+        return Answer(
+            about=figures,
+            noun="latest_prompts",
+            rows=prompts,
+            offset=page.place,
+            next=following,
+            notes=unread_notes(index),
+            rest="session(session=…, record=uuid) gives a record whole.",
+        )
+
+
+def _whole(desk: Desk, index: BoundedIndex, known: Known, uuid: str, page: Page) -> Answer:
+    """Give one record's texts in pieces that are never shortened."""
+    placed = record_named(index, known.number, uuid)
+    pieces, at = [], 0
+    for kind, raw in index.texts(placed.record, placed.length):
+        text = desk.mask(raw)  # Before it is cut: half a secret is not known for one.
+        for begins_at in range(0, len(text), _PIECE):
+            piece = text[begins_at : begins_at + _PIECE]
+            pieces.append(Piece(kind=kind.name.lower(), begins_at=begins_at, text=piece))
+        at += len(text)
+    told = RecordTold(
+        session=known.id, uuid=placed.uuid, at=placed.at, author=placed.author, characters=at
+    )
+    return Answer(
+        about=told,
+        noun="pieces",
+        rows=pieces[page.place :],
+        offset=page.place,
+        notes=unread_notes(index),
+    )
+
+
+def _said(index: BoundedIndex, record: int, length: int) -> str:
+    return "\n".join(each.text for each in index.texts(record, length))
+
+
+def unread_notes(index: BoundedIndex) -> list[str]:
+    """Say which records were too large to be read, if any were."""
+    if not index.unread:
+        return []
+    size = f"{LARGEST_RECORD_BYTES // 1_000_000} MB"
+    return [f"{index.unread:,} records are larger than {size} and were not read"]
+
+
+SESSION = Tool(session, title="One past session")

@@ -1,0 +1,118 @@
+"""The tool ``sessions``: which sessions there are, the one that was active last first."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Struct
+from pydantic import Field
+
+from turnlog.mcp.desk import Desk
+from turnlog.mcp.paging import Answer
+from turnlog.mcp.tool import Limit, Page, Project, Since, Tool, Until
+from turnlog.questions.indexed_catalog import IndexedSession, SessionSort, list_indexed
+
+_PART = "A part of it, in capitals or not."
+
+
+class SessionLine(Struct, kw_only=True, omit_defaults=True):
+    """A session in a list, as an agent needs it to choose one."""
+
+    id: str
+    title: str | None
+    project: str | None
+    started_at: datetime | None
+    last_active_at: datetime | None
+    prompts: int
+    records: int | None
+    tokens: int
+    models: list[str]
+    tools: dict[str, int] = {}
+    branches: list[str] = []
+    agents: int = 0
+    tag: str | None = None
+    state: str
+    running: str | None = None
+    keeping: str = "live"
+    archived: bool = False
+    damages: int = 0
+    crashed: bool = False
+
+
+class SessionsFound(Struct, kw_only=True):
+    """What is known of all that were found."""
+
+    total: int
+
+
+def sessions(
+    desk: Desk,
+    page: Page,
+    *,
+    project: Project = None,
+    title: Annotated[
+        str | None, Field(description=f"Only those with this in the title. {_PART}", max_length=500)
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    model: Annotated[
+        str | None, Field(description=f"Only those with this model. {_PART}", max_length=200)
+    ] = None,
+    branch: Annotated[
+        str | None, Field(description="Only those on this git branch.", max_length=500)
+    ] = None,
+    tool: Annotated[
+        str | None,
+        Field(description="Only those that called this tool, such as Bash.", max_length=200),
+    ] = None,
+    tag: Annotated[str | None, Field(description="Only those with this tag.", max_length=500)] = (
+        None
+    ),
+    archived: Annotated[
+        Literal["no", "only", "also"], Field(description="Whether archived ones are listed.")
+    ] = "no",
+    sort: Annotated[
+        SessionSort, Field(description="Which come first: the latest, the most, or by title.")
+    ] = "active",
+    reverse: Annotated[bool, Field(description="The other way round.")] = False,
+    limit: Limit = 20,
+) -> Answer:
+    """List past sessions of coding agents: id, title, times, prompts, tokens, models, tools.
+
+    Start here to learn what was worked on. `session` tells more of one, `turns` how it went,
+    `search` finds what was said.
+    """
+    with desk.index() as index:
+        found = list_indexed(
+            index,
+            project=desk.project(project),
+            text_in_title=title,
+            since=desk.moment(since),
+            until=desk.moment(until),
+            model=model,
+            branch=branch,
+            tool=tool,
+            tag=tag,
+            archived={"no": False, "only": True, "also": None}[archived],
+            sort=sort,
+            reverse=reverse,
+            limit=limit,
+            offset=page.place,
+            now=desk.now(),
+        )
+    return Answer(
+        about=SessionsFound(total=found.total),
+        noun="sessions",
+        rows=[_line(row) for row in found.sessions],
+        offset=page.place,
+        next=found.next,
+    )
+
+
+def _line(row: IndexedSession) -> SessionLine:
+    told = {name: getattr(row, name) for name in SessionLine.__struct_fields__}
+    return SessionLine(**told)
+
+
+SESSIONS = Tool(sessions, title="List past sessions")

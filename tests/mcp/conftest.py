@@ -1,0 +1,19 @@
+"""A desk in a world of its own, with and without a scope."""
+
+import pytest
+
+from desks import world
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A desk for one project of two."""
+    with world(tmp_path_factory.mktemp("world")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def wide_desk(tmp_path_factory):
+    """A desk for everything."""
+    with world(tmp_path_factory.mktemp("wide"), scope=None) as made:
+        yield made

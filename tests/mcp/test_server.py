@@ -1,0 +1,569 @@
+"""The server, asked by the official client: resources, the prompt, mistakes, time and company."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+import anyio
+import pytest
+from mcp.client.stdio import stdio_client
+from pydantic import Field
+
+import planted
+from desks import (
+    ACTING,
+    HUSHED,
+    ONE,
+    ORCHARD,
+    ORDER,
+    OUT,
+    PASSWORD,
+    SECRET,
+    TWO,
+    Log,
+    asked,
+    asked_on,
+    desk_of,
+    make_home,
+)
+from index.homes import own_index
+from mcp import Client, MCPError, StdioServerParameters
+from turnlog.errors import LogError, UsageError
+from turnlog.layout import find_homes
+from turnlog.mcp import reading_on
+from turnlog.mcp.calling import AT_ONCE
+from turnlog.mcp.framing import NOTICE, unframed
+from turnlog.mcp.paging import Answer
+from turnlog.mcp.server import make_server
+from turnlog.mcp.session_tool import SESSION
+from turnlog.mcp.sessions_tool import SESSIONS
+from turnlog.mcp.settings import Settings
+from turnlog.mcp.tool import Tool
+
+
+def with_client(desk, ask, tools=None):
+    """Let *ask* talk to a server; give what it gives."""
+
+    async def run():
+        server = make_server(desk) if tools is None else make_server(desk, tools)
+        async with Client(server) as client:
+            return await ask(client)
+
+    return anyio.run(run)
+
+
+def told(desk, name, arguments, tools=None):
+    """Call a tool that fails; give what it says."""
+
+    async def ask(client):
+        return await client.call_tool(name, arguments)
+
+    result = with_client(desk, ask, tools)
+    assert result.is_error
+    return result.content[0].text
+
+
+def check_clean(text, desk):
+    assert text.startswith(NOTICE)
+    assert len(text.encode()) <= desk.settings.answer_bytes
+    assert not any(planted.survives(each.secret, text) for each in (SECRET, PASSWORD))
+    assert not any(character in text for character in ACTING)
+    assert HUSHED not in text
+    assert ORDER not in text.replace(unframed(text), "")
+
+
+def test_sessions_are_those_of_the_project_and_below(desk):
+    found = asked(desk, SESSIONS)
+    assert {each["id"] for each in found["sessions"]} == {ONE, TWO}
+    assert found["total"] == 2
+    assert [each["id"] for each in asked(desk, SESSIONS, project="press")["sessions"]] == [TWO]
+
+
+def test_sessions_come_page_by_page(wide_desk):
+    pages = list(asked_on(wide_desk, SESSIONS, limit=1))
+    assert sorted(each["id"] for page in pages for each in page["sessions"]) == [ONE, TWO, OUT]
+    assert [page["total"] for page in pages] == [3, 3, 3]
+
+
+def test_a_session_is_told_in_figures(desk):
+    found = asked(desk, SESSION, session="1111")
+    assert (found["id"], found["project"], found["prompts"]) == (ONE, ORCHARD, 2)
+    bash = next(each for each in found["calls"] if each["tool"] == "Bash")
+    assert (bash["calls"], bash["errors"]) == (4, 2)  # Its agent's included.
+    assert found["agents_in_all"] == 1
+    assert found["messages"] == 18
+    assert any(each["path"].endswith("tree.py") and each["changes"] for each in found["files"])
+    assert len(found["latest_prompts"]) == 2
+
+
+def test_a_record_is_given_whole_and_without_secrets(tmp_path):
+    with own_index(tmp_path / "own"):
+        long = "".join(f"apple {n} " for n in range(4_000)) + SECRET.text
+        # Where a piece ends, a secret must not.
+        texts = [long, "x" * (1_900 - len(SECRET.text) // 2) + SECRET.text + "y" * 3_000]
+        for text in texts:
+            log = Log(tmp_path / "home", ONE, ORCHARD, hostile="").prompt(text).save()
+            desk = desk_of(find_homes((tmp_path / "home",)), answer_bytes=5_000)
+            pages = list(asked_on(desk, SESSION, session=ONE, record=log.uuid))
+            said = "".join(piece["text"] for page in pages for piece in page["pieces"])
+            assert "bytes left out" not in said
+            assert not planted.survives(SECRET.secret, said)
+            plain = text.replace(SECRET.text, "")
+            assert len(said) >= len(plain)
+            assert said[:1_000] == text[:1_000]
+
+
+def test_a_record_of_another_session_is_not_there(desk):
+    other = f"{1:08x}-ffff-4000-8000-{1:012x}"
+    text = told(desk, "session", {"session": ONE, "record": other})
+    assert "no record" in text
+
+
+def test_resources_are_listed_read_and_clean(desk):
+    async def ask(client):
+        listed = [each.uri for each in (await client.list_resources()).resources]
+        patterns = (await client.list_resource_templates()).resource_templates
+        assert [each.uri_template for each in patterns] == ["turnlog://session/{id}"]
+        sessions = (await client.read_resource("turnlog://sessions")).contents[0]
+        page = (await client.read_resource(f"turnlog://session/{ONE}")).contents[0]
+        return listed, sessions.text, page
+
+    listed, sessions, page = with_client(desk, ask)
+    assert [str(each) for each in listed] == ["turnlog://sessions"]
+    for text in (sessions, page.text):
+        check_clean(text, desk)
+    assert json.loads(unframed(sessions))["total"] == 2
+    assert page.mime_type == "text/markdown"
+    said = unframed(page.text)
+    assert said.startswith("# Apples")
+    assert "There are seven apples." in said
+    assert all(line.startswith(">") for line in said.split("\n") if "There is more" in line[:20])
+
+
+def test_a_page_of_a_long_session_ends_with_what_was_said_last(tmp_path):
+    with own_index(tmp_path / "own"):
+        log = Log(tmp_path / "home", ONE, ORCHARD, hostile="")
+        for number in range(600):
+            log.prompt(f"Prompt {number} " + "of many " * 20)
+            log.call("Bash", "ok", command="true")
+        log.answer({"type": "text", "text": "The very last word."}).save()
+        desk = desk_of(find_homes((tmp_path / "home",)))
+
+        async def ask(client):
+            return (await client.read_resource(f"turnlog://session/{ONE}")).contents[0].text
+
+        text = with_client(desk, ask)
+    assert len(text.encode()) <= desk.settings.answer_bytes
+    assert len(text) > 15_000, "there was room for more"
+    assert "what came before is left out" in text
+    assert "The very last word." in text
+    assert "Prompt 599 " in text
+    assert "Prompt 1 " not in text
+
+
+@pytest.mark.parametrize("name", [OUT, "ffff", "nobody", "%2e%2e%2fetc", "..%2F..", "a%00b"])
+def test_resources_outside_are_not_there(desk, name):
+    async def ask(client):
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource(f"turnlog://session/{name}")
+        return str(caught.value)
+
+    said = with_client(desk, ask)
+    assert HUSHED not in said
+    assert str(desk.homes[0].path) not in said
+    assert "Traceback" not in said
+
+
+def test_the_prompt_gathers_what_one_needs_to_go_on(desk):
+    async def ask(client):
+        (listed,) = (await client.list_prompts()).prompts
+        assert (listed.name, [each.name for each in listed.arguments]) == ("continue", ["session"])
+        (message,) = (await client.get_prompt("continue")).messages
+        with pytest.raises(MCPError, match="no session") as caught:
+            await client.get_prompt("continue", {"session": OUT})
+        assert "--all-projects" in str(caught.value)
+        (other,) = (await client.get_prompt("continue", {"session": ONE})).messages
+        return message.content.text, other.content.text
+
+    latest, one = with_client(desk, ask)
+    for text in (latest, one):
+        check_clean(text, desk)
+        assert "continue what was done" in text.rpartition("</recorded-data ")[2]
+        assert "Count the apples." in unframed(text)
+        assert "No pears." in unframed(text)
+    assert "pending: apples" in unframed(one)
+    assert "tree.py" in unframed(one)
+
+
+def test_the_prompt_means_not_the_session_that_asks(tmp_path):
+    with own_index(tmp_path / "own"):
+        home = make_home(tmp_path)
+        (home / "sessions").mkdir()
+        running = {"pid": os.getpid(), "sessionId": ONE, "status": "busy"}
+        (home / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(running))
+        homes = find_homes((home,))
+        Log(home, ONE, ORCHARD).say_everything().prompt("Later").save()
+
+        async def ask(client):
+            (message,) = (await client.get_prompt("continue")).messages
+            return unframed(message.content.text)
+
+        assert ONE in with_client(desk_of(homes), ask)
+        mine = replace(desk_of(homes), parent=os.getpid())
+        assert TWO in with_client(mine, ask)
+
+
+def test_nothing_to_go_on_with_is_told(tmp_path):
+    with own_index(tmp_path / "own"):
+        (tmp_path / "home" / "projects").mkdir(parents=True)
+
+        async def ask(client):
+            with pytest.raises(MCPError, match="no session yet"):
+                await client.get_prompt("continue")
+            return json.loads(unframed((await client.call_tool("sessions", {})).content[0].text))
+
+        found = with_client(desk_of(find_homes((tmp_path / "home",))), ask)
+    assert found == {"total": 0, "sessions": [], "next": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("sessions", {"limit": 0}, "limit must be at least 1, not 0"),
+        ("sessions", {"limit": -1}, "limit must be at least 1, not -1"),
+        ("sessions", {"limit": 10**9}, "limit must be at most 200"),
+        ("sessions", {"limit": "many"}, "limit must be a valid integer"),
+        ("sessions", {"limt": 3}, "did you mean limit?"),
+        ("sessions", {"sort": "colour"}, "'active', 'started'"),
+        ("sessions", {"project": "/etc"}, "no project '/etc' here"),
+        ("sessions", {"project": "../orchards"}, "--all-projects"),
+        ("sessions", {"project": ""}, "whole path"),
+        ("sessions", {"since": "soonish"}, "no date and no span"),
+        ("sessions", {"cursor": "AAAA"}, "cursor was not given by this server"),
+        ("sessions", {"title": "x" * 600}, "at most this long: 500"),
+        ("session", {}, "session is missing"),
+        ("session", {"session": ""}, "at least this long: 1"),
+        ("session", {"session": "../../etc/passwd"}, "is not a session id"),
+        ("session", {"session": "a\x00b"}, "is not a session id"),
+        ("session", {"session": OUT}, "no session"),
+        ("session", {"session": 5}, "session must be a valid string"),
+        ("session", {"session": "latest", "record": ""}, "record must be"),
+        ("delete", {"session": ONE}, "there is no tool 'delete'"),
+    ],
+)
+def test_mistakes_are_told_with_what_to_do(desk, name, arguments, said):
+    text = told(desk, name, arguments)
+    assert said in text
+    assert text.startswith("error: ")
+    assert "\nhint: " in text
+
+
+def test_a_prefix_of_several_sessions_is_told_and_names_only_those_of_the_project(tmp_path):
+    with own_index(tmp_path / "own"):
+        home = tmp_path / "home"
+        ids = [f"abc{n}{'0' * 4}-aaaa-4aaa-8aaa-{'0' * 12}" for n in range(3)]
+        for session, project in zip(ids, (ORCHARD, ORCHARD, "/home/ada/other"), strict=True):
+            Log(home, session, project).say_everything()
+        desk = desk_of(find_homes((home,)))
+        text = told(desk, "session", {"session": "abc"})
+        assert "2 sessions begin with abc" in text
+        assert ids[0] in text
+        assert ids[2] not in text
+        # One within the project is meant, whatever is outside.
+        assert asked(desk, SESSION, session="abc0")["id"] == ids[0]
+
+
+def made_tool(function, seconds=20):
+    return Tool(function, title="Made for a test", seconds=seconds)
+
+
+def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
+    def endless(desk, page) -> Answer:
+        """Count and count, in SQL."""
+        with desk.index() as index:
+            index.db.execute(
+                "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n)"
+                " SELECT count(*) FROM n"
+            ).fetchone()
+        return Answer()
+
+    def heedless(desk, page) -> Answer:
+        """Sleep, whatever the clock says."""
+        time.sleep(3)
+        return Answer()
+
+    async def ask(client):
+        found = {}
+
+        async def call(name, arguments):
+            began = time.monotonic()
+            found[name] = await client.call_tool(name, arguments), time.monotonic() - began
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, "endless", {})
+            group.start_soon(call, "heedless", {})
+            await anyio.sleep(0.2)
+            group.start_soon(call, "sessions", {})
+        return found
+
+    tools = (made_tool(endless, 1), made_tool(heedless, 1), SESSIONS)
+    found = with_client(desk, ask, tools)
+    for name in ("endless", "heedless"):
+        result, seconds = found[name]
+        assert result.is_error
+        assert result.content[0].text.startswith("error: no answer within 1 seconds\nhint: ")
+        assert seconds < 2.8
+    result, seconds = found["sessions"]
+    assert not result.is_error
+    assert seconds < 1
+
+
+def test_the_owners_time_is_stricter_than_a_tools():
+    from desks import Desk
+
+    desk = Desk(homes=(), scope=None, settings=Settings(seconds=2))
+    assert desk.for_a_call(20).deadline.seconds == 2
+    assert desk.for_a_call(1).deadline.seconds == 1
+
+
+def test_many_calls_at_once_are_all_answered(desk):
+    async def ask(client):
+        texts = []
+
+        async def call(number):
+            name = ("sessions", "session")[number % 2]
+            given = {"session": "latest"} if number % 2 else {"limit": 1 + number % 3}
+            result = await client.call_tool(name, given)
+            assert not result.is_error
+            texts.append(result.content[0].text)
+
+        async with anyio.create_task_group() as group:
+            for number in range(4 * AT_ONCE):
+                group.start_soon(call, number)
+        return texts
+
+    texts = with_client(desk, ask)
+    assert len(texts) == 4 * AT_ONCE
+    nonces = {text[len(NOTICE) :].split()[1] for text in texts}
+    assert len(nonces) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (LogError("cannot read /home/ada/.claude/x.jsonl", path="/home/ada/.claude/x.jsonl"),
+         "error: cannot read x.jsonl"),
+        (LogError("bad: /srv/own/place/index.db", path="", hint="see /srv/own/place/log"),
+         "error: bad: index.db\nhint: see log"),
+        (UsageError(f"what is {ORDER}\x1b[31m?", hint=SECRET.text), "error: what is IGNORE"),
+        (OSError(13, "Permission denied", "/home/ada/.claude"), "Permission denied"),
+    ],
+)  # fmt: skip
+def test_errors_tell_no_places_no_secrets_and_nothing_that_acts(desk, error, said):
+    def broken(desk, page) -> Answer:
+        """Fail, and say why."""
+        raise error
+
+    text = told(desk, "broken", {}, (made_tool(broken),))
+    assert said in text
+    assert "/home/ada" not in text
+    assert "\x1b" not in text
+    assert not planted.survives(SECRET.secret, text)
+
+
+def test_a_crash_says_nothing_but_that_it_was_one(desk, caplog):
+    def crashing(desk, page) -> Answer:
+        """Do what nobody foresaw."""
+        raise RuntimeError(f"{ORDER} in /home/ada/.claude: {SECRET.text}")
+
+    assert told(desk, "crashing", {}, (made_tool(crashing),)) == "Error executing tool crashing"
+
+
+def test_a_broken_index_is_told_without_its_place(tmp_path):
+    with own_index(tmp_path / "own"):
+        desk = desk_of(find_homes((make_home(tmp_path),)))
+
+        def careless(desk, page) -> Answer:
+            """Ask for what is not there."""
+            with desk.index() as index:
+                index.db.execute("SELECT * FROM nothing")
+            return Answer()
+
+        text = told(desk, "careless", {}, (made_tool(careless),))
+    assert "turnlog refresh --rebuild" in text
+    assert str(tmp_path) not in text
+
+
+def test_long_records_are_left_unread_and_that_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("turnlog.mcp.desk.LARGEST_RECORD_BYTES", 10_000)
+    with own_index(tmp_path / "own"):
+        log = Log(tmp_path / "home", ONE, ORCHARD, hostile="")
+        log.prompt("Short").prompt("long " * 10_000).save()
+        desk = desk_of(find_homes((tmp_path / "home",)))
+        found = asked(desk, SESSION, session=ONE)
+        assert [each["text"] for each in found["latest_prompts"]] == ["", "Short"]
+        assert "were not read" in found["notes"][0]
+
+
+def test_what_is_appended_is_there_at_the_next_call(tmp_path):
+    with own_index(tmp_path / "own"):
+        log = Log(tmp_path / "home", ONE, ORCHARD, hostile="").prompt("One").save()
+        desk = desk_of(find_homes((tmp_path / "home",)))
+        assert asked(desk, SESSION, session=ONE)["prompts"] == 1
+        log.prompt("Two").save()
+        assert asked(desk, SESSION, session=ONE)["prompts"] == 2
+
+
+def test_a_reading_that_takes_too_long_is_told_and_goes_on(tmp_path, monkeypatch):
+    go = threading.Event()
+    really = reading_on.refresh
+
+    def slow(homes):
+        go.wait(20)
+        return really(homes)
+
+    with own_index(tmp_path / "own"):
+        desk = desk_of(find_homes((make_home(tmp_path),)), seconds=1)
+        monkeypatch.setattr(reading_on, "refresh", slow)
+        monkeypatch.setattr(reading_on, "LITTLE_BYTES", sys.maxsize)
+        text = told(desk, "sessions", {})
+        assert text.startswith("error: the logs are still being read\nhint: ask again in a moment")
+        go.set()
+        assert asked(desk, SESSIONS)["total"] == 2
+
+
+def test_much_is_read_by_another_process_and_little_here(tmp_path, monkeypatch):
+    started = []
+    really = subprocess.Popen
+
+    def noted(command, **more):
+        started.append(command)
+        return really(command, **more)
+
+    monkeypatch.setattr(reading_on.subprocess, "Popen", noted)
+    with own_index(tmp_path / "own"):
+        log = Log(tmp_path / "home", ONE, ORCHARD, hostile="").prompt("One").save()
+        homes = find_homes((tmp_path / "home",))
+        desk = desk_of(homes)
+        assert reading_on.new_bytes(homes) == sys.maxsize
+        assert asked(desk, SESSION, session=ONE)["prompts"] == 1
+        assert len(started) == 1
+        size = log.path.stat().st_size
+        log.prompt("Two").save()
+        assert reading_on.new_bytes(homes) == log.path.stat().st_size - size
+        assert asked(desk, SESSION, session=ONE)["prompts"] == 2
+        assert len(started) == 1
+        log.prompt("Three " * 500_000).save()
+        assert asked(desk, SESSION, session=ONE)["prompts"] == 3
+        assert len(started) == 2
+        log.lines = log.lines[:1]
+        log.save()  # It shrank: it is another one now.
+        assert reading_on.new_bytes(homes) == size
+
+
+def test_a_reading_that_fails_elsewhere_is_told(tmp_path):
+    with own_index(tmp_path / "own"):
+        (tmp_path / "own").mkdir(exist_ok=True)
+        (tmp_path / "own" / "index").write_text("in the way")
+        text = told(desk_of(find_homes((make_home(tmp_path),))), "sessions", {})
+    assert text.startswith("error: the index cannot be written")
+    assert "\nhint: " in text
+    assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/bin/true"])
+def test_a_reading_that_is_cut_off_is_told(tmp_path, monkeypatch, program):
+    monkeypatch.setattr(reading_on.sys, "executable", program)
+    with own_index(tmp_path / "own"):
+        text = told(desk_of(find_homes((make_home(tmp_path),))), "sessions", {})
+    assert text == "error: the reading of the logs was cut off\nhint: ask again"
+
+
+def command(*arguments):
+    return [sys.executable, "-c", "from turnlog.cli import main; main()", "mcp", *arguments]
+
+
+def test_over_stdio_nothing_but_the_protocol_is_said(tmp_path):
+    home = make_home(tmp_path)
+    first = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    asked_for = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": first},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+         "params": {"name": "sessions", "arguments": {}}},
+    ]  # fmt: skip
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "config.toml").write_text('[mcp]\nscope = 5\ncolour = "red"\n')
+    process = subprocess.Popen(
+        command("--home", str(home), "--project", ORCHARD),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(os.environ, TURNLOG_HOME=str(tmp_path / "own")),
+    )
+    with process:
+        for each in asked_for:
+            process.stdin.write(json.dumps(each).encode() + b"\n")
+            process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        said = process.stderr.read().decode()
+    assert process.returncode == 0
+    assert [each["id"] for each in answers] == [1, 2]
+    document = json.loads(unframed(answers[1]["result"]["content"][0]["text"]))
+    assert {each["id"] for each in document["sessions"]} == {ONE, TWO}
+    # A setting that cannot be read is told, and changes nothing.
+    assert "config.toml: mcp.scope: 5 is not" in said
+    assert "config.toml: mcp.colour: no such setting" in said
+
+
+def test_the_official_client_starts_it_where_a_project_is(tmp_path):
+    orchard = tmp_path / "orchard"
+    orchard.mkdir()
+    home = tmp_path / "home"
+    Log(home, ONE, os.path.realpath(orchard)).say_everything()
+    Log(home, OUT, str(tmp_path), word=HUSHED).say_everything()
+    program, *arguments = command("--home", str(home))
+
+    async def ask():
+        parameters = StdioServerParameters(
+            command=program,
+            args=arguments,
+            cwd=orchard,
+            env={"TURNLOG_HOME": str(tmp_path / "own"), "PATH": os.environ["PATH"]},
+        )
+        async with Client(stdio_client(parameters, errlog=subprocess.DEVNULL)) as client:
+            result = await client.call_tool("sessions", {})
+            return json.loads(unframed(result.content[0].text))
+
+    found = anyio.run(ask)
+    assert [each["id"] for each in found["sessions"]] == [ONE]
+
+
+def test_typed_arguments_reach_the_tool_and_its_place(desk):
+    seen = []
+
+    def counting(
+        desk, page, *, step: Annotated[int, Field(description="How far.", ge=1, le=9)] = 1
+    ) -> Answer:
+        """Count on from where it was."""
+        seen.append((page.place, step))
+        return Answer(noun="numbers", rows=[{"n": page.place}], offset=page.place,
+                      next=page.place + step)  # fmt: skip
+
+    tool = made_tool(counting)
+    pages = asked_on(desk, tool, step=3)
+    assert [next(pages)["numbers"][0]["n"] for _ in range(3)] == [0, 3, 6]
+    assert seen == [(0, 3), (3, 3), (6, 3)]
+    assert partial(asked, desk, tool)()["numbers"] == [{"n": 0}]

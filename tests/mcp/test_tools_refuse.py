@@ -1,0 +1,446 @@
+"""What cannot be had: bad input, other projects, patterns that take for ever, halves of secrets."""
+
+import random
+import time
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import planted
+import turnlog
+from mcp import Client
+from mcp_world import (
+    AGENT,
+    ONE,
+    ORCHARD,
+    OUT,
+    TWO,
+    VAULT,
+    Writing,
+    ask,
+    ask_on,
+    called,
+    opened,
+    refused,
+)
+from turnlog.mcp.framing import NOTICE
+from turnlog.mcp.server import make_server
+from turnlog.mcp.tools import TOOLS
+
+MINE = ("search", "turns", "calls", "errors", "files", "cost", "query", "insights")
+BASIC = {"search": {"query": "apples"}, "turns": {"session": ONE}, "query": {"resource": "tools"}}
+HUSHED = ("rubies", "Rubies", OUT, VAULT)
+"""What only the project outside says."""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    with opened(tmp_path_factory.mktemp("refuse")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def desk(world):
+    return world[1](ORCHARD)
+
+
+def test_all_of_them_are_served():
+    assert set(MINE) <= {tool.name for tool in TOOLS}
+
+
+BAD = [
+    ("search", {}, "query is missing"),
+    ("search", {"query": ""}, "query"),
+    ("search", {"query": "   "}, "nothing to look for"),
+    ("search", {"query": 7}, "query"),
+    ("search", {"query": "apples", "limit": 0}, "limit must be at least 1"),
+    ("search", {"query": "apples", "limit": -1}, "limit must be at least 1"),
+    ("search", {"query": "apples", "limit": 10**9}, "limit must be at most 200"),
+    ("search", {"query": "apples", "since": "someday"}, "no date"),
+    ("search", {"query": "apples", "session": "../../etc/passwd"}, "session id"),
+    ("search", {"query": "apples", "project": "../../.."}, "no project"),
+    ("search", {"query": "apples", "regex": True}, "no argument 'regex'"),
+    ("turns", {}, "session is missing"),
+    ("turns", {"session": "nobody"}, "no session"),
+    ("turns", {"session": ["x"]}, "session"),
+    ("turns", {"session": ONE, "turn": 99}, "no turn 99"),
+    ("turns", {"session": ONE, "turn": -99}, "no turn -99"),
+    ("turns", {"session": ONE, "turn": 10**9}, "turn must be at most"),
+    ("turns", {"session": ONE, "turn": "one"}, "turn"),
+    ("turns", {"session": ONE, "record": "zzz"}, "no record"),
+    ("turns", {"session": ONE, "record": "@999999999999"}, "no record"),
+    ("turns", {"session": ONE, "record": "' OR 1=1 --"}, "no record"),
+    ("turns", {"session": ONE, "turn": 1, "record": "x"}, "both"),
+    ("turns", {"session": ONE, "agent": "zzz"}, "no agent"),
+    ("turns", {"session": ONE, "agent": "../x"}, "no agent"),
+    ("calls", {"limit": 0}, "limit"),
+    ("calls", {"status": "fine"}, "status"),
+    ("calls", {"tool": ","}, "no tool is named"),
+    ("calls", {"tool": "*" * 50}, "too many stars"),
+    ("calls", {"file": "*a*" * 50}, "too many stars"),
+    ("calls", {"session": "latest\0"}, "session id"),
+    ("calls", {"until": "2026-99-99"}, "no date"),
+    ("errors", {"signature": "../x"}, "signature"),
+    ("errors", {"signature": "ffffffffffff"}, "no error has a signature"),
+    ("errors", {"least": 0}, "least"),
+    ("errors", {"context": 10**9}, "context"),
+    ("errors", {"signature": "ffff", "least": 3}, "least counts"),
+    ("files", {"version": 1}, "one session's file"),
+    ("files", {"session": ONE, "path": "tree.py", "version": 99}, "no version 99"),
+    ("files", {"session": ONE, "path": "tree.py", "version": 0}, "version"),
+    ("files", {"session": ONE, "path": "../../etc/passwd"}, "no file"),
+    ("files", {"session": ONE, "since": "7d"}, "leave out"),
+    ("cost", {"by": []}, "by"),
+    ("cost", {"by": ["tool"]}, "by"),
+    ("cost", {"by": "fruit"}, "by"),
+    ("cost", {"by": ["day"] * 9}, "by"),
+    ("cost", {"since": "2026-11-02", "until": "2026-11-01"}, "ends before it begins"),
+    ("cost", {"model": ""}, "model"),
+    ("query", {}, "resource is missing"),
+    ("query", {"resource": "people"}, "resource"),
+    ("query", {"resource": "tools", "filter": {"colour": "red"}}, "no 'colour'"),
+    ("query", {"resource": "tools", "filter": {"role": "user"}}, "not filtered by role"),
+    ("query", {"resource": "messages", "filter": {"role": 7}}, "does not fit"),
+    ("query", {"resource": "messages", "filter": {"session_id": "../x"}}, "session id"),
+    ("query", {"resource": "messages", "filter": {"session_id": "nobody"}}, "no session"),
+    ("query", {"resource": "messages", "filter": {"content_match": "("}}, "no regular expression"),
+    ("query", {"resource": "messages", "filter": {"time_range": {"start": "?"}}}, "no date"),
+    ("query", {"resource": "messages", "filter": "role=user"}, "filter"),
+    ("query", {"resource": "tools", "output": {"limit": 0}}, "limit is 0"),
+    ("query", {"resource": "tools", "output": {"limit": -1}}, "does not fit"),
+    ("query", {"resource": "tools", "output": {"limit": 10**9}}, "limit is 1000000000"),
+    ("query", {"resource": "tools", "output": {"limit": "many"}}, "does not fit"),
+    ("query", {"resource": "tools", "output": {"format": "tsv"}}, "tsv is for files"),
+    ("query", {"resource": "tools", "transform": {"extract": ["log"]}}, "log is not told"),
+    ("query", {"resource": "tools", "transform": {"group_by": "log"}}, "log is not told"),
+    ("query", {"resource": "tools", "transform": {"extract": ["x"]}}, "no field 'x'"),
+    ("query", {"resource": "tools", "aggregate": {"function": "drop"}}, "does not fit"),
+    ("query", {"resource": "tools; DROP TABLE names"}, "resource"),
+    ("insights", {"sections": ["gossip"]}, "sections"),
+    ("insights", {"sections": []}, "sections"),
+    ("insights", {"limit": 10**9}, "limit"),
+    ("insights", {"since": "later"}, "no date"),
+    ("insights", {"since": "2026-11-02", "until": "2026-11-01"}, "ends before it begins"),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "words"), BAD, ids=str)
+def test_a_mistake_is_told_with_what_to_do(desk, tool, arguments, words):
+    text = refused(desk, tool, **arguments)
+    assert words in text
+    assert "Traceback" not in text
+    assert len(text) < 2_500
+
+
+@pytest.mark.parametrize("tool", MINE)
+def test_a_cursor_of_nobody_and_one_of_another_question(desk, tool):
+    basic = BASIC.get(tool, {})
+    assert "cursor" in refused(desk, tool, **basic, cursor="AAAA")
+    assert "cursor" in refused(desk, tool, **basic, cursor="x" * 50)
+    other = ask(desk, "calls", limit=1)["next"]
+    assert "cursor" in refused(desk, tool, **basic, cursor=other)
+
+
+# -- the scope -------------------------------------------------------------------------------
+
+OUTSIDE = [VAULT, OUT, OUT[:8], f"{VAULT}/rubies.txt", "/", "/home/ada", "..", "../orchard-vault"]
+
+
+def escapes(signature, record):
+    """Every way that an argument has to mean what lies outside."""
+    for place in OUTSIDE:
+        for tool in MINE:
+            names = {"session", "project", "path", "file"} & _names(tool)
+            for name in names:
+                yield tool, BASIC.get(tool, {}) | {name: place}
+    for text in (
+        f"session:{OUT}", f"project:{VAULT}", f"apples OR project:{VAULT}", "-apples",
+        f"(apples) OR (session:{OUT})", "project:vault", '"', f'" OR project:{VAULT}', "model:*",
+        "type:title", "is:title", "is:error", f"file:{VAULT}/*", "rubies", "role:human",
+    ):  # fmt: skip
+        yield "search", {"query": text, "results": True, "newest": True, "limit": 200}
+    for resource in ("entries", "messages", "tools", "records", "calls"):
+        for wanted in (
+            {"project": VAULT}, {"project": "/"}, {"project": "/home/ada"}, {"project": ".."},
+            {"session_id": OUT}, {"uuid": record}, {"content_match": "rubies"},
+            {"content_match": ".*"}, {"tool_name": ".*"}, {"time_range": {"start": "2026-11-02"}},
+            {"project": f"{ORCHARD}/../orchard-vault"}, {"project": "~"}, {"git_branch": "HEAD"},
+        ):  # fmt: skip
+            yield "query", {"resource": resource, "filter": wanted, "output": {"limit": 200}}
+        for by in ("session_id", "project", "model", "agent"):
+            yield "query", {"resource": resource, "transform": {"group_by": by}}
+        yield "query", {"resource": resource, "aggregate": {"function": "max", "field": "project"}}
+        yield "query", {"resource": resource, "output": {"sort_by": "project"}}
+    yield "turns", {"session": ONE, "record": record}
+    yield "turns", {"session": OUT, "record": record}
+    yield "errors", {"signature": signature}
+    for by in ("session", "project", "model", "agent", "day"):
+        yield "cost", {"by": [by], "limit": 200}
+    yield "cost", {"by": ["session", "model"], "model": "rubies"}
+    yield "files", {"path": "rubies.txt"}
+    yield "files", {"path": "*"}
+    yield "files", {"session": ONE, "path": f"{VAULT}/rubies.txt"}
+    yield "calls", {"file": "*", "limit": 200}
+    yield "calls", {"tool": "*", "status": "error", "limit": 200}
+    told = ["overview", "models", "projects", "tools", "errors", "edits", "turns", "agents"]
+    yield "insights", {"since": "2020-01-01", "limit": 50, "sections": told}
+
+
+def _names(tool):
+    (found,) = (each for each in TOOLS if each.name == tool)
+    return {each.name for each in found.parameters}
+
+
+def test_no_argument_leads_out_of_the_project(world):
+    _, desk = world
+    wide = desk()
+    (failed,) = (row for row in ask(wide, "errors")["errors"] if row["session"] == OUT)
+    calls = list(escapes(failed["signature"], failed["record"]))
+    answers = anyio.run(called, desk(ORCHARD), calls)
+    given = 0
+    for (tool, arguments), (text, is_error) in zip(calls, answers, strict=True):
+        said = str(arguments)
+        for word in HUSHED:
+            told = text
+            if is_error and word in said:  # An error may repeat the question.
+                told = text.replace(f"{word!r}", "").replace(f"session {OUT}", "")
+                told = told if word != VAULT else ""
+            if word == "rubies" and is_error:
+                continue
+            assert word not in told, (tool, arguments, text)
+        given += not is_error
+    assert given > 60, "hardly anything was answered"
+    # The same calls do tell of it where that is allowed: else nothing was tried.
+    heard = anyio.run(called, wide, calls)
+    for tool in MINE:
+        texts = [text for (name, _), (text, _) in zip(calls, heard, strict=True) if name == tool]
+        assert any(word in text for text in texts for word in HUSHED), tool
+
+
+def test_a_session_of_another_project_is_as_unknown_as_none(world):
+    _, desk = world
+    for tool in ("turns", "calls", "files", "cost", "search"):
+        basic = {name: each for name, each in BASIC.get(tool, {}).items() if name != "session"}
+        there = refused(desk(ORCHARD), tool, **basic, session=OUT)
+        nowhere = refused(desk(ORCHARD), tool, **basic, session="dddddddd")
+        assert there.replace(OUT, "…") == nowhere.replace("dddddddd", "…")
+
+
+def test_what_was_skipped_elsewhere_is_not_told(tmp_path):
+    def make(directory):
+        from mcp_world import make_home
+
+        home = make_home(directory)
+        for log in home.glob("projects/*/*.jsonl"):
+            line = b'{"type":"assistant","message":{"usage":{"input_tokens":-5},"id":7}}\n'
+            log.write_bytes(log.read_bytes() + line + b'{"type":"assistant","usage":\n')
+        return home
+
+    with opened(tmp_path, make) as (_, desk):
+        wide = ask(desk(), "cost")["skipped"].get("places", {})
+        narrow = ask(desk(ORCHARD), "cost")["skipped"].get("places", {})
+        assert sum(wide.values()) > sum(narrow.values()) > 0
+
+
+# -- patterns --------------------------------------------------------------------------------
+
+
+def test_a_pattern_that_takes_for_ever_ends_and_holds_nobody_up(tmp_path):
+    def make(directory):
+        home = directory / "home"
+        (home / "projects").mkdir(parents=True)
+        with turnlog.open(home) as store, store.create(project=ORCHARD, session_id=ONE) as writer:
+            writer.append(turnlog.build.user("a" * 30 + "!"))
+        return home
+
+    async def both(desk):
+        async with Client(make_server(desk)) as client:
+            await client.call_tool("calls", {})
+            took = {}
+
+            async def one(name, arguments):
+                began = time.monotonic()
+                result = await client.call_tool(name, arguments)
+                took[name] = (time.monotonic() - began, result)
+
+            async with anyio.create_task_group() as group:
+                wanted = {"resource": "messages", "filter": {"content_match": "^(a+)+$"}}
+                group.start_soon(one, "query", wanted)
+                await anyio.sleep(1.0)
+                group.start_soon(one, "calls", {})
+            return took
+
+    with opened(tmp_path, make) as (_, desk):
+        took = anyio.run(both, desk(ORCHARD, seconds=4))
+    seconds, result = took["query"]
+    assert result.is_error
+    assert "pattern" in result.content[0].text
+    assert "hint: " in result.content[0].text
+    assert 2 < seconds < 7
+    assert took["calls"][0] < 2, "the pattern held the server up"
+    assert not took["calls"][1].is_error
+
+
+def test_plain_pieces_of_text_need_no_other_process(desk, monkeypatch):
+    import subprocess
+
+    def none(*_args, **_more):
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "run", none)
+    found = ask(desk, "query", resource="messages", filter={"content_match": "seven apple"})
+    assert len(found["rows"]) == 1
+    assert "no answer" not in str(ask(desk, "calls", tool="mcp__*"))
+
+
+# -- secrets at the border of what is shown --------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def leaky(tmp_path_factory):
+    """A session that says keys at every place where a text may be cut."""
+    rng = random.Random(5)
+    secrets = []
+
+    def said(before):
+        kind = rng.choice(["anthropic", "github", "stripe restricted", "pypi", "json web token"])
+        secret = planted.SHAPES[kind](rng)
+        secrets.append(secret)
+        return f"{'w' * (before % 7)}{'apple ' * (before // 6)}{secret} and more {'x ' * 200}"
+
+    def make(directory):
+        home = directory / "home"
+        (home / "projects").mkdir(parents=True)
+        from datetime import UTC, datetime
+
+        with turnlog.open(home) as store, store.create(project=ORCHARD, session_id=ONE) as writer:
+            log = Writing(writer, datetime(2026, 11, 1, tzinfo=UTC))
+            for before in range(20, 330, 11):
+                log.prompt(said(before))
+                log.call("Bash", {"command": said(before)}, said(before), failed=True)
+                log.call("Note", {"file": said(before), "password": said(before)}, "fine")
+                log.call("Edit", {"file_path": f"{ORCHARD}/{said(before)}"}, "ok")
+                log.answer(said(before))
+            log.add(turnlog.build.title(said(40)))
+        kept = home / "file-history" / ONE
+        kept.mkdir(parents=True)
+        return home
+
+    with opened(tmp_path_factory.mktemp("leaky"), make) as (_, desk):
+        yield desk(ORCHARD), secrets
+
+
+@pytest.mark.parametrize(
+    ("tool", "noun", "arguments"),
+    [
+        ("search", "hits", {"query": "apple*", "newest": True, "results": True, "limit": 50}),
+        ("search", "hits", {"query": "is:error", "results": True, "limit": 50}),
+        ("turns", "flow", {"session": ONE}),
+        ("turns", "steps", {"session": ONE, "turn": 20}),
+        ("calls", "calls", {"limit": 50}),
+        ("calls", "calls", {"status": "error", "limit": 50}),
+        ("errors", "errors", {"limit": 50}),
+        ("files", "files", {"limit": 50}),
+        ("files", "files", {"session": ONE, "limit": 50}),
+        ("files", "touched_by", {"path": "*", "limit": 50}),
+        ("query", "rows", {"resource": "messages"}),
+        ("query", "rows", {"resource": "tools", "transform": {"extract": ["input", "result"]}}),
+        ("query", "rows", {"resource": "entries", "transform": {"extract": ["message.content"]}}),
+        ("query", "rows", {"resource": "tools", "transform": {"group_by": "file"}}),
+        ("insights", "sections", {"since": "2020-01-01", "limit": 50,
+                                  "sections": ["errors", "turns", "edits"]}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_no_half_of_a_secret_is_shown(leaky, tool, noun, arguments):
+    desk, secrets = leaky
+    text = str(ask_on(desk, tool, noun, **arguments))
+    assert "[redacted" in text, "nothing was there to be masked"
+    survivors = [each for each in secrets if planted.survives(each, text)]
+    assert not survivors, survivors[:3]
+
+
+def test_around_an_error_and_in_one_record_no_secret_is_shown(leaky):
+    desk, secrets = leaky
+    for row in ask(desk, "errors", limit=3)["errors"]:
+        around = ask_on(desk, "errors", "occurrences", signature=row["signature"], limit=5)
+        assert not [each for each in secrets if planted.survives(each, str(around))]
+
+
+def test_no_secret_can_be_asked_out_letter_by_letter(leaky):
+    desk, secrets = leaky
+    for secret in secrets[:6]:
+        for pattern in (secret[:14] + ".", secret[14:24], secret[-12:]):
+            wanted = {"content_match": pattern.replace("+", ".")}
+            assert not ask(desk, "query", resource="messages", filter=wanted)["rows"]
+
+
+def test_no_schema_speaks_of_where_logs_lie(schemas):
+    for tool in MINE:
+        assert ", log" not in str(schemas[tool])
+
+
+# -- anything that a schema allows -----------------------------------------------------------
+
+WORDS = st.sampled_from([
+    "apples", ONE, TWO, OUT, AGENT, ORCHARD, "press", "..", "latest", "Bash", "*", "", "7d",
+    "2026-11-01", "tree.py", "\0", "\ud800", "é" * 300, "day", "@0", "0" * 12, "' OR 1=1 --",
+])  # fmt: skip
+
+
+def of_schema(schema):
+    """Values of about the shape that a schema tells, right and wrong."""
+    ways = schema.get("anyOf", [schema])
+    found = []
+    for each in ways:
+        kind = each.get("type")
+        if "enum" in each:
+            found.append(st.sampled_from(each["enum"]))
+        elif kind == "object":
+            inner = {name: of_schema(part) for name, part in each.get("properties", {}).items()}
+            found.append(st.fixed_dictionaries({}, optional=inner))
+        elif kind == "array":
+            found.append(st.lists(of_schema(each.get("items", {})), max_size=3))
+        elif kind == "integer":
+            found.append(st.integers(-2, 30) | st.sampled_from([10**9, -(10**9)]))
+        elif kind == "boolean":
+            found.append(st.booleans())
+        elif kind == "null":
+            found.append(st.none())
+        else:
+            found.append(WORDS)
+    return st.one_of(found)
+
+
+@pytest.fixture(scope="module")
+def schemas(desk):
+    async def listed():
+        async with Client(make_server(desk)) as client:
+            return {each.name: each.input_schema for each in (await client.list_tools()).tools}
+
+    return anyio.run(listed)
+
+
+@pytest.mark.parametrize("tool", MINE)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_whatever_is_asked_is_answered_or_refused_in_words(desk, schemas, tool, data):
+    schema = schemas[tool]
+    needed = set(schema.get("required", []))
+    parts = {name: of_schema(each) for name, each in schema["properties"].items()}
+    some = st.fixed_dictionaries(
+        {name: each for name, each in parts.items() if name in needed},
+        optional={name: each for name, each in parts.items() if name not in needed},
+    )
+    calls = [(tool, arguments) for arguments in data.draw(st.lists(some, min_size=6, max_size=6))]
+    for text, is_error in anyio.run(called, desk, calls):
+        if is_error:
+            assert text.startswith("error: ")
+            assert "\nhint: " in text, text
+        else:
+            assert text.startswith(NOTICE)
+        assert len(text.encode()) <= desk.settings.answer_bytes
+        if not is_error:
+            assert not any(word in text for word in HUSHED)
