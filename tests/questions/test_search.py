@@ -336,6 +336,14 @@ def test_a_scan_ends_when_patience_does(index, monkeypatch):
     assert any("stopped" in note for note in found.notes)
 
 
+def test_where_one_session_has_it_all_the_search_ends_when_patience_does(index, monkeypatch):
+    monkeypatch.setattr(searching, "RANKED_AT_ONCE", 2)
+    monkeypatch.setattr(scan_search.Patience, "ends", patient_for(1))
+    found = ask(index, "orchard OR the OR a", per_session=1)
+    assert found.hits
+    assert any("stopped" in note for note in found.notes)
+
+
 def patient_for(steps):
     left = [steps]
 

@@ -4,8 +4,8 @@
 
 A hit is one text of one record, and names the log and the offset where the record stands. The best
 come first: those that say most of what was asked, of a kind that people see, and recent; a hit's
-worth halves every thirty days, but for a fifth that it keeps. Only the newest three thousand
-matches are weighed against each other; older ones follow, three thousand at a time. Sorted by time
+worth halves every thirty days, but for a fifth that it keeps. Only the newest thousand matches are
+weighed against each other; older ones follow, a thousand at a time. Sorted by time
 alone nothing is weighed, and the search stops as soon as the page is full.
 
 What tools answered is searched only if asked for. A text that is gone from its log is no hit; how
@@ -113,6 +113,7 @@ def search(
     project: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    session: str | None = None,
     with_results: bool = False,
     newest: bool = False,
     exact: bool = False,
@@ -127,9 +128,9 @@ def search(
     """Search *index* for what *text* asks in the search language.
 
     With *exact* the whole of *text* is a piece of text, with *regex* a regular expression, and
-    neither has filters. *project* is a directory; *per_session* bounds the hits of one session (0:
-    not at all; unless told, three, but none where one session or the order of time was asked for).
-    What is shown of a text goes through *mask* first.
+    neither has filters. *project* is a directory, *session* the beginning of an id; *per_session*
+    bounds the hits of one session (0: not at all; unless told, three, but none where one session or
+    the order of time was asked for). What is shown of a text goes through *mask* first.
     """
     if exact and regex:
         raise UsageError("exact and regex cannot both be", hint="a pattern may quote: \\. \\( \\[")
@@ -142,6 +143,8 @@ def search(
         bounds.append(Filter("since", "", since))
     if until is not None:
         bounds.append(Filter("before", "", until))
+    if session is not None:
+        bounds.append(Filter("session", session))
     wanted = Wanted(limit=limit, offset=offset, context=context, width=width, mask=mask)
     searching = _Searching(index, now)
     if exact or regex:
@@ -155,7 +158,7 @@ def search(
     tree = joined([*conjuncts(query.tree), *bounds])
     by_time = newest or tree is None or is_only_filters(tree)
     if per_session is None:
-        per_session = 0 if by_time or names_session(tree) else PER_SESSION
+        per_session = 0 if by_time or session or names_session(tree) else PER_SESSION
     wanted = structs.replace(wanted, newest=by_time, per_session=per_session)
     return searching.words(tree, wanted, with_results=with_results or wants_answers(tree))
 
@@ -296,6 +299,8 @@ class _Searching:
             if self._totals is None and not is_checked:
                 self._totals = Counter(row[4] for row, _ in batch)
             yield from self._checked(self._weighed(batch), tree, accepts)
+            if self._patience.ends():  # Where one session has it all, nothing else is left to find.
+                return
 
     def _weighed(self, batch: list[tuple[_Row, Plan]]) -> list[tuple[float, _Row, Plan]]:
         best = min((row[5] for row, plan in batch if plan.is_ranked), default=0.0)
