@@ -31,6 +31,7 @@ def test_the_tour_is_as_it_says(tmp_path):
         "HOME": str(home),
         "TURNLOG_HOME": str(tmp_path / "own"),
         "COLUMNS": "80",
+        "TZ": "UTC",
         "PYTHONUTF8": "1",
     }
     commands = list(steps())

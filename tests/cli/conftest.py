@@ -47,6 +47,7 @@ def turnlog(tmp_path):
             "HOME": str(tmp_path / "nobody"),
             "COLUMNS": "80",
             "PYTHONUTF8": "1",
+            "TZ": "UTC",
         }
         done = subprocess.run(
             [sys.executable, "-c", "from turnlog.cli import main; main()", *map(str, arguments)],

@@ -1,20 +1,75 @@
 """The command line as a whole."""
 
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import turnlog as package
+
+SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 
 
 def test_version_is_answered_before_anything_is_imported():
     code = (
         "import sys; sys.argv = ['turnlog', '--version']\n"
         "from turnlog.cli import main; main()\n"
-        "print([m for m in ('click', 'rich', 'msgspec', 'logging') if m in sys.modules])"
+        "heavy = ('click', 'rich', 'msgspec', 'logging', 'anyio', 'mcp', 'textual', 'asyncio')\n"
+        "print([m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"turnlog {package.__version__}", "[]"]
+
+
+HEAVY = (
+    "anyio", "asyncio", "genai_prices", "markdown_it", "mcp", "pyarrow", "pygments", "rich",
+    "starlette", "textual", "watchfiles",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        ("--help", set()),
+        ("completion bash", set()),
+        ("sessions --help", set()),
+        ("top --help", set()),
+        ("mcp --help", set()),
+        ("sessions --json", set()),
+        ("sessions --csv", set()),
+        ("sessions", {"rich"}),
+        ("search frost", set()),
+        ("search frost --json", set()),
+        ("query entries --json", set()),
+        ("errors --csv", set()),
+        ("show latest --raw", set()),
+        ("show latest", {"rich"}),
+        ("prompts", {"rich"}),
+        ("check", {"rich"}),
+        ("export latest --format jsonl", set()),
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(words, needed, tmp_path):
+    code = (
+        f"import os, sys; sys.argv = ['turnlog', *{words.split()!r}]\n"
+        "leave, os._exit = os._exit, sys.exit\n"
+        "from turnlog.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    )
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "CLAUDE_CONFIG_DIR": str(SAMPLES),
+        "PYTHONUTF8": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ
+    )
+    assert set(ast.literal_eval(done.stderr.splitlines()[-1])) <= needed
 
 
 def test_help_names_every_command(turnlog):
@@ -30,7 +85,7 @@ def test_an_unknown_command_is_the_callers_mistake(turnlog):
     assert code == 2
     assert not out
     assert err.startswith("error: ")
-    assert "hint: turnlog --help" in err
+    assert "hint: did you mean check? turnlog --help" in err
 
 
 def test_an_unknown_option_points_to_the_commands_help(turnlog):

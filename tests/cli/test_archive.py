@@ -89,7 +89,7 @@ def test_a_name_that_nobody_has_is_told_before_anything_is_done(run, log):
     _, err = run("archive", "1111", "9999", code=2)
     assert "no session's id begins with '9999'" in err
     assert ids(run("sessions", "--json")[0]) != []
-    assert run("archive", code=2)[1].startswith("error: Missing argument")
+    assert run("archive", code=2)[1].startswith("error: missing argument")
 
 
 def test_the_document(run, log):
@@ -123,7 +123,7 @@ def test_lists_leave_it_out_and_everything_else_sees_it(run, remove):
 
 def test_nothing_archived_is_said_so(run):
     out, _ = run("sessions", "--archived", code=1)
-    assert "No sessions found." in out
+    assert "No archived sessions found." in out
 
 
 def test_resume_puts_it_back(run, log):

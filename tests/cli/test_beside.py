@@ -118,7 +118,7 @@ def test_todos_are_cut_into_pages(turnlog, home):
 def test_plans_are_listed_and_one_is_shown(turnlog, home):
     code, out, _ = turnlog("plans", "--home", home.path)
     assert code == 0
-    assert "calm-river Prune the orchard 1 version, 1 session" in out
+    assert "calm-river  Prune the orchard  1 version, 1 session" in out
     _, out, _ = turnlog("plans", "calm", "--home", home.path)
     assert "Dead wood first." in out
     assert f"{ID} by slug, a hint" in out

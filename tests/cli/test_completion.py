@@ -45,6 +45,8 @@ def test_sessions_are_told_with_and_without_an_index(completed, turnlog, tmp_pat
 
 
 def test_whatever_is_wrong_tab_is_quiet(completed, tmp_path):
+    assert "--help" in completed("sesions", "--")
+    assert completed("cost", "--since", "someday", "--mod") == ["--model", "--mode"]
     assert completed("show", "2d3", home=tmp_path / "nowhere") == []
     (tmp_path / "own").write_text("a file")
     assert completed("cost", "--model", "claude-o") == []

@@ -104,7 +104,7 @@ def test_the_users_own_price_holds(turnlog, spent, tmp_path):
         ("tool", "--no-index"),
         ("--by", "day,branch", "--no-index"),
         ("budgets", "--by", "day"),
-        ("budgets", "--csv"),
+        ("budgets", "--markdown"),
         ("--timezone", "Mars/Olympus"),
         ("--timezone", "../../etc/passwd"),
         ("yearly",),
@@ -115,6 +115,17 @@ def test_a_mistake_is_told_with_what_is_taken(turnlog, spent, arguments):
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
     assert "hint: " in err
+
+
+def test_a_limit_keeps_the_latest_or_the_dearest_and_the_totals(turnlog, spent):
+    _, out, _ = turnlog("cost", "--by", "session", "--home", spent, "--json")
+    whole = json.loads(out)
+    _, out, _ = turnlog("cost", "--by", "session", "--home", spent, "--json", "--limit", "1")
+    part = json.loads(out)
+    assert part["rows"] == whole["rows"][:1]
+    assert part["totals"] == whole["totals"]
+    days = [json.loads(turnlog("cost", "--home", spent, "--json", "--limit", n)[1]) for n in "01"]
+    assert days[1]["rows"] == days[0]["rows"][-1:]
 
 
 def calling(name, number, **more):
@@ -297,7 +308,7 @@ def test_budgets_fail_a_script_when_one_is_exceeded(turnlog, today):
     assert out.splitlines()[-1].startswith("An estimate at the API's prices.")
     assert max(map(len, out.splitlines())) <= 80
     code, out, _ = today(turnlog, "[budgets]\nblock = 0.2\n", "budgets")
-    assert (code, "54 %" in out) == (0, True)
+    assert (code, "54%" in out) == (0, True)
     code, out, _ = today(turnlog, "[budgets]\nblock = 0.12\n", "budgets", "--no-index")
     assert (code, "nearly spent" in out) == (0, True)
 

@@ -31,7 +31,7 @@ def test_a_session_goes_to_the_trash_and_comes_back(run, home, log):
     before = log.read_bytes()
     code, out, err = run("delete", "1111", "--home", home)
     assert (code, err) == (0, "")
-    assert "11111111 is in the trash: 1 file" in out
+    assert "11111111 is in the trash: one (1 file" in out
     assert "turnlog trash restore 11111111" in out
     assert not log.exists()
     assert "one" in run("trash")[1]

@@ -238,6 +238,7 @@ def test_a_full_disk_leaves_no_half_file(home, tmp_path, ending):
         "HOME": str(tmp_path / "nobody"),
         "TURNLOG_HOME": str(own),
         "PYTHONUTF8": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",  # Else Python leaves half of a module for everybody.
     }
     command = [sys.executable, "-c", "from turnlog.cli import main; main()"]
     # The index is made before there is no room left.

@@ -112,7 +112,7 @@ def test_lines_around_a_hit(search):
 @pytest.mark.parametrize(
     "arguments",
     [[], ["  "], ["--regex", "("], ["--exact", "--regex", "x"], ["--since", "whenever", "x"],
-     ["--limit", "0", "x"], ["-C", "-1", "x"]],
+     ["--limit", "-1", "x"], ["-C", "-1", "x"]],
 )  # fmt: skip
 def test_mistakes_are_told(search, arguments):
     code, out, err = search(*arguments)

@@ -32,7 +32,7 @@ def test_one_row_each_masked_and_within_eighty_columns(turnlog, home, keys):
     assert out.count("anthropic key") == 1
     assert out.count("github token") == 1
     assert f"sk-ant-…{keys[0][-4:]}" in out
-    assert "3 secrets in 2 logs" in out
+    assert "3 secrets found in 2 logs" in out
     assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
     assert not any(key in out for key in keys)
 
@@ -54,7 +54,7 @@ def test_json_is_one_document(turnlog, home, keys):
 def test_none_found_is_good_news(turnlog, home):
     code, out, _ = turnlog("secrets", "scan", "--home", home)
     assert code == 0
-    assert "0 secrets in 2 logs" in out
+    assert "No secrets found in 2 logs" in out
 
 
 def test_options_leave_out_the_others(turnlog, home, keys):

@@ -139,8 +139,8 @@ def test_what_a_log_says_cannot_steer_the_terminal(turnlog, home):
 def test_info_tells_what_is_known(turnlog):
     _, out, _ = turnlog("info", "f38b", "--home", SAMPLES)
     assert "Frost alert sent at noon" in out
-    assert "2 turns, 0 branchings" in out
-    assert "a3f09c1 Find callers of sunrise by result" in out
+    assert "turns     2" in out
+    assert "a3f09c1  Find callers of sunrise (known by its result)" in out
 
 
 def test_an_unknown_session_is_the_callers_mistake(turnlog, home):

@@ -222,7 +222,7 @@ def test_on_a_terminal_a_line_is_a_line(tmp_path, writer):
     assert plain[1].endswith("…")
 
 
-@pytest.mark.parametrize("arguments", [["--poll", "0"], ["--since", "soon"], ["--limit", "0"]])
+@pytest.mark.parametrize("arguments", [["--poll", "0"], ["--since", "soon"], ["--limit", "-1"]])
 def test_mistakes(watch, writer, arguments):
     running = watch(*arguments)
     code, told = running.end()

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import home_option, json_option, line_cap, logs_named, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    line_cap,
+    logs_named,
+    show_json,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,6 +43,7 @@ Exit code: 0 all is well, 1 something was found, 2 a mistake in the call, 3 a fa
 @click.argument("names", nargs=-1, metavar="[PATH|SESSION]...")
 @home_option
 @json_option
+@csv_option
 @click.option("--strict", is_flag=True, help="Also check each record's fields and values.")
 @click.option("--all", "everything", is_flag=True, help="List every finding, not just the first.")
 @click.option("--or-sample", hidden=True, metavar="DIR", help="Check DIR if you have no logs.")
@@ -44,6 +52,7 @@ def command(
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
     strict: bool,
     everything: bool,
     or_sample: str | None,
@@ -64,6 +73,11 @@ def command(
         health = examine(logs, problems=problems, strict=strict, cap=line_cap(), progress=advance)
     if as_json:
         show_json(health)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+        from turnlog.questions.health import LocatedFinding
+
+        show_csv(LocatedFinding, health.findings)
     else:
         from turnlog.cli.terminal import console
 
@@ -113,7 +127,7 @@ def _progress(logs: list[LogFile]):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 def _show_totals(out: Console, totals: Totals) -> None:
-    from turnlog.cli.terminal import counted, safe, size
+    from turnlog.cli.terminal import counted, day, safe, size
 
     rows = [
         ("projects", f"{totals.projects:,}"),
@@ -124,7 +138,7 @@ def _show_totals(out: Console, totals: Totals) -> None:
     if totals.agents:
         rows[1] = ("sessions", f"{totals.sessions:,}, and {counted(totals.agents, 'agent')}")
     if totals.first_at and totals.last_at:
-        rows.append(("from", f"{totals.first_at:%Y-%m-%d} to {totals.last_at:%Y-%m-%d}"))
+        rows.append(("from", f"{day(totals.first_at)} to {day(totals.last_at)}"))
     if totals.versions:
         seen = list(totals.versions)
         span = seen[0] if len(seen) == 1 else f"{seen[0]} to {seen[-1]} ({len(seen)} seen)"
@@ -149,7 +163,7 @@ def _show_types(out: Console, totals: Totals) -> None:
     for name, count in shown:
         bar = "█" * max(1, round(24 * count / largest))
         share = 100 * count / totals.records
-        out.print(f" {safe(name[:22]):<22} [cyan]{bar:<24}[/] {count:>9,} {share:>5.1f} %")
+        out.print(f" {safe(name[:22]):<22} [cyan]{bar:<24}[/] {count:>9,} {share:>5.1f}%")
     out.print()
 
 

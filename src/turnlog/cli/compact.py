@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import home_option, json_option, line_cap, show_json
+from turnlog.cli.options import home_option, json_option, line_cap, show_json, write_option
 
 if TYPE_CHECKING:
     from turnlog.keep.compaction import Compaction
@@ -27,7 +27,7 @@ Exit code: 0 done or nothing to do; 1 a moved line cannot be put back; 2 a mista
 @click.argument("name", metavar="SESSION")
 @home_option
 @json_option
-@click.option("--write", is_flag=True, help="Do it. Without this, only show what would be done.")
+@write_option
 @click.option(
     "--blobs/--no-blobs",
     default=None,

@@ -36,7 +36,7 @@ def show_compaction(done: Compaction, *, write: bool) -> None:
     out.print(_table(done))
     share = 100 * done.saved_bytes / max(1, done.size_bytes)
     left = size(done.size_bytes - done.saved_bytes)
-    saved = f"{size(done.saved_bytes)} ({share:.1f} %), {left} are left"
+    saved = f"{size(done.saved_bytes)} ({share:.1f}%), {left} are left"
     if not write:
         out.print(f"  would save {saved}")
         out.print("[dim]hint: nothing was changed; --write does it[/]")

@@ -12,7 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command(
     name="completion",
     epilog="""\b
-Put one of these into the shell's own settings:
+Examples, each for the shell's own settings:
   bash, ~/.bashrc:                   eval "$(turnlog completion bash)"
   zsh, ~/.zshrc:                     eval "$(turnlog completion zsh)"
   fish, ~/.config/fish/config.fish:  turnlog completion fish | source

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-import os
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
+from msgspec import structs
 
 from turnlog.cli.moments import zone_named
-from turnlog.cli.options import home_option, json_option, show_json, tell_problems
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    limit_option,
+    markdown_option,
+    model_option,
+    period_options,
+    session_meant,
+    session_option,
+    show_json,
+    tell_problems,
+    timezone_option,
+    when_option,
+)
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,14 +72,15 @@ Examples:
 )
 @home_option
 @json_option
+@csv_option
+@markdown_option
+@period_options
+@limit_option(0)
 @click.option("--by", metavar="UNITS", help="Group by these instead, such as day,model.")
-@click.option("--since", metavar="WHEN", help="From then on: 2026-11-01, 2026-11, monday, 7d.")
-@click.option("--until", metavar="WHEN", help="Up to then, and without it.")
-@click.option("--last", metavar="TIME", help="Only the last 12h, 7d, 4w or 3mo.")
-@click.option("--project", metavar="DIR", help="Only sessions that began in DIR or below it.")
-@click.option("--model", metavar="NAME", help="Only models whose name has this in it.")
-@click.option("--session", metavar="ID", help="Only sessions whose id begins with this.")
-@click.option("--timezone", metavar="ZONE", help="Whose days they are.  [default: this machine's]")
+@when_option("--last", "Only the last 12h, 7d, 4w or 3mo; the same as --since.")
+@session_option
+@model_option
+@timezone_option
 @click.option(
     "--week-starts",
     type=click.Choice(_DAYS),
@@ -91,8 +106,6 @@ Examples:
     help="How each row's cost went, hour by hour or day by day.",
 )
 @click.option("--no-index", is_flag=True, help="Read the logs themselves, all of them.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
 def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     """Show what was used and what it cost at the API's prices, every response counted once.
 
@@ -105,7 +118,7 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     from turnlog.questions.budgets import budgets_from
 
     now = datetime.now(UTC)
-    asked = _question(report, options, now)
+    asked = _question(report, options, homes)
     shape = _shape(report, options)
     home = turnlog_home()
     prices, problems = configured_prices(home)
@@ -121,7 +134,7 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
             hint="ask without --no-index",
         )
     with open_source(all_homes(homes), prices, no_index=no_index, is_traced=is_traced) as source:
-        report_on = _Report(source, prices, asked, budgets, shape, now)
+        report_on = _Report(source, prices, asked, budgets, shape, now, homes)
         if report == "blocks":
             return _blocks(report_on)
         if report == "budgets":
@@ -130,7 +143,7 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
             return _explain(report_on, options["row"])
         if options["is_compared"]:
             return _compare(report_on)
-        return _ledger(report_on, has_trend=options["has_trend"])
+        return _ledger(report_on, options["limit"], has_trend=options["has_trend"])
 
 
 class _Report(NamedTuple):
@@ -142,6 +155,13 @@ class _Report(NamedTuple):
     budgets: Budgets
     shape: Shape
     now: datetime
+    homes: tuple[str, ...]
+
+    def tell_nothing(self) -> None:
+        """Say that no response was found."""
+        from turnlog.cli.nothing import tell_nothing
+
+        tell_nothing("responses", self.homes, structs.asdict(self.asked.period))
 
     def usage(self, asked: Question, *, is_single: bool = False) -> UsageScan:
         """Give what a question is about; added up, if that changes no figure."""
@@ -152,7 +172,7 @@ class _Report(NamedTuple):
         return self.source.sums(asked.period)
 
 
-def _question(report: str, options: dict[str, Any], now: datetime) -> Question:
+def _question(report: str, options: dict[str, Any], homes: tuple[str, ...]) -> Question:
     from turnlog.questions.ledger import Question
 
     zone = zone_named(options["timezone"])
@@ -161,49 +181,40 @@ def _question(report: str, options: dict[str, Any], now: datetime) -> Question:
         by=_units(by) if by is not None else REPORTS.get(report, ()),
         zone=zone,
         week_starts=_DAYS.index(options["week_starts"]),
-        period=_period(options, now, zone),
+        period=_period(options, homes),
         mode=options["mode"],
     )
 
 
-def _period(options: dict[str, Any], now: datetime, zone: tzinfo) -> Period:
+def _period(options: dict[str, Any], homes: tuple[str, ...]) -> Period:
     from turnlog.questions.ledger import Period
-    from turnlog.records.when import moment
 
-    def read(text: str | None) -> datetime | None:
-        return None if text is None else moment(text, now=now, zone=zone)
-
-    project = options["project"]
     return Period(
-        since=read(options["since"]) or read(options["last"]),
-        until=read(options["until"]),
-        project=os.path.abspath(os.path.expanduser(project)) if project else None,
+        since=options["since"] or options["last"],
+        until=options["until"],
+        project=options["project"],
         model=options["model"],
-        session=options["session"],
+        session=session_meant(options["session"], homes),
     )
 
 
 def _shape(report: str, options: dict[str, Any]) -> Shape:
     """Tell how the answer is to look; refuse what goes with nothing."""
     shapes: dict[str, Shape] = {"as_json": "json", "as_csv": "csv", "as_markdown": "markdown"}
-    chosen = [shape for option, shape in shapes.items() if options[option]]
-    if len(chosen) > 1:
-        raise click.UsageError("--json, --csv and --markdown are one or the other")
-    shape: Shape = chosen[0] if chosen else "table"
+    shape: Shape = next((shapes[option] for option in shapes if options[option]), "table")
     kinds = [name for name in ("row", "is_compared", "has_trend") if options[name]]
     if len(kinds) > 1:
         raise click.UsageError("--explain, --compare and --trend are one or the other")
-    is_list = shape in {"csv", "markdown"}
-    if report in _OTHERS and (options["by"] or kinds or is_list):
-        raise click.UsageError(
-            f"{report} are shown as a table or with --json, and grouped by nothing"
-        )
-    if is_list and kinds and kinds != ["is_compared"]:
-        raise click.UsageError("--explain and --trend are shown on a terminal or with --json")
+    if report in _OTHERS and (options["by"] or kinds or shape == "markdown"):
+        raise click.UsageError(f"{report} are a table, --json or --csv, and are grouped by nothing")
+    if (shape == "markdown" and kinds == ["row"]) or (
+        shape in {"csv", "markdown"} and kinds == ["has_trend"]
+    ):
+        raise click.UsageError("--trend has --json, --explain --json and --csv, and no other shape")
     return shape
 
 
-def _ledger(report: _Report, *, has_trend: bool) -> int:
+def _ledger(report: _Report, limit: int, *, has_trend: bool) -> int:
     from turnlog.cli.cost_shown import write_lists
     from turnlog.questions.ledger import ledger, rows_as_lists
     from turnlog.questions.trends import add_trends, trends
@@ -211,21 +222,32 @@ def _ledger(report: _Report, *, has_trend: bool) -> int:
     asked = report.asked
     scan = report.usage(asked)
     found = ledger(scan, report.prices, asked)
+    left = _cut(found, asked.by, limit)
     known = trends(scan, report.prices, asked, now=report.now) if has_trend else None
     if report.shape == "json":
         if known is not None:
             add_trends(found, known)
         show_json(found)
     elif report.shape == "table":
-        _show(report, found, known, scan)
+        _show(report, found, known, scan, left)
     else:
         rows = rows_as_lists(found, asked.by)
         write_lists(rows, len(asked.by), as_markdown=report.shape == "markdown")
     return 0 if found.rows else 1
 
 
-def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan) -> None:
-    from turnlog.cli.cost_shown import WIDE, show_ledger, show_nothing, show_skipped
+def _cut(found: Ledger, by: tuple[Unit, ...], limit: int) -> int:
+    """Keep the latest rows, or the dearest; give how many are left out, but for the totals."""
+    from turnlog.questions.local_times import TIMES
+
+    left = max(0, len(found.rows) - limit) if limit else 0
+    if left:
+        found.rows = found.rows[left:] if by and by[0] in TIMES else found.rows[:limit]
+    return left
+
+
+def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan, left: int) -> None:
+    from turnlog.cli.cost_shown import WIDE, show_ledger, show_skipped
     from turnlog.cli.terminal import console
     from turnlog.questions.trends import trends
 
@@ -237,8 +259,10 @@ def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan)
             known = None  # Nobody asked for one.
     if found.rows:
         show_ledger(out, found, report.asked.by, known)
+        if left:
+            out.print(f"[dim]… and {left:,} more in the total; --limit 0 shows all[/]")
     else:
-        show_nothing(out)
+        report.tell_nothing()
     if report.budgets.budgets:
         from turnlog.cli.budgets_shown import show_budgets
         from turnlog.questions.budgets import budget_report
@@ -250,7 +274,7 @@ def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan)
                 report.budgets, report.source, report.prices, report.asked, now=report.now
             ),
         )
-    show_skipped(out, found.skipped)
+    show_skipped(out, found.skipped, is_empty=not found.rows)
 
 
 def _compare(report: _Report) -> int:
@@ -263,7 +287,7 @@ def _compare(report: _Report) -> int:
     if report.shape == "json":
         show_json(found)
     elif report.shape == "table":
-        from turnlog.cli.cost_shown import show_nothing, show_skipped
+        from turnlog.cli.cost_shown import show_skipped
         from turnlog.cli.costs_compared import show_comparison
         from turnlog.cli.terminal import console
 
@@ -271,8 +295,8 @@ def _compare(report: _Report) -> int:
         if found.rows:
             show_comparison(out, found, asked.by, asked.zone)
         else:
-            show_nothing(out)
-        show_skipped(out, found.skipped)
+            report.tell_nothing()
+        show_skipped(out, found.skipped, is_empty=not found.rows)
     else:
         from turnlog.cli.cost_shown import write_lists
 
@@ -283,35 +307,41 @@ def _compare(report: _Report) -> int:
 
 
 def _blocks(report: _Report) -> int:
-    from turnlog.questions.blocks import blocks
+    from turnlog.cli.csv_shown import show_csv
+    from turnlog.questions.blocks import BlockRow, blocks
 
     asked = report.asked
     scan = report.usage(asked, is_single=True)
     found = blocks(scan, report.prices, now=report.now, period=asked.period, mode=asked.mode)
     if report.shape == "json":
         show_json(found)
+    elif report.shape == "csv":
+        show_csv(BlockRow, found.rows)
     else:
         from turnlog.cli.blocks_shown import show_blocks
-        from turnlog.cli.cost_shown import show_nothing, show_skipped
+        from turnlog.cli.cost_shown import show_skipped
         from turnlog.cli.terminal import console
 
         out = console()
         if found.rows:
             show_blocks(out, found, asked.zone)
         else:
-            show_nothing(out)
-        show_skipped(out, found.skipped)
+            report.tell_nothing()
+        show_skipped(out, found.skipped, is_empty=not found.rows)
     return 0 if found.rows else 1
 
 
 def _budgets(report: _Report) -> int:
-    from turnlog.questions.budgets import budget_report
+    from turnlog.cli.csv_shown import show_csv
+    from turnlog.questions.budgets import BudgetRow, budget_report
 
     found = budget_report(
         report.budgets, report.source, report.prices, report.asked, now=report.now
     )
     if report.shape == "json":
         show_json(found)
+    elif report.shape == "csv":
+        show_csv(BudgetRow, found.budgets)
     else:
         from turnlog.cli.budgets_shown import show_budgets
         from turnlog.cli.cost_shown import show_skipped
@@ -328,12 +358,15 @@ def _budgets(report: _Report) -> int:
 
 
 def _explain(report: _Report, row: str) -> int:
-    from turnlog.questions.ledger import explain
+    from turnlog.cli.csv_shown import show_csv
+    from turnlog.questions.ledger import ResponseRow, explain
 
     scan = report.usage(report.asked, is_single=True)
     found = explain(scan, report.prices, report.asked, row)
     if report.shape == "json":
         show_json(found)
+    elif report.shape == "csv":
+        show_csv(ResponseRow, found.rows)
     else:
         from turnlog.cli.cost_shown import show_skipped
         from turnlog.cli.costs_explained import show_explanation

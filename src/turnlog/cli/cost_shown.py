@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import pairwise
@@ -64,17 +62,11 @@ def show_ledger(
     out.print(table)
 
 
-def show_nothing(out: Console) -> None:
-    """Say that no response was found."""
-    out.print("No responses found.")
-    out.print("[dim]hint: a longer period, or another --home[/]")
-
-
-def show_skipped(out: Console, skipped: SkippedDocument) -> None:
-    """Say what is in no figure, or that nothing is."""
+def show_skipped(out: Console, skipped: SkippedDocument, *, is_empty: bool = False) -> None:
+    """Say what is in no figure, or that nothing is; nothing at all if there are no figures."""
     from turnlog.cli.terminal import counted, safe
 
-    told = []
+    told: list[str] = []
     if skipped.repeats:
         told.append(f"{counted(skipped.repeats, 'repeat')} folded")
     if skipped.places:
@@ -83,6 +75,8 @@ def show_skipped(out: Console, skipped: SkippedDocument) -> None:
         told.append(f"{counted(skipped.undated, 'response')} without a date")
     if skipped.pending:
         told.append(f"{counted(skipped.pending, 'line')} still being written")
+    if is_empty and not told and not skipped.unpriced:
+        return
     out.print()
     for row in skipped.unpriced:
         out.print(f"[yellow]no price[/] {safe(row.model)}: {row.tokens:,} tokens in no cost")
@@ -93,9 +87,11 @@ def show_skipped(out: Console, skipped: SkippedDocument) -> None:
 
 def write_lists(rows: Iterable[Sequence[str]], names: int, *, as_markdown: bool) -> None:
     """Print rows, heads first, as comma-separated values or Markdown; *names* columns are text."""
+    from turnlog.cli.csv_shown import show_csv_cells
+
     cells = [[inert(cell) for cell in row] for row in rows]
     if not as_markdown:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(cells)
+        show_csv_cells(cells[0], cells[1:])
         return
     heads, *others = [[cell.replace("|", "\\|") for cell in row] for row in cells]
     rule = ["---"] * names + ["---:"] * (len(heads) - names)

@@ -57,7 +57,7 @@ def _cells(row: Change) -> list[str]:
 
     difference = Decimal(row.difference_usd)
     sign = "+" if difference > 0 else "-" if difference < 0 else ""
-    percent = "" if row.percent is None else f"{row.percent:+,.0f} %"
+    percent = "" if row.percent is None else f"{row.percent:+,.0f}%"
     if row.percent is None and Decimal(row.cost_usd):
         percent = "new"
     return [

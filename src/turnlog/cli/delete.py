@@ -67,10 +67,10 @@ def _show(deletions: list[Deletion]) -> None:
 
 
 def _show_one(out: Console, deletion: Deletion) -> None:
-    from turnlog.cli.terminal import counted, safe, short_path, size
+    from turnlog.cli.terminal import counted, day, safe, short_path, size
 
     name = f"[bold]{safe(deletion.id[:8])}[/]"
-    title = f" [dim]{safe(_cut(deletion.title))}[/]" if deletion.title else ""
+    title = f": {safe(_cut(deletion.title))}" if deletion.title else ""
     if deletion.was_deleted:
         out.print(f"[green]✓[/] {name} was deleted before{title}", soft_wrap=True)
         if not deletion.entries:
@@ -78,14 +78,14 @@ def _show_one(out: Console, deletion: Deletion) -> None:
             return
     else:
         told = f"{counted(deletion.files, 'file')}, {size(deletion.size_bytes)}"
-        out.print(f"[green]✓[/] {name} is in the trash: {told}{title}", soft_wrap=True)
+        out.print(f"[green]✓[/] {name} is in the trash{title} [dim]({told})[/]", soft_wrap=True)
     for left in deletion.left:
         path = short_path(left.path)
         out.print(f"  [yellow]•[/] left alone: {path} [dim]{safe(left.reason)}[/]", soft_wrap=True)
     if deletion.purge_after_at is not None:
-        until = f"{deletion.purge_after_at:%Y-%m-%d}"
+        until = day(deletion.purge_after_at)
         undo = f"turnlog trash restore {safe(deletion.id[:8])}"
-        out.print(f"  [dim]it stays there until {until} at least; to put it back: {undo}[/]")
+        out.print(f"  [dim]hint: {undo} puts it back, until {until} at least[/]", soft_wrap=True)
 
 
 def _cut(title: str) -> str:

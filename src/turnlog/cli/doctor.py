@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from turnlog.cli.indexed import no_refresh_option
-from turnlog.cli.options import home_option, json_option, line_cap, show_json
+from turnlog.cli.options import csv_option, home_option, json_option, line_cap, show_json
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
@@ -28,9 +28,12 @@ Exit code: 0 all is well, 1 something asks to be done or looked at, 2 a mistake,
 )
 @home_option
 @json_option
+@csv_option
 @no_refresh_option
 @click.option("--all", "everything", is_flag=True, help="List every case, not just the worst.")
-def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, everything: bool) -> int:
+def command(
+    homes: tuple[str, ...], *, as_json: bool, as_csv: bool, no_refresh: bool, everything: bool
+) -> int:
     """Show the health of all homes: what is damaged, unsafe or about to be lost, and the way out.
 
     Checks logs, threads, what lies beside them, permissions, disk space, the index and the agent's
@@ -42,6 +45,11 @@ def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, everythi
     checkup = _check_up(all_homes(homes), homes, no_refresh=no_refresh)
     if as_json:
         show_json(checkup)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+        from turnlog.questions.doctor import Finding
+
+        show_csv(Finding, checkup.findings)
     else:
         from turnlog.cli.doctor_shown import show
         from turnlog.cli.terminal import console

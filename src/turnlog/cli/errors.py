@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import structs
 
-from turnlog.cli.indexed import (
-    no_refresh_option,
-    open_index,
-    page,
+from turnlog.cli.indexed import no_refresh_option, open_index
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
     page_options,
-    period,
     period_options,
+    show_json,
 )
-from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
     from turnlog.questions.error_patterns import ErrorContext, Nearby
@@ -34,6 +35,7 @@ Exit code: 0 done, 1 no errors were found, 2 a mistake, 3 a failure.""",
 @click.argument("signature", metavar="[SIGNATURE]", required=False)
 @home_option
 @json_option
+@csv_option
 @no_refresh_option
 @period_options
 @click.option("--tool", metavar="REGEX", help="Only tools whose name contains this; API is one.")
@@ -52,31 +54,37 @@ def command(
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
     no_refresh: bool,
-    since: str | None,
-    until: str | None,
-    project: str | None,
-    tool: str | None,
     window: int,
     least: int,
     limit: int,
-    offset: int,
+    **asked: Any,
 ) -> int:
     """Show which calls failed, and what they have in common.
 
     Errors that begin alike, figures aside, have one signature. With SIGNATURE, or its beginning,
     the latest ones are shown with the records around them.
     """
-    from turnlog.cli.query_shown import show_table, tell_nothing, tell_rest
+    from turnlog.cli.csv_shown import show_csv
+    from turnlog.cli.nothing import tell_nothing
+    from turnlog.cli.query_shown import show_table, tell_rest
     from turnlog.layout import all_homes
-    from turnlog.questions.error_patterns import error_context, error_patterns
+    from turnlog.questions.error_patterns import (
+        ErrorPattern,
+        Occurrence,
+        error_context,
+        error_patterns,
+    )
 
-    wanted = period(since, until) | {"project": project, "tool": tool} | page(limit, offset)
+    wanted = {"limit": limit or None, **asked}
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         if signature is not None:
             around = error_context(index, signature, window=window, **wanted)
             if as_json:
                 show_json(around)
+            elif as_csv:
+                show_csv(Occurrence, around.occurrences, more=around.next)
             else:
                 _show_context(around)
                 tell_rest(around.next)
@@ -84,20 +92,27 @@ def command(
         found = error_patterns(index, minimum=least, **wanted)
     if as_json:
         show_json(found)
+    elif as_csv:
+        show_csv(ErrorPattern, found.errors, more=found.next)
     elif found.errors:
         rows = [structs.asdict(each) for each in found.errors]
         for row in rows:
-            row["signature"] = row["signature"][:8]
-        show_table(["count", "tool", "last_at", "signature", "example"], rows)
+            row |= {"signature": row["signature"][:8], "last": row["last_at"]}
+        show_table(["count", "tool", "last", "signature", "example"], rows)
         tell_rest(found.next, found.notes)
+        if sys.stdout.isatty():
+            from turnlog.cli.terminal import console
+
+            console().print(
+                "[dim]hint: turnlog errors SIGNATURE shows what was around the latest[/]"
+            )
     else:
-        tell_nothing("errors", "ask for a longer time, or name a home with --home")
+        tell_nothing("errors", homes, asked, hint="no call has failed")
     return 0 if found.errors else 1
 
 
 def _show_context(around: ErrorContext) -> None:
-    from turnlog.cli.query_shown import when
-    from turnlog.cli.terminal import console, counted, safe
+    from turnlog.cli.terminal import console, counted, safe, when
 
     out = console()
     out.print(f"{counted(around.total, 'error')}, {counted(len(around.signatures), 'signature')}")
@@ -109,8 +124,8 @@ def _show_context(around: ErrorContext) -> None:
 
 
 def _line(record: Nearby) -> str:
-    from turnlog.cli.terminal import safe
+    from turnlog.cli.terminal import safe, when
 
     mark, style = ("✗", "red") if record.is_error else (" ", "default")
-    at = "" if record.at is None else f"{record.at.astimezone():%H:%M:%S}"
+    at = when(record.at, seconds=True)[11:]
     return f"  [{style}]{mark}[/] {at:8} [cyan]{safe(record.author):9}[/] {safe(record.text)}"

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from turnlog.cli.indexed import period_options
-from turnlog.cli.options import home_option
+from turnlog.cli.options import force_option, home_option, period_options, redaction_rules
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
     from turnlog.cli.export_written import Export
     from turnlog.questions.ledger import Period
-    from turnlog.redact import Rules
     from turnlog.render.conversation import Choice
 
 FORMATS: Final = ("md", "html", "json", "jsonl", "csv", "parquet")
@@ -95,7 +93,7 @@ Examples:
     show_default=True,
     help="Mask secrets: keys, tokens, passwords.",
 )
-@click.option("--force", is_flag=True, help="Replace what exists.")
+@force_option
 def command(names: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> int:
     """Write sessions as Markdown, a web page, JSON, their own lines, or tables.
 
@@ -122,7 +120,7 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
         choice=_choice(options),
         table=options["table"],
         is_redacted=options["is_redacted"],
-        rules=_rules(),
+        rules=redaction_rules(),
         force=options["force"],
     )
     _check(export)
@@ -158,27 +156,9 @@ def _choice(options: dict[str, Any]) -> Choice:
 
 
 def _period(options: dict[str, Any]) -> Period:
-    import os
-
-    from turnlog.cli.indexed import period
     from turnlog.questions.ledger import Period
 
-    project = options["project"]
-    where = os.path.abspath(os.path.expanduser(project)) if project else None
-    return Period(**period(options["since"], options["until"]), project=where)
-
-
-def _rules() -> Rules:
-    """Load what people add to the rules for secrets."""
-    from turnlog.cli.options import tell_problems
-    from turnlog.config import load_config
-    from turnlog.layout import turnlog_home
-    from turnlog.redact import rules_from
-
-    config = load_config(turnlog_home())
-    rules, problems = rules_from(config.redact)
-    tell_problems((*config.problems, *problems))
-    return rules
+    return Period(since=options["since"], until=options["until"], project=options["project"])
 
 
 def _check(export: Export) -> None:

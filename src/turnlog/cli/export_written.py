@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.cli.terminal import counted, size
+from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.inert import inert
 from turnlog.layout import Home
@@ -38,7 +39,7 @@ from turnlog.render.lines import log_lines, session_lines
 from turnlog.render.outgoing import Outgoing
 from turnlog.render.tables import Row, TableName, Tables, as_csv
 from turnlog.render.telling import as_json, tell
-from turnlog.sessions.beside import failure, put
+from turnlog.sessions.beside import failure
 from turnlog.sessions.session import Session
 
 _TABLES: Final = ("csv", "parquet")
@@ -63,7 +64,7 @@ class Export(Struct, kw_only=True, dict=True):
     def run(self) -> int:
         """Write it; 1 if there is nothing to write."""
         if not self.ids:
-            click.echo("No sessions there.", err=True)
+            click.echo("No sessions found.", err=True)
             return 1
         if self.shape in _TABLES:
             self._write_tables()
@@ -277,16 +278,7 @@ class Export(Struct, kw_only=True, dict=True):
         click.echo(f"wrote {inert(str(path))} ({size(written)})", err=True)
 
     def _put_quietly(self, path: Path, pieces: Iterable[bytes], *, root: Path | None = None) -> int:
-        path = path.absolute()
-        root = root.absolute() if root else path.parent
-        try:
-            return put(root, path.relative_to(root).parts, pieces, overwrite=self.force)
-        except FileExistsError:
-            raise UsageError(f"{path} exists", hint="--force replaces it") from None
-        except TurnlogError:
-            raise
-        except OSError as error:
-            raise failure(error, path) from None
+        return write_file(path, pieces, force=self.force, root=root)
 
     def _print(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:

@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import csv_option, home_option, json_option, show_json
 from turnlog.errors import UsageError
 from turnlog.sessions.beside import text_of
 from turnlog.sessions.file_history import FileAt, SessionFiles, TouchedFile, Version
@@ -86,6 +86,7 @@ Exit code: 0 done, 1 nothing was found or a wanted version is missing, 2 a mista
 @click.argument("path", metavar="[PATH]", required=False)
 @home_option
 @json_option
+@csv_option
 @click.option(
     "--at",
     "ats",
@@ -110,6 +111,7 @@ def command(
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
     ats: tuple[str, ...],
     diff: bool,
     into: str | None,
@@ -125,7 +127,7 @@ def command(
     from turnlog.layout import all_homes
     from turnlog.sessions.session import Session
 
-    _check(path, ats, diff=diff, into=into, raw=raw, as_json=as_json)
+    _check(path, ats, diff=diff, into=into, raw=raw, is_table=as_json or as_csv)
     session = Session.find(all_homes(homes), name)
     files = SessionFiles.of(session)
     chosen = [files.find(path)] if path is not None else list(files.files.values())
@@ -147,6 +149,10 @@ def command(
         _add_state(document, files, chosen, ats[0], content=path is not None)
     if as_json:
         show_json(document)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+
+        show_csv(FileRow, document.files)
     else:
         from turnlog.cli.files_shown import show
 
@@ -161,7 +167,7 @@ def _check(
     diff: bool,
     into: str | None,
     raw: bool,
-    as_json: bool,
+    is_table: bool,
 ) -> None:
     """Refuse what contradicts itself before anything is read."""
     if len(ats) > (2 if diff else 1):
@@ -169,8 +175,10 @@ def _check(
         raise UsageError(f"--at is given {len(ats)} times", hint=f"{many} at most")
     if sum((diff, into is not None, raw)) > 1:
         raise UsageError("--diff, --restore and --raw exclude each other", hint="choose one")
-    if raw and (path is None or as_json):
-        raise UsageError("--raw prints one file's bytes", hint="name its PATH, without --json")
+    if raw and (path is None or is_table):
+        raise UsageError(
+            "--raw prints one file's bytes", hint="name its PATH, without --json and --csv"
+        )
     if into == "":
         raise UsageError("--restore needs a place", hint="name a directory")
     if path is None and any(at[:1] == "v" and at[1:].isdigit() for at in ats):

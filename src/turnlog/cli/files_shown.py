@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from turnlog.cli.terminal import console, counted, safe, safe_text, short_path, size
+from turnlog.cli.terminal import console, counted, safe, safe_text, short_path, size, when
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,7 +75,7 @@ def _show_one(out: Console, row: FileRow) -> None:
         more = f" and {len(version.messages) - 1} more" if len(version.messages) > 1 else ""
         out.print(f"  {_version(version)} [dim]at {messages}{more}[/]")
     for edit in row.edits:
-        at = f"{edit.at:%Y-%m-%d %H:%M}" if edit.at else ""
+        at = when(edit.at)
         whose = f" agent {safe(edit.agent)}" if edit.agent else ""
         changed = "" if edit.added is None else f" [green]+{edit.added}[/] [red]-{edit.removed}[/]"
         out.print(f"  [cyan]{safe(edit.tool)}[/] [dim]{at}[/]{changed}{whose}")
@@ -108,5 +108,5 @@ def _version(version: Version) -> str:
         return f"[dim]{number} did not exist[/]"
     if version.problem:
         return f"{number} [red]{safe(version.problem)}[/]"
-    at = f" {version.kept_at:%Y-%m-%d %H:%M}" if version.kept_at else ""
+    at = f" {when(version.kept_at)}" if version.kept_at else ""
     return f"{number}[dim]{at} {size(version.size_bytes or 0)}[/]"

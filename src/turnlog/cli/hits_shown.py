@@ -83,17 +83,20 @@ class _Page:
             self._line([])
         self._is_first = False
         name = re.split(r"[/\\]", (hit.project or "").rstrip("/\\"))[-1]
-        pieces = [((session or "-")[:_SHORT], _BOLD), ("  " + age(self._now, hit.at), _DIM)]
+        pieces = [((session or "-")[:_SHORT], _BOLD)]
+        if hit.at is not None:  # A title has no time of its own.
+            pieces.append((f"  {age(self._now, hit.at)}", _DIM))
         if name:
             pieces.append((f"  {name}", _CYAN))
         title = " ".join((hit.title or "").split()) or ("untitled" if session else hit.log)
         self._line([*pieces, (f"  {title}", _PLAIN)])
 
     def hit(self, hit: Hit) -> None:
+        from turnlog.cli.terminal import when
+
         what = f"{hit.kind} {hit.tool}" if hit.tool else hit.kind
         marks = [name for name, is_so in (("agent", hit.agent), ("gone", hit.gone)) if is_so]
-        at = f"{hit.at:%Y-%m-%d %H:%M}" if hit.at else ""
-        label = " ".join(filter(None, [at, what, *marks]))
+        label = " ".join(filter(None, [when(hit.at), what, *marks]))
         pieces = [(f"  {label}", _DIM)]
         if hit.is_error:
             pieces.append((" error", _RED))
@@ -113,6 +116,11 @@ class _Page:
 
     def nothing(self, query: str, options: dict[str, Any]) -> None:
         self._line([("Nothing found.", _PLAIN)])
+        from turnlog.cli.nothing import has_sessions, hint_for
+
+        if not has_sessions(options["homes"]):
+            self.dim(f"hint: {hint_for(options['homes'], {})}")
+            return
         tips = []
         if not options["results"]:
             tips.append("--results also searches what tools answered")
@@ -122,8 +130,9 @@ class _Page:
             tips.append("fewer words, or OR between them, find more")
         elif query.strip():
             tips.append("--exact also finds parts of words")
-        if options["project"] or options["since"] or options["until"]:
-            tips.append("--project, --since and --until leave much out")
+        names = [name for name in ("project", "since", "until", "session") if options[name]]
+        if names:
+            tips.append(f"without {' and '.join(f'--{name}' for name in names)} there is more")
         self.dim(f"hint: {'; '.join(tips)}")
 
     def _wrapped(self, pieces: list[tuple[str, str]]) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import F
 from turnlog.inert import inert
 
 if TYPE_CHECKING:
-    from datetime import datetime, tzinfo
-
     from turnlog.index.opening import Index
     from turnlog.index.refresh import Refreshed, Stage
     from turnlog.layout import Home
@@ -26,49 +23,6 @@ no_refresh_option = click.option(
     is_flag=True,
     help="Ask the index as it is, without reading what was appended since.",
 )
-
-
-def moment_here(text: str | None, zone: tzinfo | None = None) -> datetime | None:
-    """Read a time as people say it, such as 7d or yesterday; days are *zone*'s, or ours."""
-    if text is None:
-        return None
-    from datetime import UTC, datetime
-
-    from turnlog.questions.local_times import MachineZone
-    from turnlog.records.when import moment
-
-    return moment(text, now=datetime.now(UTC), zone=zone or MachineZone())
-
-
-def period_options(function: F) -> F:
-    """Add the options that say of when and where."""
-    for option in (
-        click.option("--project", metavar="DIR", help="Only sessions in DIR or below it."),
-        click.option("--until", metavar="WHEN", help="Up to, and without, this day or time."),
-        click.option("--since", metavar="WHEN", help="From this day or time on, or 7d."),
-    ):
-        function = option(function)
-    return function
-
-
-def page_options(function: F) -> F:
-    """Add the options that say how many."""
-    for option in (
-        click.option("--offset", default=0, show_default=True, help="How many to leave out first."),
-        click.option("--limit", default=20, show_default=True, help="How many; 0 shows all."),
-    ):
-        function = option(function)
-    return function
-
-
-def period(since: str | None, until: str | None, zone: tzinfo | None = None) -> dict[str, Any]:
-    """Read the two ends of a period."""
-    return {"since": moment_here(since, zone), "until": moment_here(until, zone)}
-
-
-def page(limit: int, offset: int) -> dict[str, Any]:
-    """Read which part of a list is wanted."""
-    return {"limit": limit if limit > 0 else None, "offset": max(0, offset)}
 
 
 def refresh_shown(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:

@@ -67,7 +67,14 @@ class SessionDocument(Struct, kw_only=True):
     logs: list[str]
 
 
-@click.command(name="info", epilog="Example: turnlog info latest")
+@click.command(
+    name="info",
+    epilog="""\b
+Examples:
+  turnlog info latest              the session that changed last
+  turnlog info 5f0c                the session whose id begins with 5f0c
+  turnlog info 5f0c --json         for a script""",
+)
 @click.argument("name", metavar="SESSION")
 @home_option
 @json_option
@@ -147,16 +154,20 @@ def describe(
 
 
 def _show(found: SessionDocument) -> None:
-    from turnlog.cli.terminal import console, counted, safe, short_path
+    from turnlog.cli.terminal import console, counted, safe, short_path, when
 
     out = console()
     out.print(f"[bold]{safe(found.title or 'untitled')}[/]")
     out.print(f"[dim]{safe(found.id)}[/]\n")
     span = ""
     if found.started_at and found.last_active_at:
-        span = f"{found.started_at:%Y-%m-%d %H:%M} to {found.last_active_at:%Y-%m-%d %H:%M} UTC"
-    models = ", ".join(f"{model} ({count:,})" for model, count in found.models.items())
-    tree = f"{counted(found.turns, 'turn')}, {counted(found.branchings, 'branching')}"
+        span = f"{when(found.started_at)} to {when(found.last_active_at)}"
+    models = ", ".join(
+        f"{model} ({counted(count, 'record')})" for model, count in found.models.items()
+    )
+    tree = f"{found.turns:,}"
+    if found.branchings:
+        tree += f", {counted(found.branchings, 'branching')}"
     if found.gaps:
         tree += f", {counted(found.gaps, 'parent')} missing and bridged"
     rows = [
@@ -169,15 +180,15 @@ def _show(found: SessionDocument) -> None:
         ("state", _state(found)),
         ("tag", found.tag or ""),
         ("records", f"{found.records:,}, of which {found.thread_records:,} in the main thread"),
-        ("tree", tree),
+        ("turns", tree),
     ]
     for name, value in rows:
         if value:
             out.print(f" [bold]{name:<10}[/]{safe(value)}")
     for agent in found.agents:
         what = agent.description or agent.kind or ""
-        how = f"by {agent.found_by}" if agent.found_by else "[yellow]its call is not known[/]"
-        out.print(f" [bold]{'agent':<10}[/]{safe(agent.id)} {safe(what)} {how}")
+        how = f"known by its {agent.found_by}" if agent.found_by else "its call is not known"
+        out.print(f" [bold]{'agent':<10}[/]{safe(agent.id)}  {safe(what)} [dim]({how})[/]")
     for log in found.logs:
         out.print(f" [bold]{'log':<10}[/]{short_path(log)}", soft_wrap=True)
 

@@ -9,9 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.indexed import no_refresh_option, open_index, period_options
+from turnlog.cli.indexed import no_refresh_option, open_index
 from turnlog.cli.moments import zone_named
-from turnlog.cli.options import home_option, json_option, show_json, tell_problems
+from turnlog.cli.options import (
+    csv_option,
+    force_option,
+    home_option,
+    json_option,
+    limit_option,
+    period_options,
+    redaction_rules,
+    show_json,
+    tell_problems,
+    timezone_option,
+)
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,16 +52,13 @@ Exit code: 0 done, 1 nothing happened then, 2 a mistake, 3 a failure.""",
 )
 @home_option
 @json_option
+@csv_option
 @no_refresh_option
 @period_options
 @click.option("--month", metavar="MONTH", help="A calendar month, such as 2026-07.")
 @click.option("--year", metavar="YEAR", help="A calendar year, such as 2026.")
-@click.option("--timezone", metavar="ZONE", help="Whose days they are.  [default: this machine's]")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    help="How many rows of each list; 0 shows all.  [default: 10, or 20 with --explain]",
-)
+@timezone_option
+@limit_option(None, "10 of each list, or 20 with --explain")
 @click.option("--explain", "figure", metavar="FIGURE", help="List the records behind a figure.")
 @click.option(
     "--html",
@@ -60,7 +68,7 @@ Exit code: 0 done, 1 nothing happened then, 2 a mistake, 3 a failure.""",
     help="Write a self-contained page; with --month or --year, a summary to share.",
 )
 @click.option("--with-names", is_flag=True, help="Let a summary name projects, tools and models.")
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@force_option
 def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **options: Any) -> int:
     """Show what was done, how it went, and what it cost: the last 30 days, or any period.
 
@@ -77,7 +85,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **option
     tell_problems(problems)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         if options["figure"] is not None:
-            return _explain(index, prices, asked, options["figure"], as_json=as_json)
+            return _explain(index, prices, asked, options, as_json=as_json)
         return _report(index, prices, asked, options, as_json=as_json)
 
 
@@ -90,6 +98,8 @@ def _check(options: dict[str, Any], *, as_json: bool) -> None:
         raise click.UsageError("--month and --year say the period; --since and --until do too")
     if options["html"] is not None and (as_json or options["figure"] is not None):
         raise click.UsageError("--html writes a page; --json and --explain do not")
+    if options["as_csv"] and options["figure"] is None:
+        raise click.UsageError("--csv is for one list: say which with --explain FIGURE")
     if options["with_names"] and (options["html"] is None or not is_calendar):
         raise click.UsageError("--with-names is for summaries: --month or --year with --html")
     if options["force"] and options["html"] is None:
@@ -97,7 +107,6 @@ def _check(options: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _asked(options: dict[str, Any], zone: tzinfo) -> Asked:
-    from turnlog.layout.directories import whole
     from turnlog.questions.insights_asked import Asked
     from turnlog.records.when import moment
 
@@ -106,8 +115,8 @@ def _asked(options: dict[str, Any], zone: tzinfo) -> Asked:
     if options["month"] is not None or options["year"] is not None:
         since, until = _calendar(options["month"], options["year"], zone)
     else:
-        since = moment(options["since"] or _USUAL, now=now, zone=zone)
-        until = None if options["until"] is None else moment(options["until"], now=now, zone=zone)
+        since = options["since"] or moment(_USUAL, now=now, zone=zone)
+        until = options["until"]
     if until is not None and since >= until:
         raise UsageError("the period ends before it begins", hint="--since is before --until")
     usual = _FIRST if options["figure"] is None else _FIRST_BEHIND
@@ -115,13 +124,12 @@ def _asked(options: dict[str, Any], zone: tzinfo) -> Asked:
     is_summary = options["month"] is not None or options["year"] is not None
     if options["html"] is not None and options["limit"] is None and is_summary:
         limit = _ON_A_SUMMARY
-    project = options["project"]
     return Asked(
         zone=zone,
         now=now,
         since=since,
         until=until,
-        project=whole(project) if project else None,
+        project=options["project"],
         limit=limit or None,
     )
 
@@ -177,12 +185,11 @@ def _report(
 def _write(found: Insights, asked: Asked, options: dict[str, Any]) -> None:
     """Write the page, whole or not at all."""
     from turnlog.cli.terminal import size
-    from turnlog.errors import TurnlogError
+    from turnlog.cli.written import write_file
     from turnlog.inert import inert
     from turnlog.render.outgoing import Outgoing
-    from turnlog.sessions.beside import failure, put
 
-    clean = Outgoing(rules=_rules()).text
+    clean = Outgoing(rules=redaction_rules(is_rest_told=True)).text
     name = options["month"] or options["year"]
     if name is not None:
         from turnlog.render.summary_page import summary_page
@@ -193,35 +200,23 @@ def _write(found: Insights, asked: Asked, options: dict[str, Any]) -> None:
 
         text = insights_page(found, asked.zone, clean)
     target = Path(options["html"] or f"turnlog-{name or 'insights'}.html")
-    path = target.absolute()
-    try:
-        written = put(path.parent, (path.name,), [text.encode()], overwrite=options["force"])
-    except FileExistsError:
-        raise UsageError(f"{path} exists", hint="--force replaces it") from None
-    except TurnlogError:
-        raise
-    except OSError as error:
-        raise failure(error, path) from None
+    written = write_file(target, [text.encode()], force=options["force"])
     click.echo(f"wrote {inert(str(target))} ({size(written)})", err=True)
 
 
-def _rules() -> Any:
-    """Load what people add to the rules for secrets."""
-    from turnlog.config import load_config
-    from turnlog.layout import turnlog_home
-    from turnlog.redact import rules_from
-
-    rules, problems = rules_from(getattr(load_config(turnlog_home()), "redact", {}))
-    tell_problems(problems)
-    return rules
-
-
-def _explain(index: Index, prices: Prices, asked: Asked, figure: str, *, as_json: bool) -> int:
+def _explain(
+    index: Index, prices: Prices, asked: Asked, options: dict[str, Any], *, as_json: bool
+) -> int:
     from turnlog.questions.insights_explained import explained
 
-    found = explained(index, prices, asked, figure)
+    found = explained(index, prices, asked, options["figure"])
     if as_json:
         show_json(found)
+    elif options["as_csv"]:
+        from turnlog.cli.csv_shown import show_csv
+        from turnlog.questions.insights_asked import Behind
+
+        show_csv(Behind, found.rows, more=found.next)
     else:
         from turnlog.cli.insights_explained import show_explanation
         from turnlog.cli.terminal import console

@@ -50,9 +50,7 @@ def show_nothing(out: Console, last: datetime | None, zone: tzinfo) -> None:
     """Say that nothing happened, and when something last did."""
     if last is None:
         out.print("No sessions found.")
-        out.print(
-            "[dim]hint: another --home; turnlog doctor shows where sessions are looked for[/]"
-        )
+        out.print("[dim]hint: name the directory that holds them with --home[/]")
         return
     day = f"{last.astimezone(zone):%Y-%m-%d}"
     out.print("Nothing happened in this period.")
@@ -134,7 +132,7 @@ def _weeks(out: Console, found: Insights) -> None:
     week = found.week_against_week
     if week is None or not (week.messages or week.before_messages):
         return
-    change = "new" if week.percent is None else f"{week.percent:+,.0f} %"
+    change = "new" if week.percent is None else f"{week.percent:+,.0f}%"
     colour = "yellow" if Decimal(week.difference_usd) > 0 else "green"
     out.print(
         f"[dim]{'last 7 days':14}[/] {money(week.cost_usd)}, before {money(week.before_usd)}"

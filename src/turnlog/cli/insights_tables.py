@@ -257,7 +257,7 @@ def _turns(out: Console, found: Insights, zone: tzinfo) -> None:
     rows = [
         (
             time(row.duration_ms),
-            f"{row.at.astimezone(zone):%m-%d %H:%M}" if row.at else "",
+            f"{row.at.astimezone(zone):%Y-%m-%d %H:%M}" if row.at else "",
             (row.session or "")[:8],
             row.prompt or "—",
         )

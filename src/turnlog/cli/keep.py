@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import home_option, json_option, poll_option, session_option, show_json
 
 if TYPE_CHECKING:
     import threading
@@ -38,14 +38,9 @@ Exit code: 0 done, 1 something could not be kept or set up, or is about to be lo
 @click.argument("what", required=False, type=click.Choice(["status"]), metavar="[status]")
 @home_option
 @json_option
-@click.option("--session", metavar="SESSION", help="Keep only this session and what is its own.")
+@session_option
 @click.option("--watch", is_flag=True, help="Go on keeping what changes, until Ctrl-C.")
-@click.option(
-    "--poll",
-    type=float,
-    metavar="SECONDS",
-    help="With --watch: look every so many seconds, instead of being told by the system.",
-)
+@poll_option
 @click.option(
     "--install",
     is_flag=True,
@@ -63,7 +58,8 @@ def command(what: str | None, homes: tuple[str, ...], **options: Any) -> int:
     """Keep copies of what agents did, so that it is there when their own files are not.
 
     Claude Code deletes sessions after 30 days. What is kept stays: compressed, verified, found by
-    search and counted by cost like the rest. The agents' own files are only read.
+    search and counted by cost like the rest. The agents' own files are only read. --poll belongs to
+    --watch.
     """
     _check(what, options)
     if options["hook"]:

@@ -13,8 +13,11 @@ import click
 from turnlog.inert import inert
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from turnlog.config import SettingProblem
-    from turnlog.layout import LogFile, Problem
+    from turnlog.layout import Home, LogFile, Problem
+    from turnlog.redact import Rules
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,9 +29,148 @@ home_option = click.option(
     help="A directory in which an agent keeps its sessions; may be given several times.  "
     "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
 )
+
+
+def _one_shape(context: click.Context, _parameter: click.Parameter, value: bool) -> bool:  # noqa: FBT001
+    """Refuse an answer in two shapes at once."""
+    if value and any(context.params.get(f"as_{shape}") for shape in ("json", "csv", "markdown")):
+        raise click.UsageError("--json, --csv and --markdown are one or the other", ctx=context)
+    return value
+
+
+def _when(
+    context: click.Context, _parameter: click.Parameter, value: str | None
+) -> datetime | None:
+    """Read a time as people say it; days are those of --timezone where there is one, or ours."""
+    if value is None:
+        return None
+    from datetime import UTC, datetime
+
+    from turnlog.cli.moments import zone_named
+    from turnlog.records.when import moment
+
+    return moment(value, now=datetime.now(UTC), zone=zone_named(context.params.get("timezone")))
+
+
+def _where(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """Read a directory as people say it: ``.`` is this one."""
+    if not value:
+        return None
+    from turnlog.layout.directories import whole
+
+    return whole(value)
+
+
+class Count(click.ParamType[int]):
+    """How many: 0 or more."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            count = int(value)
+        except ValueError:
+            count = -1
+        return count if count >= 0 else self.fail(f"{value!r} is no count: 0 or more", param, ctx)
+
+
+def when_option(name: str, about: str) -> Callable[[F], F]:
+    """Give an option that takes a time as people say it, and gives it as a datetime."""
+    return click.option(name, metavar="WHEN", callback=_when, help=about)
+
+
+# One grammar: an option of these names means the same in every command, and a test says so.
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=_one_shape,
+    help="Print one JSON document and nothing else.",
 )
+csv_option = click.option(
+    "--csv", "as_csv", is_flag=True, callback=_one_shape, help="Print comma-separated values."
+)
+markdown_option = click.option(
+    "--markdown", "as_markdown", is_flag=True, callback=_one_shape, help="Print a Markdown table."
+)
+project_option = click.option(
+    "--project",
+    metavar="DIR",
+    callback=_where,
+    help="Only sessions that worked in DIR or below it; . is this directory.",
+)
+session_option = click.option(
+    "--session", metavar="SESSION", help="Only this session: the beginning of its id, or latest."
+)
+since_option = when_option("--since", "Only from WHEN on: 7d, yesterday, monday, 2026-11-01 …")
+until_option = when_option("--until", "Only before WHEN, which is left out itself.")
+timezone_option = click.option(
+    "--timezone",
+    metavar="ZONE",
+    is_eager=True,  # Times are read by it.
+    help="Whose days they are.  [default: this machine's]",
+)
+offset_option = click.option(
+    "--offset",
+    type=Count(),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="How many to leave out first.",
+)
+model_option = click.option("--model", metavar="NAME", help="Only models with NAME in their name.")
+poll_option = click.option(
+    "--poll",
+    type=float,
+    metavar="SECONDS",
+    help="Look every so many seconds, instead of being told of changes by the system.",
+)
+write_option = click.option(
+    "--write", is_flag=True, help="Do it. Without this, only show what would be done."
+)
+force_option = click.option("--force", is_flag=True, help="Replace what exists.")
+
+
+def limit_option(default: int | None = 20, told: str = "") -> Callable[[F], F]:
+    """Give the option that says how many; *told* is what it is by default, if not a number."""
+    return click.option(
+        "--limit",
+        type=Count(),
+        metavar="N",
+        default=default,
+        show_default=default is not None,
+        help="How many to show; 0 shows all." + (f"  [default: {told}]" if told else ""),
+    )
+
+
+def period_options(function: F) -> F:
+    """Add the options that say of when and where."""
+    return since_option(until_option(project_option(function)))
+
+
+def page_options(function: F) -> F:
+    """Add the options that say how many."""
+    return limit_option()(offset_option(function))
+
+
+def session_meant(name: str | None, homes: Iterable[str]) -> str | None:
+    """Give the beginning of the ids that *name* means: itself, or that of the latest session."""
+    if name != "latest":
+        return name or None
+    from turnlog.layout import all_homes
+    from turnlog.sessions.dated import find_any_session
+
+    return find_any_session(all_homes(tuple(homes)), name)[0].session_id
+
+
+def sessions_in(project: str | None, homes: Iterable[Home]) -> set[str | None] | None:
+    """Give the ids of the sessions that worked in *project* or below it; None if none is named."""
+    if project is None:
+        return None
+    from turnlog.questions.catalog import list_sessions
+
+    found = list_sessions(tuple(homes), project=project, archived=None, limit=None)
+    return {row.id for row in found.sessions}
 
 
 def logs_named(
@@ -77,6 +219,18 @@ def line_cap() -> int:
     config = load_config(turnlog_home())
     tell_problems(config.problems)
     return config.line_cap_bytes or LINE_CAP
+
+
+def redaction_rules(*, is_rest_told: bool = False) -> Rules:
+    """Give the rules for secrets with what config.toml adds; tell what of it cannot be read."""
+    from turnlog.config import load_config
+    from turnlog.layout import turnlog_home
+    from turnlog.redact import rules_from
+
+    config = load_config(turnlog_home())
+    rules, problems = rules_from(config.redact)
+    tell_problems(problems if is_rest_told else (*config.problems, *problems))
+    return rules
 
 
 def tell_problems(problems: Iterable[SettingProblem]) -> None:

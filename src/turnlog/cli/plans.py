@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    page_options,
+    period_options,
+    session_option,
+    sessions_in,
+    show_json,
+)
+from turnlog.records.when import is_between
 
 if TYPE_CHECKING:
     from turnlog.sessions.plans import Plan, PlanVersion
@@ -68,15 +78,20 @@ Exit code: 0 done, 1 nothing was found or a file could not be read, 2 a mistake,
 @click.argument("name", metavar="[NAME]", required=False)
 @home_option
 @json_option
-@click.option("--session", metavar="SESSION", help="Only plans that seem to belong to SESSION.")
+@csv_option
+@period_options
+@session_option
 @click.option("--version", "digest", metavar="SHA256", help="Show this version's text only.")
-@click.option("--limit", default=20, show_default=True, help="How many to show; 0 shows all.")
-@click.option("--offset", default=0, show_default=True, help="How many to leave out first.")
+@page_options
 def command(
     name: str | None,
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
+    project: str | None,
+    since: datetime | None,
+    until: datetime | None,
     session: str | None,
     digest: str | None,
     limit: int,
@@ -85,6 +100,7 @@ def command(
     """List plans, or show the one whose name begins with NAME. Nothing is changed.
 
     Which sessions a plan belongs to is nowhere recorded; each is shown with what hints at it.
+    --since and --until go by when a plan changed last.
     """
     from turnlog.errors import UsageError
     from turnlog.layout import all_homes
@@ -94,12 +110,15 @@ def command(
     if digest is not None and name is None:
         raise UsageError("--version needs a plan", hint="name it: turnlog plans NAME --version …")
     found_homes = all_homes(homes)
-    plans = list(find_plans(found_homes))
+    plans = [each for each in find_plans(found_homes) if is_between(each.changed_at, since, until)]
+    wanted = sessions_in(project, found_homes)
     if session is not None:
-        wanted = find_any_session(found_homes, session)[0].session_id
-        plans = [each for each in plans if any(link.session_id == wanted for link in each.sessions)]
-    first = max(0, offset) if name is None else 0
-    end = first + limit if limit > 0 and name is None else len(plans)
+        one = find_any_session(found_homes, session)[0].session_id
+        wanted = {one} if wanted is None else wanted & {one}
+    if wanted is not None:
+        plans = [each for each in plans if any(link.session_id in wanted for link in each.sessions)]
+    first = offset if name is None else 0
+    end = first + limit if limit and name is None else len(plans)
     if name is not None:
         plans = [with_kept_versions(_only(plans, name), found_homes)]
         end = 1
@@ -112,10 +131,15 @@ def command(
         document.plans[0].versions = [_version(document.plans[0], digest)]
     if as_json:
         show_json(document)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+
+        show_csv(PlanRow, document.plans, more=document.next)
     elif name is not None:
         _show_one(document.plans[0], plans[0].text, only_text=digest is not None)
     else:
-        _show(document)
+        narrowed = {"project": project, "since": since, "until": until, "session": session}
+        _show(document, homes, narrowed)
     return 1 if not document.plans or any(row.problem for row in document.plans) else 0
 
 
@@ -167,22 +191,24 @@ def _version_row(version: PlanVersion, *, texts: bool) -> PlanVersionRow:
     )
 
 
-def _show(found: PlansDocument) -> None:
+def _show(found: PlansDocument, homes: tuple[str, ...], asked: dict[str, Any]) -> None:
     from turnlog.cli.terminal import age, console, counted, safe
 
     out = console()
     if not found.plans:
-        out.print("No plans found.")
-        out.print("[dim]hint: plans are plans/*.md in a home; name one with --home[/]")
+        from turnlog.cli.nothing import tell_nothing
+
+        tell_nothing("plans", homes, asked, hint="an agent writes one in its plan mode")
         return
     now = datetime.now(UTC)
     for row in found.plans:
         gone = "" if row.path else " [yellow](its file is gone)[/]"
-        facts = f"{counted(len(row.versions), 'version')}, {counted(len(row.sessions), 'session')}"
+        facts = counted(len(row.versions), "version")
+        facts += f", {counted(len(row.sessions), 'session')}" if row.sessions else ""
         title = safe(row.title or "untitled")
         out.print(
-            f"[dim]{age(now, row.changed_at):>10}[/] [bold]{safe(row.name or '?')}[/] {title}"
-            f" [dim]{facts}[/]{gone}"
+            f"[dim]{age(now, row.changed_at):>10}[/]  [bold]{safe(row.name or '?')}[/]  {title}"
+            f"  [dim]{facts}[/]{gone}"
         )
         if row.problem:
             out.print(f"           [red]✗[/] {safe(row.problem)}")
@@ -192,7 +218,7 @@ def _show(found: PlansDocument) -> None:
 
 
 def _show_one(row: PlanRow, text: str | None, *, only_text: bool) -> None:
-    from turnlog.cli.terminal import console, safe, safe_text, short_path
+    from turnlog.cli.terminal import console, safe, safe_text, short_path, when
 
     out = console()
     if only_text:
@@ -203,7 +229,7 @@ def _show_one(row: PlanRow, text: str | None, *, only_text: bool) -> None:
     for each in row.sessions:
         out.print(f" [bold]{'session':<10}[/]{safe(each.id)} [dim]by {safe(each.hint)}, a hint[/]")
     for version in row.versions:
-        at = f"{version.at:%Y-%m-%d %H:%M}" if version.at else "?"
+        at = when(version.at) or "?"
         out.print(f" [bold]{'version':<10}[/]{version.sha256[:12]} {at} [dim]{version.origin}[/]")
     if row.problem:
         out.print(f" [red]✗[/] {safe(row.problem)}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import json_option, show_json, tell_problems
+from turnlog.cli.options import csv_option, json_option, show_json, tell_problems, when_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,10 +76,11 @@ Examples:
   turnlog prices claude-opus-4-6 --at 2026-02-10  the one of that day""",
 )
 @click.argument("model", required=False)
-@click.option("--at", "day", metavar="DATE", help="Only prices of that day, such as 2026-01-31.")
+@when_option("--at", "Only prices of that time: 2026-01-31, yesterday, 3mo …")
 @click.option("--home", multiple=True, hidden=True, expose_value=False)  # No home has prices.
 @json_option
-def command(model: str | None, day: str | None, *, as_json: bool) -> int:
+@csv_option
+def command(model: str | None, at: datetime | None, *, as_json: bool, as_csv: bool) -> int:
     """Show the prices used, what they are from, and when they hold.
 
     MODEL is a name as logs have it. Without one the models of Anthropic are listed.
@@ -89,9 +90,13 @@ def command(model: str | None, day: str | None, *, as_json: bool) -> int:
 
     prices, problems = configured_prices(turnlog_home())
     tell_problems(problems)
-    document = describe(prices, model, _moment(day))
+    document = describe(prices, model, at)
     if as_json:
         show_json(document)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+
+        show_csv(PriceRow, document.prices)
     else:
         _show(document, model)
     return 0 if document.prices else 1
@@ -162,17 +167,6 @@ def _amounts(rates: Rates) -> dict[str, str]:
     return amounts | {"web_search": written(price_per_thousand(rates.web_search))}
 
 
-def _moment(day: str | None) -> datetime | None:
-    if day is None:
-        return None
-    from turnlog.errors import UsageError
-
-    try:
-        return datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
-    except ValueError:
-        raise UsageError(f"{day!r} is not a day", hint="write it like 2026-01-31") from None
-
-
 def _show(found: PriceDocument, model: str | None) -> None:
     from turnlog.cli.terminal import console, safe
 
@@ -206,7 +200,7 @@ def _show_table(out: Console, found: PriceDocument, *, by_time: bool) -> None:
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     first = "holds" if by_time else "model"
     table.add_column(first, no_wrap=True, overflow="ellipsis", min_width=18, max_width=40)
-    for name in ("input", "output", "5 min", "1 h", "read"):
+    for name in ("input", "output", "cache 5 min", "cache 1 h", "cache read"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in found.prices:
         name = _holds(row) if by_time else safe(row.model)

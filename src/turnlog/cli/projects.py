@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from turnlog.cli.indexed import no_refresh_option
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    page_options,
+    show_json,
+    since_option,
+    until_option,
+)
 
 if TYPE_CHECKING:
     from turnlog.questions.indexed_projects import ProjectCatalog, ProjectRow, ProjectSort
@@ -29,27 +37,22 @@ Examples:
 )
 @home_option
 @json_option
-@click.option("--since", metavar="WHEN", help="Count sessions active then or later: 7d, 2026-11, …")
-@click.option("--until", metavar="WHEN", help="Count sessions that began before then.")
+@csv_option
+@since_option
+@until_option
 @click.option(
     "--sort", type=click.Choice(SORTS), default="active", show_default=True, help="Which first."
 )
 @click.option("--reverse", is_flag=True, help="The other way round.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="How many to show; 0 shows all.",
-)
-@click.option("--offset", default=0, show_default=True, help="How many to leave out first.")
+@page_options
 @no_refresh_option
 def command(
     homes: tuple[str, ...],
     *,
     as_json: bool,
-    since: str | None,
-    until: str | None,
+    as_csv: bool,
+    since: datetime | None,
+    until: datetime | None,
     sort: ProjectSort,
     reverse: bool,
     limit: int,
@@ -58,28 +61,33 @@ def command(
 ) -> int:
     """List the directories that sessions worked in, the one where something happened last first.
 
-    Every session counts with all it has, also what its agents used. For costs, and for what was
-    used in a certain time to the minute, see: turnlog cost project
+    With --since and --until sessions that were active then count, each with all it has, also what
+    its agents used. For costs, and for what was used in a certain time to the minute, see: turnlog
+    cost project
     """
-    from turnlog.cli.indexed import moment_here, open_index
+    from turnlog.cli.indexed import open_index
     from turnlog.layout import all_homes
     from turnlog.questions.indexed_projects import list_projects
 
-    begin, end = moment_here(since), moment_here(until)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = list_projects(
             index,
-            since=begin,
-            until=end,
+            since=since,
+            until=until,
             sort=sort,
             reverse=reverse,
             limit=limit or None,
-            offset=max(0, offset),
+            offset=offset,
         )
     if as_json:
         show_json(found)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+        from turnlog.questions.indexed_projects import ProjectRow
+
+        show_csv(ProjectRow, found.projects, more=found.next)
     else:
-        _show(found, datetime.now(UTC), sort)
+        _show(found, homes, {"since": since, "until": until}, sort)
     return 0 if found.projects else 1
 
 
@@ -100,16 +108,19 @@ _FIGURES: Final[tuple[tuple[str, int, _Justify], ...]] = (
 _PATH_AT_LEAST: Final = 30
 
 
-def _show(found: ProjectCatalog, now: datetime, sort: str) -> None:
+def _show(
+    found: ProjectCatalog, homes: tuple[str, ...], asked: dict[str, datetime | None], sort: str
+) -> None:
     from rich.table import Table
 
     from turnlog.cli.terminal import console
 
-    out = console()
     if not found.projects:
-        out.print("No projects found.")
-        out.print("[dim]hint: a longer time, or another --home[/]")
+        from turnlog.cli.nothing import tell_nothing
+
+        tell_nothing("projects", homes, asked)
         return
+    out, now = console(), datetime.now(UTC)
     names = [_name(row.path) for row in found.projects]
     longest = max(map(len, names))
     least = min(longest, _PATH_AT_LEAST)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    page_options,
+    period_options,
+    session_meant,
+    session_option,
+    show_json,
+)
+from turnlog.inert import inert
 
 if TYPE_CHECKING:
     from turnlog.layout import Problem
@@ -58,42 +68,46 @@ Exit code: 0 done, 1 nothing was found or the history is damaged, 2 a mistake, 3
 @click.argument("text", metavar="[TEXT]", required=False)
 @home_option
 @json_option
-@click.option("--project", metavar="DIR", help="Only prompts typed in DIR or below it.")
-@click.option("--session", metavar="ID", help="Only prompts of sessions whose id begins so.")
+@csv_option
+@period_options
+@session_option
 @click.option("--full", is_flag=True, help="Show whole prompts, with what was pasted.")
-@click.option("--limit", default=20, show_default=True, help="How many to show; 0 shows all.")
-@click.option("--offset", default=0, show_default=True, help="How many to leave out first.")
+@page_options
 def command(
     text: str | None,
     homes: tuple[str, ...],
     *,
     as_json: bool,
-    project: str | None,
+    as_csv: bool,
     session: str | None,
     full: bool,
     limit: int,
     offset: int,
+    **asked: Any,
 ) -> int:
     """List the prompts that were typed, newest first, from the history that a home keeps."""
     from turnlog.layout import all_homes
     from turnlog.sessions.prompts import find_prompts
 
     problems: list[Problem] = []
-    first = max(0, offset)
     found = find_prompts(
         all_homes(homes),
-        project=project,
-        session=session,
+        session=session_meant(session, homes),
         text=text,
-        limit=limit if limit > 0 else None,
-        offset=first,
+        limit=limit or None,
+        offset=offset,
         problems=problems,
+        **asked,
     )
-    document = _document(found, first, problems)
+    document = _document(found, offset, problems)
     if as_json:
         show_json(document)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+
+        show_csv(PromptRow, document.prompts, more=document.next)
     else:
-        _show(document, full=full)
+        _show(document, homes, asked | {"session": session}, full=full)
     wrong = document.damaged or document.unreadable
     return 1 if wrong or not document.prompts else 0
 
@@ -121,22 +135,31 @@ def _row(prompt: Prompt) -> PromptRow:
     )
 
 
-def _show(found: PromptsDocument, *, full: bool) -> None:
+def _show(
+    found: PromptsDocument, homes: tuple[str, ...], asked: dict[str, Any], *, full: bool
+) -> None:
+    from rich.markup import escape
+
+    from turnlog.cli.sessions import project_name
     from turnlog.cli.terminal import age, console, counted, safe, safe_text
 
     out = console()
     if not found.prompts:
-        out.print("No prompts found.")
-        out.print("[dim]hint: the history is history.jsonl in a home; name one with --home[/]")
+        from turnlog.cli.nothing import tell_nothing
+
+        hint = "turnlog search WORDS looks for them in the logs, too"
+        tell_nothing("prompts", homes, asked, hint=hint)
     now = datetime.now(UTC)
-    for row in found.prompts:
-        name = (row.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2] or "?"
-        head = f"[dim]{age(now, row.at):>10}[/] [cyan]{safe(name)}[/]"
+    names = [inert(project_name(row.project)) for row in found.prompts]
+    width = min(20, max(map(len, names), default=0))
+    for row, name in zip(found.prompts, names, strict=True):
+        cut = name if len(name) <= width else f"{name[: width - 1]}…"
+        head = f"[dim]{age(now, row.at):>10}[/]  [cyan]{escape(cut.ljust(width))}[/]"
         if not full:
             line = " ".join(row.text.split())
-            out.print(f"{head} {safe(line)}", overflow="ellipsis", no_wrap=True, soft_wrap=False)
+            out.print(f"{head}  {safe(line)}", overflow="ellipsis", no_wrap=True, soft_wrap=False)
             continue
-        out.print(f"{head} [dim]{safe((row.session or '')[:8])}[/]\n{safe_text(row.text)}")
+        out.print(f"{head}  [dim]{safe((row.session or '')[:8])}[/]\n{safe_text(row.text)}")
         for each in row.pasted:
             what = safe_text(each.text) if each.text is not None else "[dim](not text)[/]"
             out.print(f"[dim]pasted {safe(each.id)}:[/]\n{what}")

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    page_options,
+    project_option,
+    session_meant,
+    session_option,
+    show_json,
+    since_option,
+    until_option,
+)
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,12 +51,12 @@ OPTIONS: Final = {
     "project": "--project",
 }
 """The option of each filter; a time range has two."""
-_METAVARS: Final = {
-    "session_id": "ID",
-    "content_match": "REGEX",
-    "tool_name": "REGEX",
-    "project": "DIR",
-    "git_branch": "BRANCH",
+_METAVARS: Final = {"content_match": "REGEX", "tool_name": "REGEX", "git_branch": "NAME"}
+# These are those of other commands, and come behind a resource's own.
+_SHARED: Final = {
+    "time_range": (since_option, until_option),
+    "project": (project_option,),
+    "session_id": (session_option,),
 }
 # What a person wants to see, where a program gets everything.
 _TABLES: Final = {
@@ -54,7 +65,6 @@ _TABLES: Final = {
     "tools": ["at", "session_id", "tool_name", "status", "input"],
 }
 _FIGURES: Final = ("sum", "avg", "min", "max")
-_LIMIT: Final = 20
 _EXAMPLES: Final = """\b
 Examples:
   turnlog query messages --role user --since yesterday
@@ -118,7 +128,8 @@ def _resource_command(resource: Resource) -> click.Command:
         short_help=resource.about,
         epilog=_EXAMPLES,
     )
-    for option in (no_refresh_option, json_option, home_option):
+    shared = [option for name in resource.filters for option in _SHARED.get(name, ())]
+    for option in (*shared, page_options, csv_option, json_option, no_refresh_option, home_option):
         option(made)
     return made
 
@@ -131,11 +142,7 @@ def _filter_options(resource: Resource) -> list[click.Parameter]:
     schema = msgspec.json.schema(Filter)["$defs"]["Filter"]["properties"]
     options: list[click.Parameter] = []
     for name in resource.filters:
-        if name == "time_range":
-            options += [
-                click.Option(["--since"], metavar="WHEN", help="From this day or time on, or 7d."),
-                click.Option(["--until"], metavar="WHEN", help="Up to, and without, this time."),
-            ]
+        if name in _SHARED:
             continue
         about = schema[name].get("description", "")
         if name == "has_error":
@@ -168,21 +175,18 @@ def _outcome_options() -> list[click.Parameter]:
         *figures,
         click.Option(["--sort"], metavar="FIELD", help="In this order.  [default: newest first]"),
         click.Option(["--desc/--asc"], default=None, help="The greatest or the least first."),
-        click.Option(["--limit"], type=int, default=_LIMIT, show_default=True,
-                     help="How many rows; 0 gives all."),
-        click.Option(["--offset"], type=int, default=0, show_default=True,
-                     help="How many to leave out first."),
         click.Option(["--format", "form"], type=formats, default="table", show_default=True,
-                     help="What to print; json is --json."),
+                     help="What to print; --json and --csv do too."),
     ]  # fmt: skip
 
 
 def _ask_with_options(resource: Resource, given: dict[str, Any]) -> int:
     """Turn options into the query that they mean."""
-    within = {"start": given.get("since"), "end": given.get("until")}
+    given["session_id"] = session_meant(given.get("session"), given["homes"])
     filters = {name: given[name] for name in resource.filters if given.get(name) is not None}
-    if any(within.values()):
-        filters["time_range"] = within
+    ends = {"start": given.get("since"), "end": given.get("until")}
+    if any(ends.values()):
+        filters["time_range"] = {end: at and at.isoformat() for end, at in ends.items()}
     figures = [(name, given[name]) for name in _FIGURES if given[name] is not None]
     if given["count"]:
         figures.append(("count", None))
@@ -191,7 +195,7 @@ def _ask_with_options(resource: Resource, given: dict[str, Any]) -> int:
             "one figure at a time", hint="say one of --count, --sum, --avg, --min, --max"
         )
     extract, descends = given["extract"], given["desc"]
-    form = "json" if given["as_json"] else given["form"]
+    form = "json" if given["as_json"] else "csv" if given["as_csv"] else given["form"]
     asked: dict[str, Any] = {
         "resource": resource.name,
         "filter": filters,
@@ -200,7 +204,7 @@ def _ask_with_options(resource: Resource, given: dict[str, Any]) -> int:
             "group_by": given["group_by"],
         },
         "output": {
-            "format": "json" if form == "table" else form,
+            "format": "json" if form in {"table", "csv"} else form,
             "limit": given["limit"],
             "offset": given["offset"],
             "sort_by": given["sort"],
@@ -216,15 +220,15 @@ def _json_command(text: str) -> click.Command:
     """Make the command that a whole query is."""
     from turnlog.cli.indexed import no_refresh_option
 
-    def run(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool) -> int:
+    def run(homes: tuple[str, ...], *, as_json: bool, as_csv: bool, no_refresh: bool) -> int:
         asked = read_query(text)
         output = asked.get("output")
         said = output.get("format") if isinstance(output, dict) else None
-        form = "json" if as_json else said or "table"
+        form = "json" if as_json else "csv" if as_csv else said or "table"
         return ask(asked, homes, form=form, no_refresh=no_refresh)
 
     made = click.Command("query", callback=run, help="Answer a query in JSON.")
-    for option in (no_refresh_option, json_option, home_option):
+    for option in (csv_option, json_option, no_refresh_option, home_option):
         option(made)
     return made
 
@@ -261,7 +265,8 @@ def ask(asked: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh
     from msgspec import structs
 
     from turnlog.cli.indexed import open_index
-    from turnlog.cli.query_shown import show_table, tell_nothing, tell_rest
+    from turnlog.cli.nothing import tell_nothing
+    from turnlog.cli.query_shown import show_table, tell_rest
     from turnlog.layout import all_homes
     from turnlog.questions.local_times import MachineZone
     from turnlog.questions.query import answer
@@ -277,11 +282,16 @@ def ask(asked: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh
     if form == "json":
         show_json(found)
         return 0 if found.rows else 1
-    if form in ("jsonl", "tsv"):
+    if form == "csv":
+        from turnlog.cli.csv_shown import show_csv_rows
+
+        show_csv_rows(found.columns, found.rows)
+    elif form in ("jsonl", "tsv"):
         sys.stdout.buffer.write(found.lines().encode("utf-8", "replace"))
     elif found.rows:
         show_table(found.columns, found.rows)
     else:
-        tell_nothing(found.resource, "ask for less, or name a home with --home")
+        filters = structs.asdict(query.filter) if query.filter else {}
+        tell_nothing(found.resource, homes, filters, hint="leave out a filter")
     tell_rest(found.next, found.notes)
     return 0 if found.rows else 1

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import tzinfo
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import structs
+from msgspec import Struct, structs
 
-from turnlog.cli.indexed import (
-    no_refresh_option,
-    open_index,
-    page,
-    page_options,
-    period,
-    period_options,
-)
+from turnlog.cli.csv_shown import show_csv
+from turnlog.cli.indexed import no_refresh_option, open_index
 from turnlog.cli.moments import zone_named
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    page_options,
+    period_options,
+    show_json,
+    timezone_option,
+)
+from turnlog.layout import all_homes
 
 if TYPE_CHECKING:
-    from turnlog.index.opening import Index
-    from turnlog.questions.patterns import Interval, Metric, Series
+    from rich.console import Console
+
+    from turnlog.questions.patterns import Interval, Metric, Point, Series
 
 _INTERVALS = ("hour", "day", "week")
 _METRICS = ("calls", "errors", "error_rate", "messages", "tokens", "prompts")
 _BAR = 30
+_STRETCH = 3
 
 
-@click.command(name="sequences", short_help="Tools that are called one after another.")
+@click.command(
+    name="sequences",
+    short_help="Tools that are called one after another.",
+    epilog="""\b
+Examples:
+  turnlog query sequences --since 30d
+  turnlog query sequences --pattern "Read -> Edit" """,
+)
 @home_option
 @json_option
+@csv_option
 @no_refresh_option
 @period_options
 @click.option("--pattern", metavar="TOOLS", help='Only this sequence, such as "Read -> Edit".')
@@ -43,41 +56,34 @@ def sequences(
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
     no_refresh: bool,
-    since: str | None,
-    until: str | None,
-    project: str | None,
-    pattern: str | None,
     least: int,
-    shortest: int,
-    longest: int,
     limit: int,
-    offset: int,
+    **asked: Any,
 ) -> int:
     """Show which tools are called one after another, again and again."""
-    from turnlog.questions.patterns import tool_sequences
+    from turnlog.questions.patterns import Sequence, tool_sequences
 
-    wanted = period(since, until) | page(limit, offset)
-
-    def find(index: Index) -> Any:
-        return tool_sequences(
-            index,
-            pattern=pattern,
-            min_occurrences=least,
-            shortest=shortest,
-            longest=longest,
-            project=project,
-            **wanted,
-        )
-
+    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+        found = tool_sequences(index, min_occurrences=least, limit=limit or None, **asked)
     columns = ["count", "sessions", "last_at", "sequence"]
-    return _list(homes, find, "sequences", columns, as_json=as_json, no_refresh=no_refresh)
+    shape = {"homes": homes, "as_json": as_json, "as_csv": as_csv}
+    return _list(found, "sequences", Sequence, columns, asked | shape)
 
 
-@click.command(name="files", short_help="What calls did with each file.")
+@click.command(
+    name="files",
+    short_help="What calls did with each file.",
+    epilog="""\b
+Examples:
+  turnlog query files --since 7d          the files that were touched most
+  turnlog query files src/app.py          one of them, wherever it lies""",
+)
 @click.argument("file", metavar="[FILE]", required=False)
 @home_option
 @json_option
+@csv_option
 @no_refresh_option
 @period_options
 @page_options
@@ -86,99 +92,121 @@ def files(
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
     no_refresh: bool,
-    since: str | None,
-    until: str | None,
-    project: str | None,
     limit: int,
-    offset: int,
+    **asked: Any,
 ) -> int:
     """Show which files calls named, and what they did with them.
 
     FILE is a path as it was written, or the end of one, such as src/app.py.
     """
-    from turnlog.questions.patterns import file_access
+    from turnlog.questions.patterns import FileAccess, file_access
 
-    wanted = period(since, until) | page(limit, offset)
-
-    def find(index: Index) -> Any:
-        return file_access(index, file, project=project, **wanted)
-
+    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+        found = file_access(index, file, limit=limit or None, **asked)
     columns = ["reads", "edits", "writes", "sessions", "last_at", "file"]
-    return _list(homes, find, "files", columns, as_json=as_json, no_refresh=no_refresh)
+    shape = {"homes": homes, "as_json": as_json, "as_csv": as_csv}
+    return _list(found, "files", FileAccess, columns, asked | shape)
 
 
-@click.command(name="series", short_help="How much happened in each hour, day or week.")
+@click.command(
+    name="series",
+    short_help="How much happened in each hour, day or week.",
+    epilog="""\b
+Examples:
+  turnlog query series --since 30d                       calls, day by day
+  turnlog query series --metric tokens --interval week
+  turnlog query series --metric error_rate --since 7d --csv""",
+)
 @home_option
 @json_option
+@csv_option
 @no_refresh_option
 @period_options
-@click.option("--interval", type=click.Choice(_INTERVALS), default="day", show_default=True)
-@click.option("--metric", type=click.Choice(_METRICS), default="calls", show_default=True)
-@click.option("--timezone", metavar="ZONE", help="Whose days they are.  [default: this machine's]")
+@click.option(
+    "--interval",
+    type=click.Choice(_INTERVALS),
+    default="day",
+    show_default=True,
+    help="How long each step is.",
+)
+@click.option(
+    "--metric",
+    type=click.Choice(_METRICS),
+    default="calls",
+    show_default=True,
+    help="What is counted.",
+)
+@timezone_option
 def series(
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
     no_refresh: bool,
-    since: str | None,
-    until: str | None,
-    project: str | None,
     interval: Interval,
     metric: Metric,
     timezone: str | None,
+    **asked: Any,
 ) -> int:
     """Show how much happened in each hour, day or week."""
-    from turnlog.cli.query_shown import tell_nothing, tell_rest
-    from turnlog.layout import all_homes
-    from turnlog.questions.patterns import time_series
+    from turnlog.cli.nothing import tell_nothing
+    from turnlog.cli.query_shown import tell_rest
+    from turnlog.questions.patterns import Point, time_series
 
     zone = zone_named(timezone)
-    wanted = period(since, until, zone)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
-        found = time_series(index, interval, metric, zone=zone, project=project, **wanted)
+        found = time_series(index, interval, metric, zone=zone, **asked)
     if as_json:
         show_json(found)
+    elif as_csv:
+        show_csv(Point, found.points)
     elif found.points:
         _show_series(found, zone)
         tell_rest(None, found.notes)
     else:
-        tell_nothing(metric, "ask for a longer time, or name a home with --home")
+        tell_nothing(metric.replace("_", " "), homes, asked)
     return 0 if found.points else 1
 
 
 def _list(
-    homes: tuple[str, ...],
-    find: Callable[[Index], Any],
-    noun: str,
-    columns: list[str],
-    *,
-    as_json: bool,
-    no_refresh: bool,
+    found: Any, noun: str, kind: type[Struct], columns: list[str], asked: dict[str, Any]
 ) -> int:
-    from turnlog.cli.query_shown import show_table, tell_nothing, tell_rest
-    from turnlog.layout import all_homes
+    from turnlog.cli.nothing import tell_nothing
+    from turnlog.cli.query_shown import show_table, tell_rest
 
-    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
-        found = find(index)
-    rows = [structs.asdict(each) for each in getattr(found, noun)]
-    if as_json:
+    listed = getattr(found, noun)
+    if asked["as_json"]:
         show_json(found)
-    elif rows:
-        show_table(columns, rows)
+    elif asked["as_csv"]:
+        show_csv(kind, listed, more=found.next)
+    elif listed:
+        show_table(columns, [structs.asdict(each) for each in listed])
         tell_rest(found.next)
     else:
-        tell_nothing(noun, "ask for less, or name a home with --home")
-    return 0 if rows else 1
+        tell_nothing(noun, asked["homes"], asked, hint="--min 1 shows what happened once")
+    return 0 if listed else 1
 
 
 def _show_series(found: Series, zone: tzinfo) -> None:
-    from turnlog.cli.terminal import console
+    from turnlog.cli.terminal import console, counted
 
     out = console()
-    form = "%Y-%m-%d %H:%M" if found.interval == "hour" else "%Y-%m-%d"
     most = max((point.value or 0 for point in found.points), default=0) or 1
-    for point in found.points:
+    for is_empty, points in groupby(found.points, key=lambda point: not point.value):
+        stretch = list(points)
+        if is_empty and len(stretch) > _STRETCH:
+            out.print(f"[dim]…  {counted(len(stretch), found.interval)} without any[/]")
+            continue
+        _show_points(out, found, stretch, zone, most)
+
+
+def _show_points(
+    out: Console, found: Series, points: list[Point], zone: tzinfo, most: float
+) -> None:
+    form = "%Y-%m-%d %H:%M" if found.interval == "hour" else "%Y-%m-%d"
+    for point in points:
         try:
             begins = point.at.astimezone(zone)
         except OverflowError:

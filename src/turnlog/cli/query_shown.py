@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from turnlog.cli.terminal import when
+
 _WIDEST: Final = 400
 _NARROWEST: Final = 8
 _SESSION: Final = "session_id"
@@ -62,16 +64,6 @@ def fitted(widths: Sequence[int], room: int) -> list[int]:
     return found
 
 
-def when(at: datetime | None) -> str:
-    """Write an instant by this machine's clock."""
-    if at is None:
-        return ""
-    try:
-        return f"{at.astimezone():%Y-%m-%d %H:%M}"
-    except OverflowError:
-        return f"{at:%Y-%m-%d %H:%M}"
-
-
 def tell_rest(following: int | None, notes: Sequence[str] = ()) -> None:
     """Say on stderr what is left to fetch, and what should be known."""
     import click
@@ -82,15 +74,6 @@ def tell_rest(following: int | None, notes: Sequence[str] = ()) -> None:
         click.echo(f"… and more; go on with --offset {following}", err=True)
     for note in notes:
         click.echo(f"note: {inert(note)}", err=True)
-
-
-def tell_nothing(what: str, hint: str) -> None:
-    """Say that nothing was found, and what to try."""
-    from turnlog.cli.terminal import console, safe
-
-    out = console()
-    out.print(f"No {what} found.")
-    out.print(f"[dim]hint: {safe(hint)}[/]")
 
 
 def _cell(name: str, value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import home_option, json_option, show_json, write_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ Examples:
 @click.argument("name", metavar="SESSION", required=False)
 @home_option
 @json_option
-@click.option("--write", is_flag=True, help="Mend it; without this, only say what would be done.")
+@write_option
 def command(name: str | None, homes: tuple[str, ...], *, as_json: bool, write: bool) -> int:
     """Mend a session after a crash, so that the program that wrote it can go on from it.
 

@@ -84,7 +84,7 @@ def _show(done: Refreshed) -> None:
     out = console()
     logs = counted(done.logs, "log")
     if done.read:
-        out.print(f"{logs}; read {size(done.read_bytes)} of {done.read:,}.")
+        out.print(f"{logs}; read {size(done.read_bytes)} in {done.read:,} of them.")
     else:
         out.print(f"{logs}; nothing new.")
     for what, paths in (("rewritten since", done.replaced), ("gone at its source", done.gone)):

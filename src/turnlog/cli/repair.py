@@ -5,7 +5,14 @@ from __future__ import annotations
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import home_option, json_option, line_cap, logs_named, show_json
+from turnlog.cli.options import (
+    home_option,
+    json_option,
+    line_cap,
+    logs_named,
+    show_json,
+    write_option,
+)
 from turnlog.log.repair import Repair, repair
 from turnlog.records.damage import Reason
 
@@ -22,7 +29,7 @@ Exit code: 0 nothing to repair, or repaired; 1 a repair is needed; 2 a mistake; 
 @click.argument("name", metavar="PATH|SESSION")
 @home_option
 @json_option
-@click.option("--write", is_flag=True, help="Do it. Without this, only show what would be done.")
+@write_option
 def command(name: str, homes: tuple[str, ...], *, as_json: bool, write: bool) -> int:
     """Mend damaged logs without throwing a byte away.
 
@@ -93,7 +100,7 @@ def _show(plan: Repair) -> None:
     from turnlog.inert import inert_bytes
 
     out = console()
-    out.print(f"[bold]{short_path(plan.path)}[/]")
+    out.print(f"[bold]{short_path(plan.path)}[/]", soft_wrap=True)
     if not plan.needed:
         out.print(f"  [green]✓[/] whole: {counted(plan.records, 'record')}, nothing to repair")
         return
@@ -113,7 +120,10 @@ def _show(plan: Repair) -> None:
     if plan.adds_newline:
         out.print("  the last record gets its newline")
     if plan.written:
-        out.print(f"  [green]✓[/] repaired; the log as it was: {short_path(plan.original or '')}")
-        out.print(f"    what was no record: {short_path(plan.quarantine or '')}")
+        was = short_path(plan.original or "")
+        out.print(f"  [green]✓[/] repaired; the log as it was: {was}", soft_wrap=True)
+        if plan.quarantine:
+            rest = short_path(plan.quarantine)
+            out.print(f"    what was no record: {rest}", soft_wrap=True)
     else:
         out.print("  [dim]hint: nothing was changed; --write does it[/]")

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct, field
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    show_json,
+    since_option,
+    until_option,
+)
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.keep.restorable import (
     Generation,
@@ -94,9 +101,11 @@ Exit code: 0 all is there, 1 not all of it or nothing was found, 2 a mistake, 3 
 @click.argument("names", nargs=-1, metavar="[SESSION]...")
 @home_option
 @json_option
+@csv_option
 @click.option("--all", "everything", is_flag=True, help="All sessions, and all else that was kept.")
 @click.option("--from", "worked_in", metavar="DIR", help="Sessions that worked in DIR or below it.")
-@click.option("--since", metavar="WHEN", help="Sessions active then or later: 7d, 2026-11-01, …")
+@since_option
+@until_option
 @click.option(
     "--project",
     metavar="DIR",
@@ -117,22 +126,27 @@ def command(
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
     is_list: bool,
     everything: bool,
     worked_in: str | None,
-    since: str | None,
+    since: datetime | None,
+    until: datetime | None,
     **how: Any,
 ) -> int:
     """Put kept sessions back to where their agent finds them.
 
     SESSION is the beginning of a session's id, or "latest". A file that is there and differs is
     never overwritten: then nothing of that session is written. A session that is archived and gone
-    from its home is restored in the same way.
+    from its home is restored in the same way. --since and --until go by its latest record.
     """
-    _check(names, everything=everything, worked_in=worked_in, since=since, is_list=is_list, **how)
-    sessions, from_mirrors = _chosen(names, homes, worked_in, since)
+    is_narrowed = any(each is not None for each in (worked_in, since, until))
+    _check(names, everything=everything, is_narrowed=is_narrowed, is_list=is_list, **how)
+    if as_csv and not is_list:
+        raise UsageError("--csv is for --list", hint="--json tells what was restored")
+    sessions, from_mirrors = _chosen(names, homes, worked_in, since, until)
     if is_list:
-        return _list(sessions, with_parts=bool(names), as_json=as_json)
+        return _list(sessions, with_parts=bool(names), as_json=as_json, as_csv=as_csv)
     one = sessions[0] if len(names) == 1 else None
     _check_one_project(sessions, how["project"])
     document = _restored(sessions, one, from_mirrors if everything else [], **how)
@@ -149,22 +163,23 @@ def _check(
     names: tuple[str, ...],
     *,
     everything: bool,
-    worked_in: str | None,
-    since: str | None,
+    is_narrowed: bool,
     is_list: bool,
     generation: int | None,
     only: str | None,
     **_how: Any,
 ) -> None:
     """Refuse what contradicts itself before anything is read."""
-    narrowed = worked_in is not None or since is not None
-    if names and (everything or narrowed):
+    if names and (everything or is_narrowed):
         raise UsageError(
-            "sessions are named one by one, or by --all, --from and --since", hint="choose one way"
+            "sessions are named one by one, or by --all, --from, --since and --until",
+            hint="choose one way",
         )
-    if everything and narrowed:
-        raise UsageError("--all is everything", hint="leave out --all, or --from and --since")
-    if not (names or everything or narrowed or is_list):
+    if everything and is_narrowed:
+        raise UsageError(
+            "--all is everything", hint="leave out --all, or --from, --since and --until"
+        )
+    if not (names or everything or is_narrowed or is_list):
         raise UsageError(
             "restore what?", hint="name a session, or say --all; --list shows what there is"
         )
@@ -175,23 +190,27 @@ def _check(
 
 
 def _chosen(
-    names: tuple[str, ...], homes: tuple[str, ...], worked_in: str | None, since: str | None
+    names: tuple[str, ...],
+    homes: tuple[str, ...],
+    worked_in: str | None,
+    since: datetime | None,
+    until: datetime | None,
 ) -> tuple[list[Restorable], list[Mirror]]:
     """Find the sessions that are meant, the one that was active last first."""
-    from turnlog.cli.indexed import moment_here
     from turnlog.layout import all_homes
 
     found_homes = all_homes(homes)
     among = mirrors(found_homes) if homes or not names else all_mirrors(found_homes)
     if names:
         return [find_restorable(among, name) for name in names], among
-    after = moment_here(since)
     sessions = [session for mirror in among for session in mirror.sessions.values()]
     if worked_in is not None:
         places = {_text(os.path.abspath(worked_in)), _text(os.path.realpath(worked_in)), worked_in}
         sessions = [each for each in sessions if _is_within(each.project, places)]
-    if after is not None:
-        sessions = [each for each in sessions if (each.last_active_at or after) >= after]
+    if since is not None:
+        sessions = [each for each in sessions if (each.last_active_at or since) >= since]
+    if until is not None:
+        sessions = [each for each in sessions if (each.last_active_at or until) < until]
     return sorted(sessions, key=lambda each: (-each.changed_ns, each.id)), among
 
 
@@ -275,10 +294,14 @@ def _exit_code(document: RestoreDocument) -> int:
     return 1 if not_all else 0
 
 
-def _list(sessions: list[Restorable], *, with_parts: bool, as_json: bool) -> int:
+def _list(sessions: list[Restorable], *, with_parts: bool, as_json: bool, as_csv: bool) -> int:
     rows = [_row(each, with_parts=with_parts) for each in sessions]
     if as_json:
         show_json(RestorableDocument(sessions=rows))
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+
+        show_csv(RestorableRow, rows)
     else:
         from turnlog.cli.restore_shown import show_list
 

@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from turnlog.cli.terminal import age, console, counted, safe, short_path, size
+from turnlog.cli.terminal import age, console, counted, safe, short_path, size, when
 from turnlog.keep.restoring import Outcome, Restored, RestoredFile
 
 if TYPE_CHECKING:
@@ -119,27 +119,29 @@ def show_list(rows: list[RestorableRow], *, with_parts: bool) -> None:
     from rich.table import Table
 
     now = datetime.now(UTC)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("session", no_wrap=True)
-    table.add_column("active", no_wrap=True, justify="right")
-    table.add_column("size", no_wrap=True, justify="right")
-    table.add_column("", no_wrap=True)
-    table.add_column("title", overflow="ellipsis", no_wrap=True, ratio=1)
+    table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
+    # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
+    table.add_column("session", no_wrap=True, width=8)
+    table.add_column("", no_wrap=True, width=1)
+    table.add_column("active", no_wrap=True, justify="right", width=10)
+    table.add_column("size", no_wrap=True, justify="right", width=9)
+    room = max(20, out.width - 8 - 1 - 10 - 9 - 8)
+    table.add_column("what it is about", overflow="ellipsis", no_wrap=True, max_width=room)
     for row in rows:
         mark = "[yellow]↺[/]" if row.keeping == "restorable" else "[green]✓[/]"
         more = f" [dim]{len(row.generations)} generations[/]" if len(row.generations) > 1 else ""
         table.add_row(
-            safe(row.id[:8]),
+            f"[bold]{safe(row.id[:8])}[/]",
+            mark,
             age(now, row.last_active_at),
             size(row.size_bytes),
-            mark,
             safe(row.title or row.project or "") + more,
         )
     out.print(table)
     gone = sum(row.keeping == "restorable" for row in rows)
-    out.print(
-        f"[dim]{counted(len(rows), 'session')} kept; [yellow]↺[/] {gone:,} gone from their homes[/]"
-    )
+    told = f"; [yellow]↺[/] {gone:,} gone from their homes" if gone else ", none gone"
+    out.print(f"[dim]{counted(len(rows), 'session')} kept{told}[/]")
+    out.print("[dim]hint: turnlog restore SESSION puts one back[/]")
 
 
 def _show_parts(out: Console, row: RestorableRow) -> None:
@@ -148,7 +150,7 @@ def _show_parts(out: Console, row: RestorableRow) -> None:
     state = "gone from" if row.keeping == "restorable" else "also in"
     out.print(f"  {state} {short_path(row.home)}")
     for each in row.generations:
-        kept = f"kept {each.kept_at:%Y-%m-%d %H:%M}" if each.kept_at else "kept"
+        kept = f"kept {when(each.kept_at)}" if each.kept_at else "kept"
         newest = " [dim](newest)[/]" if each.is_newest else ""
         out.print(f"  generation {each.generation}: {size(each.size_bytes)}, {kept}{newest}")
     for part in row.parts or ():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import home_option, json_option, project_option, show_json
 from turnlog.errors import NotFound, UsageError
 from turnlog.inert import inert
 from turnlog.questions.chooser import Choice, Choices, recent_sessions
@@ -84,7 +84,7 @@ Exit code: 0 done, 1 something stands in the way or nothing was found, 2 a mista
 @home_option
 @json_option
 @click.option("--run", is_flag=True, help="Start Claude Code instead of printing how.")
-@click.option("--project", metavar="DIR", help="Choose only among sessions that worked in DIR.")
+@project_option
 def command(
     name: str | None,
     homes: tuple[str, ...],
@@ -350,7 +350,7 @@ def _show(found: Choices) -> None:
     out = _console()
     if not found.sessions:
         out.print("No sessions found.")
-        out.print("[dim]hint: name a home with --home, or run: turnlog check[/]")
+        out.print("[dim]hint: name the directory that holds them with --home[/]")
         return
     now = datetime.now(UTC)
     for row in found.sessions:

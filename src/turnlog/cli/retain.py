@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from turnlog.cli.options import json_option, show_json
+from turnlog.cli.options import csv_option, json_option, project_option, show_json, write_option
 
 
 @click.command(
@@ -34,22 +34,24 @@ Exit code: 0 done, 1 something could not be read or moved, 2 a mistake, 3 a fail
     "[default: turnlog's own; others only if they are named]",
 )
 @json_option
+@csv_option
 @click.option(
     "--days",
     type=int,
     metavar="N",
     help="Sessions without a record for N days expire; what a project's table says stays.",
 )
-@click.option("--project", metavar="DIR", help="Only sessions that worked in DIR or below it.")
+@project_option
 @click.option("--orphans", is_flag=True, help="Also what is left of sessions that are not there.")
 @click.option(
     "--archive-first", is_flag=True, help="Keep a verified copy first; what has none stays."
 )
-@click.option("--write", is_flag=True, help="Do it. Without this, only show what would go.")
+@write_option
 def command(
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
     days: int | None,
     project: str | None,
     orphans: bool,
@@ -80,6 +82,11 @@ def command(
     )
     if as_json:
         show_json(report)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+        from turnlog.keep.expiry import ExpiredSession
+
+        show_csv(ExpiredSession, report.sessions)
     else:
         from turnlog.cli.retain_shown import show
 

@@ -120,7 +120,7 @@ def _sessions(rows: Sequence[ExpiredSession], width: int, *, with_allowed: bool)
     from rich.table import Table
 
     from turnlog.cli.sessions import project_name
-    from turnlog.cli.terminal import safe, size
+    from turnlog.cli.terminal import day, safe, size
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
     widest = 20 if width >= 100 else 13
@@ -136,10 +136,10 @@ def _sessions(rows: Sequence[ExpiredSession], width: int, *, with_allowed: bool)
     room = width - 8 - 11 - 5 - 9 - project - 10 - (9 if with_allowed else 0)
     table.add_column("what it is about", no_wrap=True, overflow="ellipsis", max_width=max(1, room))
     for row in rows:
-        day = f"{row.last_active_at:%Y-%m-%d}"
+        last = day(row.last_active_at)
         table.add_row(
             f"[bold]{safe(row.id[:8])}[/]",
-            f"[dim]{day}[/]" if row.is_from_files else day,
+            f"[dim]{last}[/]" if row.is_from_files else last,
             f"{row.age_days:,}",
             *([f"{row.days:,}"] if with_allowed else []),
             size(row.size_bytes),

@@ -12,9 +12,19 @@ from typing import Any, Final
 import click
 
 from turnlog.cli.indexed import no_refresh_option
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    page_options,
+    period_options,
+    session_meant,
+    session_option,
+    show_json,
+)
 
 _PATTERN_SECONDS: Final = 20
+_ALL: Final = 1_000_000
 
 
 @click.command(
@@ -34,10 +44,10 @@ Examples:
 @click.argument("query", nargs=-1)
 @home_option
 @json_option
+@csv_option
 @no_refresh_option
-@click.option("--project", metavar="DIR", help="Only sessions that worked in DIR or below it.")
-@click.option("--since", metavar="WHEN", help="7d, yesterday, 2026-11-01: only what came after.")
-@click.option("--until", metavar="WHEN", help="Only what came before WHEN.")
+@period_options
+@session_option
 @click.option("--results", is_flag=True, help="Search what tools answered, too.")
 @click.option("--newest", is_flag=True, help="Sort by time alone.")
 @click.option("--exact", is_flag=True, help="The query is a piece of text, not words.")
@@ -47,8 +57,7 @@ Examples:
 )
 @click.option("--redact", is_flag=True, help="Mask keys, tokens and passwords in what is shown.")
 @click.option("--all-hits", is_flag=True, help="Not only the best three of each session.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
-@click.option("--offset", type=click.IntRange(0), default=0, help="How many to leave out first.")
+@page_options
 def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> int:
     """Find what was said, in every session.
 
@@ -58,7 +67,9 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
     capital letter.
     """
     text = " ".join(query)
-    if not text.strip() and not (options["project"] or options["since"] or options["until"]):
+    if not text.strip() and not any(
+        options[name] for name in ("project", "since", "until", "session")
+    ):
         raise click.UsageError("what should be searched for?")
     if options["exact"] and options["regex"]:
         raise click.UsageError("--exact and --regex cannot be given together")
@@ -67,7 +78,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
     from turnlog.questions.search import search
 
     now = datetime.now(UTC)
-    since, until = (_moment(options[name], now) for name in ("since", "until"))
+    session = session_meant(options["session"], homes)
     with open_index(all_homes(homes), no_refresh=options["no_refresh"]) as index, _bounded(options):
         found = search(
             index,
@@ -75,13 +86,14 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
             now=now,
             zone=_zone(),
             project=options["project"],
-            since=since,
-            until=until,
+            since=options["since"],
+            until=options["until"],
+            session=session,
             with_results=options["results"],
             newest=options["newest"],
             exact=options["exact"],
             regex=options["regex"],
-            limit=options["limit"],
+            limit=options["limit"] or _ALL,
             offset=options["offset"],
             context=options["context"],
             per_session=0 if options["all_hits"] else None,
@@ -89,32 +101,31 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
         )
     if options["as_json"]:
         show_json(found)
+    elif options["as_csv"]:
+        from turnlog.cli.csv_shown import show_csv
+        from turnlog.questions.hits import Hit
+
+        show_csv(Hit, found.hits, more=found.next)
     else:
         from turnlog.cli.hits_shown import show_hits
 
-        show_hits(found, text, now=now, options=options, out=sys.stdout)
+        show_hits(found, text, now=now, options=options | {"homes": homes}, out=sys.stdout)
     return 0 if found.hits else 1
 
 
 def _mask() -> Callable[[str], str]:
     from functools import partial
 
-    from turnlog.cli.secrets import rules_set
+    from turnlog.cli.options import redaction_rules
     from turnlog.redact import redact
 
-    return partial(redact, rules=rules_set())
+    return partial(redact, rules=redaction_rules())
 
 
 def _zone() -> Any:
     from turnlog.questions.local_times import MachineZone
 
     return MachineZone()
-
-
-def _moment(text: str | None, now: datetime) -> datetime | None:
-    from turnlog.records.when import moment
-
-    return None if text is None else moment(text, now=now, zone=_zone())
 
 
 @contextmanager

@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.options import home_option, json_option, show_json, tell_problems
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    period_options,
+    redaction_rules,
+    show_json,
+)
 
 if TYPE_CHECKING:
     from turnlog.questions.secrets import SecretRow, SecretsDocument
-    from turnlog.redact import Rules
 
 _SHOWN_PROBLEMS = 5
 _WIDTH_BUT_SESSIONS = 76
@@ -29,15 +35,15 @@ Exit code: 0 none was found, 1 some were, 2 a mistake in the call, 3 a failure."
 @click.argument("what", required=False, type=click.Choice(["scan"]), metavar="[scan]")
 @home_option
 @json_option
-@click.option("--project", metavar="DIR", help="Only sessions that worked in DIR or below it.")
-@click.option("--since", metavar="WHEN", help="7d, yesterday, 2026-11-01: only what came after.")
+@csv_option
+@period_options
 def command(
     what: str | None,  # noqa: ARG001 - There is one thing to do, and it may be named.
     homes: tuple[str, ...],
     *,
     as_json: bool,
-    project: str | None,
-    since: str | None,
+    as_csv: bool,
+    **asked: Any,
 ) -> int:
     """Find keys, tokens and passwords in the logs; one row for each, however often it stands.
 
@@ -45,36 +51,23 @@ def command(
     names. They are shown masked and stored nowhere. Patterns of your own, and what is none, go
     into config.toml under [redact].
     """
-    from turnlog.cli.indexed import bar, moment_here
+    from turnlog.cli.indexed import bar
     from turnlog.layout import all_homes
     from turnlog.questions.secrets import scan_secrets
 
-    rules = rules_set()
+    rules = redaction_rules()
     with bar("looking for secrets") as progress:
-        found = scan_secrets(
-            all_homes(homes),
-            rules=rules,
-            project=project,
-            since=moment_here(since),
-            progress=progress,
-        )
+        found = scan_secrets(all_homes(homes), rules=rules, progress=progress, **asked)
     if as_json:
         show_json(found)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+        from turnlog.questions.secrets import SecretRow
+
+        show_csv(SecretRow, found.secrets)
     else:
         _show(found)
     return 1 if found.secrets else 0
-
-
-def rules_set() -> Rules:
-    """Give the rules that config.toml adds, and say on stderr which could not be read."""
-    from turnlog.config import load_config
-    from turnlog.layout import turnlog_home
-    from turnlog.redact import rules_from
-
-    config = load_config(turnlog_home())
-    rules, problems = rules_from(config.redact)
-    tell_problems((*config.problems, *problems))
-    return rules
 
 
 def _show(found: SecretsDocument) -> None:
@@ -90,7 +83,8 @@ def _show(found: SecretsDocument) -> None:
         show_table([*columns, "exports"] if has_exports else columns, rows)
         out.print()
     read = f"{counted(found.logs, 'log')}, {size(found.size_bytes)}"
-    out.print(f"[bold]{counted(len(found.secrets), 'secret')}[/] in {read}.", soft_wrap=True)
+    what = counted(len(found.secrets), "secret") if found.secrets else "No secrets"
+    out.print(f"[bold]{what}[/] found in {read}.", soft_wrap=True)
     if found.uncounted:
         out.print(f"[dim]{found.uncounted:,} further occurrences were too many to tell apart.[/]")
     if found.secrets:
@@ -107,12 +101,14 @@ def _show(found: SecretsDocument) -> None:
 
 
 def _cells(row: SecretRow, most: int) -> dict[str, Any]:
+    from turnlog.cli.terminal import day
+
     shown = row.masked.removesuffix(f"[redacted {row.kind}]")
     return {
         "kind": row.kind,
         "secret": shown or "…",
-        "first": _day(row.first_at),
-        "last": _day(row.last_at),
+        "first": day(row.first_at),
+        "last": day(row.last_at),
         "times": row.times,
         "sessions": _few([each[:8] for each in row.sessions], most),
         "exports": " ".join(each.path for each in row.exports),
@@ -124,7 +120,3 @@ def _few(names: list[str], most: int) -> str:
     if len(names) > most:
         names = [*names[:most], f"+{len(names) - most:,}"]
     return " ".join(names) or "-"
-
-
-def _day(at: Any) -> str:
-    return "" if at is None else f"{at.astimezone():%Y-%m-%d}"

@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from turnlog.cli.terminal import counted, safe
+from turnlog.cli.terminal import counted, safe, when
 from turnlog.inert import inert
 from turnlog.records.blocks import (
     CallBlock,
@@ -77,6 +77,7 @@ class Transcript:
         agents: Mapping[str, list[Agent]] | None = None,
         read_agent: ReadAgent | None = None,
         margin: int = 0,
+        is_cut: bool = False,
     ) -> None:
         self.out = out
         self.thinking = thinking
@@ -85,6 +86,8 @@ class Transcript:
         self.agents = agents or {}
         self.read_agent = read_agent
         self.margin = margin
+        self.is_cut = is_cut
+        """More follows that is not shown, and a result may be there."""
         self.shown: set[str] = set()
         """The agents that have found their place."""
         self._open: dict[str, _Asked] = {}
@@ -98,8 +101,13 @@ class Transcript:
                 self._gap(self.gaps[node.uuid])
             self._record(record)
             yield
-        self._interrupt()
+        self._interrupt(at_end=True)
         yield
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing was written so far."""
+        return not self._before and not self.shown
 
     def rule(self, words: str) -> None:
         """Write a line across, with *words* in it."""
@@ -170,7 +178,7 @@ class Transcript:
         pieces = unwrap(record.text)
         seen = [block for block in record.blocks if isinstance(block, ImageBlock | DocumentBlock)]
         if seen or any(piece.kind in (Kind.SAID, Kind.COMMAND) for piece in pieces):
-            at = f" [dim]{record.at:%Y-%m-%d %H:%M}[/]" if record.at else ""
+            at = f" [dim]{when(record.at)}[/]" if record.at else ""
             colour = "magenta" if author_of(record) is Author.CALLER else "green"
             self._space("prose")
             self._print(Text.from_markup(f"[bold {colour}]▌[/]{at}"))
@@ -212,10 +220,12 @@ class Transcript:
             self._call(call, answer, "dim")
         self._agents_of(result.tool_use_id)
 
-    def _interrupt(self) -> None:
+    def _interrupt(self, *, at_end: bool = False) -> None:
         """Write the calls that have no result by now."""
+        is_further = at_end and self.is_cut
+        words = "its result is not in this part" if is_further else "no result: interrupted"
         for call in self._open.values():
-            self._call(call, Words("no result: interrupted"), "yellow")
+            self._call(call, Words(words), "dim" if is_further else "yellow")
             self._agents_of(call.block.id)
         self._late |= self._open
         self._open.clear()

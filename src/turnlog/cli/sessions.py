@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from turnlog.cli.indexed import no_refresh_option
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    model_option,
+    page_options,
+    period_options,
+    show_json,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,17 +52,14 @@ Examples:
 )
 @home_option
 @json_option
-@click.option("--project", metavar="DIR", help="Only sessions that worked in DIR or below it.")
+@csv_option
+@period_options
 @click.option("--title", "text_in_title", metavar="TEXT", help="Only those with TEXT in the title.")
-@click.option(
-    "--model", metavar="NAME", help="Only those with a model of that name, or part of it."
-)
+@model_option
 @click.option("--branch", metavar="NAME", help="Only those that were on this git branch.")
 @click.option("--tool", metavar="NAME", help="Only those that called this tool.")
 @click.option("--tag", metavar="TAG", help="Only those with this tag.")
 @click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
-@click.option("--since", metavar="WHEN", help="Only those active then or later: 7d, 2026-11-01, …")
-@click.option("--until", metavar="WHEN", help="Only those that began before then.")
 @click.option("--damaged", is_flag=True, help="Only those with damage in their logs.")
 @click.option("--with-agents", is_flag=True, help="Only those that had subagents.")
 @click.option("--archived", is_flag=True, help="Those that are archived, which else are left out.")
@@ -64,19 +69,13 @@ Examples:
 )
 @click.option("--reverse", is_flag=True, help="The other way round.")
 @click.option("--wide", is_flag=True, help="Show prompts, tokens, model and branch.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="How many to show; 0 shows all.",
-)
-@click.option("--offset", default=0, show_default=True, help="How many to leave out first.")
+@page_options
 @no_refresh_option
 def command(
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
     project: str | None,
     archived: bool,
     sort: SessionSort,
@@ -88,7 +87,8 @@ def command(
 ) -> int:
     """List sessions, the one that was active last first.
 
-    A filter, another order or --wide asks the index, which is brought up to date first.
+    A session is of every time from its first record to its last. A filter, another order or --wide
+    asks the index, which is brought up to date first.
     """
     from turnlog.layout import all_homes
 
@@ -98,7 +98,7 @@ def command(
         from turnlog.cli.indexed import open_index
         from turnlog.questions.indexed_catalog import list_indexed
 
-        filters = _filters(**asked)  # A mistake in a date is told before anything is read.
+        filters = _filters(**asked)
         with open_index(all_homes(homes), no_refresh=no_refresh) as index:
             found = list_indexed(
                 index,
@@ -106,7 +106,7 @@ def command(
                 archived=archived,
                 sort=sort,
                 limit=limit or None,
-                offset=max(0, offset),
+                offset=offset,
                 **filters,
             )
     else:
@@ -117,24 +117,23 @@ def command(
             project=project,
             archived=archived,
             limit=limit or None,
-            offset=max(0, offset),
+            offset=offset,
         )
     if as_json:
         show_json(found)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+        from turnlog.questions.catalog import SessionRow
+
+        show_csv(SessionRow, found.sessions, more=found.next)
     else:
-        _show(found, sort=sort, wide=wide, is_narrowed=is_narrowed or archived)
+        _show(found, homes, asked | {"project": project}, archived=archived, sort=sort, wide=wide)
     return 0 if found.sessions else 1
 
 
-def _filters(
-    *, since: str | None, until: str | None, damaged: bool, with_agents: bool, **others: Any
-) -> dict[str, Any]:
+def _filters(*, damaged: bool, with_agents: bool, **others: Any) -> dict[str, Any]:
     """Give what was asked for in the words of `list_indexed`."""
-    from turnlog.cli.indexed import moment_here
-
     return others | {
-        "since": moment_here(since),
-        "until": moment_here(until),
         "has_damage": damaged or None,
         "has_agents": with_agents or None,
         "now": datetime.now(UTC),
@@ -157,19 +156,24 @@ class _Column(NamedTuple):
     justify: Any = "right"
 
 
-def _show(found: SessionList | SessionCatalog, *, sort: str, wide: bool, is_narrowed: bool) -> None:
+def _show(
+    found: SessionList | SessionCatalog,
+    homes: tuple[str, ...],
+    asked: dict[str, Any],
+    *,
+    archived: bool,
+    sort: str,
+    wide: bool,
+) -> None:
     from turnlog.cli.terminal import console
 
-    out = console()
     if not found.sessions:
-        out.print("No sessions found.")
-        hint = (
-            "ask for fewer things at once"
-            if is_narrowed
-            else "name a home with --home, or run: turnlog check"
-        )
-        out.print(f"[dim]hint: {hint}[/]")
+        from turnlog.cli.nothing import tell_nothing
+
+        hint = "turnlog archive SESSION archives one" if archived else "all of them are archived"
+        tell_nothing("archived sessions" if archived else "sessions", homes, asked, hint=hint)
         return
+    out = console()
     out.print(session_table(out, found.sessions, sort=sort, wide=wide))
     if out.is_terminal:  # Whoever counts lines knows what they mean.
         signs = {_KEEPINGS[row.keeping] for row in found.sessions}
@@ -243,7 +247,7 @@ def _cells(row: SessionRow | IndexedSession, now: datetime) -> tuple[tuple[str, 
 
     title = safe(row.title or "untitled")
     agents = f" [dim]+{row.agents} agent{'s' if row.agents > 1 else ''}[/]" if row.agents else ""
-    title = "".join(f"[{style}]{mark}[/] " for style, mark in _marks(row)) + title
+    title = "".join(f"[{style}]({mark})[/] " for style, mark in _marks(row)) + title
     if row.running is not None:
         title = f"[green]● {safe(row.running)}[/] {title}"
     style = "dim" if row.state == "expired" else "bold"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from turnlog.cli.moments import moment
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import home_option, json_option, show_json, since_option, until_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +20,17 @@ if TYPE_CHECKING:
     from turnlog.sessions.agents import Agent
     from turnlog.sessions.filters import Filter
 
-_END: Final = object()
+# Options that leave something out, and the names of their values.
+_FILTERS: Final = {
+    "range": "span",
+    "prompts": "prompts",
+    "no-tools": "no_tools",
+    "no-system": "no_system",
+    "author": "authors",
+    "type": "types",
+    "since": "since",
+    "until": "until",
+}
 _AUTHORS: Final = ("human", "assistant", "tool", "agent", "caller", "program")
 
 
@@ -78,8 +85,8 @@ Examples:
     "--author", "authors", multiple=True, type=click.Choice(_AUTHORS), help="Only their words."
 )
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only records of this type.")
-@click.option("--since", metavar="WHEN", callback=moment, help="2026-01-31, or 6h or 2d ago.")
-@click.option("--until", metavar="WHEN", callback=moment, help="Only what was before WHEN.")
+@since_option
+@until_option
 @click.option("--agents", is_flag=True, help="Also show what each agent did, below its call.")
 @click.option("--thinking", is_flag=True, help="Also show what the model thought.")
 @click.option("--full", is_flag=True, help="Show long pastes and summaries whole.")
@@ -114,7 +121,7 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
 
         show_json(document_of(view, agents=options["agents"], thinking=options["thinking"]))
     else:
-        _show(view, options)
+        return _show(view, options)
     return 0
 
 
@@ -168,9 +175,9 @@ def _filter(options: dict[str, Any]) -> Filter:
     return only & filters.between(options["since"], options["until"])
 
 
-def _show(view: View, options: dict[str, Any]) -> None:
+def _show(view: View, options: dict[str, Any]) -> int:
     from turnlog.cli.session_shown import Transcript
-    from turnlog.cli.terminal import console
+    from turnlog.cli.terminal import console, safe
 
     out = console()
     agents = view.session.agents if options["agents"] else ()
@@ -185,35 +192,30 @@ def _show(view: View, options: dict[str, Any]) -> None:
         gaps=view.gaps,
         agents=made,
         read_agent=view.agent_pairs,
+        is_cut=view.next is not None,
     )
     steps = chain(_show_view(shown, view), _show_others(shown, view, agents))
-    if out.is_terminal:
-        os.environ.setdefault("LESS", "-FRX")
-        # Piece by piece, so that the first page of a long session is there at once.
-        click.echo_via_pager(_drawn(out, steps), color=True)
-    else:
-        for _ in steps:
-            pass
-
-
-def _drawn(out: Console, steps: Iterator[None]) -> Iterator[str]:
-    """Give what each step writes."""
-    more = True
-    while more:
-        with out.capture() as piece:
-            more = next(steps, _END) is not _END
-        yield piece.get()
+    for _ in steps:
+        pass
+    if shown.is_blank:
+        out.print("Nothing was said here.")
+        given = [f"--{name}" for name, value in _FILTERS.items() if options[value]]
+        less = f"leave out {' or '.join(given)}"
+        check = f"turnlog check {safe(view.session.id[:8])} tells what is in its log"
+        out.print(f"[dim]hint: {less if given else check}[/]")
+        return 1
+    return 0
 
 
 def _show_view(shown: Transcript, view: View) -> Iterator[None]:
-    from turnlog.cli.terminal import counted
+    from turnlog.cli.terminal import counted, when
     from turnlog.records.instants import instant
 
     digest = view.context.digest if view.context else None
     if digest is not None and view.context is not None:
         if digest.kept_come_first:
             yield from shown.show(view.kept_pairs())
-        until = f" until {_at(instant(digest.until.timestamp))}" if digest.until else ""
+        until = f" until {when(instant(digest.until.timestamp))}" if digest.until else ""
         count = counted(view.context.summarised, "message")
         shown.rule(f"a summary of {count}{until}")
         shown.prose(digest.text.strip() or "(its words are lost)", "italic", cut=True)
@@ -252,7 +254,7 @@ def _show_others(shown: Transcript, view: View, agents: tuple[Agent, ...]) -> It
 
 
 def _show_branches(rows: list[BranchRow], session_id: str) -> None:
-    from turnlog.cli.terminal import console, counted, safe
+    from turnlog.cli.terminal import console, counted, safe, when
     from turnlog.render.wrapped import unwrap
 
     out: Console = console()
@@ -268,14 +270,10 @@ def _show_branches(rows: list[BranchRow], session_id: str) -> None:
         if row.parting is not None:
             own = f"{row.own_messages:,} of its own"
             what += f"parts at [bold]{safe(row.parting[:8])}[/], {own}"
-        out.print(f"{mark} [bold]{safe(row.tip[:8])}[/] [dim]{_at(row.at)}[/]  {count}  {what}")
+        out.print(f"{mark} [bold]{safe(row.tip[:8])}[/] [dim]{when(row.at)}[/]  {count}  {what}")
         if row.first_said:
             typed = (piece.text for piece in unwrap(row.first_said))
             line = " ".join(" ".join(typed).split())
             out.print(f"  {safe(line)}", overflow="ellipsis", no_wrap=True, soft_wrap=False)
     if len(rows) > 1:
         out.print(f"[dim]hint: turnlog show {safe(session_id[:8])} --thread UUID shows one[/]")
-
-
-def _at(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M}" if at else ""

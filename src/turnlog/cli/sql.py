@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from turnlog.cli.indexed import moment_here, no_refresh_option, open_index
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.indexed import no_refresh_option, open_index
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    limit_option,
+    markdown_option,
+    period_options,
+    show_json,
+)
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,8 +24,8 @@ if TYPE_CHECKING:
 
     from turnlog.questions.sql import Cell, SchemaDocument, SqlDocument
 
-# Below that a column says nothing: the rows are shown one below the other.
-_LEAST_WIDTH: Final = 9
+# So much of a value must be seen on one line; else rows are shown one below the other.
+_LEAST_WIDTH: Final = 24
 
 
 @click.command(
@@ -34,12 +42,11 @@ Exit code: 0 done, 1 no rows, 2 a mistake in the statement or no answer in time,
 @click.argument("statement", required=False)
 @home_option
 @json_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
+@csv_option
+@markdown_option
 @click.option("--schema", "wants_schema", is_flag=True, help="Show the views, or the one named.")
-@click.option("--since", metavar="WHEN", help="Only what happened since then: 7d, 2026-11-01 …")
-@click.option("--project", metavar="DIR", help="Only sessions that worked in DIR or below it.")
-@click.option("--limit", default=1000, show_default=True, help="How many rows to show.")
+@period_options
+@limit_option(1000)
 @click.option(
     "--seconds", default=10.0, show_default=True, type=float, help="How long it may take."
 )
@@ -52,11 +59,10 @@ def command(
     as_csv: bool,
     as_markdown: bool,
     wants_schema: bool,
-    since: str | None,
-    project: str | None,
     limit: int,
     seconds: float,
     no_refresh: bool,
+    **asked: Any,
 ) -> int:
     """Ask the index in SQL. STATEMENT is one SELECT; - reads it from stdin.
 
@@ -64,28 +70,25 @@ def command(
     anything. The index holds no text: text(log, offset) reads what a record says from its log.
     docs/sql.md describes the views.
 
-    --since and --project narrow the views before the statement sees them. v_logs and v_damages
-    know no time, and are not narrowed by --since.
+    --since, --until and --project narrow the views before the statement sees them. v_logs and
+    v_damages know no time, and are narrowed by --project only.
     """
-    if as_json + as_csv + as_markdown > 1:
-        raise UsageError("several formats", hint="choose one of --json, --csv and --markdown")
     if wants_schema:
         return _schema(statement, as_json=as_json)
     if statement is None:
         raise UsageError("there is no statement", hint="turnlog sql --schema shows the views")
     from turnlog.layout import all_homes
-    from turnlog.questions.sql import run_sql
+    from turnlog.questions.sql import MOST_ROWS, run_sql
 
-    asked = _typed() if statement == "-" else statement
-    at = moment_here(since)
+    text = _typed() if statement == "-" else statement
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
-        answer = run_sql(
-            index, asked, limit=limit, seconds=seconds, since=at, project=_directory(project)
-        )
+        answer = run_sql(index, text, limit=limit or MOST_ROWS, seconds=seconds, **asked)
     if as_json:
         show_json(answer)
     elif as_csv:
-        _show_csv(answer)
+        from turnlog.cli.csv_shown import show_csv_cells
+
+        show_csv_cells(answer.columns, answer.rows)
     elif as_markdown:
         _show_markdown(answer)
     else:
@@ -101,14 +104,6 @@ def _typed() -> str:
     from turnlog.questions.sql_guard import MOST_STATEMENT_BYTES
 
     return sys.stdin.buffer.read(MOST_STATEMENT_BYTES + 1).decode("utf-8", "surrogateescape")
-
-
-def _directory(project: str | None) -> str | None:
-    if project is None:
-        return None
-    import os
-
-    return os.path.abspath(os.path.expanduser(project))
 
 
 def _schema(name: str | None, *, as_json: bool) -> int:
@@ -147,8 +142,7 @@ def _show(answer: SqlDocument) -> None:
     if not answer.rows:
         out.print("No rows.")
         return
-    room = out.width // max(1, len(answer.columns))
-    if room < _LEAST_WIDTH and sys.stdout.isatty():
+    if sys.stdout.isatty() and _width(answer) > out.width:
         _show_below(answer)
     else:
         _show_table(answer)
@@ -177,23 +171,27 @@ def _show_table(answer: SqlDocument) -> None:
 
 def _show_below(answer: SqlDocument) -> None:
     """Show rows that are too wide for a table, a line for each column."""
+    from rich.table import Table
+
     from turnlog.cli.terminal import console, safe
 
     out = console()
-    longest = max(map(len, answer.columns))
     for number, row in enumerate(answer.rows):
         if number:
             out.print()
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column(justify="right", no_wrap=True, style="cyan")
+        table.add_column(overflow="fold")
         for column, cell in zip(answer.columns, row, strict=True):
-            out.print(f"[cyan]{safe(column.rjust(longest))}[/]  {safe(_words(cell))}")
+            table.add_row(safe(column), safe(_words(cell)))
+        out.print(table)
 
 
-def _show_csv(answer: SqlDocument) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(answer.columns)
-    writer.writerows([_plain(cell) for cell in row] for row in answer.rows)
+def _width(answer: SqlDocument) -> int:
+    """Tell how wide a table must be at least for its values to say something."""
+    columns = zip(answer.columns, *answer.rows, strict=True)
+    widths = (max(len(_words(cell)) for cell in column) for column in columns)
+    return sum(min(width, _LEAST_WIDTH) + 2 for width in widths) - 2
 
 
 def _show_markdown(answer: SqlDocument) -> None:
@@ -205,13 +203,6 @@ def _show_markdown(answer: SqlDocument) -> None:
     lines: list[Sequence[Cell]] = [answer.columns, ["---"] * len(answer.columns), *answer.rows]
     for row in lines:
         click.echo(f"| {' | '.join(map(cell_of, row))} |")
-
-
-def _plain(cell: Cell) -> Cell:
-    """Give a value for programs: whole, but inert."""
-    from turnlog.inert import inert
-
-    return inert(cell, keep="\n\t\r") if isinstance(cell, str) else cell
 
 
 def _words(cell: Cell) -> str:

@@ -56,12 +56,30 @@ def age(now: datetime, then: datetime | None) -> str:
         return ""
     seconds = (now - then).total_seconds()
     if seconds < -60:
-        return f"{then:%Y-%m-%d}"  # A clock was wrong somewhere; say what the record says.
+        return day(then)  # A clock was wrong somewhere; say what the record says.
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             count = int(seconds // length)
-            return f"{then:%Y-%m-%d}" if unit == "d" and count > 30 else f"{count} {unit} ago"
+            return day(then) if unit == "d" and count > 30 else f"{count} {unit} ago"
     return "now"
+
+
+def when(at: datetime | None, *, seconds: bool = False) -> str:
+    """Write an instant by this machine's clock, as every command does."""
+    form = "%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"
+    return "" if at is None else _here(at).strftime(form)
+
+
+def day(at: datetime | None) -> str:
+    """Write the day of an instant by this machine's clock."""
+    return "" if at is None else f"{_here(at):%Y-%m-%d}"
+
+
+def _here(at: datetime) -> datetime:
+    try:
+        return at.astimezone()
+    except (OverflowError, OSError):  # At the ends of the calendar, or before a system's clocks.
+        return at
 
 
 def size(count: float) -> str:

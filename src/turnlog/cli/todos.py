@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    page_options,
+    period_options,
+    sessions_in,
+    show_json,
+)
+from turnlog.records.when import is_between
 
 if TYPE_CHECKING:
     from turnlog.layout import Home
@@ -77,15 +86,20 @@ Exit code: 0 done, 1 nothing was found or a file could not be read, 2 a mistake,
 @click.argument("name", metavar="[SESSION]", required=False)
 @home_option
 @json_option
+@csv_option
+@period_options
 @click.option("--orphans", is_flag=True, help="Only lists whose session or agent has no log.")
 @click.option("--empty", is_flag=True, help="Also lists with nothing on them.")
-@click.option("--limit", default=20, show_default=True, help="How many to show; 0 shows all.")
-@click.option("--offset", default=0, show_default=True, help="How many to leave out first.")
+@page_options
 def command(
     name: str | None,
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
+    project: str | None,
+    since: datetime | None,
+    until: datetime | None,
     orphans: bool,
     empty: bool,
     limit: int,
@@ -93,7 +107,8 @@ def command(
 ) -> int:
     """Show the todos of agents, and the tasks of a session. Nothing is changed.
 
-    SESSION is the beginning of a session's id, or "latest".
+    SESSION is the beginning of a session's id, or "latest". --since and --until go by when a list
+    changed last; tasks have no such time, and are left out then.
     """
     from turnlog.layout import all_homes
     from turnlog.sessions.todos import all_todos, sessions_with_tasks, tasks_of
@@ -101,10 +116,13 @@ def command(
     found_homes = all_homes(homes)
     lists = [each for home in found_homes for each in all_todos(home)]
     wanted = _session_id(found_homes, name, lists) if name else None
+    there = sessions_in(project, found_homes)
     lists = [
         each
         for each in lists
         if (wanted is None or each.session_id == wanted)
+        and (there is None or each.session_id in there)
+        and is_between(each.changed_at, since, until)
         and (each.lost or not orphans)
         and (each.todos or each.problem or empty)
     ]
@@ -112,25 +130,46 @@ def command(
     lists.sort(key=lambda each: each.changed_at or long_ago, reverse=True)
     tasks = [
         task
-        for home in (() if orphans else found_homes)
+        for home in (() if orphans or since or until else found_homes)
         for session_id in ([wanted] if wanted else sessions_with_tasks(home))
+        if there is None or session_id in there
         for task in tasks_of(home, session_id)
     ]
-    first = max(0, offset)
-    end = first + limit if limit > 0 else len(lists)
+    end = offset + limit if limit else len(lists)
     document = TodosDocument(
-        todos=[_row(each) for each in lists[first:end]],
+        todos=[_row(each) for each in lists[offset:end]],
         tasks=[_task_row(task) for task in tasks],
         next=end if end < len(lists) else None,
         total=len(lists),
     )
     if as_json:
         show_json(document)
+    elif as_csv:
+        _show_csv(document)
     else:
-        _show(document)
+        narrowed = {"project": project, "since": since, "until": until, "orphans": orphans}
+        _show(document, homes, narrowed)
     found = document.todos or document.tasks
     wrong = any(row.problem for row in document.todos) or any(row.problem for row in document.tasks)
     return 1 if wrong or not found else 0
+
+
+def _show_csv(document: TodosDocument) -> None:
+    """Print a row for each thing to do, be it a todo or a task."""
+    from turnlog.cli.csv_shown import show_csv_cells, tell_more
+
+    show_csv_cells(
+        ("session", "agent", "changed_at", "state", "content"),
+        [
+            *(
+                (row.session, row.agent, row.changed_at, item.state, item.content)
+                for row in document.todos
+                for item in row.items
+            ),
+            *((task.session, None, None, task.state, task.subject) for task in document.tasks),
+        ],
+    )
+    tell_more(document.next)
 
 
 def _session_id(homes: tuple[Home, ...], name: str, lists: list[TodoList]) -> str:
@@ -190,20 +229,21 @@ def _task_row(task: Task) -> TaskRow:
     )
 
 
-def _show(found: TodosDocument) -> None:
+def _show(found: TodosDocument, homes: tuple[str, ...], asked: dict[str, Any]) -> None:
     from turnlog.cli.terminal import age, console, safe, short_path
 
     out = console()
     if not found.todos and not found.tasks:
-        out.print("No todos found.")
-        out.print("[dim]hint: name a home with --home; --empty shows empty lists too[/]")
+        from turnlog.cli.nothing import tell_nothing
+
+        tell_nothing("todos", homes, asked, hint="--empty also shows lists with nothing on them")
         return
     now = datetime.now(UTC)
     for row in found.todos:
         whose = "" if row.is_main else f" agent {safe(row.agent)}"
         lost = f" [yellow](its {row.lost} has no log)[/]" if row.lost else ""
         out.print(
-            f"[bold]{safe(row.session[:8])}[/]{whose} [dim]{age(now, row.changed_at)}[/]{lost}"
+            f"[bold]{safe(row.session[:8])}[/]{whose}  [dim]{age(now, row.changed_at)}[/]{lost}"
         )
         for todo in row.items:
             out.print(f"  {_line(todo.state, todo.content)}")

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 from msgspec import Struct, field
 
-from turnlog.cli.options import json_option, show_json
+from turnlog.cli.options import (
+    csv_option,
+    json_option,
+    show_json,
+    since_option,
+    until_option,
+    write_option,
+)
+from turnlog.records.when import is_between
 
 if TYPE_CHECKING:
     from turnlog.keep.trash import Trash, Trashed
@@ -39,33 +47,41 @@ Exit code: 0 done, 1 there is nothing, 2 a mistake, 3 a failure.""",
     help="Only what lay in this home; may be given several times.",
 )
 @json_option
+@csv_option
+@since_option
+@until_option
 @click.option("--all", "is_all", is_flag=True, help="With empty: also what came lately.")
-@click.option(
-    "--write", is_flag=True, help="With empty: do it. Without this, only show what would go."
-)
+@write_option
 def command(
     what: What,
     name: str | None,
     homes: tuple[str, ...],
     *,
     as_json: bool,
+    as_csv: bool,
+    since: datetime | None,
+    until: datetime | None,
     is_all: bool,
     write: bool,
 ) -> int:
     """List what was deleted, put it back, or remove it for good.
 
-    WHAT is list, restore or empty. SESSION is the beginning of a session's id, or the name of an
-    entry as --json gives it. Restoring never overwrites a different file. Emptying removes only
-    what has been in the trash longer than the time of grace: 30 days, or [retention] grace_days in
-    config.toml.
+    WHAT is list, restore or empty. SESSION is the beginning of a session's id, "latest" for what
+    was deleted last, or the name of an entry as --json gives it. Restoring never overwrites a
+    different file. Emptying, which shows first what would go, removes only what has been in the
+    trash longer than the time of grace: 30 days, or [retention] grace_days in config.toml.
     """
     from turnlog.keep.trash import Trash
     from turnlog.layout import Problem, turnlog_home
 
-    _check(what, name, is_all=is_all, write=write)
+    _check(what, name, as_csv=as_csv, is_all=is_all, write=write)
     trash, now = Trash(turnlog_home()), datetime.now(UTC)
     problems: list[Problem] = []
-    found = [each for each in trash.entries(problems) if _is_of(each, homes)]
+    found = [
+        each
+        for each in trash.entries(problems)
+        if _is_of(each, homes) and is_between(each.entry.deleted_at, since, until)
+    ]
     if name is not None:
         found = _named(found, name)
     if what == "restore":
@@ -84,6 +100,10 @@ def command(
     )
     if as_json:
         show_json(document)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+
+        show_csv(TrashRow, document.entries)
     else:
         from turnlog.cli.trash_shown import show
 
@@ -126,9 +146,11 @@ class TrashDocument(Struct, kw_only=True):
     problems: list[TrashProblem] = field(default_factory=list)
 
 
-def _check(what: What, name: str | None, *, is_all: bool, write: bool) -> None:
+def _check(what: What, name: str | None, *, as_csv: bool, is_all: bool, write: bool) -> None:
     if what == "restore" and name is None:
         raise click.UsageError("restore what? Give the beginning of a session's id")
+    if what == "restore" and as_csv:
+        raise click.UsageError("--csv is for what is listed; --json tells what is back")
     if what != "empty" and (is_all or write):
         raise click.UsageError("--all and --write belong to: turnlog trash empty")
 
@@ -145,6 +167,8 @@ def _named(found: list[Trashed], name: str) -> list[Trashed]:
 
     if entry := [each for each in found if each.name == name]:
         return entry
+    if name == "latest" and found:
+        return [max(found, key=lambda each: each.entry.deleted_at)]
     ids = {one for each in found for one in each.entry.sessions}
     meant = {name} & ids or {one for one in ids if name and one.startswith(name)}
     if not meant:

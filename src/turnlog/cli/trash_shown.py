@@ -54,7 +54,7 @@ def show_restored(document: TrashDocument) -> None:
 def _table(rows: list[TrashRow], now: datetime, width: int) -> Any:
     from rich.table import Table
 
-    from turnlog.cli.terminal import age, safe, size
+    from turnlog.cli.terminal import age, day, safe, size
     from turnlog.keep.retention import ORPHANED
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
@@ -72,7 +72,7 @@ def _table(rows: list[TrashRow], now: datetime, width: int) -> Any:
         untitled = "left by a session" if row.why == ORPHANED else "untitled"
         title = safe(row.title) if row.title else f"[dim]{untitled}[/]"
         more = f" [dim]+{len(row.others)} more[/]" if row.others else ""
-        until = f"{row.purge_after_at:%Y-%m-%d}"
+        until = day(row.purge_after_at)
         table.add_row(
             f"[bold]{safe(row.session[:8])}[/]",
             age(now, row.deleted_at),

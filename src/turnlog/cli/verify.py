@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import csv_option, home_option, json_option, show_json
 from turnlog.cli.refresh import Unread
 from turnlog.keep.catalogue import kept_homes
 from turnlog.keep.verified import Finding, HomeVerified
@@ -55,7 +55,8 @@ Exit code: 0 all is well, 1 something is missing, altered or extra, 2 a mistake,
 )
 @home_option
 @json_option
-def command(homes: tuple[str, ...], *, as_json: bool) -> int:
+@csv_option
+def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
     """Read every kept copy and archive again, and compare.
 
     Each is compared with its digest, and with the file it is a copy of if that is still there.
@@ -79,6 +80,10 @@ def command(homes: tuple[str, ...], *, as_json: bool) -> int:
     )
     if as_json:
         show_json(document)
+    elif as_csv:
+        from turnlog.cli.csv_shown import show_csv
+
+        show_csv(Finding, document.findings)
     else:
         from turnlog.cli.verify_shown import show
 

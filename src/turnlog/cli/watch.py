@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import home_option
+from turnlog.cli.options import (
+    home_option,
+    limit_option,
+    poll_option,
+    project_option,
+    session_meant,
+    session_option,
+    since_option,
+)
 from turnlog.cli.watch_line import WatchedRow, is_noise, row_of, show_row
 from turnlog.layout.directories import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from turnlog.layout import Home
     from turnlog.questions.news import Change, Happened
@@ -37,46 +46,41 @@ Exit code: 0 done, also by Ctrl-C, 2 a mistake, 3 a failure.""",
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document for each record, one a line."
 )
-@click.option("--project", metavar="DIR", help="Only sessions that worked in DIR or below it.")
-@click.option("--session", metavar="ID", help="Only sessions whose id begins so.")
-@click.option("--since", metavar="WHEN", help="First show what happened since: 10min, today …")
-@click.option("--limit", type=click.IntRange(min=1), help="End after so many records.")
+@project_option
+@session_option
+@since_option
+@limit_option(0)
 @click.option("--all", "wants_all", is_flag=True, help="Also what programs note for themselves.")
 @click.option("--quiet", is_flag=True, help="Show nothing; only keep the index fresh.")
-@click.option(
-    "--poll",
-    type=float,
-    metavar="SECONDS",
-    help="Look every so many seconds, instead of being told of changes by the system.",
-)
+@poll_option
 def command(
     homes: tuple[str, ...],
     *,
     as_json: bool,
     project: str | None,
     session: str | None,
-    since: str | None,
-    limit: int | None,
+    since: datetime | None,
+    limit: int,
     wants_all: bool,
     quiet: bool,
     poll: float | None,
 ) -> int:
     """Keep the index fresh, and show each record as it is written.
 
-    A line tells when, the project, the session, who, and what. A home that is not there yet is
-    waited for.
+    A line tells when, the project, the session, who, and what. With --since it begins with what
+    happened from then on; with --limit it ends by itself. A home that is not there yet is waited
+    for.
     """
-    from turnlog.cli.indexed import moment_here
     from turnlog.questions.watching import watch
 
     stop = threading.Event()
     shown = _Shown(
         as_json=as_json,
-        project=os.path.abspath(os.path.expanduser(project)) if project else None,
-        session=session or "",
+        project=project,
+        session=session_meant(session, homes) or "",
         wants_all=wants_all,
         quiet=quiet,
-        left=limit,
+        left=limit or None,
     )
 
     def tell(change: Change) -> None:
@@ -86,7 +90,7 @@ def command(
     watched = _homes(homes)
     restore = _until_interrupted(stop)
     try:
-        watch(watched, on_change=tell, poll=poll, stop=stop, since=moment_here(since))
+        watch(watched, on_change=tell, poll=poll, stop=stop, since=since)
     finally:
         restore()
     return 0

@@ -151,11 +151,13 @@ def _order(log: LogFile) -> tuple[int, bool, str]:
 
 def _nothing(homes: tuple[Home, ...], text: str) -> NotFound:
     if not homes:
-        return NotFound("there is no home to look in", hint="name one, such as ~/.claude")
+        return NotFound(
+            "there is no home to look in", hint="name one with --home, such as ~/.claude"
+        )
     places = ", ".join(str(home.path) for home in homes[:_SHOWN])
     if text == LATEST:
-        return NotFound(f"there are no sessions in {places}", hint="name another home")
+        return NotFound(f"there are no sessions in {places}", hint="name another home with --home")
     return NotFound(
         f"no session's id begins with {text[:80]!r}",
-        hint=f"list the sessions to see their ids, or name another home (looked in {places})",
+        hint=f"turnlog sessions lists them; --home looks elsewhere than in {places}",
     )

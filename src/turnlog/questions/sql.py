@@ -103,12 +103,13 @@ def run_sql(
     seconds: float = 10,
     parameters: Parameters = (),
     since: datetime | None = None,
+    until: datetime | None = None,
     project: str | None = None,
 ) -> SqlDocument:
     """Run one SELECT; give at most *limit* rows, after at most *seconds*.
 
-    With *since* the views hold only what happened since then, with *project* only what belongs to
-    sessions of that directory or one below it.
+    With *since* and *until* the views hold only what happened from then on, and before then; with
+    *project* only what belongs to sessions of that directory or one below it.
     """
     if not 0 < limit <= MOST_ROWS:
         raise UsageError(f"a limit of {limit:,}", hint=f"give one from 1 to {MOST_ROWS:,}")
@@ -116,7 +117,7 @@ def run_sql(
         raise UsageError(f"{seconds} seconds", hint="give a time above 0 and up to an hour (3600)")
     check_statement(statement, _SCHEMA_HINT)
     with closing(_connect(index)) as db:
-        inner = _lay_views(db, since, project)
+        inner = _lay_views(db, since, until, project)
         db.create_function("text", 2, _Texts(index).text)
         db.text_factory = lambda data: data.decode("utf-8", "replace")
         guard = Guard(db, inner=inner, seconds=seconds)
@@ -190,7 +191,9 @@ def _quoted_path(path: str) -> str:
     return quote(path)
 
 
-def _lay_views(db: sqlite3.Connection, since: datetime | None, project: str | None) -> set[str]:
+def _lay_views(
+    db: sqlite3.Connection, since: datetime | None, until: datetime | None, project: str | None
+) -> set[str]:
     """Lay temporary views over those of the index; give the names of those that read tables.
 
     A subquery may bear any name, a view's as well, and what it reads looks as if the view did. So
@@ -201,15 +204,19 @@ def _lay_views(db: sqlite3.Connection, since: datetime | None, project: str | No
         hidden = f"{name}_{secrets.token_hex(16)}"
         inner.add(hidden)
         db.execute(f"CREATE TEMP VIEW {hidden} AS {select}")
-        wanted = " AND ".join(_conditions(name, since, project))
+        wanted = " AND ".join(_conditions(name, since, until, project))
         where = f" WHERE {wanted}" if wanted else ""
         db.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {hidden}{where}")  # noqa: S608
     return inner
 
 
-def _conditions(name: str, since: datetime | None, project: str | None) -> Iterator[str]:
+def _conditions(
+    name: str, since: datetime | None, until: datetime | None, project: str | None
+) -> Iterator[str]:
     if since is not None and name in _INSTANTS:
         yield f"{_INSTANTS[name]} >= '{iso(since)}'"
+    if until is not None and name in _INSTANTS:
+        yield f"{_INSTANTS[name]} < '{iso(until)}'"
     if project is not None and name in _OF_A_PROJECT:
         path = project.rstrip("/") or "/"
         below = path if path == "/" else f"{path}/"

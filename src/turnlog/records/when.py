@@ -53,6 +53,13 @@ def moment(text: str, *, now: datetime, zone: tzinfo) -> datetime:
     raise UsageError(f"{shown!r} is no date and no span of time", hint=f"say {EXAMPLES}")
 
 
+def is_between(at: datetime | None, since: datetime | None, until: datetime | None) -> bool:
+    """Tell whether *at* is from *since* on and before *until*; what has no time is of none."""
+    if at is None:
+        return since is None and until is None
+    return (since is None or at >= since) and (until is None or at < until)
+
+
 def _iso(typed: str, said: str, zone: tzinfo) -> datetime | None:
     """Read a date or a date and a time; None if *typed* is neither."""
     if said.isascii() and said[:4].isdigit():

@@ -63,7 +63,8 @@ def _changes(detail: Any) -> str | None:
     if not isinstance(patch, list):
         return None
     if not patch and detail.get("type") == "create" and isinstance(detail.get("content"), str):
-        return f"created, {len(detail['content'].splitlines()):,} lines"
+        count = len(detail["content"].splitlines())
+        return f"created, {count:,} line{'' if count == 1 else 's'}"
     hunks = (hunk.get("lines") for hunk in patch if isinstance(hunk, dict))
     lines = [str(line) for hunk in hunks if isinstance(hunk, list) for line in hunk]
     added = sum(line.startswith("+") for line in lines)

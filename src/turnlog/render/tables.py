@@ -11,12 +11,10 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import json
 
-from turnlog.inert import inert
 from turnlog.prices.cost import Prices
 from turnlog.questions.ledger import Period
 from turnlog.questions.sources import Source
@@ -24,6 +22,7 @@ from turnlog.questions.traced import Traced
 from turnlog.records.meaning import author_of, meaning_of
 from turnlog.records.record import Assistant, Linked, Record, Result, Spoken
 from turnlog.render.blocks import Asked, Blocks
+from turnlog.render.cells import cell
 from turnlog.render.conversation import Choice
 from turnlog.render.outgoing import Outgoing
 from turnlog.sessions.session import Session
@@ -221,30 +220,12 @@ def as_csv(table: TableName, rows: Iterable[Row]) -> Iterator[bytes]:
     writer = csv.writer(held, lineterminator="\n")
     writer.writerow(column.name for column in TABLES[table])
     for row in rows:
-        writer.writerow([_cell(value) for value in row])
+        writer.writerow([cell(value) for value in row])
         if held.tell() > 1 << 16:
             yield held.getvalue().encode()
             held.seek(0)
             held.truncate()
     yield held.getvalue().encode()
-
-
-def _cell(value: Any) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case str():
-            text = inert(value, keep="\n\t")
-            return f"'{text}" if text.lstrip(" \t\n")[:1] in ("=", "+", "-", "@") else text
-        case datetime():
-            return value.isoformat().replace("+00:00", "Z")
-        case date():
-            return value.isoformat()
-        case Decimal():
-            return f"{value:f}"
-    return str(value)
 
 
 def _day(at: datetime | None) -> date | None:

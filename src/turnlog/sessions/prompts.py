@@ -21,6 +21,7 @@ from turnlog.layout import Home, Problem, history_log
 from turnlog.log.reader import Placed, read_log
 from turnlog.records.instants import instant
 from turnlog.records.record import Record
+from turnlog.records.when import is_between
 from turnlog.sessions.beside import text_of
 from turnlog.sessions.touches import whole_path
 
@@ -70,6 +71,8 @@ def find_prompts(
     project: str | os.PathLike[str] | None = None,
     session: str | None = None,
     text: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
     limit: int | None = None,
     offset: int = 0,
     problems: list[Problem] | None = None,
@@ -77,13 +80,14 @@ def find_prompts(
     """Find the prompts of *homes*, newest first.
 
     *project* keeps those typed in that directory or below it, *session* those of sessions whose id
-    begins so, *text* those that contain it in any case. Those without an instant come last.
+    begins so, *text* those that contain it in any case, *since* and *until* those from then on and
+    before then. Those without an instant come last.
     """
     tally = _Tally()
     wanted = (
         (found.at or _LONG_AGO, number, found)
         for number, found in enumerate(_all(homes, tally, [] if problems is None else problems))
-        if _fits(found, project, session, text)
+        if _fits(found, project, session, text) and is_between(found.at, since, until)
     )
     counted = _counted(wanted, tally)
     # The number settles ties: of two prompts of one instant the one further down is newer.

@@ -1,0 +1,58 @@
+"""What is said where nothing was found: that it was not, and what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+# Options that leave something out, by the names of their values.
+_FILTERS: Final = {
+    "project": "--project",
+    "since": "--since",
+    "last": "--last",
+    "until": "--until",
+    "session": "--session",
+    "model": "--model",
+    "tool": "--tool",
+    "tool_name": "--tool",
+    "branch": "--branch",
+    "git_branch": "--branch",
+    "role": "--role",
+    "tag": "--tag",
+    "state": "--state",
+    "text_in_title": "--title",
+    "damaged": "--damaged",
+    "with_agents": "--with-agents",
+    "gone": "--gone",
+    "orphans": "--orphans",
+    "pattern": "--pattern",
+}
+
+
+def tell_nothing(
+    what: str, homes: Sequence[str], asked: Mapping[str, Any] | None = None, *, hint: str = ""
+) -> None:
+    """Say that no *what* was found in *homes*, and why that may be."""
+    from turnlog.cli.terminal import console, safe
+
+    out = console()
+    out.print(f"No {what} found.")
+    out.print(f"[dim]hint: {safe(hint_for(homes, asked or {}, hint))}[/]", soft_wrap=True)
+
+
+def hint_for(homes: Sequence[str], asked: Mapping[str, Any], hint: str = "") -> str:
+    """Tell what to try: another home if there is no session, fewer filters if there are some."""
+    elsewhere = "name the directory that holds them with --home"
+    if not has_sessions(homes):
+        return f"there are no sessions here; {elsewhere}"
+    given = [_FILTERS[name] for name in _FILTERS if asked.get(name)]
+    if given:
+        return f"leave out {' or '.join(dict.fromkeys(given))}"
+    return hint or elsewhere
+
+
+def has_sessions(homes: Sequence[str]) -> bool:
+    """Tell whether there is any log to look into."""
+    from turnlog.layout import all_homes, find_everywhere
+
+    return next(iter(find_everywhere(all_homes(tuple(homes)))), None) is not None

@@ -1,0 +1,208 @@
+"""What is longer than the screen goes through a pager: less, or the one that is asked for.
+
+Only where a person reads: stdout is a terminal, and what is written is text. The first bytes that a
+command writes (``--json``, ``--csv``, ``--raw``) are for programs, and end it. Nothing is started
+before the screen is full, and from then on the pager gets what is written as it is written, so the
+first page of a long session is there at once. Who leaves the pager ends the command: quietly, and
+with success.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any, BinaryIO, Final, TextIO
+
+OURS: Final = "TURNLOG_PAGER"
+"""Named for turnlog alone; set to nothing, there is no pager."""
+_USUAL: Final = "less"
+# As git has it: leave if it fits, show colours, leave the screen as it is.
+_LESS: Final = "FRX"
+PAGED: Final = frozenset({
+    None,  # The overview.
+    "sessions", "projects", "search", "query", "errors", "sql", "show", "info", "files", "todos",
+    "plans", "prompts", "cost", "insights", "prices", "secrets", "doctor", "verify", "check",
+    "trash", "retain", "restore", "compact",
+})  # fmt: skip
+"""Commands whose output is read; the others ask, run on, or say a line."""
+
+
+@contextmanager
+def paged(command: str | None, *, wanted: bool = True) -> Iterator[None]:
+    """Page what *command* writes to stdout, if somebody reads it there."""
+    pager = pager_command() if wanted and command in PAGED and _is_read() else None
+    if pager is None:
+        yield
+        return
+    stdout, stderr = sys.stdout, sys.stderr
+    sys.stdout = page = _Paged(stdout, pager)
+    if stderr.isatty():
+        sys.stderr = _Aside(stderr, page)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = stdout, stderr
+        page.close()
+
+
+def pager_command() -> list[str] | None:
+    """Give the pager's words, or None if there is none or none is wanted."""
+    named = next((os.environ[name] for name in (OURS, "PAGER") if name in os.environ), _USUAL)
+    try:
+        words = shlex.split(named)
+    except ValueError:
+        return None
+    return words if words and words != ["cat"] and shutil.which(words[0]) else None
+
+
+def _is_read() -> bool:
+    try:
+        return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    except ValueError:  # It was closed.
+        return False
+
+
+class _Paged(io.TextIOBase, TextIO):
+    """A terminal that holds back a screenful, and hands over to a pager what is more."""
+
+    def __init__(self, terminal: TextIO, pager: list[str]) -> None:
+        self._terminal, self._words = terminal, pager
+        self._held: list[str] = []
+        self._room = shutil.get_terminal_size((80, 24)).lines - 1
+        self._pager: subprocess.Popen[bytes] | None = None
+        self._is_plain = False
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._terminal.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        return self._terminal.errors
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """Bytes are for programs: from here on nothing is paged."""
+        self._stop_holding()
+        return self._terminal.buffer
+
+    def fileno(self) -> int:
+        return self._terminal.fileno()
+
+    def isatty(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError("a terminal takes text")
+        if self._is_plain:
+            return self._terminal.write(text)
+        if self._pager is not None:
+            self._pass_on(text)
+            return len(text)
+        self._held.append(text)
+        self._room -= text.count("\n")
+        if self._room < 0:
+            self._start()
+        return len(text)
+
+    def flush(self) -> None:
+        if self._is_plain:
+            self._terminal.flush()
+
+    def close(self) -> None:
+        """Show what was held back, or wait until the reader has read."""
+        pager, self._pager = self._pager, None
+        if pager is None:
+            self._stop_holding()
+            return
+        with suppress(OSError):
+            if pager.stdin is not None:
+                pager.stdin.close()
+        while True:
+            try:
+                pager.wait()
+                break
+            except KeyboardInterrupt:  # Which is the pager's: it ends a search, or a line.
+                continue
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is held back, or read in the pager: what comes next comes after it."""
+        return bool(self._held) or self._pager is not None
+
+    def _stop_holding(self) -> None:
+        held, self._held, self._is_plain = self._held, [], True
+        for text in held:
+            self._terminal.write(text)
+        self._terminal.flush()
+
+    def _start(self) -> None:
+        self._terminal.flush()
+        environ = os.environ | {"LESS": os.environ.get("LESS", _LESS), "LV": "-c"}
+        words = self._words
+        if words == [_USUAL]:
+            words = [_USUAL, f"-{_LESS}"]
+        try:
+            self._pager = subprocess.Popen(words, stdin=subprocess.PIPE, env=environ)  # noqa: S603
+        except OSError:  # It is there but cannot run: what was written is worth more than a page.
+            self._stop_holding()
+            return
+        held, self._held = self._held, []
+        self._pass_on("".join(held))
+
+    def _pass_on(self, text: str) -> None:
+        import click
+
+        pipe: IO[Any] | None = self._pager.stdin if self._pager is not None else None
+        try:
+            if pipe is not None:
+                pipe.write(text.encode(self.encoding or "utf-8", "replace"))
+                pipe.flush()
+        except (BrokenPipeError, ValueError):
+            raise click.exceptions.Exit(0) from None  # The reader has seen enough.
+
+
+class _Aside(io.TextIOBase, TextIO):
+    """The terminal as stderr: what is said there keeps its place in what is read."""
+
+    def __init__(self, terminal: TextIO, page: _Paged) -> None:
+        self._terminal, self._page = terminal, page
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._terminal.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        return self._terminal.errors
+
+    @property
+    def buffer(self) -> BinaryIO:
+        return self._terminal.buffer
+
+    def fileno(self) -> int:
+        return self._terminal.fileno()
+
+    def isatty(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError("a terminal takes text")
+        return (self._page if self._page.is_open else self._terminal).write(text)
+
+    def flush(self) -> None:
+        self._terminal.flush()

@@ -1,0 +1,56 @@
+"""A value as a cell of comma-separated values, for spreadsheets and programs.
+
+Texts are inert. A spreadsheet takes a text that begins like a formula for one; a quote before it
+says otherwise. A number is none, whatever its sign.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from turnlog.inert import inert
+
+_FORMULA: Final = ("=", "+", "-", "@")
+_NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?", re.ASCII)
+
+
+def cell(value: Any) -> str:
+    """Write *value*: instants as ISO 8601, what is a list or an object as JSON."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _text(value)
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return f"{value:f}"
+        case os.PathLike():
+            return _text(os.fspath(value))
+        case list() | tuple() | dict() | msgspec.Struct():
+            return _json(value) if value else ""
+    return str(value)
+
+
+def _json(value: Any) -> str:
+    try:
+        return _text(msgspec.json.encode(value, enc_hook=os.fspath).decode())
+    except UnicodeEncodeError:  # A lone surrogate has no UTF-8 form, but one in JSON.
+        return _text(json.dumps(msgspec.to_builtins(value, enc_hook=os.fspath)))
+
+
+def _text(value: str) -> str:
+    text = inert(value, keep="\n\t")
+    is_formula = text.lstrip(" \t\n")[:1] in _FORMULA and not _NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
