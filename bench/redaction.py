@@ -22,8 +22,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
+import anyio
+import pyarrow.parquet as pq
 from tests.planted import KINDS, Planted, plant, survives
 
+from mcp import Client
+from turnlog.layout import find_homes
+from turnlog.mcp.desk import Desk
+from turnlog.mcp.framing import unframed
+from turnlog.mcp.server import make_server
 from turnlog.redact import find_secrets, redact, redact_line, redact_value
 
 from .data import SEED, line_of, log_of, real_logs, records
@@ -36,6 +43,7 @@ SLOWEST = 50e6
 _PIECE = 256 * 1024
 _ROUNDS = 5
 _SESSION = "6e0c5c4e-0f0a-4f6e-9d5b-3a2b1c0d9e8f"
+_UUID = "{:08x}-1111-4222-8333-0123456789ab"
 
 
 def bench() -> list[Row]:
@@ -112,13 +120,49 @@ def _programs(planted: list[Planted], place: Path) -> Iterator[Way]:
         way = f"turnlog export, csv of {table}"
         yield Way(way, exported(*options), exported(*options, "--no-redact"))
 
+    def parquet(*options: str) -> str:
+        path = place / "out.parquet"
+        said("export", _SESSION, "-o", str(path), "--force", *options)
+        tables = [pq.read_table(each) for each in sorted(path.rglob("*.parquet"))]
+        return _told(json.dumps([table.to_pylist() for table in tables], default=str).encode())
+
+    yield Way("turnlog export, parquet", parquet(), parquet("--no-redact"))
+    yield Way("turnlog mcp, every record opened", _asked_by_agents(place, len(planted)), _told(log))
+
+
+def _asked_by_agents(place: Path, count: int) -> str:
+    """Let an agent open every record in which a secret is said."""
+    desk = Desk(homes=find_homes((place / "home",)), scope=None)
+
+    async def ask() -> list[str]:
+        told = []
+        async with Client(make_server(desk)) as client:
+            for number in range(count):
+                record = _UUID.format(number)
+                asked = {"session": _SESSION, "record": record}
+                answer = await client.call_tool("session", asked)
+                told.append(answer.content[0].text)
+                if record not in told[-1]:
+                    raise RuntimeError(f"{record} was not opened: {told[-1][:200]}")
+        return told
+
+    before = os.environ.get("TURNLOG_HOME")
+    os.environ["TURNLOG_HOME"] = str(place / "own")
+    try:
+        return "\n".join(_told(unframed(each).encode()) for each in anyio.run(ask))
+    finally:
+        if before is None:
+            del os.environ["TURNLOG_HOME"]
+        else:
+            os.environ["TURNLOG_HOME"] = before
+
 
 def _session(planted: list[Planted]) -> Iterator[dict]:
     """Give a session: ordinary records, and among them those in which secrets are said."""
     ordinary = records(SEED)
     parent = None
     for number, each in enumerate(planted):
-        said = {"uuid": f"{number:08x}-1111-4222-8333-0123456789ab", "sessionId": _SESSION}
+        said = {"uuid": _UUID.format(number), "sessionId": _SESSION}
         said |= {"cwd": "/home/someone/project", "version": "2.1.59", "isSidechain": False}
         said |= _saying(number, f"planted {number}:\n{each.text}\n")
         for record in (*islice(ordinary, 4), said):

@@ -238,7 +238,11 @@ def test_other_records_are_no_messages(kind):
     assert "user, assistant, system" in raised.value.hint
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), 1 + 2j], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), object(), 1 + 2j],
+    ids=["nan", "infinity", "object", "complex"],
+)
 @pytest.mark.parametrize("place", ["metadata", "extra", "usage"])
 def test_what_json_cannot_hold_is_refused_when_it_is_written(place, value):
     message = ChatMessage(role="user", content="Hello", **{place: {"n": value}})
