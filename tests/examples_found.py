@@ -116,8 +116,8 @@ def commands():
         name, command = pending.pop(0)
         yield name, command
         if isinstance(command, click.Group):
-            for each in command.list_commands(context):
-                pending.append((f"{name} {each}", command.get_command(context, each)))
+            below = command.list_commands(context)
+            pending += [(f"{name} {each}", command.get_command(context, each)) for each in below]
 
 
 def _parts(epilog):
@@ -139,10 +139,10 @@ def in_pages(language):
     return [each for page in PAGES for each in blocks(page) if each.language == language]
 
 
-def of_page(path):
-    """Give every command line in a page's blocks."""
+def of_page(path, *, without=()):
+    """Give every command line in a page's blocks, but those in some languages."""
     for block in blocks(path):
-        if block.language in _SHELL:
+        if block.language in _SHELL - set(without):
             yield from typed(block.text, block.where)
 
 

@@ -40,7 +40,7 @@ _STRETCH = 3
     epilog="""\b
 Examples:
   turnlog query sequences --since 30d
-  turnlog query sequences --pattern "Read -> Edit" """,
+  turnlog query sequences --pattern "Read -> Edit\"""",
 )
 @home_option
 @json_option
