@@ -55,6 +55,12 @@ class Person:
             assert time.monotonic() < end, f"never: {fact}\n{self.screen}"
             await self.pilot.pause(0.02)
 
+    async def leave(self):
+        """Close what lies on top; a key that comes too early would be meant for that."""
+        top = self.app.screen
+        await self.press("escape")
+        await self.until(lambda: self.app.screen is not top)
+
     @property
     def view(self):
         return self.app.screen.query_one(ConversationView)
@@ -226,13 +232,14 @@ def test_help_resume_and_agents(world):
         await person.press("question_mark")
         await person.until("next prompt, previous prompt")
         assert isinstance(person.app.screen, HelpBox)
-        await person.press("escape", "r")
+        await person.leave()
+        await person.press("r")
         await person.until("claude --resume")
         assert isinstance(person.app.screen, ResumeBox)
         await person.until("has it open")
         await person.press("c")
         assert person.app.clipboard.endswith(f"claude --resume {ONE}")
-        await person.press("escape")
+        await person.leave()
         await person.open()
         await person.press("a")
         await person.until("agent-a1b2")
@@ -269,7 +276,7 @@ def test_a_session_opens_at_its_end_and_follows_it(world):
         assert person.view.scroll_offset.y == top  # Whoever reads is left alone.
         await person.press("end")
         await person.until("even newer")
-        await person.press("escape")
+        await person.leave()
         assert isinstance(person.app.screen, SessionsScreen)
 
     drive(world, act)
@@ -465,12 +472,14 @@ def test_hostile_text_is_shown_and_obeyed_nowhere(world):
 
     async def act(person):
         await person.until("[bold red]x[/] [@click")
-        await person.press("question_mark", "escape", "c")
-        await person.press("f")
+        await person.press("question_mark")
+        await person.until(lambda: isinstance(person.app.screen, HelpBox))
+        await person.leave()
+        await person.press("c", "f")
         person.app.screen.query_one(Input).value = HOSTILE
         await person.press("escape", "r")
         await person.until("--resume")
-        await person.press("escape")
+        await person.leave()
         await person.open()
         await person.press("t", "e")
         everything = person.screen + "\n".join(person.shown())

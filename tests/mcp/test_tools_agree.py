@@ -390,7 +390,8 @@ def test_sections_and_query_rows_go_on_too(world):
     assert [row["section"] for row in small] == sections
     rows = ask_on(desk(), "query", "rows", resource="entries", output={"limit": 7})
     assert len(rows) == ask(desk(), "query", resource="entries")["count"]
-    assert len({(row["session_id"], row.get("uuid"), str(row)) for row in rows}) == len(rows)
+    uuids = [row["uuid"] for row in rows if row.get("uuid")]
+    assert len(set(uuids)) == len(uuids) > 0
 
 
 def test_what_is_below_the_project_is_of_it(world):
