@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from records.samples import CLAUDE
 from strategies import good_lines, good_records, json_values, spoiled, spoiled_lines, to_line, words
 from turnlog.index.chunks import Usage, Work
-from turnlog.index.folds import Folded, Passing, sound, take_record, unpacked
+from turnlog.index.folds import Folded, Passing, take_record, unpacked
 from turnlog.index.ids import long_uuid, microseconds, short_uuid
 from turnlog.index.lines import fast_line, found_in_line, found_in_record
 from turnlog.index.reading import LogReading
+from turnlog.index.sound import sound
 from turnlog.index.usage import Tellings, needles_of
 from turnlog.layout import Home, LogFile, find_everywhere, find_homes
 from turnlog.log.reader import Placed, read_log

@@ -8,13 +8,13 @@ for their results.
 from __future__ import annotations
 
 from datetime import datetime
-from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct, field
 
 from turnlog.index.lines import Line
+from turnlog.index.sound import sound
 from turnlog.log.tail import ENDS_BYTES
 from turnlog.records.glance import Stretch
 from turnlog.records.record import Record, Summary
@@ -162,21 +162,9 @@ def take_record(folded: Folded, session: str, record: Record, offset: int) -> No
 def _short(prompt: str | None) -> str | None:
     if prompt is None or len(prompt) <= _DIGEST_LENGTH:
         return prompt
+    from hashlib import blake2b  # noqa: PLC0415 - Few need it, and it brings all of OpenSSL.
+
     return blake2b(prompt.encode(errors="surrogatepass"), digest_size=16).hexdigest()
-
-
-def is_sound_text(text: str) -> bool:
-    """Tell whether UTF-8 can hold a text: JSON can spell others, and files be named by others."""
-    return bool(sound(text) == text)
-
-
-def sound(value: Any) -> Any:
-    """Give plain data with every text such that UTF-8 can hold it."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode(errors="replace").decode()
-    if isinstance(value, dict):
-        return {sound(key): sound(each) for key, each in value.items()}
-    return [sound(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 _pack = msgspec.msgpack.Encoder().encode

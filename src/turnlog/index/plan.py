@@ -21,8 +21,8 @@ from turnlog.errors import TurnlogError
 from turnlog.index.beside import SideFile
 from turnlog.index.bookmarks import Bookmark, Change, change_since, length_of
 from turnlog.index.chunks import Work
-from turnlog.index.folds import is_sound_text
 from turnlog.index.ids import BESIDE
+from turnlog.index.sound import is_sound_text
 from turnlog.index.usage import Readable
 from turnlog.index.writing import Writer
 from turnlog.layout import Home, LogFile, Problem, turnlog_home

@@ -18,9 +18,10 @@ from turnlog.errors import TurnlogError
 from turnlog.index.beside import PROMPTS, content_of, texts_of_side
 from turnlog.index.bookmarks import Bookmark, length_of
 from turnlog.index.chunks import Chunk, Usage, Work
-from turnlog.index.folds import Folded, OpenCall, Passing, sound, take_record, unpacked
+from turnlog.index.folds import Folded, OpenCall, Passing, take_record, unpacked
 from turnlog.index.ids import BESIDE, microseconds, short_uuid
 from turnlog.index.lines import Found, Line, fast_line, found_in_line, found_in_record
+from turnlog.index.sound import sound
 from turnlog.index.usage import needles_of
 from turnlog.index.words import as_indexed
 from turnlog.layout import LogFile

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from turnlog.index.database import transaction
-from turnlog.index.folds import Folded, sound, unpacked
+from turnlog.index.folds import Folded, unpacked
 from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
+from turnlog.index.sound import sound
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.agents import Traces, link_agents
 from turnlog.sessions.life import Life

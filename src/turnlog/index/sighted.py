@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from turnlog.index.folds import sound
 from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
+from turnlog.index.sound import sound
 from turnlog.records.counters import Counters
 from turnlog.records.settling import folded as both
 from turnlog.records.sightings import Sighting

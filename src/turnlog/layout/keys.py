@@ -11,7 +11,6 @@ into a path, and nothing ever should: the true directory stands in the records.
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 import re
 import string
@@ -62,7 +61,9 @@ def project_key(
 
 def hash_of(path: str) -> str:
     """Give the dated layout's name for an absolute path: 20 characters, safe in a URL. Pure."""
-    digest = hashlib.sha256(path.encode("utf-8", "surrogatepass")).digest()
+    from hashlib import sha256  # noqa: PLC0415 - Few need it, and it brings all of OpenSSL.
+
+    digest = sha256(path.encode("utf-8", "surrogatepass")).digest()
     return base64.urlsafe_b64encode(digest).decode("ascii")[:20]
 
 

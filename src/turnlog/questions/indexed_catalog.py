@@ -114,6 +114,7 @@ def list_indexed(
     reverse: bool = False,
     limit: int | None = None,
     offset: int = 0,
+    detailed: int | None = None,
     now: datetime | None = None,
 ) -> SessionCatalog:
     """List sessions by what the index knows, the one that was active last first.
@@ -124,7 +125,8 @@ def list_indexed(
     that are *archived* are left out, or listed alone; or, with None, among the others. What is
     counted is sorted with the most first, titles by the alphabet; *reverse* turns that round, and
     those of which it is not known come last either way. *gone* keeps those that are gone at their
-    source, kept or not; if it is false, those that can be read, from wherever it is.
+    source, kept or not; if it is false, those that can be read, from wherever it is. Tokens, tools
+    and branches take most of the time: if *detailed* is given, only so many of the first have them.
     """
     asked = Conditions()
     asked.keep("NOT is_sidechain")
@@ -162,7 +164,7 @@ def list_indexed(
             f" ORDER BY {order}, active_at DESC, listed.session, listed.home"
         )
         page = Page(index, query, asked.values, limit, offset)
-        sessions = _sessions(index, [row["id"] for row in page.rows], archives, moment)
+        sessions = _sessions(index, [row["id"] for row in page.rows], archives, moment, detailed)
     return SessionCatalog(sessions=sessions, next=page.next, total=page.total)
 
 
@@ -203,7 +205,7 @@ def _archived_in(index: Index, archives: Archives) -> list[int]:
 
 
 def _sessions(
-    index: Index, ids: list[int], archives: Archives, now: datetime
+    index: Index, ids: list[int], archives: Archives, now: datetime, detailed: int | None
 ) -> list[IndexedSession]:
     """Tell of the sessions with *ids* all that a row has, in that order."""
     if not ids:
@@ -212,7 +214,8 @@ def _sessions(
     query = f"WITH {LISTED} SELECT {', '.join(_COLUMNS)} FROM listed WHERE {_ON_PAGE}"  # noqa: S608
     found = (dict(zip(_COLUMNS, row, strict=True)) for row in index.db.execute(query, (page,)))
     rows = {row["id"]: row for row in found}
-    used, tools, branches = _used(index, page), _tools(index, page), _branches(index, page)
+    first = json.dumps(ids[:detailed])
+    used, tools, branches = _used(index, first), _tools(index, first), _branches(index, first)
     (homes,) = index.db.execute("SELECT homes FROM about").fetchone()
     running = running_sessions(Home(Path(each)) for each in json.loads(homes))
     keepings = Keepings()

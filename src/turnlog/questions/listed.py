@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from turnlog.errors import UsageError
-from turnlog.index.folds import sound
 from turnlog.index.ids import microseconds
 from turnlog.index.opening import Index
+from turnlog.index.sound import sound
 
 COUNTERS: Final = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
 """The tokens that responses used, by the names that every report has for them."""

@@ -88,7 +88,7 @@ def overview(
     found = ledger(spent(index, asked.period, prices), prices, asked)
     rows = {row.day: row for row in found.rows if isinstance(row.day, str)}
     # One list for what is shown and for what is looked into.
-    catalog = list_indexed(index, gone=False, limit=_LOOKED_INTO, now=now)
+    catalog = list_indexed(index, gone=False, limit=_LOOKED_INTO, detailed=LATEST, now=now)
     lately = now - timedelta(days=_LONGEST)
     recent = [
         row for row in catalog.sessions if row.last_active_at and row.last_active_at >= lately

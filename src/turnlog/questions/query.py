@@ -23,9 +23,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.index.folds import sound
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
+from turnlog.index.sound import sound
 from turnlog.questions.query_fields import (
     ALIASES,
     RECORDS,

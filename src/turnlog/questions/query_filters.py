@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from turnlog.errors import UsageError
-from turnlog.index.folds import sound
 from turnlog.index.ids import microseconds, short_uuid
+from turnlog.index.sound import sound
 from turnlog.index.texts import Kind
 from turnlog.layout.directories import is_within, whole
 from turnlog.questions.query_fields import (

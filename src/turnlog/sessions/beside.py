@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -105,7 +104,7 @@ def put(root: Path, parts: Sequence[str], data: Iterable[bytes], *, overwrite: b
     """
     folder = Folder.beneath(root, parts[:-1])
     name = parts[-1]
-    temporary = f".turnlog-{secrets.token_hex(8)}.part"
+    temporary = f".turnlog-{os.urandom(8).hex()}.part"
     try:
         if not overwrite and folder.has(name):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
