@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
@@ -129,8 +130,13 @@ def test_a_log_without_permission_is_a_failure_with_a_hint(turnlog, tmp_path):
     assert "hint: " in err
 
 
+def _is_temporary(directory):
+    within = directory != Path(gettempdir()) and directory.is_relative_to(gettempdir())
+    return within and directory.stat().st_uid == os.geteuid()
+
+
 def open_way(path):
     """Let others pass through the temporary directories that pytest made private."""
     for directory in (path, *path.parents):
-        if directory.stat().st_uid == os.geteuid() and str(directory).startswith("/tmp/"):
+        if _is_temporary(directory):
             directory.chmod(0o755)

@@ -1,6 +1,7 @@
 """The screens of ``turnlog top``, driven as a person drives them, on sessions that really run."""
 
 import asyncio
+import re
 import time
 
 import pytest
@@ -234,9 +235,11 @@ def test_help_resume_and_agents(world):
         assert isinstance(person.app.screen, HelpBox)
         await person.leave()
         await person.press("r")
-        await person.until("claude --resume")
-        assert isinstance(person.app.screen, ResumeBox)
+        await person.until(lambda: isinstance(person.app.screen, ResumeBox))
+        await person.until(lambda: "claude --resume" in person.app.screen.line)
         await person.until("has it open")
+        shown = "".join(re.findall(r"│ *(.*?) *│", person.screen)).replace(" ", "")
+        assert f"claude--resume{ONE}" in shown
         await person.press("c")
         assert person.app.clipboard.endswith(f"claude --resume {ONE}")
         await person.leave()

@@ -84,7 +84,8 @@ class ResumeBox(ModalScreen[None]):
         Binding("escape,q,r,enter", "dismiss", "Close"),
         Binding("c", "copy", "Copy"),
     ]
-    CSS = f"ResumeBox {{ {_CSS} }}"
+    # As wide as may be: a path has no place to be broken at.
+    CSS = f"ResumeBox {{ {_CSS} .box {{ width: 90%; }} Static {{ width: 100%; }} }}"
 
     class Found(Message):
         """The way to go on is known."""

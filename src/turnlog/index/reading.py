@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from turnlog.errors import TurnlogError
@@ -32,7 +31,7 @@ from turnlog.log.reader import Placed, pieces_of
 from turnlog.log.sources import BrokenArchive, FramedSource, Seekable, Source, open_source
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
-from turnlog.records.instants import instant
+from turnlog.records.instants import instant, instant_of_ns
 from turnlog.records.meaning import Author
 from turnlog.records.notes import session_of
 from turnlog.records.record import Record
@@ -388,14 +387,7 @@ def whole_file(work: Work) -> Chunk:
     except OSError as error:
         return reading.unreadable(error)
     kind = work.log.kind
-    at = _changed_at(seen)
+    at = instant_of_ns(seen.st_mtime_ns)
     texts = texts_of_side(kind, data)
     found = Found(kind, Author.ASSISTANT, None, None, at, None, None, None, 0, texts, [], [])
     return reading.only(found, data, digest, seen)
-
-
-def _changed_at(seen: os.stat_result) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(seen.st_mtime, UTC)
-    except (ValueError, OverflowError, OSError):  # A time that no calendar has.
-        return None

@@ -94,6 +94,9 @@ class SessionCatalog(Struct, kw_only=True):
     total: int
 
 
+_IN_PROJECTS: Final = "project IN (SELECT value FROM json_each(?))"
+
+
 def list_indexed(
     index: Index,
     *,
@@ -125,14 +128,13 @@ def list_indexed(
     that are *archived* are left out, or listed alone; or, with None, among the others. What is
     counted is sorted with the most first, titles by the alphabet; *reverse* turns that round, and
     those of which it is not known come last either way. *gone* keeps those that are gone at their
-    source, kept or not; if it is false, those that can be read, from wherever it is. Tokens, tools
-    and branches take most of the time: if *detailed* is given, only so many of the first have them.
+    source, kept or not; if it is false, those that can be read. If *detailed* is given, only so
+    many of the first have tokens, tools and branches, which take most of the time.
     """
     asked = Conditions()
     asked.keep("NOT is_sidechain")
     if project is not None:
-        inside = json.dumps(_projects_in(index, project))
-        asked.keep("project IN (SELECT value FROM json_each(?))", inside)
+        asked.keep(_IN_PROJECTS, json.dumps(_projects_in(index, project)))
     for condition, wanted in (("has_model(models, ?)", model), (_TOOL, tool), ("tag = ?", tag)):
         if wanted is not None:
             asked.keep(condition, wanted)
@@ -142,9 +144,8 @@ def list_indexed(
         asked.keep("is_part(?, title)", text_in_title)
     if state is not None:
         asked.keep("state_of(life, active_at) = ?", _state_named(state))
-    is_gone = _IS_GONE if gone else "is_gone"
-    facts = (("damages > 0", has_damage), ("agents > 0", has_agents), (is_gone, gone))
-    for fact, is_wanted in facts:
+    gone_fact = (_IS_GONE if gone else "is_gone", gone)
+    for fact, is_wanted in (("damages > 0", has_damage), ("agents > 0", has_agents), gone_fact):
         if is_wanted is not None:
             asked.keep(f"({fact}) IS {'true' if is_wanted else 'false'}")
     asked.keep_period(since, until)
