@@ -127,6 +127,8 @@ class ResumeBox(ModalScreen[None]):
         for note in message.notes:
             lines += [(), ((one_line(note), "high"),)]
         self.query_one(Static).update(content_of(lines))
+        # The answer may come before the box was laid out for the first time.
+        self.call_after_refresh(self.refresh, layout=True)
 
     def action_copy(self) -> None:
         """Copy the command line."""
