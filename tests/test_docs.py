@@ -81,7 +81,7 @@ def test_every_requirement_and_every_contradiction_has_one_row():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_link_leads_to_a_file(document):
     prose = re.sub(r"```.*?```|`[^`\n]*`", "", document.read_text("utf-8"), flags=re.DOTALL)
-    links = [link.partition("#")[0] for link in re.findall(r"\]\(<?([^)\s>]+)", prose)]
+    links = [link.partition("#")[0] for link in re.findall(r'(?:\]\(<?|src=")([^)\s>"]+)', prose)]
     local = [link for link in links if link and not re.match(r"[a-z]+:", link)]
     assert [link for link in local if not (document.parent / link).exists()] == []
 

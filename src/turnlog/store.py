@@ -93,7 +93,7 @@ class Store(Closing):
         *model* is what a flat log says at its head.
         """
         made = check_session_id(session_id) if session_id is not None else new_session_id()
-        if session_id is not None and self._has(made):
+        if session_id is not None and Session.find_exactly((Home(self.root),), made):
             raise UsageError(f"session {made} exists", hint="resume it instead")
         return self._archivable(self._writer(layout, made, project, durability, model=model))
 
@@ -278,12 +278,6 @@ class Store(Closing):
             f"session {elsewhere.id} is not turnlog's to write: {elsewhere.path}",
             hint="open its home by name, as in turnlog.open(home), to write there",
         )
-
-    def _has(self, session_id: str) -> bool:
-        try:
-            return Session.find((Home(self.root),), session_id).id == session_id
-        except NotFound:
-            return False
 
     def _archivable(self, writer: SessionWriter) -> SessionWriter:
         """Let a writer archive its session when it is closed."""

@@ -73,7 +73,7 @@ def test_the_documents(run, home, log):
 def test_emptying_lists_first_and_removes_only_what_is_due(run, home, log, tmp_path):
     run("delete", "1111", "--home", home)
     code, out, _ = run("trash", "empty", "--write")
-    assert (code, "Nothing has been in the trash long enough." in out) == (0, True)
+    assert (code, "Nothing has been in the trash long enough." in out) == (1, True)
     code, out, _ = run("trash", "empty", "--all")
     assert (code, "--write does it" in out) == (0, True)
     assert run("trash", "empty")[0] == 1

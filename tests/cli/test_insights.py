@@ -1,11 +1,15 @@
 """The insights command: its shapes, its edges, and its files."""
 
 import json
+import random
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
+from planted import plant
+from turnlog.records.summary import PROMPT_LENGTH
 
 SESSION = "33333333-cccc-4ccc-8ccc-333333333333"
 BEGIN = datetime(2026, 7, 20, 9, tzinfo=UTC)
@@ -148,6 +152,40 @@ def test_a_page_is_written_once_and_whole(turnlog, busy, tmp_path):
     assert code in (2, 3)
     assert err.startswith("error: ")
     assert not [each for each in tmp_path.iterdir() if each.name.startswith(".")]
+
+
+def test_a_page_shows_no_secret_of_a_text_that_is_cut(turnlog, tmp_path):
+    """Wherever the cut falls, be it before the sign by which a password is known for one."""
+    planted = plant(random.Random(5), "url password")
+    lines = []
+    for number, room in enumerate(range(len(planted.text))):
+        # Errors are shown up to 199 characters, prompts up to PROMPT_LENGTH; each in its own words.
+        word = f"{chr(97 + number // 26)}{chr(97 + number % 26)}"
+        error = (word * 100)[: 198 - room] + " " + planted.text
+        prompt = (word * 100)[: PROMPT_LENGTH - 1 - room] + " " + planted.text
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "ls"}}
+        failed = {
+            "type": "tool_result", "tool_use_id": f"t{number}", "content": error, "is_error": True,
+        }  # fmt: skip
+        lines += [
+            record(4 * number, type="user", message={"role": "user", "content": prompt}),
+            response(4 * number + 1, call),
+            record(4 * number + 2, type="user", message={"role": "user", "content": [failed]}),
+            response(4 * number + 3, {"type": "text", "text": "done"}),
+        ]
+    folder = tmp_path / "cut" / "projects" / "-srv-pears"
+    folder.mkdir(parents=True)
+    (folder / f"{SESSION}.jsonl").write_text("\n".join(lines) + "\n")
+    asked = ("insights", "--home", tmp_path / "cut", *WINDOW, "--limit", "0")
+    report = json.loads(turnlog(*asked, "--json")[1])
+    shown = [row["example"] for row in report["errors"]]
+    shown += [row["prompt"] for row in report["turns"]["longest"]]
+    assert sum(each.endswith(f"{planted.secret}…") for each in shown) == 2, "no cut tempts"
+    code, _, err = turnlog(*asked, "--html", tmp_path / "cut.html")
+    assert code == 0, err
+    html = (tmp_path / "cut.html").read_text()
+    assert html.count("[redacted") + html.count("***") >= 2
+    assert planted.secret[:6] not in html
 
 
 def test_a_summary_has_a_name_of_its_own(turnlog, busy, tmp_path):

@@ -45,6 +45,14 @@ def test_anything_that_is_not_one_plain_component_is_refused_with_a_hint(text):
         assert caught.value.hint
 
 
+@pytest.mark.parametrize("given", [None, 7, b"a1", ["a1"], object()])
+def test_what_is_no_text_is_no_id(given):
+    for check in (check_session_id, check_agent_id):
+        with pytest.raises(InvalidId, match=type(given).__name__) as caught:
+            check(given)
+        assert "text" in caught.value.hint
+
+
 @pytest.mark.parametrize("text", ["CON", "nul", "Aux", "PRN", "com1", "LPT9", "COM0"])
 def test_windows_devices_are_refused(text):
     for check in (check_session_id, check_agent_id):

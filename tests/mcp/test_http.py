@@ -36,10 +36,9 @@ INITIALIZE = json.dumps(
 )
 
 
-@contextmanager
-def started(tmp_path, *more):
-    """Start the server over HTTP; give its port and what it said of its token."""
-    process = subprocess.Popen(
+def server(tmp_path, *more):
+    """Start the server over HTTP."""
+    return subprocess.Popen(
         [sys.executable, "-c", "from turnlog.cli import main; main()", "mcp", "--http",
          "--port", "0", "--home", str(tmp_path / "home"), "--project", ORCHARD, *more],
         stdin=subprocess.DEVNULL,
@@ -47,7 +46,12 @@ def started(tmp_path, *more):
         stderr=subprocess.PIPE,
         env=dict(os.environ, TURNLOG_HOME=str(tmp_path / "own")),
     )  # fmt: skip
-    with process:
+
+
+@contextmanager
+def started(tmp_path, *more):
+    """Start the server over HTTP; give its port and what it said of its token."""
+    with server(tmp_path, *more) as process:
         try:
             address = process.stderr.readline().decode()
             token = process.stderr.readline().decode().strip().removeprefix("token: ")
@@ -88,6 +92,21 @@ def post(port, token=None, **headers):
     found = answer.status, answer.read().decode(), dict(answer.getheaders())
     connection.close()
     return found
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_ctrl_c_as_soon_as_it_listens_ends_it_quietly(tmp_path, lines):
+    make_home(tmp_path)
+    with server(tmp_path) as process:
+        try:
+            said = [process.stderr.readline() for _ in range(lines)]
+            assert said[0].startswith(b"listening on ")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    left = [line for line in err.split(b"\n") if line and not line.startswith(b"token: ")]
+    assert (process.returncode, out, left) == (130, b"", [])
 
 
 def test_the_official_client_with_the_token_is_let_in(served):

@@ -21,11 +21,12 @@ from turnlog.layout import find_homes
 from turnlog.prices.cost import load_prices
 from turnlog.questions.error_patterns import error_patterns
 from turnlog.questions.insights import insights
-from turnlog.questions.insights_asked import Asked, tokens_of
+from turnlog.questions.insights_asked import Asked
 from turnlog.questions.insights_days import streaks_of
 from turnlog.questions.insights_edits import lines_at_end, lines_in
 from turnlog.questions.insights_explained import FIGURES, explained
 from turnlog.questions.ledger import ledger
+from turnlog.questions.listed import tokens_of
 from turnlog.questions.patterns import tool_sequences
 from turnlog.questions.spending import spent
 

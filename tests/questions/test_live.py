@@ -17,10 +17,11 @@ from index.homes import own_index
 from questions.live_world import World, call, prompt, result, said, thought, until
 from turnlog.index.opening import open_fresh
 from turnlog.questions.ledger import Period, Question, ledger
-from turnlog.questions.live import LiveDocument, window_of
+from turnlog.questions.live import LiveDocument
 from turnlog.questions.live_doing import Activity, Doing, LogEnd
 from turnlog.questions.live_watching import LiveWatch
 from turnlog.questions.spending import every_response
+from turnlog.questions.status_figures import window_of
 from turnlog.records.codec import decode
 from turnlog.sessions import build
 
@@ -230,6 +231,7 @@ def test_a_session_that_has_written_nothing_yet_is_there(world):
     world.run(ONE, "idle")
     found = only(asked(world))
     assert (found.title, found.doing, found.last_active_at) == (None, Doing.IDLE, None)
+    assert (found.context_tokens, found.context_window) == (None, None)
 
 
 def test_every_figure_is_the_ledgers(world):
@@ -258,7 +260,6 @@ def test_every_figure_is_the_ledgers(world):
 
 
 def test_the_window_is_the_large_one_where_that_is_said_or_seen():
-    assert window_of("claude-opus-4-6", None) is None
     assert window_of("claude-opus-4-6", 10) == 200_000
     assert window_of("claude-opus-4-6[1m]", 10) == 1_000_000
     assert window_of(None, 200_001) == 1_000_000

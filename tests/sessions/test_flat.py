@@ -7,7 +7,9 @@ import pytest
 import turnlog
 from turnlog import build
 from turnlog.errors import UsageError
+from turnlog.layout import Home
 from turnlog.records.state import Format
+from turnlog.sessions.session import Session
 
 ID = "99999999-cccc-4ccc-8ccc-999999999999"
 
@@ -177,6 +179,18 @@ def test_one_id_is_one_session_in_all_layouts(store, tmp_path):
     for layout in ("claude", "dated", "flat"):
         with pytest.raises(UsageError, match="exists"):
             store.create(session_id=ID, layout=layout)
+
+
+def test_a_new_id_may_begin_the_ids_of_others(store, tmp_path):
+    homes = (Home(store.root),)
+    for name in ("abc", "abd", "ab"):
+        assert Session.find_exactly(homes, name) is None
+        with store.create(project=tmp_path, layout="flat", session_id=name) as session:
+            session.append(build.user(name))
+        assert Session.find_exactly(homes, name).id == name
+        with pytest.raises(UsageError, match="exists"):
+            store.create(layout="flat", session_id=name)
+    assert Session.find_exactly(homes, "a") is None
 
 
 def test_an_unknown_layout_is_refused(store):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid5
 
-from turnlog.errors import AmbiguousSession, NotFound, UsageError
+from turnlog.errors import UsageError
 from turnlog.keep.session import KeptSession
 from turnlog.layout import Home, LogName, claude_log, is_uuid, read_name
 from turnlog.layout.find import LATEST
@@ -89,11 +89,8 @@ class Place:
         packed = any(self._new.parent.parent.glob(f"*/{self._new.name}.*"))
         if not (beside or packed):
             return None
-        try:
-            found = KeptSession.find((Home(self.root),), self._id)
-        except (NotFound, AmbiguousSession):
-            return None
-        return found if found.id == self._id and found.main_logs else None
+        found = KeptSession.find_exactly((Home(self.root),), self._id)
+        return found if found is not None and found.main_logs else None
 
 
 def _is_log(path: Path) -> bool:

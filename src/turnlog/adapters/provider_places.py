@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from turnlog.errors import AmbiguousSession, InvalidId, NotFound, UsageError
-from turnlog.keep.session import KeptSession
+from turnlog.errors import NotFound, UsageError
 from turnlog.layout import (
     Home,
     LogFile,
@@ -86,9 +85,6 @@ def project_in(home: Home, project_path: PathLike) -> Project:
 
 def check_ids(session_id: str, agent_id: str | None = None) -> str | None:
     """Check both ids; give the agent's, or None if it is the main agent's, the session's own."""
-    for what, given in (("session", session_id), ("agent", agent_id or "")):
-        if not isinstance(given, str):
-            raise InvalidId(f"a {type(given).__name__} is no {what} id", hint="ids are text")
     check_session_id(session_id)
     if agent_id is None or agent_id == session_id:
         return None
@@ -101,22 +97,13 @@ def find_log(project: Project, session_id: str, agent_id: str | None = None) -> 
     path = project.main_log(session_id) if agent is None else project.agent_log(session_id, agent)
     if path.is_file() and (agent is None or owner_in(path) in (session_id, None)):
         return Session(session_id, (_as_main(project, session_id, path),))
-    session = find_exactly(project.home, session_id)
+    session = Session.find_exactly((project.home,), session_id)
     for log in session.logs if session else ():
         if agent is None and log.kind == "session" and project.holds(log):
             return Session(session_id, (log,))
         if log.kind == "agent" and log.agent_id == agent and project.holds(log):
             return Session(session_id, (_as_main(project, session_id, log.path),))
     raise _not_found(project, session_id, agent, session)
-
-
-def find_exactly(home: Home, session_id: str) -> KeptSession | None:
-    """Give the session of just this id, wherever in *home* it lies."""
-    try:
-        found = KeptSession.find((home,), session_id)
-    except (NotFound, AmbiguousSession):
-        return None
-    return found if found.id == session_id else None
 
 
 def sessions_in(project: Project, *, archived: bool | None = False) -> list[SessionRow]:
@@ -148,7 +135,8 @@ def agents_of(project: Project, session_id: str) -> list[str]:
     check_ids(session_id)
     found = [log for owner, log in logs_in(project) if owner == session_id]
     if not found:
-        raise _not_found(project, session_id, None, find_exactly(project.home, session_id))
+        elsewhere = Session.find_exactly((project.home,), session_id)
+        raise _not_found(project, session_id, None, elsewhere)
     return sorted({log.agent_id for log in found if log.agent_id is not None})
 
 
@@ -158,7 +146,7 @@ def _as_main(project: Project, session_id: str, path: Path) -> LogFile:
 
 
 def _not_found(
-    project: Project, session_id: str, agent: str | None, session: KeptSession | None
+    project: Project, session_id: str, agent: str | None, session: Session | None
 ) -> NotFound:
     if session is None or not any(project.holds(log) for log in session.logs):
         where = f"; it lies in {session.logs[0].path.parent}" if session else ""

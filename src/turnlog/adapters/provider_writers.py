@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from turnlog.adapters.provider_places import Project, check_ids, find_exactly
+from turnlog.adapters.provider_places import Project, check_ids
 from turnlog.errors import LogError, NotFound, UsageError
+from turnlog.keep.session import KeptSession
 from turnlog.layout import todo_file
 from turnlog.records.codec import encode
 from turnlog.records.record import Record
@@ -164,7 +165,7 @@ def _open(
 def _main_log(project: Project, session_id: str) -> Path:
     """Give the place of a session's main log; one that is archived is brought back to it."""
     path = project.main_log(session_id)
-    found = find_exactly(project.home, session_id)
+    found = KeptSession.find_exactly((project.home,), session_id)
     logs = [log for log in found.logs if log.kind != "agent"] if found else []
     here = [log.path for log in logs if project.holds(log)]
     if found is None or not logs:

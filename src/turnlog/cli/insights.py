@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,7 +132,15 @@ def _asked(options: dict[str, Any], zone: tzinfo) -> Asked:
         until=until,
         project=options["project"],
         limit=limit or None,
+        mask=str if options["html"] is None else _mask(),
     )
+
+
+def _mask() -> Callable[[str], str]:
+    """Give what takes secrets out of a page: all of them, as it may be handed on."""
+    from turnlog.render.outgoing import Outgoing
+
+    return Outgoing(rules=redaction_rules(is_rest_told=True)).text
 
 
 def _calendar(month: str | None, year: str | None, zone: tzinfo) -> tuple[datetime, datetime]:
@@ -187,18 +196,16 @@ def _write(found: Insights, asked: Asked, options: dict[str, Any]) -> None:
     from turnlog.cli.terminal import size
     from turnlog.cli.written import write_file
     from turnlog.inert import inert
-    from turnlog.render.outgoing import Outgoing
 
-    clean = Outgoing(rules=redaction_rules(is_rest_told=True)).text
     name = options["month"] or options["year"]
     if name is not None:
         from turnlog.render.summary_page import summary_page
 
-        text = summary_page(found, name, asked.zone, clean, with_names=options["with_names"])
+        text = summary_page(found, name, asked.zone, asked.mask, with_names=options["with_names"])
     else:
         from turnlog.render.insights_page import insights_page
 
-        text = insights_page(found, asked.zone, clean)
+        text = insights_page(found, asked.zone, asked.mask)
     target = Path(options["html"] or f"turnlog-{name or 'insights'}.html")
     written = write_file(target, [text.encode()], force=options["force"])
     click.echo(f"wrote {inert(str(target))} ({size(written)})", err=True)

@@ -68,15 +68,11 @@ def _is_read() -> bool:
         return False
 
 
-class _Paged(io.TextIOBase, TextIO):
-    """A terminal that holds back a screenful, and hands over to a pager what is more."""
+class _Terminal(io.TextIOBase, TextIO):
+    """Stands in for a terminal, and is like it in all but what becomes of the text."""
 
-    def __init__(self, terminal: TextIO, pager: list[str]) -> None:
-        self._terminal, self._words = terminal, pager
-        self._held: list[str] = []
-        self._room = shutil.get_terminal_size((80, 24)).lines - 1
-        self._pager: subprocess.Popen[bytes] | None = None
-        self._is_plain = False
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -88,8 +84,6 @@ class _Paged(io.TextIOBase, TextIO):
 
     @property
     def buffer(self) -> BinaryIO:
-        """Bytes are for programs: from here on nothing is paged."""
-        self._stop_holding()
         return self._terminal.buffer
 
     def fileno(self) -> int:
@@ -100,6 +94,27 @@ class _Paged(io.TextIOBase, TextIO):
 
     def writable(self) -> bool:
         return True
+
+    def flush(self) -> None:
+        self._terminal.flush()
+
+
+class _Paged(_Terminal):
+    """A terminal that holds back a screenful, and hands over to a pager what is more."""
+
+    def __init__(self, terminal: TextIO, pager: list[str]) -> None:
+        super().__init__(terminal)
+        self._words = pager
+        self._held: list[str] = []
+        self._room = shutil.get_terminal_size((80, 24)).lines - 1
+        self._pager: subprocess.Popen[bytes] | None = None
+        self._is_plain = False
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """Bytes are for programs: from here on nothing is paged."""
+        self._stop_holding()
+        return self._terminal.buffer
 
     def write(self, text: str) -> int:
         if not isinstance(text, str):
@@ -172,37 +187,14 @@ class _Paged(io.TextIOBase, TextIO):
             raise click.exceptions.Exit(0) from None  # The reader has seen enough.
 
 
-class _Aside(io.TextIOBase, TextIO):
+class _Aside(_Terminal):
     """The terminal as stderr: what is said there keeps its place in what is read."""
 
     def __init__(self, terminal: TextIO, page: _Paged) -> None:
-        self._terminal, self._page = terminal, page
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._terminal.encoding
-
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]
-        return self._terminal.errors
-
-    @property
-    def buffer(self) -> BinaryIO:
-        return self._terminal.buffer
-
-    def fileno(self) -> int:
-        return self._terminal.fileno()
-
-    def isatty(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
+        super().__init__(terminal)
+        self._page = page
 
     def write(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError("a terminal takes text")
         return (self._page if self._page.is_open else self._terminal).write(text)
-
-    def flush(self) -> None:
-        self._terminal.flush()

@@ -13,7 +13,14 @@ import select
 import sys
 import time
 
-from turnlog.questions.status_figures import end_of_file, number_of, text_of, within
+from turnlog.questions.status_figures import (
+    LARGE_WINDOW,
+    end_of_file,
+    number_of,
+    text_of,
+    window_of,
+    within,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +30,6 @@ _WAIT_SECONDS = 0.1
 _CHUNK_BYTES = 1 << 16
 _MOST_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 17
-_WINDOW = 200_000
-_LARGE_WINDOW = 1_000_000
 _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -76,10 +81,9 @@ def _window(told: dict[str, Any], used: float) -> float:
     size = number_of(within(told, "context_window", "context_window_size"))
     if size:
         return size
-    is_large = told.get("exceeds_200k_tokens") is True or used > _WINDOW
-    if is_large or "[1m]" in text_of(within(told, "model", "id")):
-        return _LARGE_WINDOW
-    return _WINDOW
+    if told.get("exceeds_200k_tokens") is True:
+        return LARGE_WINDOW
+    return window_of(text_of(within(told, "model", "id")), used)
 
 
 def _tokens_at_end(log: str) -> float | None:

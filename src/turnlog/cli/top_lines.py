@@ -113,6 +113,28 @@ def fit(text: str, room: int) -> str:
     return set_cell_size(text, max(0, room - 1)).rstrip() + "…" if room > 0 else ""
 
 
+def justified(
+    left: list[Piece], right: list[Piece], width: int, *, gap: int = 1, least: int = 8
+) -> Line:
+    """Put pieces at both ends of a line: the left are cut, the right go if they leave too little.
+
+    Between them is a *gap*; *least* is what the left must have, with it.
+    """
+    taken = sum(cell_len(text) for text, _ in right)
+    if taken > width - least:
+        right, taken = [], 0
+    gap = gap if right else 0
+    room = width - taken - gap
+    line: list[Piece] = []
+    for text, kind in left:
+        part = fit(text, room)
+        line.append((part, kind))
+        room -= cell_len(part)
+        if part != text:
+            break
+    return (*line, (" " * max(0, room + gap), ""), *right)
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """Make lines of *width* of one line; what follows hangs below the words of a list's item."""
     line = inert(text.rstrip().expandtabs(4))

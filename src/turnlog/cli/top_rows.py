@@ -14,7 +14,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from turnlog.cli.terminal import age, counted, short_count
-from turnlog.cli.top_lines import Line, Piece, clock, fit, one_line, seconds, wrapped
+from turnlog.cli.top_lines import Line, Piece, clock, fit, justified, one_line, seconds, wrapped
 from turnlog.prices.money import shown
 from turnlog.questions.blocks import BlockRow
 from turnlog.questions.live import LiveSession
@@ -66,7 +66,7 @@ def head_lines(news: LiveNews, width: int, now: datetime) -> list[Line]:
         running += [(" · ", "dim"), (f"{document.waiting} {verb} for you", "waiting")]
     today = document.today
     right = [(f"{shown(Decimal(today.cost_usd))} today", "")] if today else []
-    return [_justified(running, right, width), _justified(*_block(news, now), width)]
+    return [justified(running, right, width), justified(*_block(news, now), width)]
 
 
 def side_lines(session: LiveSession, width: int, now: datetime) -> list[Line]:
@@ -157,13 +157,13 @@ def _first(session: LiveSession, width: int) -> Line:
         ("  ", ""),
         (title, "" if is_past else "title"),
     ]
-    return _justified(left, right, width)
+    return justified(left, right, width)
 
 
 def _second(session: LiveSession, width: int, now: datetime) -> Line:
     time = when(session, now)
     right = [(time, "waiting" if session.doing is Doing.WAITING else "dim")]
-    return _justified([("  ", ""), *doing_pieces(session)], right, width)
+    return justified([("  ", ""), *doing_pieces(session)], right, width)
 
 
 def _figures(session: LiveSession, width: int) -> list[Piece]:
@@ -208,12 +208,12 @@ def _block(news: LiveNews, now: datetime) -> tuple[list[Piece], list[Piece]]:
 
 
 def _doing_block(session: LiveSession, width: int, now: datetime) -> list[Line]:
-    lines = [_justified(doing_pieces(session), [(when(session, now), "dim")], width)]
+    lines = [justified(doing_pieces(session), [(when(session, now), "dim")], width)]
     for call in session.calls[:6] if len(session.calls) > 1 else []:
         since = seconds(int((now - call.at).total_seconds())) if call.at else ""
         who: list[Piece] = [("agent: ", "dim")] if call.agent else []
         words: list[Piece] = [(one_line(call.tool), "tool"), (f" {one_line(call.asked)}", "")]
-        lines.append(_justified([("  ", ""), *who, *words], [(since, "dim")], width))
+        lines.append(justified([("  ", ""), *who, *words], [(since, "dim")], width))
     return lines
 
 
@@ -262,19 +262,3 @@ def _fact(name: str, value: str, width: int) -> Line:
 
 def _fill(percent: float) -> str:
     return "full" if percent >= _FULL_PERCENT else "high" if percent >= _BUSY_PERCENT else "low"
-
-
-def _justified(left: list[Piece], right: list[Piece], width: int) -> Line:
-    """Put pieces at both ends of a line; what is on the right stays, as long as it can."""
-    taken = sum(cell_len(text) for text, _ in right)
-    if taken > width - 8:
-        right, taken = [], 0
-    room = width - taken - (1 if right else 0)
-    line: list[Piece] = []
-    for text, kind in left:
-        part = fit(text, room)
-        line.append((part, kind))
-        room -= cell_len(part)
-        if part != text:
-            break
-    return (*line, (" " * max(0, room + (1 if right else 0)), ""), *right)

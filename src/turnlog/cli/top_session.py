@@ -9,7 +9,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,7 +18,7 @@ from textual.widgets import Footer, Input, Static
 
 from turnlog.cli.terminal import counted
 from turnlog.cli.top_conversation import ConversationView
-from turnlog.cli.top_lines import Line, Piece, fit, one_line
+from turnlog.cli.top_lines import Line, Piece, justified, one_line
 from turnlog.cli.top_reading import Growth, Reading
 from turnlog.cli.top_rows import doing_pieces, project_name, when
 from turnlog.cli.top_sessions import content_of
@@ -214,15 +213,4 @@ class SessionScreen(Screen[None]):
 
 
 def _line(left: list[Piece], right: str, width: int) -> Line:
-    """Put pieces at both ends of a line; those on the left are cut."""
-    room = width - cell_len(right) - (2 if right else 0)
-    if room < 10:
-        right, room = "", width
-    pieces: list[Piece] = []
-    for text, kind in left:
-        part = fit(text, room)
-        pieces.append((part, kind))
-        room -= cell_len(part)
-        if part != text:
-            break
-    return (*pieces, (" " * (max(0, room) + (2 if right else 0)), ""), (right, "dim"))
+    return justified(left, [(right, "dim")] if right else [], width, gap=2, least=12)

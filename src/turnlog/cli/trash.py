@@ -108,7 +108,7 @@ def command(
         from turnlog.cli.trash_shown import show
 
         show(document, what, now)
-    return 0 if found or write else 1
+    return 0 if found else 1
 
 
 class TrashRow(Struct, kw_only=True):

@@ -70,6 +70,8 @@ def new_agent_id() -> str:
 
 
 def _check(text: str, grammar: re.Pattern[str], what: str, hint: str) -> str:
+    if not isinstance(text, str):
+        raise InvalidId(f"a {type(text).__name__} is not {what}", hint="ids are text")
     # fullmatch, because "$" would let a trailing newline through.
     if grammar.fullmatch(text) is None:
         raise InvalidId(f"{_shown(text)} is not {what}", hint=hint)

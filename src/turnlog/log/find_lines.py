@@ -64,7 +64,7 @@ class FoundLines(Closing):
         self._cap = cap
         self._tail = tail
         self._buffer = buffer or bytearray(BUFFER_BYTES)
-        self._search: Find = self._buffer.find
+        self._faster: Find | None = None
         self._source = open_source(path, start)
         self._lines = self._find(_filler(self._source, start, self.path))
 
@@ -118,9 +118,9 @@ class FoundLines(Closing):
         buffer, base, cap = self._buffer, self.offset, self._cap
         first, *others = self._needles
         position = 0
-        if cut > _LONG_BYTES and self._search == buffer.find:
-            self._search = find_in(buffer)
-        find = self._search
+        if cut > _LONG_BYTES and self._faster is None:
+            self._faster = find_in(buffer)
+        find = self._faster or buffer.find
         while True:
             hit = find(first, position, cut)
             for needle in others:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from turnlog.index.ids import microseconds
+from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.flow import asked_line, status_of
-from turnlog.mcp.masked import MaskedIndex
 from turnlog.mcp.naming import FileName, ToolName, file_glob, tool_pattern
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import record_name, sparse, told_at
@@ -56,8 +56,7 @@ def calls(
     First of all it counts them by tool. `turns` with a call's session and record gives its whole
     input and result; `errors` groups those that failed.
     """
-    with desk.index() as plain:
-        index = MaskedIndex(plain, desk.rules)
+    with desk.index() as index:
         found = conditions_of(
             index.db,
             TOOLS,
@@ -85,12 +84,12 @@ def calls(
             rows=_rows(desk, index, rows[:limit]),
             offset=page.place,
             next=page.place + limit if len(rows) > limit else None,
-            notes=unread_notes(plain),
+            notes=unread_notes(index),
             rest="turns(session, record) gives a call's whole input and result.",
         )
 
 
-def _listed(index: MaskedIndex, found: Conditions, offset: int, most: int) -> Iterator[Any]:
+def _listed(index: Index, found: Conditions, offset: int, most: int) -> Iterator[Any]:
     values = found.values | {"most": most, "offset": offset}
     return index.db.execute(
         f"SELECT {_COLUMNS} FROM {found.source(TOOLS)}"  # noqa: S608 - Ours.
@@ -99,7 +98,7 @@ def _listed(index: MaskedIndex, found: Conditions, offset: int, most: int) -> It
     )
 
 
-def _counted(index: MaskedIndex, found: Conditions) -> dict[str, Any]:
+def _counted(index: Index, found: Conditions) -> dict[str, Any]:
     """Count all that was found: by tool, and how it went."""
     rows = index.db.execute(
         "SELECT tool.name, count(*), total(c.is_error), sum(c.is_error IS NULL)"  # noqa: S608
@@ -117,7 +116,7 @@ def _counted(index: MaskedIndex, found: Conditions) -> dict[str, Any]:
     )
 
 
-def _rows(desk: Desk, index: MaskedIndex, rows: list[Any]) -> list[dict[str, Any]]:
+def _rows(desk: Desk, index: Index, rows: list[Any]) -> list[dict[str, Any]]:
     """Tell calls; in which project, with the first of each session."""
     told: set[str | None] = {desk.scope}
     given = []
@@ -127,7 +126,7 @@ def _rows(desk: Desk, index: MaskedIndex, rows: list[Any]) -> list[dict[str, Any
     return given
 
 
-def _row(index: MaskedIndex, row: tuple[Any, ...]) -> dict[str, Any]:
+def _row(index: Index, row: tuple[Any, ...]) -> dict[str, Any]:
     number, length, uuid, block, result, call_id, name, is_error, duration, at, *rest = row
     session, agent, file, _ = rest
     asked = asked_line(index.record(number, length), block)

@@ -160,14 +160,9 @@ def scope_of(project: str | None) -> str:
 
 
 def _run_http(server: TurnlogServer, host: str, port: int, token_file: str | None) -> None:
-    from functools import partial
-
     with _needing_the_extra():
-        import anyio
-
         from turnlog.mcp.http import serve_http
-
-    anyio.run(partial(serve_http, server, host=host, port=port, token_file=token_file))
+    serve_http(server, host=host, port=port, token_file=token_file)
 
 
 def _leave() -> None:

@@ -5,8 +5,12 @@ and only the owner of the server can say so. A tool never decides by itself what
 asks the desk for the directory (`Desk.project`) or the session (`Desk.session`) and hands on what
 it gets. What lies outside is not there: nobody learns whether it exists.
 
-An index that a tool gets is read only, stops when the time is up, and does not read a record that
-is larger than a server should hold.
+An index that a tool gets is read only, stops when the time is up, does not read a record that is
+larger than a server should hold, and lets no secret out of a log. Answers show how texts begin, and
+a secret that was cut in two is not known any more. So lines are masked where they are read, whole,
+before anything is made of them; what a pattern is matched with is masked too, or it could ask a
+secret out letter by letter. What the index itself has (titles, names, paths) is masked on its way
+out like everything else.
 """
 
 from __future__ import annotations
@@ -22,7 +26,6 @@ from typing import Final, NamedTuple
 
 from turnlog.errors import AmbiguousSession, NotFound, UsageError
 from turnlog.index.opening import Index, open_fresh
-from turnlog.index.refresh import Refreshed
 from turnlog.layout import Home, check_session_id
 from turnlog.layout.directories import is_within
 from turnlog.mcp.reading_on import ReadingOn
@@ -30,7 +33,7 @@ from turnlog.mcp.settings import Settings
 from turnlog.questions.local_times import MachineZone
 from turnlog.questions.query_filters import projects_in
 from turnlog.records.when import moment
-from turnlog.redact import NO_RULES, Rules, redact
+from turnlog.redact import NO_RULES, Rules, redact, redact_line
 
 LARGEST_RECORD_BYTES: Final = 8 * 1024 * 1024
 """A longer record is not read: in memory it takes several times as much."""
@@ -70,16 +73,15 @@ class Deadline:
 
 
 class BoundedIndex(Index):
-    """An index that stops in time and reads no record that is too large."""
+    """An index that stops in time, reads no record that is too large, and masks what it reads."""
 
-    def __init__(
-        self, db: sqlite3.Connection, refreshed: Refreshed | None, deadline: Deadline
-    ) -> None:
-        super().__init__(db, refreshed)
+    def __init__(self, plain: Index, deadline: Deadline, rules: Rules) -> None:
+        super().__init__(plain.db, plain.refreshed)
         self._deadline = deadline
+        self._rules = rules
         self.unread = 0
         """How many records were too large to be read."""
-        db.set_progress_handler(lambda: deadline.is_over, _STEPS_OF_SQLITE)
+        self.db.set_progress_handler(lambda: deadline.is_over, _STEPS_OF_SQLITE)
 
     def raw(self, record: int, length: int | None = None) -> bytes | None:
         self._deadline.check()
@@ -91,7 +93,8 @@ class BoundedIndex(Index):
         if length > LARGEST_RECORD_BYTES:
             self.unread += 1
             return None
-        return super().raw(record, length)
+        data = super().raw(record, length)
+        return None if data is None else redact_line(data, self._rules)
 
 
 class Known(NamedTuple):
@@ -164,7 +167,7 @@ class Desk:
         if self.reading_on is not None:
             self.reading_on.wait(self.deadline)
         plain = open_fresh(self.homes, is_stale_allowed=self.reading_on is not None)
-        with BoundedIndex(plain.db, plain.refreshed, self.deadline) as index:
+        with BoundedIndex(plain, self.deadline, self.rules) as index:
             try:
                 yield index
             except sqlite3.OperationalError:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from turnlog.errors import NotFound, UsageError
+from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk
-from turnlog.mcp.masked import MaskedIndex
 from turnlog.mcp.naming import ToolName, tool_pattern
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import pointer, sparse, told_at
@@ -69,8 +69,7 @@ def errors(
         "limit": limit,
         "offset": page.place,
     }
-    with desk.index() as plain:
-        index = MaskedIndex(plain, desk.rules)
+    with desk.index() as index:
         if signature is not None:
             around = _context(index, signature, context, wanted)
             return Answer(
@@ -79,7 +78,7 @@ def errors(
                 rows=[_occurrence(desk, index, each) for each in around.occurrences],
                 offset=page.place,
                 next=around.next,
-                notes=unread_notes(plain),
+                notes=unread_notes(index),
                 rest="turns(session, record) shows more.",
             )
         found = error_patterns(index, minimum=least, **wanted)
@@ -89,14 +88,12 @@ def errors(
             rows=[_pattern(index, each) for each in found.errors],
             offset=page.place,
             next=found.next,
-            notes=[*found.notes, *unread_notes(plain)],
+            notes=[*found.notes, *unread_notes(index)],
             rest="session(session, record) gives the example whole.",
         )
 
 
-def _context(
-    index: MaskedIndex, signature: str, window: int, wanted: dict[str, Any]
-) -> ErrorContext:
+def _context(index: Index, signature: str, window: int, wanted: dict[str, Any]) -> ErrorContext:
     try:
         return error_context(index, signature, window=window, **wanted)
     except NotFound as error:
@@ -105,7 +102,7 @@ def _context(
         ) from None
 
 
-def _pattern(index: MaskedIndex, found: ErrorPattern) -> dict[str, Any]:
+def _pattern(index: Index, found: ErrorPattern) -> dict[str, Any]:
     return sparse(
         {
             "signature": found.signature[:_SIGNATURE],
@@ -120,7 +117,7 @@ def _pattern(index: MaskedIndex, found: ErrorPattern) -> dict[str, Any]:
     )
 
 
-def _occurrence(desk: Desk, index: MaskedIndex, found: Occurrence) -> dict[str, Any]:
+def _occurrence(desk: Desk, index: Index, found: Occurrence) -> dict[str, Any]:
     failed = next((each for each in found.records if each.is_error), None)
     agent = pointer(index, failed.log, failed.offset).get("agent") if failed else None
     return sparse(
@@ -140,7 +137,7 @@ def _speaks(found: Nearby) -> bool:
     return bool(found.text) or found.is_error
 
 
-def _nearby(index: MaskedIndex, found: Nearby) -> dict[str, Any]:
+def _nearby(index: Index, found: Nearby) -> dict[str, Any]:
     return sparse(
         {
             "record": pointer(index, found.log, found.offset).get("record"),

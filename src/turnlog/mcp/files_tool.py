@@ -8,9 +8,9 @@ from pydantic import Field
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.ids import microseconds
+from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk, Known
 from turnlog.mcp.files_read import Touched, named_file, read_files, touched_files
-from turnlog.mcp.masked import MaskedIndex
 from turnlog.mcp.naming import FileName, file_glob
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import sparse, told_at
@@ -64,8 +64,7 @@ def files(
         raise UsageError("a version is of one session's file", hint="give session and path too")
     if session is not None and (since or until or project):
         raise UsageError("session says it all", hint="leave out project, since and until")
-    with desk.index() as plain:
-        index = MaskedIndex(plain, desk.rules)
+    with desk.index() as index:
         if session is not None:
             one = _Session(desk, index, desk.session(index, session))
             if path is None:
@@ -100,7 +99,7 @@ def _row(counted: FileAccess | Touched, **more: Any) -> dict[str, Any]:
     return sparse(more | counts | {"last_at": last_at})
 
 
-def _who(index: MaskedIndex, path: str, asked: dict[str, Any], page: Page, limit: int) -> Answer:
+def _who(index: Index, path: str, asked: dict[str, Any], page: Page, limit: int) -> Answer:
     """List the sessions and agents that touched a file."""
     where = "(" + " OR ".join(f"fp.path GLOB :glob{n}" for n in range(3)) + ")"
     values: dict[str, Any] = {f"glob{n}": each for n, each in enumerate(file_glob(path))}
@@ -132,7 +131,7 @@ def _who(index: MaskedIndex, path: str, asked: dict[str, Any], page: Page, limit
 class _Session:
     """The files of one session."""
 
-    def __init__(self, desk: Desk, index: MaskedIndex, known: Known) -> None:
+    def __init__(self, desk: Desk, index: Index, known: Known) -> None:
         self._desk, self._index, self._known = desk, index, known
 
     def listed(self, page: Page, limit: int) -> Answer:

@@ -19,6 +19,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import uvicorn
 
 from turnlog.errors import UsageError
@@ -152,7 +153,20 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def serve_http(
+class _Told(uvicorn.Server):
+    """A server that says something once it has begun, and a Ctrl-C ends it in good order."""
+
+    def __init__(self, config: uvicorn.Config, words: str) -> None:
+        super().__init__(config)
+        self._words = words
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        sys.stderr.write(self._words)
+        sys.stderr.flush()
+
+
+def serve_http(
     server: TurnlogServer, *, host: str, port: int, token_file: str | None = None
 ) -> None:
     """Serve until told to stop; the address and the token are told on stderr."""
@@ -167,8 +181,6 @@ async def serve_http(
         port=name[1],
     )
     where = f"as in {token_file}" if token_file else token
-    sys.stderr.write(f"listening on http://{shown}:{name[1]}{PATH}\ntoken: {where}\n")
-    sys.stderr.flush()
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -177,4 +189,5 @@ async def serve_http(
         lifespan="on",
         timeout_graceful_shutdown=_GOODBYE_SECONDS,
     )
-    await uvicorn.Server(config).serve(sockets=[listener])
+    words = f"listening on http://{shown}:{name[1]}{PATH}\ntoken: {where}\n"
+    anyio.run(_Told(config, words).serve, [listener])

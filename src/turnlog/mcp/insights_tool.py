@@ -10,9 +10,9 @@ from msgspec import Struct, structs
 from pydantic import BeforeValidator, Field
 
 from turnlog.errors import UsageError
+from turnlog.index.opening import Index
 from turnlog.layout import turnlog_home
 from turnlog.mcp.desk import Desk
-from turnlog.mcp.masked import MaskedIndex
 from turnlog.mcp.naming import listed
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import pointer, sparse, told_at
@@ -71,8 +71,7 @@ def insights(
     )
     prices, _ = configured_prices(turnlog_home())
     wanted = list(dict.fromkeys(sections))
-    with desk.index() as plain:
-        index = MaskedIndex(plain, desk.rules)
+    with desk.index() as index:
         found = report(index, prices, asked)
         desk.deadline.check()
         rows = [_section(index, found, name, limit) for name in wanted[page.place :]]
@@ -85,7 +84,7 @@ def insights(
     )
 
 
-def _section(index: MaskedIndex, found: Insights, name: str, limit: int) -> dict[str, Any]:
+def _section(index: Index, found: Insights, name: str, limit: int) -> dict[str, Any]:
     made = _MADE.get(name)
     value = made(found) if made else getattr(found, name)
     if isinstance(value, list):
@@ -114,7 +113,7 @@ _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MADE: Final[dict[str, Callable[[Insights], Any]]] = {"hours": _hours}
 
 
-def _plain(index: MaskedIndex, value: Any) -> Any:
+def _plain(index: Index, value: Any) -> Any:
     """Give a row without what is null or nought; its log and offset become what tools open."""
     if not isinstance(value, Struct | dict):
         return value

@@ -20,7 +20,6 @@ from turnlog.errors import TurnlogError, UsageError
 from turnlog.index.opening import open_fresh
 from turnlog.layout import Home
 from turnlog.mcp.desk import BoundedIndex, Deadline, Desk
-from turnlog.mcp.masked import MaskedIndex
 from turnlog.questions.query import QueryDocument, answer
 from turnlog.questions.query_fields import Filter, Query
 from turnlog.redact import Rules
@@ -86,9 +85,9 @@ def answer_apart(desk: Desk, query: Query) -> Told:
 def _answered(asked: Apart) -> Told:
     try:
         plain = open_fresh(asked.homes, is_stale_allowed=True)
-        with BoundedIndex(plain.db, plain.refreshed, Deadline(asked.seconds)) as index:
+        with BoundedIndex(plain, Deadline(asked.seconds), asked.rules) as index:
             found = answer(
-                MaskedIndex(index, asked.rules),
+                index,
                 asked.query,
                 now=asked.now,
                 zone=asked.zone,

@@ -15,8 +15,8 @@ from msgspec import structs
 from pydantic import Field, WithJsonSchema
 
 from turnlog.errors import UsageError
+from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk
-from turnlog.mcp.masked import MaskedIndex
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import sparse
 from turnlog.mcp.query_apart import READ_AT_MOST, Told, answer_apart, has_pattern
@@ -145,8 +145,7 @@ def query(
     if is_look:
         shown = structs.replace(asked.transform, extract=list(_LOOK[kind.name]))
         asked = structs.replace(asked, transform=shown)
-    with desk.index() as plain:
-        index = MaskedIndex(plain, desk.rules)
+    with desk.index() as index:
         if asked.filter.session_id is not None:
             known = desk.session(index, asked.filter.session_id)
             named = structs.replace(asked.filter, session_id=known.id)
@@ -156,14 +155,14 @@ def query(
         about = None
         if is_look and not page.place and asked.filter.content_match is None:
             about = _summed_up(desk, index, asked)
-        plain.unread += told.unread
+        index.unread += told.unread
         return Answer(
             about=about,
             noun="rows",
             rows=[_row(each, kind, is_look=is_look) for each in told.document.rows],
             offset=asked.output.offset,
             next=told.document.next,
-            notes=[*told.document.notes, *unread_notes(plain)],
+            notes=[*told.document.notes, *unread_notes(index)],
             rest="session(session, record) gives a record whole.",
         )
 
@@ -199,14 +198,14 @@ def _without_nulls(part: Any) -> Any:
     return {name: each for name, each in part.items() if each is not None}
 
 
-def _told(desk: Desk, index: MaskedIndex, asked: Query) -> Told:
+def _told(desk: Desk, index: Index, asked: Query) -> Told:
     if has_pattern(asked.filter):
         return answer_apart(desk, asked)
     found = answer(index, asked, now=desk.now(), zone=desk.zone, read_at_most=READ_AT_MOST)
     return Told(found)
 
 
-def _summed_up(desk: Desk, index: MaskedIndex, asked: Query) -> dict[str, Any]:
+def _summed_up(desk: Desk, index: Index, asked: Query) -> dict[str, Any]:
     """Count all that was found."""
     counted = structs.replace(
         asked, transform=Transform(), output=structs.replace(asked.output, format="summary")

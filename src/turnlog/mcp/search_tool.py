@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from turnlog.errors import UsageError
+from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk
-from turnlog.mcp.masked import MaskedIndex
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import pointer, sparse, told_at
 from turnlog.mcp.session_tool import unread_notes
@@ -64,8 +64,7 @@ def search(
             f"nobody reads {_FARTHEST:,} hits", hint="narrow the search: more words, or a filter"
         )
     now = desk.now()
-    with desk.index() as plain:
-        index = MaskedIndex(plain, desk.rules)
+    with desk.index() as index:
         asked = parse(query, now=now, zone=desk.zone)
         nodes = list(conjuncts(asked.tree))
         if session is not None:
@@ -91,17 +90,17 @@ def search(
             rows=_rows(desk, index, found.hits),
             offset=page.place,
             next=found.next,
-            notes=[*dict.fromkeys(notes), *unread_notes(plain)],
+            notes=[*dict.fromkeys(notes), *unread_notes(index)],
             rest="session(session, record) gives a record whole.",
         )
 
 
-def _rows(desk: Desk, index: MaskedIndex, hits: list[Hit]) -> list[dict[str, Any]]:
+def _rows(desk: Desk, index: Index, hits: list[Hit]) -> list[dict[str, Any]]:
     titled: set[str | None] = set()
     return [_row(desk, index, hit, titled) for hit in hits]
 
 
-def _row(desk: Desk, index: MaskedIndex, hit: Hit, titled: set[str | None]) -> dict[str, Any]:
+def _row(desk: Desk, index: Index, hit: Hit, titled: set[str | None]) -> dict[str, Any]:
     """Tell a hit; what is known of its session, with the first of it."""
     is_first = hit.session not in titled
     titled.add(hit.session)

@@ -12,7 +12,6 @@ from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk, Known
 from turnlog.mcp.flow import Telling, Thread, find_record, thread_of
-from turnlog.mcp.masked import MaskedIndex
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import OFFSETS, extent, record_name, sparse, told_at
 from turnlog.mcp.session_tool import unread_notes
@@ -67,8 +66,7 @@ def turns(
     """
     if turn is not None and record is not None:
         raise UsageError("turn and record both say which turn", hint="give one of them")
-    with desk.index() as plain:
-        index = MaskedIndex(plain, desk.rules)
+    with desk.index() as index:
         known = desk.session(index, session)
         if record is not None:
             thread, start = find_record(index, known, record, agent)
@@ -81,7 +79,7 @@ def turns(
             else:
                 number = flow.numbered(turn)
                 answer = flow.in_full(number, flow.start(number), page, limit)
-        answer.notes = unread_notes(plain)
+        answer.notes = unread_notes(index)
         return answer
 
 

@@ -9,7 +9,7 @@ null where the log is gone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -109,10 +109,12 @@ def error_patterns(
     minimum: int = 1,
     limit: int | None = 20,
     offset: int = 0,
+    mask: Callable[[str], str] = str,
 ) -> ErrorPatterns:
     """Group errors that are alike, the most frequent first.
 
-    *tool* is a regular expression, as in queries.
+    *tool* is a regular expression, as in queries. Examples go through *mask* before they are cut:
+    half a secret is not known for one.
     """
     notes: list[str] = []
     groups: dict[tuple[str, str], list[_Failed]] = {}
@@ -122,7 +124,7 @@ def error_patterns(
     found.sort(key=lambda group: (-len(group), -(group[0].at or 0), group[0].signature))
     end = len(found) if limit is None else offset + limit
     return ErrorPatterns(
-        errors=[_pattern(index, group) for group in found[offset:end]],
+        errors=[_pattern(index, group, mask) for group in found[offset:end]],
         next=end if end < len(found) else None,
         total=len(found),
         notes=notes,
@@ -247,7 +249,7 @@ def _api_text(record: Record | None) -> str:
     return text
 
 
-def _pattern(index: Index, group: list[_Failed]) -> ErrorPattern:
+def _pattern(index: Index, group: list[_Failed], mask: Callable[[str], str]) -> ErrorPattern:
     latest = group[0]
     times = [each.at for each in group if each.at is not None]
     log, offset = index.place(latest.record)
@@ -260,7 +262,7 @@ def _pattern(index: Index, group: list[_Failed]) -> ErrorPattern:
         sessions=len({each.session for each in group}),
         first_at=instant_at(min(times, default=None)),
         last_at=instant_at(max(times, default=None)),
-        example=None if record is None else one_line(text or ""),
+        example=None if record is None else one_line(mask(text or "")),
         log=log,
         offset=offset,
     )

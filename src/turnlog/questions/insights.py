@@ -20,7 +20,7 @@ from turnlog.index.opening import Index
 from turnlog.prices.cost import Prices
 from turnlog.questions.comparing import Change, compare, with_the_one_before
 from turnlog.questions.error_patterns import ErrorPattern, error_patterns
-from turnlog.questions.insights_asked import Asked, sessions_of, tokens_of
+from turnlog.questions.insights_asked import Asked, sessions_of
 from turnlog.questions.insights_cache import Cache, cache_figures, misses_of
 from turnlog.questions.insights_calls import Calls, SequenceRow, Tally, ToolRow, calls_of
 from turnlog.questions.insights_compactions import (
@@ -61,6 +61,7 @@ from turnlog.questions.insights_prompts import (
 )
 from turnlog.questions.insights_turns import Turns, turn_figures, turns_among
 from turnlog.questions.ledger import Figures, SkippedDocument, ledger
+from turnlog.questions.listed import tokens_of
 from turnlog.questions.spending import spent
 from turnlog.questions.usage_scan import UsageScan
 
@@ -155,7 +156,12 @@ def insights(index: Index, prices: Prices, asked: Asked) -> Insights:
     projects = projects_of(index, scan, by_project, asked, Done(typed.prompts, calls))
     sessions = sessions_in(index, scan, asked, typed.prompts)
     failed = error_patterns(
-        index, since=asked.since, until=asked.until, project=asked.project, limit=asked.limit
+        index,
+        since=asked.since,
+        until=asked.until,
+        project=asked.project,
+        limit=asked.limit,
+        mask=asked.mask,
     )
     misses = misses_of(index, prices, asked)
     overview = _overview(totals, len(sessions), typed, calls.total, turns)

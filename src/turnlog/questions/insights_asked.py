@@ -6,7 +6,7 @@ for. Every subject uses the same conditions, so that no two figures differ in wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final, TypeVar
 
@@ -34,6 +34,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     project: str | None = None
     """A whole path: sessions that began there or below."""
     limit: int | None = SHOWN
+    mask: Callable[[str], str] = str
+    """What texts that are shown go through before they are cut."""
 
     @property
     def end(self) -> datetime:
@@ -160,11 +162,6 @@ _FIGURES: Final = tuple(field.name for field in structs.fields(Figures))
 def figures_in(row: Figures | None) -> dict[str, Any]:
     """Give the figures of a row, and nothing else of it."""
     return {name: getattr(row or NOTHING, name) for name in _FIGURES}
-
-
-def tokens_of(row: Figures) -> int:
-    """Add up all tokens of a row."""
-    return row.input + row.output + row.cache_write_5m + row.cache_write_1h + row.cache_read
 
 
 def part_of(part: int, whole: int) -> float | None:

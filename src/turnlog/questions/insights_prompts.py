@@ -9,7 +9,7 @@ prompts wherever prompts are counted, but begin no turn.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, structs
@@ -140,9 +140,9 @@ def prompts_behind(index: Index, typed: Typed) -> Iterator[Behind]:
         yield places.behind(*prompt[:3], beginning(index, prompt.record))
 
 
-def beginning(index: Index, record: int) -> str:
+def beginning(index: Index, record: int, mask: Callable[[str], str] = str) -> str:
     """Give how a prompt begins, as a person would read it; empty if its log is gone."""
-    for text in _texts(index, record):
+    for text in map(mask, _texts(index, record)):
         said = _command(text) or spoken(text)
         if said:
             return said

@@ -95,7 +95,7 @@ def turn_figures(index: Index, turns: Sequence[Turn], asked: Asked) -> Turns:
         working_ms=sum(times),
         average_ms=round(sum(times) / len(times)) if times else None,
         median_ms=round(statistics.median(times)) if times else None,
-        longest=[_row(index, places, turn) for turn in asked.first(by_length(turns))],
+        longest=[_row(index, places, turn, asked) for turn in asked.first(by_length(turns))],
     )
 
 
@@ -125,7 +125,7 @@ def _turn(index: Index, last: str, prompt: Prompt, end: int) -> Turn | None:
     return Turn(prompt, max(0, found[1] - prompt.at) // _MS, found[0])
 
 
-def _row(index: Index, places: Places, turn: Turn) -> TurnRow:
+def _row(index: Index, places: Places, turn: Turn, asked: Asked) -> TurnRow:
     session, project = places.session(turn.prompt.session)
     log, offset = index.place(turn.prompt.record)
     within = (turn.prompt.record, turn.last, turn.prompt.session)
@@ -135,7 +135,7 @@ def _row(index: Index, places: Places, turn: Turn) -> TurnRow:
         records=index.db.execute(_COUNT, within).fetchone()[0],
         session=session,
         project=project,
-        prompt=beginning(index, turn.prompt.record),
+        prompt=beginning(index, turn.prompt.record, asked.mask),
         log=log,
         offset=offset,
     )

@@ -29,7 +29,7 @@ from turnlog.log.tail import read_ends
 from turnlog.prices.cost import Prices
 from turnlog.questions.blocks import BlockRow, active_block
 from turnlog.questions.keeping import Keeping
-from turnlog.questions.listed import COUNTERS, one_view
+from turnlog.questions.listed import one_view, tokens_of
 from turnlog.questions.live_doing import (
     ASKING,
     Activity,
@@ -43,6 +43,7 @@ from turnlog.questions.live_doing import (
 )
 from turnlog.questions.live_known import Row, known_rows, sums_of
 from turnlog.questions.sources import IndexSource
+from turnlog.questions.status_figures import window_of
 from turnlog.questions.statusline import reckon
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.life import Life, State
@@ -52,8 +53,6 @@ RECENT: Final = timedelta(days=1)
 _LIVELY_SECONDS: Final = 120
 """A log that was written so lately counts as running, whoever writes it."""
 _AGENTS_SECONDS: Final = 600
-_WINDOW: Final = 200_000
-_LARGE_WINDOW: Final = 1_000_000
 
 
 class LiveSession(Struct, kw_only=True):
@@ -101,7 +100,7 @@ class LiveSession(Struct, kw_only=True):
     @property
     def tokens(self) -> int:
         """All tokens together."""
-        return sum(getattr(self, each) for each in COUNTERS)
+        return tokens_of(self)
 
     @property
     def context_percent(self) -> float | None:
@@ -237,7 +236,8 @@ class Live:
         )
         if not is_running or doing is Doing.IDLE:
             session.calls = []
-        session.context_window = window_of(model, session.context_tokens)
+        if session.context_tokens is not None:
+            session.context_window = window_of(model, session.context_tokens)
         return session
 
     def _end(self, path: Path, **more: Any) -> LogEnd:
@@ -300,13 +300,6 @@ def urgency(session: LiveSession) -> tuple[Any, ...]:
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def window_of(model: str | None, used_tokens: int | None) -> int | None:
-    """Tell how much the model can read; who has read more than usual has the large window."""
-    if used_tokens is None:
-        return None
-    return _LARGE_WINDOW if used_tokens > _WINDOW or "[1m]" in (model or "") else _WINDOW
 
 
 def _is_running(life: Life, program: Program | None, end: LogEnd) -> bool:

@@ -21,7 +21,7 @@ from turnlog.prices.cost import Prices
 from turnlog.questions.indexed_catalog import IndexedSession, list_indexed
 from turnlog.questions.keeping import Keepings
 from turnlog.questions.ledger import LedgerRow, Period, Question, ledger
-from turnlog.questions.listed import COUNTERS
+from turnlog.questions.listed import tokens_of
 from turnlog.questions.local_times import LocalTimes
 from turnlog.questions.spending import spent
 
@@ -121,7 +121,7 @@ def _period(
         since=names[-1],
         sessions=active[0],
         messages=sum(row.messages for row in used),
-        tokens=sum(getattr(row, each) for row in used for each in COUNTERS),
+        tokens=sum(map(tokens_of, used)),
         cost_usd=f"{sum((Decimal(row.cost_usd) for row in used), Decimal(0)):f}",
     )
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = 1
+LARGE_WINDOW = 1_000_000
+_WINDOW = 200_000
 _MOST_BYTES = 1 << 20
 _OPENED = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _TRIES = 5
@@ -88,6 +90,11 @@ def end_of_file(path: str, most_bytes: int) -> bytes:
     with open(fd, "rb") as file:
         file.seek(max(0, os.fstat(fd).st_size - most_bytes))
         return file.read(most_bytes)
+
+
+def window_of(model: str | None, used_tokens: float) -> int:
+    """Tell how much the model can read; who has read more than usual has the large window."""
+    return LARGE_WINDOW if used_tokens > _WINDOW or "[1m]" in (model or "") else _WINDOW
 
 
 def within(document: object, *names: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from turnlog.errors import NotFound
+from turnlog.errors import AmbiguousSession, NotFound
 from turnlog.layout import Home, LayoutName, LogFile, find_logs
 from turnlog.log.blobs import decode_line
 from turnlog.log.reader import Placed, read_log
@@ -54,6 +54,15 @@ class Session:
         logs = find_any_session(tuple(homes), text)
         session_id = logs[0].session_id or ""
         return cls(session_id, [*logs, *_agents_beside(logs[0], session_id)])
+
+    @classmethod
+    def find_exactly(cls, homes: Iterable[Home], session_id: str) -> Self | None:
+        """Find the session of just this id; None if there is none, whatever others begin with."""
+        try:
+            found = cls.find(homes, session_id)
+        except (NotFound, AmbiguousSession):
+            return None
+        return found if found.id == session_id else None
 
     @property
     def path(self) -> Path:
