@@ -3,10 +3,12 @@
 import re
 import sqlite3
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnlog.index.words import as_words
+from turnlog.questions import matching, snippets
 from turnlog.questions.matching import Tokenizer, meets
 from turnlog.questions.search_language import Not, Phrase, Word
 from turnlog.questions.snippets import LOOKED_AT, make_snippet
@@ -143,3 +145,44 @@ def test_any_text_has_terms_and_a_snippet(text):
     tokenizer = Tokenizer()
     tokenizer.terms(text)
     snippet_of(text, Word(text or "x"), Phrase(text or "x"), width=10, context=2)
+
+
+@settings(max_examples=50)
+@given(texts, st.lists(st.one_of(words, prefixes, phrases), min_size=1, max_size=3))
+def test_places_are_those_that_sqlite_marks(text, leaves):
+    found = Tokenizer().spans(text, leaves)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "as_letters", lambda _: None)
+        assert Tokenizer().spans(text, leaves) == found
+
+
+def test_a_phrase_that_begins_within_another_is_marked_too():
+    for text in ("go go go", "go go go é", "go go go 漢"):
+        assert Tokenizer().spans(text, [Phrase("go go")]) == [(0, 8)]
+        assert Tokenizer().spans(text, [Phrase("go"), Word("g", True)]) == [(0, 2), (3, 5), (6, 8)]
+
+
+@given(st.text("ab \n\t\u2003漢", max_size=20))
+def test_every_character_has_its_place_on_the_one_line(text):
+    flat = snippets._Flat(text)
+    assert flat.text == " ".join(text.split())
+    for at, each in enumerate(text):
+        if not each.isspace():
+            begin, end = flat.span((at, at + 1))
+            assert flat.text[begin:end] == each
+            assert not text[:at].strip() or begin > 0
+
+
+@given(st.text("ab_é .", max_size=20), st.lists(st.text("abé", min_size=1, max_size=2), max_size=3))
+def test_a_place_is_guessed_at_the_first_whole_word(text, terms):
+    said = [each.start() for each in re.finditer(r"[^\W_]+", text) if each[0] in terms]
+    inside = [text.find(each) for each in terms if each in text]
+    phrases = [(each,) for each in terms]
+    assert snippets.first_place(text, phrases) == min(said or inside, default=None)
+
+
+def test_a_place_is_guessed_where_the_whole_phrase_stands():
+    text = "lock here, lock there; the lock-file is held, lock file"
+    assert snippets.first_place(text, [("lock", "file")]) == text.index("lock-file")
+    assert snippets.first_place(text, [("lock", "nowhere")]) == 0
+    assert snippets.first_place(text, [("nowhere",)]) is None

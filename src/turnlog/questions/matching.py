@@ -2,35 +2,29 @@
 
 The full-text tables answer most questions by themselves. What they cannot tell (the order of words
 in what tools answered, punctuation, trees too deep for SQLite) is decided here, on the text itself,
-by the same rules: SQLite's own tokenizer is asked, in a table in memory that holds one text. Only
-what is plain on both sides (ASCII, and symbols that are in no word) is decided without it, since
-there the rules are simple: a word is a run of letters and digits, and case does not count.
+by the same rules. Of nearly every text it is known what SQLite's tokenizer makes of each of its
+characters (see ``turnlog.questions.letters``): there a regular expression finds words, and where.
+For the others the tokenizer is asked, in a table in memory that holds one text.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import accumulate
+from itertools import islice
 from typing import Final
 
 from turnlog.index.texts import ANSWERED
 from turnlog.index.words import as_words
+from turnlog.questions.letters import BETWEEN, LETTER, TOKENIZER, as_letters
 from turnlog.questions.search_language import All, Any, Filter, Node, Not, Phrase, Word
 
 Span = tuple[int, int]
 """Where something begins and ends in a text."""
 
-# Dashes, quotes, arrows, operators, lines, shapes and emoji: in no word, and much used.
-_NOT_PLAIN: Final = re.compile(
-    "[^\\x00-\\x7f\u2010-\u2027\u2030-\u205e\u2190-\u22ff\u2500-\u257f\u25a0-\u26ff\u2701-\u2767"
-    "\u2794-\u27be\U0001f300-\U0001f6ff]"
-)
-_ASCII_WORDS: Final = re.compile("[0-9A-Za-z]+")
-_ANYTHING: Final = "[^0-9A-Za-z]+"
+_WORDS: Final = re.compile(f"{LETTER}+")
 _MOST_SPANS: Final = 200
 _BEFORE, _BEHIND = "\x01", "\x02"
 _MARKERS: Final = str.maketrans({_BEFORE: " ", _BEHIND: " "})
@@ -48,8 +42,9 @@ class Tokenizer:
         """Give the words of *text*, which somebody typed, as the full-text tables hold them."""
         known = self._terms.get(text)
         if known is None:
-            if text.isascii():
-                known = tuple(word.lower() for word in _ASCII_WORDS.findall(text))
+            letters = as_letters(text)
+            if letters is not None:
+                known = tuple(_WORDS.findall(as_words(letters)))
             else:
                 found = self._holding(text).execute("SELECT term FROM terms ORDER BY offset")
                 known = tuple(term for (term,) in found)
@@ -61,8 +56,9 @@ class Tokenizer:
         terms = self.terms(leaf.text)
         if not terms:
             return leaf.text in text
-        if _is_plain(text):
-            return _is_ascii(terms) and bool(_pattern(terms, _is_prefix(leaf)).search(text))
+        letters = as_letters(text)
+        if letters is not None:
+            return _pattern(terms, _is_prefix(leaf)).search(as_words(letters)) is not None
         found = self._holding(text).execute(
             "SELECT 1 FROM one WHERE one MATCH ?", (as_phrase(leaf),)
         )
@@ -71,39 +67,44 @@ class Tokenizer:
     def spans(self, text: str, leaves: Iterable[Word | Phrase]) -> list[Span]:
         """Tell where in *text* the *leaves* stand, in order, none overlapping another."""
         worded, spans = [], []
-        is_plain = _is_plain(text)
         for leaf in leaves:
-            terms = self.terms(leaf.text)
-            if not terms:
+            if self.terms(leaf.text):
+                worded.append(leaf)
+            else:
                 spans += _places(text, leaf.text)
-            elif not is_plain:
-                worded.append(as_phrase(leaf))
-            elif _is_ascii(terms):
-                found = _pattern(terms, _is_prefix(leaf)).finditer(text)
-                spans += [match.span() for match, _ in zip(found, range(_MOST_SPANS), strict=False)]
         if worded:
-            spans += self._marked(text, " OR ".join(worded))
+            letters = as_letters(text)
+            plain = _plain(text) if letters is None else letters
+            words = as_words(plain)
+            marked = self._marked(text, worded) if letters is None else self._found(words, worded)
+            spans += marked if len(words) == len(plain) else _unspaced(marked, words, plain)
         return _apart(spans)
 
-    def _marked(self, text: str, expression: str) -> list[Span]:
+    def _found(self, words: str, leaves: list[Word | Phrase]) -> list[Span]:
+        """Find *leaves* among *words* that are nothing but letters and spaces."""
+        spans: list[Span] = []
+        for leaf in leaves:
+            found = _pattern(self.terms(leaf.text), _is_prefix(leaf)).finditer(words)
+            spans += [(each.start(), each.end(1)) for each in islice(found, _MOST_SPANS)]
+        return spans
+
+    def _marked(self, text: str, leaves: list[Word | Phrase]) -> list[Span]:
+        """Let SQLite mark *leaves* in the words of *text*."""
         row = (
             self._holding(text)
             .execute(
                 "SELECT highlight(one, 0, ?, ?) FROM one WHERE one MATCH ?",
-                (_BEFORE, _BEHIND, expression),
+                (_BEFORE, _BEHIND, " OR ".join(map(as_phrase, leaves))),
             )
             .fetchone()
         )
-        return [] if row is None else _unmarked(_plain(text), row[0])
+        return [] if row is None else _unmarked(row[0])
 
     def _holding(self, text: str) -> sqlite3.Connection:
         """Give the table with nothing but *text* in it."""
         if self._db is None:
             self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            self._db.execute(
-                "CREATE VIRTUAL TABLE one USING fts5"
-                " (text, tokenize='unicode61 remove_diacritics 2')"
-            )
+            self._db.execute(f"CREATE VIRTUAL TABLE one USING fts5 (text, {TOKENIZER})")
             self._db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(one, instance)")
         if text != self._held:
             if self._held is not None:
@@ -208,19 +209,16 @@ def _is_prefix(leaf: Word | Phrase) -> bool:
     return isinstance(leaf, Word) and leaf.is_prefix
 
 
-def _is_ascii(terms: Iterable[str]) -> bool:
-    return all(map(str.isascii, terms))
-
-
-def _is_plain(text: str) -> bool:
-    return text.isascii() or _NOT_PLAIN.search(text) is None
-
-
 @lru_cache(maxsize=256)
 def _pattern(terms: tuple[str, ...], is_prefix: bool) -> re.Pattern[str]:  # noqa: FBT001
-    """Give what finds *terms*, one behind the other, in plain ASCII."""
-    end = "[0-9A-Za-z]*" if is_prefix else "(?![0-9A-Za-z])"
-    return re.compile(f"(?<![0-9A-Za-z]){_ANYTHING.join(terms)}{end}", re.IGNORECASE | re.ASCII)
+    """Give what finds the first of *terms* where the others follow, up to the end of its group.
+
+    It begins with a word as it stands, since that is found fastest, and looks back from there. Of
+    what follows nothing is taken: what says the same twice may begin within another match.
+    """
+    first, rest = terms[0], "".join(f"{BETWEEN}+{term}" for term in terms[1:])
+    ends = f"{LETTER}*" if is_prefix else f"(?!{LETTER})"
+    return re.compile(f"{first}(?<!{LETTER}{first})(?=({rest}{ends}))")
 
 
 def _places(text: str, piece: str) -> list[Span]:
@@ -232,34 +230,8 @@ def _places(text: str, piece: str) -> list[Span]:
     return spans
 
 
-def _unmarked(plain: str, marked: str) -> list[Span]:
-    """Find in *plain* what is marked in its words, which may have spaces that *plain* has not.
-
-    All other characters are the same, so they are counted.
-    """
-    marks = marked.count(_BEFORE) + marked.count(_BEHIND)
-    if len(marked) - marks == len(plain):
-        return _counted(marked)
-    inks = [len(piece) for piece in plain.split(" ")]
-    behind = list(accumulate(inks, initial=0))
-
-    def place(count: int) -> int:
-        """Give the place of the character before which *count* others are no spaces."""
-        piece = bisect_right(behind, count) - 1
-        return piece + count  # One space for each piece before it.
-
-    spans: list[Span] = []
-    count = 0
-    for each in marked.split(_BEFORE):
-        inside, is_marked, outside = each.partition(_BEHIND)
-        inked = len(inside) - inside.count(" ")
-        if is_marked and inked:
-            spans.append((place(count), place(count + inked - 1) + 1))
-        count += inked + len(outside) - outside.count(" ")
-    return spans
-
-
-def _counted(marked: str) -> list[Span]:
+def _unmarked(marked: str) -> list[Span]:
+    """Tell where the marks were set, in the text without them."""
     spans: list[Span] = []
     at = 0
     for each in marked.split(_BEFORE):
@@ -268,6 +240,29 @@ def _counted(marked: str) -> list[Span]:
             spans.append((at, at + len(inside)))
         at += len(inside) + len(outside)
     return spans
+
+
+def _unspaced(spans: list[Span], words: str, plain: str) -> list[Span]:
+    """Find in *plain* the *spans* of its *words*, which may have spaces that *plain* has not.
+
+    All other characters are the same, so they are counted, from one span to the next.
+    """
+
+    def place(start: int, count: int) -> int:
+        """Give the place of the character before which, from *start* on, *count* are no spaces."""
+        at = start + count
+        while (further := start + count + plain.count(" ", start, at + 1)) > at:
+            at = further
+        return at
+
+    found = []
+    here = there = 0
+    for begin, end in sorted(spans):
+        there = place(there, begin - here - words.count(" ", here, begin))
+        here = begin
+        inked = end - begin - words.count(" ", begin, end)
+        found.append((there, place(there, inked - 1) + 1))
+    return found
 
 
 def _apart(spans: list[Span]) -> list[Span]:

@@ -43,6 +43,7 @@ from turnlog.questions.matching import (
     wants_answers,
 )
 from turnlog.questions.scan_search import Found, Patience, Within
+from turnlog.questions.search_filters import Table
 from turnlog.questions.search_language import (
     Filter,
     Node,
@@ -52,7 +53,7 @@ from turnlog.questions.search_language import (
     is_only_filters,
     parse,
 )
-from turnlog.questions.search_sql import Plan, Renderer, Table
+from turnlog.questions.search_sql import Plan, Renderer
 from turnlog.questions.snippets import WIDTH, first_place
 
 RANKED_AT_ONCE: Final = 1_000
@@ -237,10 +238,10 @@ class _Searching:
                 self._within(filters, with_results=with_results),
                 self._patience,
             )
-        terms = sorted({term for leaf in leaves for term in self._tokenizer.terms(leaf.text)})
+        phrases = sorted(filter(None, {self._tokenizer.terms(leaf.text) for leaf in leaves}))
         look = Look(
             lambda text: self._tokenizer.spans(text, leaves),
-            lambda text: first_place(text, terms),
+            lambda text: first_place(text, phrases),
             wanted.width,
             wanted.context,
             wanted.mask,
@@ -266,7 +267,7 @@ class _Searching:
         for each in filters:
             assert isinstance(each, Filter)
             if each.at is None:
-                those = frozenset(self._renderer.sessions(each))
+                those = frozenset(self._renderer.filters.ids(each))
                 both = those if within.sessions is None else within.sessions & those
                 within = within._replace(sessions=both)
             elif each.field == "before":

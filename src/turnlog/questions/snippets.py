@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -21,9 +22,8 @@ WIDTH: Final = 160
 LOOKED_AT: Final = 1_500
 """Of a longer text only this much is looked at, around the first match."""
 
-_INK: Final = re.compile(r"\S+")
 _SPACE: Final = re.compile(r"\s")
-_WIDE: Final = re.compile(r"\s\s|^\s|\s\Z|^\Z")
+_GAP: Final = re.compile(r"\s\s+")
 _LEAD: Final = 300
 _MOST_LOOKED_AT: Final = 1_000_000
 _SPACED: Final = 2
@@ -78,13 +78,20 @@ def make_snippet(
     return Snippet(lead + flat.text[begin:end] + trail, highlights, before, after)
 
 
-def first_place(text: str, terms: list[str]) -> int | None:
-    """Guess where a long text has the first of *terms* as a word; accents may hide it."""
+def first_place(text: str, phrases: Sequence[tuple[str, ...]]) -> int | None:
+    """Guess where a long text has the first of *phrases* as words; accents may hide it."""
     plain = text.lower()
-    either = "|".join(map(re.escape, terms))
-    found = either and re.search(rf"(?<![^\W_])(?:{either})(?![^\W_])", plain)
-    places = [place for term in terms if (place := plain.find(term)) >= 0]
-    return found.start() if found else min(places, default=None)
+    said = [found.start() for each in phrases if (found := _as_words(each).search(plain))]
+    places = said or [place for words in phrases if (place := plain.find(words[0])) >= 0]
+    return min(places, default=None)
+
+
+@lru_cache(maxsize=256)
+def _as_words(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Give what finds *words* one behind the other; it begins with one, which is found fastest."""
+    first, *rest = map(re.escape, words)
+    behind = "".join(rf"[\W_]+{each}" for each in rest)
+    return re.compile(rf"{first}(?<![^\W_]{first}){behind}(?![^\W_])")
 
 
 def _looked_at(text: str, near: int | None) -> Span:
@@ -105,18 +112,12 @@ class _Flat:
     """A text on one line, and how its places are found there."""
 
     def __init__(self, text: str) -> None:
-        if not _WIDE.search(text):  # Every space is one already.
-            self._starts, self._flat, self.text = [0], [0], _SPACE.sub(" ", text)
-            return
-        self._starts, self._flat = [], []
-        pieces = []
-        at = 0
-        for ink in _INK.finditer(text):
-            self._starts.append(ink.start())
-            self._flat.append(at)
-            pieces.append(ink[0])
-            at += len(ink[0]) + 1
-        self.text = " ".join(pieces)
+        begin = len(text) - len(text.lstrip())
+        self._starts, self._flat = [begin], [0]  # Of each stretch with single spaces only.
+        for gap in _GAP.finditer(text, begin):
+            self._flat.append(self._flat[-1] + gap.start() - self._starts[-1] + 1)
+            self._starts.append(gap.end())
+        self.text = " ".join(text.split())
 
     def span(self, span: Span) -> Span:
         return self._place(span[0], is_end=False), self._place(span[1], is_end=True)
@@ -130,7 +131,7 @@ class _Flat:
         place = self._flat[piece] + at - self._starts[piece]
         if place <= end:
             return place
-        # In the space behind a word: what begins there begins with the next.
+        # In the spaces behind a word: what begins there begins with the next.
         return end if is_end else min(following, len(self.text))
 
 

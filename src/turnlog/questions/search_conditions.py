@@ -1,0 +1,55 @@
+"""Conditions of a search as SQL has them, with the values that are bound to them."""
+
+# ruff: noqa: S608 - Only our own names are written into SQL; what was asked is bound.
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any as Anything
+from typing import Final, NamedTuple
+
+_FEW_IDS: Final = 200
+
+
+class Condition(NamedTuple):
+    sql: str
+    values: tuple[Anything, ...] = ()
+
+
+ALWAYS: Final = Condition("1")
+NEVER: Final = Condition("0")
+OPPOSITES: Final = {ALWAYS: NEVER, NEVER: ALWAYS}
+
+
+def surely(condition: Condition) -> Condition:
+    """Make *condition* true or false: a column without a value makes a comparison neither."""
+    if condition in OPPOSITES:
+        return condition
+    return Condition(f"(({condition.sql}) IS TRUE)", condition.values)
+
+
+def both(parts: list[Condition]) -> Condition:
+    if NEVER in parts:
+        return NEVER
+    return _linked([each for each in parts if each != ALWAYS], " AND ") or ALWAYS
+
+
+def either(parts: list[Condition]) -> Condition:
+    if ALWAYS in parts:
+        return ALWAYS
+    return _linked([each for each in parts if each != NEVER], " OR ") or NEVER
+
+
+def one_of(column: str, ids: Iterable[int]) -> Condition:
+    ids = list(ids)
+    if len(ids) <= _FEW_IDS:
+        return Condition(f"{column} IN ({', '.join(map(str, ids))})")
+    return Condition(f"{column} IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
+
+
+def _linked(parts: list[Condition], word: str) -> Condition | None:
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    values = tuple(value for each in parts for value in each.values)
+    return Condition(f"({word.join(each.sql for each in parts)})", values)

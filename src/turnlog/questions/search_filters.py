@@ -1,0 +1,228 @@
+"""What the filters of the search language mean in one index.
+
+Each is a condition on a text ``t`` and its record ``r``. What a filter names (sessions, files,
+tools) is looked up first, so that the condition compares ids. A filter that few records meet can
+also tell where its texts lie: ids of texts are times, so the times of the records bound them.
+"""
+
+# ruff: noqa: S608 - Only our own names are written into SQL; what was asked is bound.
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable
+from fnmatch import translate
+from typing import Final, Literal
+
+from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, microseconds
+from turnlog.index.texts import ANSWERED, Kind
+from turnlog.questions.search_conditions import NEVER, Condition, both, one_of, surely
+from turnlog.questions.search_language import Filter
+
+Table = Literal["said", "answered"]
+Range = tuple[int, int]
+"""The first and the last id of some texts."""
+
+BOUNDING: Final = frozenset({"session", "project", "file"})
+"""The filters that can tell where their texts lie."""
+# Texts of a crowded second have ids of the next ones; ids of dates may be this much too late.
+CROWD_SECONDS: Final = 1000
+
+_FEW_STARS: Final = 3
+_LONGEST_PART: Final = 1_000
+_FEW_RECORDS: Final = 1_000
+_AT: Final = f"coalesce(r.at, (t.id >> {SECOND_BITS}) * 1000000)"
+_NEAR: Final = 20
+_BEFORE: Final = f"""
+SELECT b.id, b.at FROM records b
+WHERE b.id < r.id AND b.id >= r.id >> {OFFSET_BITS} << {OFFSET_BITS}
+ORDER BY b.id DESC LIMIT {_NEAR}
+"""
+# A record without a time has that of the last one before it in its log that has one, or none at
+# all. Only near ones are looked at, lest a log without times is read over and over.
+_SECONDS: Final = f"""
+SELECT coalesce(
+    r.at,
+    (SELECT at FROM ({_BEFORE}) WHERE at IS NOT NULL ORDER BY id DESC LIMIT 1),
+    CASE WHEN (SELECT count(*) FROM ({_BEFORE})) < {_NEAR} THEN 0 END
+) / 1000000 FROM records r WHERE
+"""
+_IS_KINDS: Final[dict[str, tuple[Kind, ...]]] = {
+    "prompt": (Kind.PROMPT, Kind.HISTORY),
+    "response": (Kind.RESPONSE,),
+    "thinking": (Kind.THINKING,),
+    "call": (Kind.CALL,),
+    "result": (Kind.RESULT,),
+    "title": (Kind.TITLE,),
+    "summary": (Kind.SUMMARY,),
+}
+_ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
+
+
+class Filters:
+    """The filters of one search; remembers what they mean."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._conditions: dict[tuple[Filter, Table], Condition] = {}
+        self._ids: dict[Filter, list[int]] = {}
+
+    def condition(self, wanted: Filter, table: Table) -> Condition:
+        """Give what a text of *table* has to meet; true or false of every text."""
+        known = self._conditions.get((wanted, table))
+        if known is None:
+            known = both([surely(each) for each in self._made(wanted, table)])
+            self._conditions[wanted, table] = known
+        return known
+
+    def ids(self, wanted: Filter) -> list[int]:
+        """Give the ids of the sessions, files or names that *wanted* means."""
+        known = self._ids.get(wanted)
+        if known is None:
+            known = self._ids[wanted] = self._meant(wanted.field, wanted.value)
+        return known
+
+    def ranges(self, wanted: Filter) -> list[Range] | None:
+        """Give ranges that hold all ids of texts that a bounding filter means; None if of many."""
+        is_file = wanted.field == "file"
+        those = self._of_files(wanted, "r.id") if is_file else one_of("r.session", self.ids(wanted))
+        many = f"SELECT 1 FROM records r WHERE {those.sql} LIMIT 1 OFFSET {_FEW_RECORDS}"
+        if self._db.execute(many, those.values).fetchone() is not None:
+            return None
+        rows = self._db.execute(f"{_SECONDS} {those.sql}", those.values)
+        seconds = [row[0] for row in rows]
+        return None if None in seconds else _joined(seconds)
+
+    def _made(self, wanted: Filter, table: Table) -> list[Condition]:
+        """Give what has to be so all together; what needs no record is asked before it is read."""
+        kind, call = (Kind.RESULT, "result") if table == "answered" else (Kind.CALL, "record")
+        of_call = Condition(f"t.kind = {int(kind)}")
+        match wanted.field:
+            case "before" | "after" | "since" as field:
+                sign = "<" if field == "before" else ">="
+                return [Condition(f"{_AT} {sign} ?", (microseconds(wanted.at),))]
+            case "session" | "project":
+                return self._of_sessions(self.ids(wanted))
+            case "tool":
+                tools = one_of("c.tool", self.ids(wanted))
+                asked = f"SELECT 1 FROM calls c WHERE c.{call} = t.record AND {tools.sql}"
+                return [of_call, Condition(f"EXISTS ({asked})", tools.values)]
+            case "file":
+                return [of_call, self._of_files(wanted, "t.record")]
+            case "model" | "branch" as field:
+                return [one_of(f"r.{field}", self.ids(wanted))]
+            case "role":
+                return [one_of("r.author", self.ids(wanted))]
+            case "type":
+                kinds = [int(kind) for kind in Kind if kind.name.lower() == wanted.value.lower()]
+                one, other = one_of("r.type", self.ids(wanted)), one_of("t.kind", kinds)
+                return [Condition(f"{one.sql} OR {other.sql}", one.values + other.values)]
+        return [_is(wanted.value, table)]
+
+    def _meant(self, field: str, value: str) -> list[int]:
+        match field:
+            case "session":
+                begins = value.lower()
+                rows = self._db.execute("SELECT id, session FROM sessions")
+                return [row[0] for row in rows if row[1].lower().startswith(begins)]
+            case "project":
+                is_in = _project(value)
+                rows = self._db.execute(
+                    "SELECT s.id, p.path FROM sessions s JOIN projects p ON p.id = s.project"
+                )
+                return [row[0] for row in rows if is_in(row[1])]
+            case "file":
+                return self._paths(value)
+        fits = _glob(f"*{value}*" if field == "model" else value)
+        return [row[0] for row in self._db.execute("SELECT id, name FROM names") if fits(row[1])]
+
+    def _of_files(self, wanted: Filter, column: str) -> Condition:
+        """Ask for records of calls that name a file, and of what came of them.
+
+        As sets of records: whether a path is meant is not asked again for every text.
+        """
+        paths = one_of("x.path", self.ids(wanted))
+        touching = f"SELECT x.record FROM touches x WHERE {paths.sql}"
+        answering = (
+            "SELECT c.result FROM touches x JOIN calls c ON c.record = x.record"
+            f" AND c.block = x.block WHERE c.result IS NOT NULL AND {paths.sql}"
+        )
+        return Condition(f"{column} IN ({touching} UNION {answering})", paths.values * 2)
+
+    def _of_sessions(self, sessions: list[int]) -> list[Condition]:
+        """Ask for records of *sessions*; most others are known by their log, without a look."""
+        ids = json.dumps(sessions)
+        logs = self._db.execute(
+            "SELECT id FROM logs WHERE session IS NULL OR session IN (SELECT session FROM sessions"
+            " WHERE id IN (SELECT value FROM json_each(?)))",
+            (ids,),
+        )
+        among = one_of(f"(t.record >> {OFFSET_BITS})", [row[0] for row in logs])
+        return [among, one_of("r.session", sessions)]
+
+    def _paths(self, value: str) -> list[int]:
+        if not any(each in value for each in "*?["):
+            part = value.lower()
+            rows = self._db.execute("SELECT id, path FROM paths WHERE path LIKE ?", (_alike(part),))
+            return [row[0] for row in rows if part in row[1].lower()]
+        # A pattern that does not say how the path begins means how it ends.
+        patterns = [value.lower(), f"*/{value.lower()}"]
+        if value.isascii() and "[" not in value and value.count("*") <= _FEW_STARS:
+            rows = self._db.execute(
+                "SELECT id FROM paths WHERE lower(path) GLOB ? OR lower(path) GLOB ?", patterns
+            )
+            return [row[0] for row in rows]
+        whole, ending = map(_glob, patterns)  # SQLite would try every way to share out the stars.
+        rows = self._db.execute("SELECT id, path FROM paths")
+        return [row[0] for row in rows if whole(row[1]) or ending(row[1])]
+
+
+def _is(value: str, table: Table) -> Condition:
+    match value:
+        case "agent":
+            return Condition("r.flags & 2")
+        case "error" if table == "answered":
+            return Condition("r.flags & 1")
+        case "error":
+            failed = "t.record IN (SELECT record FROM calls WHERE is_error)"
+            return Condition(f"r.flags & 1 OR (t.kind = {int(Kind.CALL)} AND {failed})")
+        case "gone":
+            gone = "SELECT id FROM logs WHERE gone_at IS NOT NULL"
+            return Condition(f"(t.record >> {OFFSET_BITS}) IN ({gone})")
+    is_apart = table == "answered"
+    kinds = [int(kind) for kind in _IS_KINDS[value] if (kind in ANSWERED) == is_apart]
+    return one_of("t.kind", kinds) if kinds else NEVER
+
+
+def _joined(seconds: list[int]) -> list[Range]:
+    """Give the ranges of ids that texts of these seconds may have; none overlaps another."""
+    ranges: list[Range] = []
+    for second in sorted({max(0, each) for each in seconds}):
+        if ranges and second <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], second + CROWD_SECONDS)
+        else:
+            ranges.append((second, second + CROWD_SECONDS))
+    return [(first << SECOND_BITS, (last << SECOND_BITS) - 1) for first, last in ranges]
+
+
+def _alike(part: str) -> str:
+    """Give a pattern for SQLite that all meet who have *part* in small letters, and few others."""
+    if not part.isascii() or "\0" in part or len(part) > _LONGEST_PART:
+        return "%"
+    # Two letters beyond ASCII are these as small ones, which SQLite does not know.
+    return f"%{re.sub('[ik]', '_', part)}%"
+
+
+def _glob(pattern: str) -> Callable[[str], bool]:
+    fits = re.compile(translate(pattern.lower())).match
+    return lambda text: fits(text.lower()) is not None
+
+
+def _project(value: str) -> Callable[[str], bool]:
+    if not _ABSOLUTE.match(value):
+        part = value.lower()
+        return lambda path: part in path.lower()
+    top = value.rstrip("/\\")
+    return lambda path: path.startswith(top) and path[len(top) : len(top) + 1] in ("", "/", "\\")

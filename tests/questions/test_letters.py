@@ -1,0 +1,100 @@
+"""A text's letters are those that SQLite's tokenizer finds in it, character by character."""
+
+import re
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnlog.index.words import as_words
+from turnlog.questions import letters
+from turnlog.questions.letters import LETTER, TOKENIZER, as_letters
+from turnlog.questions.matching import sound
+
+WORDS = re.compile(f"{LETTER}+")
+ACCENTS = re.compile("[\u0300-\u0331]")
+# Every code point that writing uses, and of the empty planes behind some.
+EVERY = [*range(0x20000), *range(0x20000, 0x110000, 331)]
+STEP = 16_384
+
+
+def told_by_sqlite(texts):
+    """The words of each text, as a full-text table of the index has them."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.execute(f"CREATE VIRTUAL TABLE one USING fts5 (text, {TOKENIZER})")
+    db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (one, instance)")
+    db.execute("BEGIN")
+    sounded = ((as_words(sound(text)),) for text in texts)
+    db.executemany("INSERT INTO one VALUES (?)", sounded)
+    words = [[] for _ in texts]
+    for term, number in db.execute("SELECT term, doc FROM terms ORDER BY doc, offset"):
+        words[number - 1].append(term)
+    return words
+
+
+def told_here(text):
+    found = as_letters(text)
+    assert found is not None
+    assert len(found) == len(text)
+    return WORDS.findall(as_words(found))
+
+
+def test_every_character_is_taken_as_sqlite_takes_it():
+    depending = set()
+    for start in range(0, len(EVERY), STEP):
+        characters = [chr(each) for each in EVERY[start : start + STEP]]
+        as_letters("".join(characters))  # All at once is quickest.
+        texts = [f"ab{each}cd {each}" for each in characters]
+        for each, text, words in zip(characters, texts, told_by_sqlite(texts), strict=True):
+            if as_letters(each) is None:
+                depending.add(each)
+            else:
+                assert told_here(text) == words, ascii(each)
+    assert depending
+    assert all(map(ACCENTS.match, depending))
+
+
+def test_what_was_folded_stays_so():
+    """Characters are replaced one after the other: none may become one that is replaced next."""
+    for start in range(0, len(EVERY), STEP):
+        text = "".join(map(chr, EVERY[start : start + STEP]))
+        text = "".join(each for each in text if as_letters(each) is not None)
+        folded = as_letters(text)
+        assert as_letters(folded) == folded
+        # A character that is a word of its own is one in its folded form, too.
+        spaced = [as_words(each) != each for each in folded if each != " "]
+        kept = [each for each, to in zip(text, folded, strict=True) if to != " "]
+        assert [as_words(sound(each)) != sound(each) for each in kept] == spaced
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=30))
+def test_words_of_any_text_are_those_of_sqlite(text):
+    found = as_letters(text)
+    if found is None:
+        assert ACCENTS.search(text)
+    else:
+        assert told_here(text) == told_by_sqlite([text])[0]
+
+
+def test_case_is_that_of_ascii_where_sqlite_knows_no_other():
+    assert as_letters("ABC É Ω") == "abc e ω"
+    assert as_letters("A\U00010570") == "a\U00010570"  # A capital letter since Unicode 14.
+
+
+def test_half_a_character_stands_between_words():
+    assert as_letters("a\ud800b\udfffé") == "a b e"
+
+
+def test_an_accent_of_its_own_is_left_to_sqlite():
+    assert as_letters("cafe\u0301") is None
+
+
+def test_characters_may_be_learned_by_many_at_once(monkeypatch):
+    monkeypatch.setattr(letters, "_taken", {})
+    texts = [chr(0xC0 + number % 80) * 3 + "→x" for number in range(400)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(as_letters, texts))
+    assert found == [as_letters(text) for text in texts]
+    assert all(map(str.isprintable, found))
