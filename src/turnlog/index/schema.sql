@@ -154,7 +154,8 @@ CREATE TABLE sightings (
     PRIMARY KEY (name, log, place)
 ) WITHOUT ROWID;
 
--- Names whose sightings changed since the response was settled.
+-- Names whose sightings changed since the response was settled. If none was settled yet, one name
+-- stands for all.
 CREATE TABLE unsettled (name TEXT PRIMARY KEY) WITHOUT ROWID;
 
 -- One row for each API response, counted once, whoever repeats it.

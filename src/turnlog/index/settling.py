@@ -23,7 +23,13 @@ from turnlog.index.ids import (
     UNDATED,
     microseconds,
 )
-from turnlog.index.sighted import SELECT, Named, message_of_one, sighting_of
+from turnlog.index.sighted import (
+    SELECT,
+    Named,
+    is_any_settled,
+    message_of_one,
+    sighting_of,
+)
 from turnlog.index.writing import intern_name
 from turnlog.records.responses import Response, Responses
 from turnlog.records.sightings import Sighting
@@ -44,39 +50,38 @@ def settle_all(db: sqlite3.Connection) -> None:
         return ids.get(text) or intern_name(db, text, ids)
 
     with transaction(db):
-        concerned = {
-            row[0]
-            for row in db.execute(
-                "SELECT session FROM messages WHERE name IN (SELECT name FROM unsettled)"
-            )
-        }
-        db.execute("DELETE FROM messages WHERE name IN (SELECT name FROM unsettled)")
-        db.executemany(_INSERT, _told_once(db, concerned, named))
-        _settle_contested(db, concerned, named)
+        which = "name IN (SELECT name FROM unsettled)" if is_any_settled(db) else "1"
+        earlier = db.execute(f"SELECT session FROM messages WHERE {which}")  # noqa: S608 - Ours.
+        concerned = {row[0] for row in earlier}
+        db.execute(f"DELETE FROM messages WHERE {which}")  # noqa: S608 - Ours.
+        db.executemany(_INSERT, _told_once(db, which, concerned, named))
+        _settle_contested(db, which, concerned, named)
         _place(db, concerned)
         _add_up(db, concerned)
         db.execute("DELETE FROM unsettled")
 
 
 def _told_once(
-    db: sqlite3.Connection, concerned: set[int | None], named: Named
+    db: sqlite3.Connection, which: str, concerned: set[int | None], named: Named
 ) -> Iterator[tuple[Any, ...]]:
     """Give the messages that one sighting tells of: nearly all, and nothing is to be settled."""
     once = db.execute(
-        "SELECT name, log, session, cwd, model, told FROM sightings WHERE name IN"
-        " (SELECT name FROM unsettled) GROUP BY name HAVING count(*) = 1"
+        "SELECT name, log, session, cwd, model, told FROM sightings"  # noqa: S608 - Ours.
+        f" WHERE {which} GROUP BY name HAVING count(*) = 1"
     )
     for row in once:
         concerned.add(row[2])
         yield message_of_one(row, named)
 
 
-def _settle_contested(db: sqlite3.Connection, concerned: set[int | None], named: Named) -> None:
+def _settle_contested(
+    db: sqlite3.Connection, which: str, concerned: set[int | None], named: Named
+) -> None:
     """Settle what several sightings tell of, and what depends on the same sessions."""
     contested = [
         row[0]
         for row in db.execute(
-            "SELECT name FROM sightings WHERE name IN (SELECT name FROM unsettled)"
+            f"SELECT name FROM sightings WHERE {which}"  # noqa: S608 - Ours.
             " GROUP BY name HAVING count(*) > 1"
         )
     ]
@@ -86,8 +91,8 @@ def _settle_contested(db: sqlite3.Connection, concerned: set[int | None], named:
     again = set(contested)
     touched: dict[int, str] = dict(
         db.execute(
-            "SELECT DISTINCT names.id, names.name FROM sightings JOIN names"
-            " ON names.id = sightings.session WHERE sightings.name IN (SELECT name FROM unsettled)"
+            "SELECT id, name FROM names WHERE id IN"  # noqa: S608 - Ours.
+            f" (SELECT session FROM sightings WHERE {which})"
         ).fetchall()
     )
     rivals = _rivals(db, sorted(touched))
