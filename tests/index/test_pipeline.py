@@ -1,4 +1,4 @@
-"""Logs that two processes share: each is read once, whoever takes it and whatever becomes of them."""
+"""Logs that two processes share: each is read once, whoever takes it."""
 
 from __future__ import annotations
 
