@@ -20,12 +20,8 @@ from turnlog.layout.homes import Home
 
 _BUSY_MS: Final = 30_000
 _CACHE_KIB: Final = 32 * 1024
-# Twice what is usual: so much is written at once that half the calls are worth it. A full-text
-# table's own pages fill one each.
-_PAGE_BYTES: Final = 8 * 1024
-_WORDS_PAGE_BYTES: Final = _PAGE_BYTES - 50
 # Rarely: each checkpoint waits for the disk.
-_CHECKPOINT_PAGES: Final = 8 * 1024
+_CHECKPOINT_PAGES: Final = 16 * 1024
 
 # What SQLite says of a file that cannot be mended.
 _BROKEN_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -110,7 +106,6 @@ def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_MS / 1000)
     if not read_only:
         with suppress(sqlite3.DatabaseError):  # Told when it is first read.
-            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # Told to a new one only.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
     return connection
@@ -150,7 +145,7 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
         for table in ("said", "answered"):
             connection.executemany(
                 f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)",  # noqa: S608 - Ours.
-                (("hashsize", 16 * 1024 * 1024), ("automerge", 8), ("pgsz", _WORDS_PAGE_BYTES)),
+                (("hashsize", 16 * 1024 * 1024), ("automerge", 8)),
             )
         connection.execute(f"PRAGMA application_id = {MARK}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
