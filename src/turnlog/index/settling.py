@@ -36,6 +36,10 @@ from turnlog.records.sightings import Sighting
 
 T = TypeVar("T")
 
+Changed = dict[int | None, int | None]
+"""When the first of what changed was said, by session."""
+
+_FAR_US: Final = 2**63 - 1
 # SQLite takes at least that many parameters.
 _PARAMETERS: Final = 500
 
@@ -51,11 +55,11 @@ def settle_all(db: sqlite3.Connection) -> None:
 
     with transaction(db):
         which = "name IN (SELECT name FROM unsettled)" if is_any_settled(db) else "1"
-        earlier = db.execute(f"SELECT session FROM messages WHERE {which}")  # noqa: S608 - Ours.
-        concerned = {row[0] for row in earlier}
+        changed = _by_session(db, which)
         db.execute(f"DELETE FROM messages WHERE {which}")  # noqa: S608 - Ours.
+        concerned = set(changed)
         db.executemany(_INSERT, _told_once(db, which, concerned, named))
-        _settle_contested(db, which, concerned, named)
+        _settle_contested(db, which, changed, concerned, named)
         _place(db, concerned)
         _add_up(db, concerned)
         db.execute("DELETE FROM unsettled")
@@ -75,7 +79,11 @@ def _told_once(
 
 
 def _settle_contested(
-    db: sqlite3.Connection, which: str, concerned: set[int | None], named: Named
+    db: sqlite3.Connection,
+    which: str,
+    changed: Changed,
+    concerned: set[int | None],
+    named: Named,
 ) -> None:
     """Settle what several sightings tell of, and what depends on the same sessions."""
     contested = [
@@ -96,7 +104,7 @@ def _settle_contested(
         ).fetchall()
     )
     rivals = _rivals(db, sorted(touched))
-    if rivals:
+    if rivals and (contested or not _are_as_old(db, which, changed, rivals.intersection(touched))):
         others: dict[str, list[Sighting]] = {}
         _load(db, "session", sorted(rivals), others, logs)
         missing = [name for name in others if name not in seen]
@@ -150,6 +158,35 @@ def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
         for one, other in found:
             rivals.update((one, other))
     return rivals
+
+
+def _by_session(db: sqlite3.Connection, which: str) -> Changed:
+    found = db.execute(
+        f"SELECT session, min(at) FROM messages WHERE {which} GROUP BY session"  # noqa: S608 - Ours.
+    )
+    return dict(found)
+
+
+def _are_as_old(
+    db: sqlite3.Connection, which: str, changed: Changed, sessions: Iterable[int]
+) -> bool:
+    """Tell whether *sessions* are surely as old among their rivals as before what changed.
+
+    A session is as old as the first that it has and a rival has not (see ``Seniority``). If it has
+    something of its own that did not change and came before all that did, that is not later.
+    """
+    now = _by_session(db, which)
+    for session in sessions:
+        times = [at for at in (changed.get(session), now.get(session)) if at is not None]
+        own = db.execute(
+            "SELECT EXISTS (SELECT 1 FROM messages WHERE session = ? AND at <= ?"  # noqa: S608
+            f" AND NOT ({which}) AND (SELECT count(*) FROM sightings"
+            " WHERE sightings.name = messages.name) = 1)",
+            (session, min(times, default=_FAR_US)),
+        )
+        if not own.fetchone()[0]:
+            return False
+    return True
 
 
 def _is_claimed(found: Iterable[Sighting], sessions: set[str]) -> bool:
