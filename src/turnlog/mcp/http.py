@@ -14,9 +14,11 @@ import json
 import os
 import re
 import secrets
+import signal
 import socket
 import stat
 import sys
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -154,11 +156,16 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class _Told(uvicorn.Server):
-    """A server that says something once it has begun, and a Ctrl-C ends it in good order."""
+    """A server that says something once it has begun, and tells whether a Ctrl-C ended it."""
 
     def __init__(self, config: uvicorn.Config, words: str) -> None:
         super().__init__(config)
+        self.is_interrupted = False
         self._words = words
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.is_interrupted |= sig == signal.SIGINT
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -190,4 +197,7 @@ def serve_http(
         timeout_graceful_shutdown=_GOODBYE_SECONDS,
     )
     words = f"listening on http://{shown}:{name[1]}{PATH}\ntoken: {where}\n"
-    anyio.run(_Told(config, words).serve, [listener])
+    told = _Told(config, words)
+    anyio.run(told.serve, [listener])
+    if told.is_interrupted:  # It ended in good order, but not of its own accord.
+        raise KeyboardInterrupt
