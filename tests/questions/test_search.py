@@ -250,7 +250,8 @@ def check_opens(hit):
     if hit.uuid is not None:
         assert json.loads(data)["uuid"] == hit.uuid
     if hit.log.endswith(".jsonl"):
-        placed = next(iter(read_log(hit.log, start=hit.offset)))
+        with read_log(hit.log, start=hit.offset) as reader:
+            placed = next(reader)
         assert (placed.offset, placed.record.uuid) == (hit.offset, hit.uuid)
 
 
