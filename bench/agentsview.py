@@ -78,9 +78,8 @@ class Agentsview:
     ) -> None:
         self.stop()
 
-    def build(self) -> Ran:
-        """Make its database anew, without a server, and tell the memory too."""
-        shutil.rmtree(os.path.dirname(self._database), ignore_errors=True)
+    def sync_watched(self) -> Ran:
+        """Sync without a server, and tell the memory too."""
         return run_watched(self._sync, self._environ | {"AGENTSVIEW_NO_DAEMON": "1"})
 
     def sync_alone(self) -> float:

@@ -186,13 +186,7 @@ def write_sightings(
             for name, place, session, cwd, model, told in found
         ),
     )
-    changed = found if is_any_settled(db) else found[:1]
-    db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((each[0],) for each in changed))
-
-
-def is_any_settled(db: sqlite3.Connection) -> bool:
-    """Tell whether a response was settled; as long as none was, one unsettled name means all."""
-    return bool(db.execute("SELECT EXISTS (SELECT 1 FROM messages)").fetchone()[0])
+    db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((each[0],) for each in found))
 
 
 def _with_earlier(db: sqlite3.Connection, log: int, path: str, found: Sighted) -> Sighted:

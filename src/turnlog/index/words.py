@@ -39,10 +39,8 @@ def as_words(text: str) -> str:
 
 def as_indexed(text: str) -> bytes:
     """Give *text* as words, in UTF-8: what SQLite would make of it again and again."""
-    if text.isascii():
-        return text.encode()
     data = text.encode(errors="replace")
-    if not data.translate(None, _NO_LEADS):
+    if text.isascii() or not data.translate(None, _NO_LEADS):
         return data
     return " ".join(_alone().split(text)).encode(errors="replace")
 
