@@ -66,6 +66,7 @@ def _delete(root: Path, key: Key) -> None:
             held.enter_context(locked(Spot(Path(home), name)))
         if kept:
             held.enter_context(turn(copies, LOCK_TIMEOUT))
+        _refuse_if_running(root, key)
         Trash(own).discard(
             key.session,
             home,

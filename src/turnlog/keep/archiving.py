@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.keep.archived import Archives, is_flat_archive, journal
-from turnlog.keep.deleting import refuse_if_running
 from turnlog.keep.flat_archiving import (
     archive_flat,
     is_left,
@@ -28,6 +27,7 @@ from turnlog.keep.flat_archiving import (
 from turnlog.keep.kept_archiving import KeptArchiving, own_bytes
 from turnlog.keep.restorable import find_restorable, mirrors
 from turnlog.keep.restoring import restore
+from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.layout import LayoutName, LogFile
 from turnlog.sessions.journal import ArchivedFact
 from turnlog.sessions.session import Session
@@ -83,7 +83,11 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
         )
     if log.compression is not None and not is_flat_archive(str(log.path)):
         unpack_beside(log.path)
-    found = archive_flat(place_of(log.path), session.id)
+    found = archive_flat(
+        place_of(log.path),
+        session.id,
+        when_held=lambda: refuse_if_opened(session.id, session.logs, (log.home,)),
+    )
     return Archived(
         id=session.id,
         layout="flat",

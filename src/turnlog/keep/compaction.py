@@ -173,8 +173,7 @@ class _Work:
     def rewrite(self, lock_timeout: float | None) -> CompactedLog:
         """Do it, if there is something to gain."""
         with locked(self.log.path, lock_timeout) as held:
-            if marks_of(self.log.path).is_running:
-                raise _is_running(self.session, self.log.path, None)
+            refuse_opened(self.session, self.log.path)
             try:
                 while changes := self._changes(held.fd, held.size_bytes):
                     changed = self._make(held, changes)
@@ -318,8 +317,13 @@ def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:
         raise _is_running(session, session.path, running.pid)
     for log in logs:
         with suppress(NotFound):
-            if marks_of(log.path).is_running:
-                raise _is_running(session, log.path, None)
+            refuse_opened(session, log.path)
+
+
+def refuse_opened(session: Session, path: Path) -> None:
+    """Raise if the log at *path* says that a writer has it open; under its lock, that stands."""
+    if marks_of(path).is_running:
+        raise _is_running(session, path, None)
 
 
 def _is_running(session: Session, path: Path, holder: int | None) -> LogLocked:

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound
-from turnlog.keep.compaction import plain_logs, refuse_running
+from turnlog.keep.compaction import plain_logs, refuse_opened, refuse_running
 from turnlog.layout import LogFile
 from turnlog.log.blobs import STUB, whole_line
 from turnlog.log.handle import LOCK_TIMEOUT
@@ -105,7 +105,7 @@ def undo(
         refuse_running(session, logs)
     done = Undoing(session=session.id)
     for log in logs:
-        work = _Work(log, cap)
+        work = _Work(session, log, cap)
         try:
             done.logs.append(work.put_back(lock_timeout) if write else work.plan())
         except NotFound:
@@ -121,7 +121,8 @@ def undo(
 class _Work:
     """The undoing of one log."""
 
-    def __init__(self, log: LogFile, cap: int) -> None:
+    def __init__(self, session: Session, log: LogFile, cap: int) -> None:
+        self.session = session
         self.path = log.path
         self.cap = cap
         self.done = UndoneLog(path=str(log.path), agent_id=log.agent_id, size_bytes=0)
@@ -135,6 +136,7 @@ class _Work:
 
     def put_back(self, lock_timeout: float | None) -> UndoneLog:
         with locked(self.path, lock_timeout) as held, ExitStack() as opened:
+            refuse_opened(self.session, self.path)
             ranges = self._gather(opened, held.fd, held.size_bytes)
             if self.done.needed:
                 try:

@@ -34,11 +34,12 @@ from turnlog.keep.listings import (
 )
 from turnlog.keep.moving import Spot, locked, remove_empty
 from turnlog.keep.placing import HOUR, sweep
+from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.keep.trash import GRACE, Doomed, Trash, Trashed, told
 from turnlog.layout import Home, LogFile, turnlog_home
 from turnlog.layout.kept import kept_place
 from turnlog.sessions.dated import find_any_session, share_out
-from turnlog.sessions.life import State, marks_of, running_sessions
+from turnlog.sessions.life import State
 
 ASKED: Final = "asked for"
 _SHOWN: Final = 3
@@ -119,9 +120,8 @@ def delete_found(
     for each in belongings:
         left = each.left_alone(session_id)
         deletion.left += [LeftAlone(str(one.path), one.reason) for one in left]
-        goods = goods_of(each, session_id, logs, with_kept=terms.with_kept)
         with told(each.home.path, "delete"):
-            gone = _delete_in(each, goods, deletion, trash, terms)
+            gone = _delete_in(each, logs, deletion, trash, terms)
             _take_apart(each, session_id, gone)
     return deletion
 
@@ -179,37 +179,6 @@ def finish_deletions(trash: Trash, belongings: Belongings) -> None:
 # -- whether it may go ----------------------------------------------------------------------
 
 
-def refuse_if_running(session_id: str, logs: Sequence[LogFile], homes: Iterable[Home]) -> None:
-    """Raise LogLocked if anybody has the session open."""
-    running = running_sessions(homes).get(session_id)
-    if running is not None and running.is_alive:
-        raise _runs(session_id, running.pid, running.path)
-    for log in logs:
-        if log.is_kept:
-            continue
-        if log.kind != "agent":
-            shared_by = session_id if log.kind == "day" else None
-            writers = marks_of(log.path, shared_by).writers
-            alive = next((each.pid for each in writers if each.is_alive), None)
-            if alive is not None:
-                raise _runs(session_id, alive, log.path)
-        try:
-            with locked(Spot(log.path.parent, log.path.name)):
-                pass
-        except LogLocked as error:
-            raise _runs(session_id, error.holder, log.path) from None
-
-
-def _runs(session_id: str, pid: int | None, path: Path) -> LogLocked:
-    who = f" in process {pid}" if pid else ""
-    return LogLocked(
-        f"session {session_id} is running{who}",
-        path=path,
-        holder=pid,
-        hint="close it first; nothing was changed",
-    )
-
-
 def refuse_if_shared(
     session_id: str, logs: Sequence[LogFile], together: Sequence[str] = ()
 ) -> None:
@@ -261,13 +230,15 @@ def _home_name(log: LogFile, belongings: Belongings) -> str:
 
 def _delete_in(
     belongings: Belongings,
-    goods: list[Belonging],
+    logs: Sequence[LogFile],
     deletion: Deletion,
     trash: Trash,
     terms: Terms,
 ) -> list[str]:
     """Move what belongs to the session in one home; give the names of what is gone from it."""
     home = os.path.realpath(belongings.home)
+    here = [log for log in logs if log.home == belongings.home]
+    goods = goods_of(belongings, deletion.id, logs, with_kept=terms.with_kept)
     kept = {each.home_name for each in goods if each.tree == "kept"}
     mains = frozenset(each.name for each in goods if each.is_main_log)
     gone = [each.name for each in goods if each.tree == "home"]
@@ -276,6 +247,8 @@ def _delete_in(
             held.enter_context(locked(Spot(Path(home), name)))
         if kept:
             held.enter_context(turn(belongings.place, LOCK_TIMEOUT))
+        for each in (deletion.id, *terms.others):
+            refuse_if_opened(each, here, (belongings.home,))
         if terms.if_unchanged:
             _refuse_if_changed(deletion.id, goods)
         for trashed in trash.of_session(deletion.id):

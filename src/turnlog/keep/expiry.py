@@ -20,8 +20,9 @@ from msgspec import Struct
 from turnlog.errors import LogLocked, TurnlogError
 from turnlog.keep.activity import Activity, activity_of, glance_at
 from turnlog.keep.belongings import Belonging, Belongings
-from turnlog.keep.deleting import goods_of, refuse_if_running
+from turnlog.keep.deleting import goods_of
 from turnlog.keep.retention_policy import Policy
+from turnlog.keep.running import refuse_if_running
 from turnlog.layout import Home, LogFile, Problem, find_logs
 from turnlog.layout.directories import is_within
 from turnlog.sessions.dated import share_out

@@ -84,8 +84,11 @@ def place_of(log: Path) -> Path:
 # -- packing --------------------------------------------------------------------------------
 
 
-def archive_flat(directory: Path, session_id: str) -> FlatArchive:
-    """Pack a session of the flat store at *directory*, prove it, and remove what was packed."""
+def archive_flat(directory: Path, session_id: str, when_held: Callable[[], None]) -> FlatArchive:
+    """Pack a session of the flat store at *directory*, prove it, and remove what was packed.
+
+    *when_held* is called when nobody can write its logs; it raises if the session must stay.
+    """
     _sweep(directory, session_id)
     main = FlatFile(f"{session_id}.jsonl", f"{COMPRESSED}/{session_id}.jsonl.gz")
     files = [*_beside(directory, session_id), main]
@@ -94,6 +97,7 @@ def archive_flat(directory: Path, session_id: str) -> FlatArchive:
         for each in plain:
             if looks_like_log(each.plain.rpartition("/")[2]):
                 held.enter_context(locked(Spot(directory, each.plain)))
+        when_held()
         proofs = {each: _pack(directory, each) for each in plain}
         known = proofs[main].content if main in proofs else None
         found = _described(directory, session_id, known)

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from turnlog.errors import BrokenCopy, LogLocked, NotALog, UsageError, WriteFailed
+from turnlog.errors import BrokenCopy, LogLocked, NotALog, NotFound, UsageError, WriteFailed
 from turnlog.keep.archived import journal
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.catalogue import Catalogue, KeptFile
@@ -30,6 +30,7 @@ from turnlog.keep.deleting import refuse_if_shared
 from turnlog.keep.moving import Spot, locked, remove_empty
 from turnlog.keep.proving import Proof, check_copy, content_of, prove, remove_proved, typed
 from turnlog.keep.reading import Copy, as_it_lies, content
+from turnlog.keep.running import refuse_if_opened
 from turnlog.layout import Home
 from turnlog.layout.home_files import OF_SESSIONS
 from turnlog.layout.kept import KEPT_SUFFIX, kept_copy, kept_place
@@ -178,6 +179,8 @@ class KeptArchiving:
         for name in self.names - proofs.keys():
             _read_back(catalogue, name)  # Gone at its source: the copy is all there is.
         fact = self._new_fact(catalogue, proofs)
+        # As late as can be: a program that knows no locks may have begun just now.
+        refuse_if_opened(self._session.id, self._session.logs, (self._home,))
         journal().archive(self._session.id, fact)
         if self._remove:
             for good in sorted(goods, key=lambda each: not each.is_main_log):
@@ -243,7 +246,12 @@ def own_bytes(session: Session) -> int:
     log = session.main_logs[-1]
     if log.kind == "day":
         return sum(item.length + 1 for item in session.items())
-    return 0 if log.is_kept else os.stat(log.path).st_size
+    try:
+        return 0 if log.is_kept else os.stat(log.path).st_size
+    except FileNotFoundError:
+        raise NotFound(
+            f"the log of session {session.id} was moved away just now", hint="look for it again"
+        ) from None
 
 
 def _read_back(catalogue: Catalogue, name: str) -> None:

@@ -16,10 +16,10 @@ from turnlog.keep.deleting import (
     Deletion,
     Terms,
     delete_together,
-    refuse_if_running,
     refuse_if_shared,
 )
 from turnlog.keep.expiry import sessions_of, sharers
+from turnlog.keep.running import refuse_if_running
 from turnlog.keep.trash import Trash
 from turnlog.layout import Home, LogFile
 

@@ -18,7 +18,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
 
 import msgspec
@@ -36,6 +35,7 @@ from turnlog.records.format import format_marker
 from turnlog.records.instants import iso
 from turnlog.records.record import Linked, Record
 from turnlog.sessions import build
+from turnlog.sessions.beside import size_at
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.metadata import Metadata, MetadataFold
 from turnlog.sessions.placing import TREE_TYPES, Placer
@@ -234,12 +234,7 @@ class SessionWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         # After an exception the session did not end well, and must not look as if it had.
         if kind is None:
             self.close()
@@ -320,7 +315,7 @@ class SessionWriter:
         if recent and self._tip is not None:
             # What comes behind the last line seen is news, also if it came while we looked.
             last = recent[-1]
-            unfinished = last.offset + last.length >= self.path.stat().st_size
+            unfinished = last.offset + last.length >= size_at(self.path)
             self._log.seen = last.offset + (0 if unfinished else last.length + 1)
 
     def _find_tip_in(self, path: Path) -> list[Placed | Damage]:
