@@ -78,8 +78,9 @@ class Agentsview:
     ) -> None:
         self.stop()
 
-    def sync_watched(self) -> Ran:
-        """Sync without a server, and tell the memory too."""
+    def build(self) -> Ran:
+        """Make its database anew, without a server, and tell the memory too."""
+        shutil.rmtree(os.path.dirname(self._database), ignore_errors=True)
         return run_watched(self._sync, self._environ | {"AGENTSVIEW_NO_DAEMON": "1"})
 
     def sync_alone(self) -> float:

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
+from turnlog.index import settling
 from turnlog.index.database import open_for_reading
 from turnlog.index.ids import microseconds
 from turnlog.index.refresh import refresh
+from turnlog.index.settling import _are_as_old
 from turnlog.index.sighted import OFFSET_BITS
 from turnlog.questions.usage_scan import scan_usage
 
@@ -83,6 +85,27 @@ def test_what_a_lost_log_decided_is_decided_anew():
         (two, None, [], "usage"),
     ]
     check(steps)
+
+
+def test_a_fork_that_goes_on_is_as_old_as_it_was(monkeypatch):
+    one, two = SESSIONS[:2]
+    asked = []
+    monkeypatch.setattr(
+        settling, "_are_as_old", lambda *given: asked.append(_are_as_old(*given)) or asked[-1]
+    )
+
+    def at(second, number, session, **more):
+        return answered(number, session, timestamp=f"2026-03-04T05:06:0{second}.000Z", **more)
+
+    shared = [(one, None, [at(1, 1, one)], "none"), (two, None, [at(1, 1, two)], "none")]
+    own = [(one, None, [at(3, 2, one)], "none"), (two, None, [at(2, 3, two)], "usage")]
+    check([*shared, *own, (one, None, [at(4, 4, one)], "usage")])
+    assert asked == [True]
+    # What is told again later may have been what made a session the older one.
+    check([*shared, *own, (two, None, [at(5, 3, two)], "usage")])
+    assert asked == [True, False]
+    check([*shared, (one, None, [at(3, 2, one)], "usage"), (two, None, [at(2, 3, two)], "usage")])
+    assert asked == [True, False, False]
 
 
 def check(steps) -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from turnlog.cli.indexed import refreshed, tell_notices
 from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.refresh_answered import line_of
 
 if TYPE_CHECKING:
-    from turnlog.index.refresh import Refreshed
+    from turnlog.index.refreshed import Refreshed
 
 
 class Unread(Struct, kw_only=True):
@@ -54,14 +56,14 @@ def command(homes: tuple[str, ...], *, as_json: bool, rebuild: bool) -> int:
     Every command that needs the index does this first; by itself it is for scripts, and for those
     who want the work done before they ask. The index can be deleted at any time.
     """
-    from turnlog.cli.indexed import refresh_shown
     from turnlog.layout import all_homes
 
-    done = refresh_shown(all_homes(homes), rebuild=rebuild)
+    done = refreshed(all_homes(homes), rebuild=rebuild)
     if as_json:
+        tell_notices(done)
         show_json(_document(done))
     else:
-        _show(done)
+        show(done)
     return 0
 
 
@@ -78,15 +80,13 @@ def _document(done: Refreshed) -> RefreshDocument:
     )
 
 
-def _show(done: Refreshed) -> None:
-    from turnlog.cli.terminal import console, counted, log_name, size
+def show(done: Refreshed) -> None:
+    """Show what a refresh found."""
+    from turnlog.cli.terminal import console, counted, log_name
 
+    tell_notices(done)
     out = console()
-    logs = counted(done.logs, "log")
-    if done.read:
-        out.print(f"{logs}; read {size(done.read_bytes)} in {done.read:,} of them.")
-    else:
-        out.print(f"{logs}; nothing new.")
+    out.print(line_of(done.logs, done.read, done.read_bytes))
     for what, paths in (("rewritten since", done.replaced), ("gone at its source", done.gone)):
         for path in paths[:5]:
             out.print(f"[yellow]{what}:[/] {log_name(path)}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +16,7 @@ from turnlog.index.ids import BESIDE
 from turnlog.index.texts import Kind, Text, leaves
 from turnlog.layout import Home
 from turnlog.layout.kept import KEPT_SUFFIX, kept_place
-from turnlog.log.packing import unpack
+from turnlog.log.digest import blake2b
 from turnlog.records.loose import NotJson, loads
 
 PROMPTS, PLAN, TODOS, TASK = "prompts", "plan", "todos", "task"
@@ -98,6 +97,8 @@ def texts_of_side(kind: str, data: bytes) -> list[Text]:
 def content_of(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
     """Read a side file; give its content and the digest of it."""
     if os.fspath(path).endswith(KEPT_SUFFIX):
+        from turnlog.log.packing import unpack  # noqa: PLC0415 - Few are kept copies.
+
         data = b"".join(unpack(path))[:_SIZE_CAP]
     else:
         with open(path, "rb") as file:

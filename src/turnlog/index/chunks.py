@@ -5,7 +5,6 @@ Plain data, so that it can pass from one process to another.
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -13,6 +12,7 @@ from msgspec import Struct
 from turnlog.index.bookmarks import Bookmark
 from turnlog.index.sighted import Sighted, sighted
 from turnlog.index.usage import Readable, Skipped, Tellings
+from turnlog.log.digest import blake2b
 from turnlog.records.responses import name_of
 from turnlog.records.settling import folded as both
 from turnlog.records.settling import place_of

@@ -143,11 +143,10 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
             (__version__, json.dumps(sorted(os.path.realpath(home) for home in homes))),
         )
         for table in ("said", "answered"):
-            for setting, value in (("hashsize", 16 * 1024 * 1024), ("automerge", 8)):
-                connection.execute(
-                    f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)",  # noqa: S608 - Ours.
-                    (setting, value),
-                )
+            connection.executemany(
+                f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)",  # noqa: S608 - Ours.
+                (("hashsize", 16 * 1024 * 1024), ("automerge", 8)),
+            )
         connection.execute(f"PRAGMA application_id = {MARK}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
 

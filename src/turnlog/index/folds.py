@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from turnlog.index.lines import Line
 from turnlog.index.sound import sound
+from turnlog.log.digest import blake2b
 from turnlog.log.tail import ENDS_BYTES
 from turnlog.records.glance import Stretch
 from turnlog.records.record import Record, Summary
@@ -162,8 +163,6 @@ def take_record(folded: Folded, session: str, record: Record, offset: int) -> No
 def _short(prompt: str | None) -> str | None:
     if prompt is None or len(prompt) <= _DIGEST_LENGTH:
         return prompt
-    from hashlib import blake2b  # noqa: PLC0415 - Few need it, and it brings all of OpenSSL.
-
     return blake2b(prompt.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 

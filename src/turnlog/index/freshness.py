@@ -9,10 +9,13 @@ asks this first.
 from __future__ import annotations
 
 import os
-import sqlite3
 import zlib
 
 from turnlog.layout.home_paths import turnlog_home_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 VERSION = 2
 MARK = 0x7475726E  # "turn"
@@ -34,6 +37,8 @@ def logs_if_fresh(homes: list[str]) -> int | None:
     path = path_of_index(homes)
     if not os.path.isfile(path):
         return None
+    import sqlite3  # noqa: PLC0415 - Whoever only asks where the index is does not need it.
+
     try:
         db = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None)
         try:

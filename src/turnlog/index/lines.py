@@ -8,15 +8,15 @@ full. Both ways give the same, and a test compares them.
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
-from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct, field
 
 from turnlog.index.texts import Text, texts_of, texts_of_blocks
+from turnlog.log.digest import blake2b
 from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record, Result, Spoken
@@ -141,7 +141,7 @@ def found_in_line(line: Line, at: datetime | None) -> Found:
         answers = []
     else:
         author, model, name = Author.TOOL, None, None
-        answers = list(_answers(blocks))
+        answers = _answers(blocks)
         is_error = any(answer.is_error for answer in answers)
     return Found(
         str(line.type),
@@ -154,7 +154,7 @@ def found_in_line(line: Line, at: datetime | None) -> Found:
         name,
         (IS_ERROR if is_error else 0) | (OF_AGENT if in_agent else 0),
         texts_of_blocks(blocks, author),
-        [] if author is Author.TOOL else list(_asked(blocks)),
+        [] if author is Author.TOOL else _asked(blocks),
         answers,
     )
 
@@ -200,14 +200,16 @@ def _calls_of(record: Record) -> tuple[list[Asked], list[Answer]]:
                 Asked(0, None, f"file-{tool}", _digest(path.encode(errors="replace")), path, "edit")
             ], []
         case Spoken():
-            return list(_asked(record.blocks)), list(_answers(record.blocks))
+            return _asked(record.blocks), _answers(record.blocks)
     return [], []
 
 
-def _asked(blocks: Iterable[AnyBlock]) -> Iterator[Asked]:
-    for number, block in enumerate(blocks):
-        if type(block) is CallBlock:
-            yield _one_asked(number, block.id, block.name, block.input)
+def _asked(blocks: Iterable[AnyBlock]) -> list[Asked]:
+    return [
+        _one_asked(number, block.id, block.name, block.input)
+        for number, block in enumerate(blocks)
+        if type(block) is CallBlock
+    ]
 
 
 def _one_asked(number: int, call_id: str | None, tool: str, given: Any) -> Asked:
@@ -220,12 +222,14 @@ def _one_asked(number: int, call_id: str | None, tool: str, given: Any) -> Asked
     return Asked(number, call_id, tool, _digest(_as_json(given)), path, action)
 
 
-def _answers(blocks: Iterable[AnyBlock]) -> Iterator[Answer]:
-    for block in blocks:
-        if type(block) is ResultBlock:
-            failed = block.is_error is True
-            signature = _signature(block.text) if failed else None
-            yield Answer(block.tool_use_id, failed, signature, None)
+def _answers(blocks: Iterable[AnyBlock]) -> list[Answer]:
+    return [
+        Answer(block.tool_use_id, True, _signature(block.text), None)
+        if block.is_error is True
+        else Answer(block.tool_use_id, False, None, None)
+        for block in blocks
+        if type(block) is ResultBlock
+    ]
 
 
 def _as_json(given: Any) -> bytes:

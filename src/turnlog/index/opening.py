@@ -10,18 +10,20 @@ was rewritten since gives nothing, and the next refresh notices.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from turnlog.errors import BrokenIndex, IndexUnavailable, TurnlogError
+from turnlog.index.asking import ask
 from turnlog.index.database import index_path, is_broken, open_for_reading
 from turnlog.index.freshness import changed_logs, has_leftovers
 from turnlog.index.ids import BESIDE, OFFSET_BITS
 from turnlog.log.closing import Closing
 
 if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find a fresh index.
-    from turnlog.index.refresh import Progress, Refreshed, Stage
+    from turnlog.index.refreshed import Progress, Refreshed, Stage
     from turnlog.index.texts import Text
     from turnlog.layout import Home
     from turnlog.log.sources import Seekable
@@ -143,8 +145,9 @@ def open_fresh(
     db = open_for_reading(homes)
     refreshed = None
     if db is not None and not is_stale_allowed and not _is_fresh(db, stage):
+        refreshed = refreshed_by_watcher(homes, stage)
         db.close()
-        db = None
+        db = None if refreshed is None else open_for_reading(homes)
     if db is None:
         from turnlog.index.refresh import refresh
 
@@ -157,6 +160,16 @@ def open_fresh(
             hint="make it anew with: turnlog refresh --rebuild",
         )
     return Index(db, refreshed)
+
+
+def refreshed_by_watcher(homes: Sequence[Home], stage: Stage = "text") -> Refreshed | None:
+    """Let whoever watches *homes* refresh their index; None if nobody does, or not in time."""
+    answer = ask([os.fspath(home) for home in homes], stage)
+    if answer is None:
+        return None
+    from turnlog.index.refreshed import refreshed_of
+
+    return refreshed_of(answer)
 
 
 def _is_fresh(db: sqlite3.Connection, stage: Stage) -> bool:

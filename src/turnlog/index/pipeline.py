@@ -1,8 +1,9 @@
-"""Logs are read by one process while another writes what it found.
+"""Logs are read by another process while this one writes what was found.
 
-Decoding and inserting take about the same time, so two cores halve the wait. Only where it is safe
+Decoding and inserting take about the same time, so two cores halve the wait. Both take logs from
+one queue: the other process always, this one whenever it would have to wait. Only where it is safe
 (see ``processes``); elsewhere, and for whatever the other process left undone, the logs are read
-here. Either way the same chunks come in the same order.
+here. Either way the same chunks come, those of one log in their order.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ _LENGTH_BYTES: Final = 8
 _AHEAD_BYTES: Final = 40 * 1024 * 1024
 # Below this a second process costs more time than it saves.
 _WORTH_A_PROCESS_BYTES: Final = 4_000_000
+# So many entries fit into a pipe wherever there are pipes.
+_MOST_ENTRIES: Final = 2_000
+_ENTRY_BYTES: Final = 4
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Chunk).decode
@@ -33,16 +37,15 @@ _unpack = msgspec.msgpack.Decoder(Chunk).decode
 
 def read_all(works: Sequence[Work], size_bytes: int) -> Iterator[Chunk]:
     """Read every log of *works*, which hold about *size_bytes* that are new."""
-    done = 0
-    begun: Chunk | None = None
+    left = {work.id: work for work in works}
     if size_bytes >= _WORTH_A_PROCESS_BYTES and can_fork():
-        for chunk in _read_elsewhere(works):
+        for chunk in _read_together(works):
             yield chunk
-            done += chunk.is_last
-            begun = None if chunk.is_last else chunk
-    for work in works[done:]:
-        yield from chunks_of(work if begun is None else _rest_of(work, begun))
-        begun = None
+            work = left.pop(chunk.log)
+            if not chunk.is_last:
+                left[work.id] = _rest_of(work, chunk)
+    for work in left.values():
+        yield from chunks_of(work)
 
 
 def _rest_of(work: Work, read: Chunk) -> Work:
@@ -50,13 +53,15 @@ def _rest_of(work: Work, read: Chunk) -> Work:
     return work._replace(start=read.bookmark.offset, folded=read.folded)
 
 
-def _read_elsewhere(works: Sequence[Work]) -> Iterator[Chunk]:
+def _read_together(works: Sequence[Work]) -> Iterator[Chunk]:
+    """Give the chunks that another process reads, and read where none waits."""
+    queue = _Queue(works)
     here, there = os.pipe()
     child = os.fork()
     if not child:
         try:
             os.close(here)
-            _answer(works, there)
+            _answer(queue, there)
             os._exit(0)
         finally:
             os._exit(1)
@@ -66,7 +71,13 @@ def _read_elsewhere(works: Sequence[Work]) -> Iterator[Chunk]:
     reader = threading.Thread(target=_receive, args=(pipe, waiting), daemon=True)
     reader.start()
     try:
-        while (chunk := waiting.get()) is not None:
+        while True:
+            while waiting.is_empty and (some := queue.take()):
+                for work in some:
+                    yield from chunks_of(work)
+            chunk = waiting.get()
+            if chunk is None:
+                return
             yield chunk
     finally:
         with suppress(OSError):
@@ -74,8 +85,34 @@ def _read_elsewhere(works: Sequence[Work]) -> Iterator[Chunk]:
         waiting.close()
         reader.join()
         pipe.close()
+        queue.close()
         with suppress(OSError):
             os.waitpid(child, 0)
+
+
+class _Queue:
+    """Works that several processes take from, each of them taken once: the system sees to it.
+
+    A pipe holds the number of every entry; an entry is a work, or a few where there are very many.
+    """
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        size = len(works) // _MOST_ENTRIES + 1
+        self._entries = [works[at : at + size] for at in range(0, len(works), size)]
+        self._numbers, full = os.pipe()
+        try:
+            numbers = range(len(self._entries))
+            os.write(full, b"".join(each.to_bytes(_ENTRY_BYTES, "big") for each in numbers))
+        finally:
+            os.close(full)
+
+    def take(self) -> Sequence[Work]:
+        """Take the next entry; nothing if none is left."""
+        number = os.read(self._numbers, _ENTRY_BYTES)
+        return self._entries[int.from_bytes(number, "big")] if number else ()
+
+    def close(self) -> None:
+        os.close(self._numbers)
 
 
 class _Ahead:
@@ -95,6 +132,10 @@ class _Ahead:
             self._bytes += size_bytes
             self._changed.notify_all()
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._chunks
+
     def get(self) -> Chunk | None:
         with self._changed:
             while not self._chunks:
@@ -111,14 +152,15 @@ class _Ahead:
             self._changed.notify_all()
 
 
-def _answer(works: Sequence[Work], there: int) -> None:
+def _answer(queue: _Queue, there: int) -> None:
     """Read as the other process does: every chunk goes into the pipe."""
     with os.fdopen(there, "wb", buffering=0) as pipe:
-        for work in works:
-            for chunk in chunks_of(work):
-                data = _pack(chunk)
-                _write_all(pipe, len(data).to_bytes(_LENGTH_BYTES, "big"))
-                _write_all(pipe, data)
+        while some := queue.take():
+            for work in some:
+                for chunk in chunks_of(work):
+                    data = _pack(chunk)
+                    _write_all(pipe, len(data).to_bytes(_LENGTH_BYTES, "big"))
+                    _write_all(pipe, data)
 
 
 def _write_all(pipe: BinaryIO, data: bytes) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -25,9 +25,11 @@ from turnlog.index.ids import BESIDE
 from turnlog.index.sound import is_sound_text
 from turnlog.index.usage import Readable
 from turnlog.index.writing import Writer
-from turnlog.layout import Home, LogFile, Problem, turnlog_home
+from turnlog.layout import Home, LogFile, turnlog_home
 from turnlog.layout.kept import other_place, source_of_copy
-from turnlog.sessions.journal import Journal
+
+if TYPE_CHECKING:
+    from turnlog.layout import Problem
 
 _COLUMNS: Final = (
     "id, path, generation, layout, gone_at, device, inode, usage_offset, usage_size_bytes,"
@@ -86,6 +88,8 @@ def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dic
         path = os.fspath(log.path)
         if not is_sound_text(path):
             if problems is not None:
+                from turnlog.layout import Problem  # noqa: PLC0415 - They are few.
+
                 problems.append(Problem(log.path, "its name is no text, so no index can hold it"))
             continue
         with suppress(OSError):  # It vanished between the walk and now.
@@ -93,10 +97,13 @@ def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dic
     return seen
 
 
-def known_logs(db: sqlite3.Connection) -> dict[str, Known]:
-    """Give all logs that the index knows, by path."""
-    rows = db.execute(f"SELECT {_COLUMNS} FROM logs")  # noqa: S608 - Ours.
-    return {row[1]: _known(row) for row in rows}
+def known_logs(db: sqlite3.Connection, paths: Iterable[str] | None = None) -> dict[str, Known]:
+    """Give the logs that the index knows, by path: all of them, or those of *paths*."""
+    query = f"SELECT {_COLUMNS} FROM logs"  # noqa: S608 - Ours.
+    if paths is None:
+        return {row[1]: _known(row) for row in db.execute(query)}
+    rows = (db.execute(f"{query} WHERE path = ?", (path,)).fetchone() for path in paths)
+    return {row[1]: _known(row) for row in rows if row is not None}
 
 
 def has_changed(seen: Seen, entry: Known | None, *, usage_only: bool) -> bool:
@@ -144,7 +151,7 @@ def make_plan(
 
     Logs that are not *seen* are gone if *is_all*.
     """
-    known = known_logs(db)
+    known = known_logs(db, None if is_all else seen)
     plan = Plan()
     absent = {
         path: entry
@@ -320,6 +327,8 @@ def _note_absent(
 
 def _deleted() -> frozenset[str]:
     """Give the ids of the sessions that are in the trash, or were."""
+    from turnlog.sessions.journal import Journal  # noqa: PLC0415 - Logs go seldom.
+
     try:
         return frozenset(Journal.in_root(turnlog_home()).deletions())
     except (TurnlogError, OSError):

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import chain, islice
+from pathlib import Path
 from time import time_ns
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import Struct, field
 
 from turnlog.errors import BrokenIndex
-from turnlog.index.beside import side_files_of
 from turnlog.index.chunks import Chunk
 from turnlog.index.database import (
     index_path,
@@ -37,7 +36,6 @@ from turnlog.index.database import (
     unavailable,
 )
 from turnlog.index.freshness import changed_logs, has_leftovers, note_directories
-from turnlog.index.pipeline import read_all
 from turnlog.index.plan import (
     Plan,
     Seen,
@@ -48,42 +46,29 @@ from turnlog.index.plan import (
     look_again,
     make_plan,
 )
+from turnlog.index.refreshed import Progress, Refreshed, Stage
 from turnlog.index.sessions import note_sessions
 from turnlog.index.settling import settle_all
 from turnlog.index.usage import Readable
-from turnlog.index.usage_stage import batched_usage, write_usage_chunk
 from turnlog.index.writing import Writer
-from turnlog.layout import Home, Problem, find_everywhere
+from turnlog.layout import Home
 from turnlog.log.system import lock
 
-Stage = Literal["usage", "text"]
-Progress = Callable[[int, int], None]
-"""Told how many bytes of how many are done."""
+__all__ = ["Progress", "Refreshed", "Stage", "refresh"]
 
-_BATCH_TEXT_BYTES: Final = 16 * 1024 * 1024
+# So much goes into one transaction: what a kill may lose.
+_BATCH_TEXT_BYTES: Final = 64 * 1024 * 1024
 _BATCH_CHUNKS: Final = 500
+# So little is read here at once, without another process.
+_LITTLE_BYTES: Final = 1_000_000
 # This part of the texts may be dead before the index is made anew.
 _DEAD_PART: Final = 0.2
 _DEAD_WORTH: Final = 10_000
 _TURN_SECONDS: Final = 120
-
-
-class Refreshed(Struct, kw_only=True):
-    """What a refresh found and did."""
-
-    logs: int = 0
-    """Logs that are there, and files beside them."""
-    read: int = 0
-    """Those that were read, whole or on from their bookmark."""
-    read_bytes: int = 0
-    replaced: list[str] = field(default_factory=list)
-    """Logs that were read again from the start, since they were rewritten or replaced."""
-    gone: list[str] = field(default_factory=list)
-    """Logs that were found to be gone at their source."""
-    forgotten: int = 0
-    """Logs that were gone before, and which a rebuilt index knows no more."""
-    problems: list[Problem] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
+LAST_INDEX: Final = "agents_by_session"
+"""The last that indexes.sql makes."""
+# So much may wait in the write-ahead log: whoever opens the index next looks through it.
+_MOST_WAITING_BYTES: Final = 1_000_000
 
 
 def refresh(
@@ -101,7 +86,7 @@ def refresh(
             remove_index(homes)
         for _ in range(3):
             try:
-                with closing(open_index(homes, notices=done.notices)) as db:
+                with _opened(homes, done.notices) as db:
                     if _is_mostly_dead(db):
                         db.close()
                         done.notices.append("much of the index was dead: it was made anew")
@@ -152,7 +137,8 @@ def _refresh(
     elif plan is not None:
         _read_text(db, writer, plan, progress)
     if has_leftovers(db):
-        make_indexes(db)
+        if not _has_indexes(db):
+            make_indexes(db)
         note_sessions(db)
         settle_all(db)
 
@@ -174,6 +160,9 @@ class _Listed(NamedTuple):
 
 def _walk(homes: Sequence[Home], done: Refreshed, listed: _Listed) -> dict[str, Seen]:
     """Look for all logs of *homes*."""
+    from turnlog.index.beside import side_files_of  # noqa: PLC0415 - Seldom needed.
+    from turnlog.layout import find_everywhere  # noqa: PLC0415
+
     done.problems = []
     beside = listed.times_beside
     side: Iterable[Readable] = () if beside is None else side_files_of(homes, beside)
@@ -197,19 +186,38 @@ def _read_text(
     db: sqlite3.Connection, writer: Writer, plan: Plan, progress: Progress | None
 ) -> None:
     """Read the logs and write what they hold, a batch at a time."""
+    if plan.new_bytes < _LITTLE_BYTES:
+        from turnlog.index.reading import chunks_of  # noqa: PLC0415
+
+        chunks: Iterator[Chunk] = chain.from_iterable(map(chunks_of, plan.works))
+    else:
+        from turnlog.index.pipeline import read_all  # noqa: PLC0415 - Seldom needed.
+
+        chunks = read_all(plan.works, plan.new_bytes)
     done_bytes = 0
-    for batch in _batches(read_all(plan.works, plan.new_bytes)):
+    while (first := next(chunks, None)) is not None:
+        text_bytes = 0
         with _all_or_nothing(db, writer):
-            writer.write(batch)
-        done_bytes += sum(chunk.bookmark.offset - chunk.start for chunk in batch)
-        if progress is not None:
-            progress(done_bytes, plan.new_bytes)
+            for chunk in chain((first,), islice(chunks, _BATCH_CHUNKS - 1)):
+                writer.write(chunk)
+                done_bytes += chunk.bookmark.offset - chunk.start
+                if progress is not None:
+                    progress(done_bytes, plan.new_bytes)
+                text_bytes += chunk.text_bytes
+                if text_bytes >= _BATCH_TEXT_BYTES:
+                    break
+            writer.write_texts()
 
 
 def _read_usage(
     db: sqlite3.Connection, writer: Writer, plan: Plan, progress: Progress | None
 ) -> None:
     """Read only what the ledger needs."""
+    from turnlog.index.usage_stage import (  # noqa: PLC0415 - The ledger alone asks for it.
+        batched_usage,
+        write_usage_chunk,
+    )
+
     done_bytes = 0
     for batch in batched_usage(plan.works):
         with _all_or_nothing(db, writer):
@@ -220,20 +228,6 @@ def _read_usage(
             progress(done_bytes, plan.new_bytes)
 
 
-def _batches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    """Put chunks together until it is worth a transaction."""
-    batch: list[Chunk] = []
-    text_bytes = 0
-    for chunk in chunks:
-        batch.append(chunk)
-        text_bytes += chunk.text_bytes
-        if text_bytes >= _BATCH_TEXT_BYTES or len(batch) >= _BATCH_CHUNKS:
-            yield batch
-            batch, text_bytes = [], 0
-    if batch:
-        yield batch
-
-
 @contextmanager
 def _all_or_nothing(db: sqlite3.Connection, writer: Writer) -> Iterator[None]:
     try:
@@ -242,6 +236,36 @@ def _all_or_nothing(db: sqlite3.Connection, writer: Writer) -> Iterator[None]:
     except BaseException:
         writer.start_over()
         raise
+
+
+@contextmanager
+def _opened(homes: Sequence[Home], notices: list[str]) -> Iterator[sqlite3.Connection]:
+    """Open the index; close it without waiting for the disk, if only little was written.
+
+    Whoever closes it last writes back what waits in the write-ahead log, and syncs both. A reader
+    that goes last leaves the log as it is, and it serves the next one as well.
+    """
+    with ExitStack() as closings:
+        db = closings.enter_context(closing(open_index(homes, notices=notices)))
+        yield db
+        if _little_waits(index_path(homes)) and (reader := open_for_reading(homes)):
+            closings.callback(reader.close)
+            db.close()
+
+
+def _little_waits(path: Path) -> bool:
+    """Tell whether the write-ahead log may wait: it is short, and little of the index is in it."""
+    try:
+        waiting, there = os.stat(f"{path}-wal").st_size, os.stat(path).st_size
+    except OSError:
+        return False
+    return waiting <= min(_MOST_WAITING_BYTES, there // 4)
+
+
+def _has_indexes(db: sqlite3.Connection) -> bool:
+    """Tell whether the ways into the tables are there: the last is made when all others are."""
+    query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?)"
+    return bool(db.execute(query, (LAST_INDEX,)).fetchone()[0])
 
 
 def _gone_so_far(homes: Sequence[Home]) -> int:

@@ -59,6 +59,11 @@ CREATE TABLE logs (
     problem TEXT                       -- Why it could not be read.
 );
 CREATE INDEX logs_by_session ON logs (session);
+-- All that is asked to tell whether anything is new: the rows themselves are long.
+CREATE INDEX logs_as_they_were ON logs (
+    path, gone_at, layout, packed_bytes, text_size_bytes, text_mtime_ns, usage_size_bytes,
+    usage_mtime_ns
+);
 
 -- The directories that were listed, and the time each had before: as long as it has that time still,
 -- no log came or went there.
@@ -154,7 +159,8 @@ CREATE TABLE sightings (
     PRIMARY KEY (name, log, place)
 ) WITHOUT ROWID;
 
--- Names whose sightings changed since the response was settled.
+-- Names whose sightings changed since the response was settled. If none was settled yet, one name
+-- stands for all.
 CREATE TABLE unsettled (name TEXT PRIMARY KEY) WITHOUT ROWID;
 
 -- One row for each API response, counted once, whoever repeats it.

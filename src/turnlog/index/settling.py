@@ -23,13 +23,23 @@ from turnlog.index.ids import (
     UNDATED,
     microseconds,
 )
-from turnlog.index.sighted import SELECT, Named, message_of_one, sighting_of
+from turnlog.index.sighted import (
+    SELECT,
+    Named,
+    is_any_settled,
+    message_of_one,
+    sighting_of,
+)
 from turnlog.index.writing import intern_name
 from turnlog.records.responses import Response, Responses
 from turnlog.records.sightings import Sighting
 
 T = TypeVar("T")
 
+Changed = dict[int | None, int | None]
+"""When the first of what changed was said, by session."""
+
+_FAR_US: Final = 2**63 - 1
 # SQLite takes at least that many parameters.
 _PARAMETERS: Final = 500
 
@@ -44,39 +54,42 @@ def settle_all(db: sqlite3.Connection) -> None:
         return ids.get(text) or intern_name(db, text, ids)
 
     with transaction(db):
-        concerned = {
-            row[0]
-            for row in db.execute(
-                "SELECT session FROM messages WHERE name IN (SELECT name FROM unsettled)"
-            )
-        }
-        db.execute("DELETE FROM messages WHERE name IN (SELECT name FROM unsettled)")
-        db.executemany(_INSERT, _told_once(db, concerned, named))
-        _settle_contested(db, concerned, named)
+        which = "name IN (SELECT name FROM unsettled)" if is_any_settled(db) else "1"
+        changed = _by_session(db, which)
+        db.execute(f"DELETE FROM messages WHERE {which}")  # noqa: S608 - Ours.
+        concerned = set(changed)
+        db.executemany(_INSERT, _told_once(db, which, concerned, named))
+        _settle_contested(db, which, changed, concerned, named)
         _place(db, concerned)
         _add_up(db, concerned)
         db.execute("DELETE FROM unsettled")
 
 
 def _told_once(
-    db: sqlite3.Connection, concerned: set[int | None], named: Named
+    db: sqlite3.Connection, which: str, concerned: set[int | None], named: Named
 ) -> Iterator[tuple[Any, ...]]:
     """Give the messages that one sighting tells of: nearly all, and nothing is to be settled."""
     once = db.execute(
-        "SELECT name, log, session, cwd, model, told FROM sightings WHERE name IN"
-        " (SELECT name FROM unsettled) GROUP BY name HAVING count(*) = 1"
+        "SELECT name, log, session, cwd, model, told FROM sightings"  # noqa: S608 - Ours.
+        f" WHERE {which} GROUP BY name HAVING count(*) = 1"
     )
     for row in once:
         concerned.add(row[2])
         yield message_of_one(row, named)
 
 
-def _settle_contested(db: sqlite3.Connection, concerned: set[int | None], named: Named) -> None:
+def _settle_contested(
+    db: sqlite3.Connection,
+    which: str,
+    changed: Changed,
+    concerned: set[int | None],
+    named: Named,
+) -> None:
     """Settle what several sightings tell of, and what depends on the same sessions."""
     contested = [
         row[0]
         for row in db.execute(
-            "SELECT name FROM sightings WHERE name IN (SELECT name FROM unsettled)"
+            f"SELECT name FROM sightings WHERE {which}"  # noqa: S608 - Ours.
             " GROUP BY name HAVING count(*) > 1"
         )
     ]
@@ -86,12 +99,12 @@ def _settle_contested(db: sqlite3.Connection, concerned: set[int | None], named:
     again = set(contested)
     touched: dict[int, str] = dict(
         db.execute(
-            "SELECT DISTINCT names.id, names.name FROM sightings JOIN names"
-            " ON names.id = sightings.session WHERE sightings.name IN (SELECT name FROM unsettled)"
+            "SELECT id, name FROM names WHERE id IN"  # noqa: S608 - Ours.
+            f" (SELECT session FROM sightings WHERE {which})"
         ).fetchall()
     )
     rivals = _rivals(db, sorted(touched))
-    if rivals:
+    if rivals and (contested or not _are_as_old(db, which, changed, rivals.intersection(touched))):
         others: dict[str, list[Sighting]] = {}
         _load(db, "session", sorted(rivals), others, logs)
         missing = [name for name in others if name not in seen]
@@ -145,6 +158,35 @@ def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
         for one, other in found:
             rivals.update((one, other))
     return rivals
+
+
+def _by_session(db: sqlite3.Connection, which: str) -> Changed:
+    found = db.execute(
+        f"SELECT session, min(at) FROM messages WHERE {which} GROUP BY session"  # noqa: S608 - Ours.
+    )
+    return dict(found)
+
+
+def _are_as_old(
+    db: sqlite3.Connection, which: str, changed: Changed, sessions: Iterable[int]
+) -> bool:
+    """Tell whether *sessions* are surely as old among their rivals as before what changed.
+
+    A session is as old as the first that it has and a rival has not (see ``Seniority``). If it has
+    something of its own that did not change and came before all that did, that is not later.
+    """
+    now = _by_session(db, which)
+    for session in sessions:
+        times = [at for at in (changed.get(session), now.get(session)) if at is not None]
+        own = db.execute(
+            "SELECT EXISTS (SELECT 1 FROM messages WHERE session = ? AND at <= ?"  # noqa: S608
+            f" AND NOT ({which}) AND (SELECT count(*) FROM sightings"
+            " WHERE sightings.name = messages.name) = 1)",
+            (session, min(times, default=_FAR_US)),
+        )
+        if not own.fetchone()[0]:
+            return False
+    return True
 
 
 def _is_claimed(found: Iterable[Sighting], sessions: set[str]) -> bool:

@@ -186,7 +186,13 @@ def write_sightings(
             for name, place, session, cwd, model, told in found
         ),
     )
-    db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((each[0],) for each in found))
+    changed = found if is_any_settled(db) else found[:1]
+    db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((each[0],) for each in changed))
+
+
+def is_any_settled(db: sqlite3.Connection) -> bool:
+    """Tell whether a response was settled; as long as none was, one unsettled name means all."""
+    return bool(db.execute("SELECT EXISTS (SELECT 1 FROM messages)").fetchone()[0])
 
 
 def _with_earlier(db: sqlite3.Connection, log: int, path: str, found: Sighted) -> Sighted:

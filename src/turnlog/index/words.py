@@ -39,8 +39,10 @@ def as_words(text: str) -> str:
 
 def as_indexed(text: str) -> bytes:
     """Give *text* as words, in UTF-8: what SQLite would make of it again and again."""
+    if text.isascii():
+        return text.encode()
     data = text.encode(errors="replace")
-    if text.isascii() or not data.translate(None, _NO_LEADS):
+    if not data.translate(None, _NO_LEADS):
         return data
     return " ".join(_alone().split(text)).encode(errors="replace")
 

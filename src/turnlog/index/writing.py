@@ -18,6 +18,8 @@ from turnlog.index.ids import OFFSET_BITS, SECOND_BITS
 from turnlog.index.sighted import Named, write_sightings
 from turnlog.index.texts import ANSWERED
 
+# So many texts are put in order at once: each time is a segment of the full-text tables.
+_TEXT_BYTES: Final = 16 * 1024 * 1024
 # So far a crowded second may run over before it is asked again what is taken.
 _SECONDS_AHEAD: Final = 1000
 # As far as SQLite can count; a file may claim to be from any time.
@@ -35,29 +37,39 @@ class Writer:
         self._paths: dict[str, int] = {}
         self._sessions: dict[tuple[str, str], int] = {}
         self._pairs: dict[tuple[str | None, str | None], tuple[Any, Any]] = {}
+        self._texts: list[tuple[Any, ...]] = []
+        self._text_bytes = 0
         self._last: dict[int, int] = {}  # The last text's id of each second, as far as it is ours.
         self._newest = 0  # The newest id when we began.
         self._version = -1
         self.dropped: set[int] = set()
         """Logs of which a chunk did not fit."""
 
-    def write(self, chunks: Iterable[Chunk]) -> None:
-        """Write *chunks* within the transaction that is open."""
-        texts: list[tuple[Any, ...]] = []
-        for chunk in chunks:
-            if chunk.log in self.dropped:
-                continue
-            known = self._db.execute(_BOOKMARK, (chunk.log,)).fetchone()
-            if chunk.problem is not None:
-                if known is not None:
-                    self._unreadable(chunk)
-                continue
-            if known is None or not _fits(chunk, *known[:3]):
-                self.dropped.add(chunk.log)
-                continue
-            self._write(chunk, usage_offset=known[2], home=known[3])
-            base = chunk.log << OFFSET_BITS
-            texts += ((row[0], base | row[1], *row[2:]) for row in chunk.texts)
+    def write(self, chunk: Chunk) -> None:
+        """Write a chunk within the transaction that is open; its texts may wait for more."""
+        if chunk.log in self.dropped:
+            return
+        known = self._db.execute(_BOOKMARK, (chunk.log,)).fetchone()
+        if chunk.problem is not None:
+            if known is not None:
+                self._unreadable(chunk)
+            return
+        if known is None or not _fits(chunk, *known[:3]):
+            self.dropped.add(chunk.log)
+            return
+        self._write(chunk, usage_offset=known[2], home=known[3])
+        base = chunk.log << OFFSET_BITS
+        self._texts += [
+            (second, base | offset, part, kind, words)
+            for second, offset, part, kind, words in chunk.texts
+        ]
+        self._text_bytes += chunk.text_bytes
+        if self._text_bytes >= _TEXT_BYTES:
+            self.write_texts()
+
+    def write_texts(self) -> None:
+        """Write the texts that wait; to be called before the transaction is committed."""
+        texts, self._texts, self._text_bytes = self._texts, [], 0
         if texts:
             self._write_texts(texts)
 
@@ -283,6 +295,7 @@ class Writer:
     def start_over(self) -> None:
         """Forget the ids: what gave them was rolled back."""
         self._names, self._paths, self._sessions, self._pairs = {}, {}, {}, {}
+        self._texts, self._text_bytes = [], 0
         self._last, self._version = {}, -1
 
 
@@ -334,10 +347,11 @@ def _interned(
     db: sqlite3.Connection, table: str, column: str, name: str, known: dict[str, int]
 ) -> int:
     """Give the id of a name; it gets one if it has none."""
-    row = db.execute(
-        f"INSERT INTO {table} ({column}) VALUES (?) ON CONFLICT ({column})"  # noqa: S608 - Ours.
-        f" DO UPDATE SET {column} = excluded.{column} RETURNING id",
-        (name,),
-    ).fetchone()
+    # Not in one statement with RETURNING: SQLite would guard it by a savepoint, at which the
+    # full-text tables write down all that they hold in memory.
+    row = db.execute(f"SELECT id FROM {table} WHERE {column} = ?", (name,)).fetchone()  # noqa: S608
+    if row is None:
+        insert = f"INSERT INTO {table} ({column}) VALUES (?)"  # noqa: S608 - Ours.
+        row = (db.execute(insert, (name,)).lastrowid,)
     known[name] = row[0]
     return int(row[0])

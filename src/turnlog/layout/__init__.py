@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from turnlog.layout.find import LayoutName, LogFile, find_everywhere, find_logs, find_session
+    from turnlog.layout.find import find_everywhere, find_logs, find_session
     from turnlog.layout.homes import Home, all_homes, find_homes, turnlog_home
     from turnlog.layout.ids import (
         check_agent_id,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         new_session_id,
     )
     from turnlog.layout.keys import hash_of, key_of, project_hash, project_key, same_project_key
+    from turnlog.layout.log_file import LayoutName, LogFile
     from turnlog.layout.names import Compression, LogKind, LogName, looks_like_log, read_name
     from turnlog.layout.places import (
         agent_log_beside,
@@ -94,8 +95,6 @@ __all__ = [
 # Loaded when they are first used: whoever only asks where things are does not wait for the rest.
 _HOMES = {
     "turnlog.layout.find": (
-        "LayoutName",
-        "LogFile",
         "find_everywhere",
         "find_logs",
         "find_session",
@@ -122,6 +121,7 @@ _HOMES = {
         "project_key",
         "same_project_key",
     ),
+    "turnlog.layout.log_file": ("LayoutName", "LogFile"),
     "turnlog.layout.names": (
         "Compression",
         "LogKind",

@@ -16,7 +16,8 @@ from typing import TypeAlias
 from turnlog.errors import AmbiguousSession, InvalidId, NotFound
 from turnlog.layout.home_paths import kept_path
 from turnlog.layout.homes import Home
-from turnlog.layout.search import LayoutName, LogFile, Search
+from turnlog.layout.log_file import LayoutName, LogFile
+from turnlog.layout.search import Search
 from turnlog.layout.walk import Problem, Walk
 
 __all__ = [

@@ -9,10 +9,14 @@ exists as far as this goes: what it held can still be read.
 from __future__ import annotations
 
 import os
+import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
 
 from turnlog.errors import NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 _WITH_SESSIONS = ("projects", "sessions")
 _READABLE = 80  # Characters of a home's path that the name of its mirror has.
@@ -54,6 +58,21 @@ def turnlog_home_path(environ: Mapping[str, str] = os.environ) -> str:
     setting = environ.get("TURNLOG_HOME", "")
     if setting.strip():
         return _absolute(setting, environ)
+    return _usual_data() or _platforms_data()
+
+
+def _usual_data() -> str | None:
+    """Give what platformdirs would, where that is beyond doubt: it takes a while to import."""
+    data, user = os.environ.get("XDG_DATA_HOME"), os.environ.get("HOME", "")
+    if sys.platform != "linux" or "ANDROID_ROOT" in os.environ:
+        return None
+    if data is None and user.startswith("/"):
+        data = os.path.join(user.rstrip("/") or "/", ".local", "share")
+    is_plain = data is not None and data.startswith("/") and data == os.path.normpath(data)
+    return os.path.join(data, "turnlog") if data is not None and is_plain else None
+
+
+def _platforms_data() -> str:
     import platformdirs
 
     return platformdirs.user_data_dir("turnlog", appauthor=False)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from turnlog.errors import InvalidId
 from turnlog.layout.home_paths import kept_path
-from turnlog.layout.search import LogFile
+from turnlog.layout.log_file import LogFile
 
 KEPT_SUFFIX = ".zst"
 

@@ -21,38 +21,16 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from turnlog.layout.homes import Home
 from turnlog.layout.ids import check_session_id, is_session_id, is_uuid
-from turnlog.layout.names import Compression, LogKind, looks_like_log, read_name
+from turnlog.layout.log_file import LayoutName, LogFile
+from turnlog.layout.names import looks_like_log, read_name
 from turnlog.layout.walk import Item, Walk
 
-LayoutName: TypeAlias = Literal["claude", "dated", "flat"]
 _Role: TypeAlias = Literal["projects", "project", "session", "agents", "flat", "compressed"]
-
-
-@dataclass(frozen=True, slots=True)
-class LogFile:
-    """A log and what its place tells about it.
-
-    *session_id* is None where only records can tell: for an agent's log that lies beside the
-    sessions, and for a day's log, which several sessions share. *project_key* is the name of the
-    directory under projects/ (a hash in the dated layout).
-    """
-
-    path: Path
-    home: Home
-    layout: LayoutName
-    kind: LogKind
-    session_id: str | None
-    agent_id: str | None
-    project_key: str | None
-    compression: Compression | None
-    is_kept: bool = False
-    """It is gone at its source: *path* is that of turnlog's own copy."""
 
 
 class _Place(NamedTuple):

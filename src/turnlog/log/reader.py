@@ -22,13 +22,10 @@ from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from turnlog.inert import inert_bytes
 from turnlog.log.blobs import STUB, decode_line
 from turnlog.log.closing import Closing
 from turnlog.log.lines import LINE_CAP, Splitter, too_long
-from turnlog.log.salvage import salvage
 from turnlog.log.sources import BrokenArchive, Source, open_source
-from turnlog.log.telling import logger
 from turnlog.records.codec import (
     Envelope,
     decode,
@@ -160,6 +157,9 @@ class Reader(Closing):
         return decode(data)
 
     def _warn(self, damage: Damage) -> Damage:
+        from turnlog.inert import inert_bytes  # noqa: PLC0415 - Most logs have no damage.
+        from turnlog.log.telling import logger  # noqa: PLC0415
+
         logger.warning(
             "%s: line %s: %s (%d bytes at %d): %s",
             self.path,
@@ -184,6 +184,8 @@ def pieces_of(
     if damage.reason in (Reason.NOT_AN_OBJECT, Reason.BROKEN_BLOB):
         yield damage.moved(offset, line)
         return
+    from turnlog.log.salvage import salvage  # noqa: PLC0415 - Most logs have no damage.
+
     for piece in salvage(data):
         part = data[piece.start : piece.end]
         if piece.record is not None:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, TypeAli
 from turnlog.errors import LogError, NotALog, NotFound, StorageFull
 from turnlog.log.lines import CHUNK_BYTES
 from turnlog.log.system import read_at
-from turnlog.log.telling import logger
 
 if TYPE_CHECKING:
     from turnlog.log.frames import FrameTable
@@ -149,6 +148,8 @@ class FramedSource:
             broken = Broken(frame.start, frame.size_bytes, str(error))
             if broken not in self.broken:
                 self.broken.append(broken)
+                from turnlog.log.telling import logger  # Logging takes a while to import.
+
                 logger.warning("a frame of %d bytes at %d does not unpack", *broken[1::-1])
             data = b"\0" * (frame.size_bytes - 1) + b"\n" * bool(frame.size_bytes)
             self._frames.hold(number, data)

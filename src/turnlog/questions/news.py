@@ -103,7 +103,7 @@ class News(Closing):
         """Refresh; what happened *since*, if that is given, is news, and nothing else."""
         done = refresh(self._homes)
         with open_fresh(self._homes, is_stale_allowed=True) as index:
-            self._remember(index.db)
+            self._remember(_standing(index.db))
             rows: list[tuple[Any, ...]] = []
             if since is not None:
                 rows = index.db.execute(
@@ -121,8 +121,9 @@ class News(Closing):
             with open_fresh(self._homes, is_stale_allowed=True) as index:
                 index.db.execute("BEGIN")  # One state for all that is asked.
                 is_other_file = self._file != _file_of(self._homes)
-                rows = self._new_rows(before, index.db)
-                self._remember(index.db)
+                standing = _standing(index.db)
+                rows = self._new_rows(before, index.db, standing)
+                self._remember(standing)
                 yield _change(index, done, rows)
                 self._looked_at = looked_at
         finally:
@@ -145,29 +146,26 @@ class News(Closing):
             self._before.execute("SELECT 1 FROM logs LIMIT 1").fetchone()
         return self._before
 
-    def _remember(self, db: sqlite3.Connection) -> None:
-        tails: dict[int, set[int]] = {}
-        for (record,) in db.execute(_TAILS):
-            tails.setdefault(record >> OFFSET_BITS, set()).add(record)
-        self._told = {
-            path: _Told(log, generation, offset, frozenset(tails.get(log, ())))
-            for log, path, generation, offset in db.execute(_LOGS)
-        }
+    def _remember(self, standing: dict[str, _Told]) -> None:
+        self._told = standing
         self._file = _file_of(self._homes)
 
     def _new_rows(
-        self, before: sqlite3.Connection | None, db: sqlite3.Connection
+        self,
+        before: sqlite3.Connection | None,
+        db: sqlite3.Connection,
+        standing: dict[str, _Told],
     ) -> list[tuple[Any, ...]]:
         is_same_file = self._file == _file_of(self._homes)
         by_id = {told.id: told for told in self._told.values()} if is_same_file else {}
         rows: list[tuple[Any, ...]] = []
-        for log, path, generation, offset in db.execute(_LOGS).fetchall():
+        for path, (log, generation, offset, tail) in standing.items():
             # A log that moved keeps its id; an index made anew knows only paths.
             told = by_id.get(log) if is_same_file else self._told.get(path)
             if told is None:
                 rows += _rows(db, log)
             elif is_same_file and told.generation == generation:
-                if told.offset != offset or told.tail or _has_tail(db, log, offset):
+                if told.offset != offset or told.tail or tail:
                     found = _rows(db, log, told.offset)
                     rows += (row for row in found if row[0] not in told.tail)
             elif before is not None and _generation(before, told.id) == told.generation:
@@ -176,6 +174,17 @@ class News(Closing):
                 last = microseconds(self._looked_at) or 0
                 rows += (row for row in _rows(db, log) if row[2] is not None and row[2] >= last)
         return rows
+
+
+def _standing(db: sqlite3.Connection) -> dict[str, _Told]:
+    """Tell, by path, how far each log is read now."""
+    tails: dict[int, set[int]] = {}
+    for (record,) in db.execute(_TAILS):
+        tails.setdefault(record >> OFFSET_BITS, set()).add(record)
+    return {
+        path: _Told(log, generation, offset, frozenset(tails.get(log, ())))
+        for log, path, generation, offset in db.execute(_LOGS)
+    }
 
 
 def _generation(db: sqlite3.Connection, log: int) -> int | None:
@@ -189,12 +198,6 @@ def _rows(db: sqlite3.Connection, log: int, offset: int = 0) -> list[tuple[Any, 
     within = (base | offset, base + (1 << OFFSET_BITS))
     query = f"{_ROWS} records.id >= ? AND records.id < ? ORDER BY records.id"
     return db.execute(query, within).fetchall()
-
-
-def _has_tail(db: sqlite3.Connection, log: int, offset: int) -> bool:
-    within = (log << OFFSET_BITS | offset, (log + 1) << OFFSET_BITS)
-    query = "SELECT 1 FROM records WHERE id >= ? AND id < ? LIMIT 1"
-    return db.execute(query, within).fetchone() is not None
 
 
 def _rows_besides(

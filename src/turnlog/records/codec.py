@@ -10,7 +10,6 @@ JSON cannot hold them (NaN, cycles, arbitrary objects). Instants and UUIDs becom
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any, Union
@@ -27,15 +26,11 @@ from turnlog.records.kinds import CLAUDE_KINDS, KIND_BY_TYPE
 from turnlog.records.lenient import build
 from turnlog.records.loose import BOM, NotJson, loads_noting
 from turnlog.records.record import Assistant, Record, Unknown, User
-from turnlog.records.shallow import walk_object
 from turnlog.records.state import STATE_PREFIXES, STATE_TYPES, State
 
 _REFUSALS = (ValueError, RecursionError)
 
 _to_json = msgspec.json.Encoder().encode
-_to_ascii_json = json.JSONEncoder(
-    allow_nan=False, default=msgspec.to_builtins, separators=(",", ":")
-).encode
 
 
 # What lines of other dialects may be called; None stands for those that say ``role``.
@@ -145,8 +140,11 @@ def _why_not(line: bytes) -> Reason:
         return Reason.BLANK
     if not bare.strip(b"\x00"):
         return Reason.NUL_RUN
-    if bare.startswith(b"{") and walk_object(bare).ran_out:
-        return Reason.FRAGMENT
+    if bare.startswith(b"{"):
+        from turnlog.records.shallow import walk_object  # noqa: PLC0415 - Only damage needs it.
+
+        if walk_object(bare).ran_out:
+            return Reason.FRAGMENT
     return Reason.NOT_JSON
 
 
@@ -179,7 +177,7 @@ def _dump(fields: dict[str, Any]) -> bytes:
         try:
             line = _to_json(fields)
         except UnicodeEncodeError:  # A lone surrogate has no UTF-8 form; its escape does.
-            return _to_ascii_json(fields).encode("ascii")
+            return _escaped(fields)
         # The encoder writes NaN and Infinity as null, which would lose them without a word.
         if b"null" in line and _has_non_finite(msgspec.to_builtins(fields)):
             raise ValueError("NaN and Infinity are not JSON")
@@ -189,6 +187,13 @@ def _dump(fields: dict[str, Any]) -> bytes:
             f"the record cannot be written as JSON: {error}",
             hint="use only objects, arrays, strings, finite numbers, booleans and null",
         ) from None
+
+
+def _escaped(fields: dict[str, Any]) -> bytes:
+    import json  # noqa: PLC0415 - Hardly any record needs it.
+
+    line = json.dumps(fields, allow_nan=False, default=msgspec.to_builtins, separators=(",", ":"))
+    return line.encode("ascii")
 
 
 def _has_non_finite(value: Any) -> bool:

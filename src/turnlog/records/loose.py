@@ -7,12 +7,13 @@ taken is named, so that it can be reported. No UTF-16 guessing, no NUL bytes: th
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from turnlog.records.shallow import walk_object
+if TYPE_CHECKING:  # What few lines need is imported for the first of them.
+    from json import JSONDecoder
 
 BOM: Final = b"\xef\xbb\xbf"
 NOT_UTF8: Final = "(not UTF-8)"
@@ -40,7 +41,7 @@ def loads_noting(line: bytes) -> tuple[Any, tuple[str, ...]]:
         raise NotJson("contains NUL bytes")
     text, noted = _text(line)
     try:
-        return _loose_decoder.decode(text.strip(" \t\r\n")), noted
+        return _loose_decoder().decode(text.strip(" \t\r\n")), noted
     except RecursionError:
         return _loads_shallow(line), (*noted, TOO_DEEP)
     except ValueError as error:
@@ -62,21 +63,28 @@ def _integer(digits: str) -> int | float:
         return float(digits)
 
 
-# strict=False: a raw tab or escape character inside a string is sloppy, not damage.
-_loose_decoder = json.JSONDecoder(strict=False, parse_int=_integer)
+@cache
+def _loose_decoder() -> JSONDecoder:
+    from json import JSONDecoder  # noqa: PLC0415
+
+    # strict=False: a raw tab or escape character inside a string is sloppy, not damage.
+    return JSONDecoder(strict=False, parse_int=_integer)
 
 
 def _loads_shallow(line: bytes) -> dict[str, Any]:
     """Read what can be read of an object too deep for any decoder: its shallow members."""
+    from turnlog.records.shallow import walk_object  # noqa: PLC0415
+
     body = line.removeprefix(BOM)
     walk = walk_object(body)
     if not walk.whole or body[walk.end :].strip():
         raise NotJson("nested too deep, and not a whole object")
     found: dict[str, Any] = {}
+    decode = _loose_decoder().decode
     for key_start, key_end, value_start, value_end in walk.members:
         try:
-            key = _loose_decoder.decode(_text(body[key_start:key_end])[0])
-            found[key] = _loose_decoder.decode(_text(body[value_start:value_end])[0])
+            key = decode(_text(body[key_start:key_end])[0])
+            found[key] = decode(_text(body[value_start:value_end])[0])
         except (ValueError, RecursionError):
             continue
     return found

@@ -16,7 +16,6 @@ layout to another and back is the record it was. Notes may stand upon notes: the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -84,4 +83,6 @@ def _encode(note: Mapping[str, Any]) -> bytes:
     try:
         return _to_json(note)
     except UnicodeEncodeError:  # A lone surrogate has an escape, but no UTF-8.
+        import json  # noqa: PLC0415 - Hardly any note needs it.
+
         return json.dumps(note, separators=(",", ":")).encode("ascii")

@@ -1,0 +1,98 @@
+"""`turnlog refresh`, answered before click is imported: hooks and timers ask often.
+
+Whoever watches the index is asked first. Else it is looked whether anything is new at all, and only
+then read, with no more imported than that needs. Mistakes and failures are left to the command,
+which meets them again and says what helps; what a person should know is shown as it shows it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from turnlog.errors import TurnlogError
+from turnlog.index.asking import ask, counts_of
+from turnlog.index.freshness import logs_if_fresh
+from turnlog.layout.home_paths import all_home_paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from turnlog.index.refreshed import Refreshed
+
+_INTERRUPTED = 130
+
+
+def answer(arguments: list[str]) -> int | None:
+    """Refresh and say so; give the exit code, None if that is left to the command."""
+    named = arguments[1::2]
+    if any(each != "--home" for each in arguments[::2]) or len(named) * 2 != len(arguments):
+        return None
+    try:
+        homes = all_home_paths(named)
+        _say(homes)
+        sys.stdout.flush()
+    except BrokenPipeError:  # The reader of our output went away, which is its right.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except (TurnlogError, OSError):
+        return None
+    except Exception as error:
+        if type(error).__module__ != "sqlite3":
+            raise
+        return None
+    return 0
+
+
+def _say(homes: list[str]) -> None:
+    told = ask(homes)
+    counts = counts_of(told) if told is not None else None
+    if counts is None and told is None and (logs := logs_if_fresh(homes)) is not None:
+        counts = (logs, 0, 0)
+    if counts is None:
+        done = _refreshed(homes, told)
+        if not done.is_plain:
+            from turnlog.cli.refresh import show
+
+            show(done)
+            return
+        counts = (done.logs, done.read, done.read_bytes)
+    print(line_of(*counts))  # noqa: T201
+
+
+def _refreshed(homes: list[str], told: str | None) -> Refreshed:
+    import gc
+
+    gc.set_threshold(50_000, 20, 20)  # Imports leave much behind that is no garbage.
+    if told is not None:
+        from turnlog.index.refreshed import refreshed_of
+
+        if (done := refreshed_of(told)) is not None:
+            return done
+    from pathlib import Path
+
+    from turnlog.cli.bars import bar
+    from turnlog.index.refresh import refresh
+    from turnlog.layout import Home
+
+    with bar() as progress:
+        return refresh([Home(Path(home)) for home in homes], progress=progress)
+
+
+def line_of(logs: int, read: int, read_bytes: int) -> str:
+    """Say in a line what was read."""
+    there = f"{logs:,} log{'' if logs == 1 else 's'}"
+    return (
+        f"{there}; read {_size(read_bytes)} in {read:,} of them."
+        if read
+        else f"{there}; nothing new."
+    )
+
+
+def _size(count: float) -> str:
+    """Write a number of bytes for people, as ``terminal`` does."""
+    for unit in ("bytes", "KB", "MB"):
+        if count < 1000:
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} GB"
