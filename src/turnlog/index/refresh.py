@@ -222,7 +222,7 @@ def _read_usage(
     for batch in batched_usage(plan.works):
         with _all_or_nothing(db, writer):
             for chunk in batch:
-                write_usage_chunk(db, chunk, writer.name)
+                write_usage_chunk(db, chunk, writer.names)
         done_bytes += sum(chunk.bookmark.offset - chunk.start for chunk in batch)
         if progress is not None:
             progress(done_bytes, plan.new_bytes)

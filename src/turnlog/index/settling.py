@@ -23,14 +23,13 @@ from turnlog.index.ids import (
     UNDATED,
     microseconds,
 )
+from turnlog.index.names import Names
 from turnlog.index.sighted import (
     SELECT,
-    Named,
     is_any_settled,
     message_of_one,
     sighting_of,
 )
-from turnlog.index.writing import intern_name
 from turnlog.records.responses import Response, Responses
 from turnlog.records.sightings import Sighting
 
@@ -48,25 +47,21 @@ def settle_all(db: sqlite3.Connection) -> None:
     """Settle every name that is unsettled."""
     if db.execute("SELECT 1 FROM unsettled LIMIT 1").fetchone() is None:
         return
-    ids: dict[str, int] = {}
-
-    def named(text: str) -> int:
-        return ids.get(text) or intern_name(db, text, ids)
-
+    names = Names(db)
     with transaction(db):
         which = "name IN (SELECT name FROM unsettled)" if is_any_settled(db) else "1"
         changed = _by_session(db, which)
         db.execute(f"DELETE FROM messages WHERE {which}")  # noqa: S608 - Ours.
         concerned = set(changed)
-        db.executemany(_INSERT, _told_once(db, which, concerned, named))
-        _settle_contested(db, which, changed, concerned, named)
+        db.executemany(_INSERT, _told_once(db, which, concerned, names))
+        _settle_contested(db, which, changed, concerned, names)
         _place(db, concerned)
         _add_up(db, concerned)
         db.execute("DELETE FROM unsettled")
 
 
 def _told_once(
-    db: sqlite3.Connection, which: str, concerned: set[int | None], named: Named
+    db: sqlite3.Connection, which: str, concerned: set[int | None], names: Names
 ) -> Iterator[tuple[Any, ...]]:
     """Give the messages that one sighting tells of: nearly all, and nothing is to be settled."""
     once = db.execute(
@@ -75,7 +70,7 @@ def _told_once(
     )
     for row in once:
         concerned.add(row[2])
-        yield message_of_one(row, named)
+        yield message_of_one(row, names)
 
 
 def _settle_contested(
@@ -83,7 +78,7 @@ def _settle_contested(
     which: str,
     changed: Changed,
     concerned: set[int | None],
-    named: Named,
+    names: Names,
 ) -> None:
     """Settle what several sightings tell of, and what depends on the same sessions."""
     contested = [
@@ -121,7 +116,7 @@ def _settle_contested(
     concerned |= _sessions_of(db, again)
     _delete(db, again)
     rows = [
-        _row(name, response, logs, named)
+        _row(name, response, logs, names)
         for name in sorted(again)
         for response in settled.get(name, ())
     ]
@@ -230,25 +225,22 @@ _INSERT: Final = (
 )
 
 
-def _row(name: str, response: Response, logs: dict[str, int], named: Named) -> tuple[Any, ...]:
-    def known(text: str | None) -> int | None:
-        return None if text is None else named(text)
-
+def _row(name: str, response: Response, logs: dict[str, int], names: Names) -> tuple[Any, ...]:
     used = response.counters
-    cwd = known(response.cwd)
+    cwd = names[response.cwd]
     return (
         name,
         response.message_id,
         response.request_id,
         response.part,
-        known(response.session),
+        names[response.session],
         response.agent,
         response.is_sidechain,
         microseconds(response.at),
-        known(response.model),
-        known(response.speed),
-        known(response.service_tier),
-        known(response.inference_geo),
+        names[response.model],
+        names[response.speed],
+        names[response.service_tier],
+        names[response.inference_geo],
         used.input,
         used.output,
         used.cache_write_5m,

@@ -7,7 +7,7 @@ left out and put back when they are read.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -15,13 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
+from turnlog.index.names import Names
 from turnlog.index.sound import sound
 from turnlog.records.counters import Counters
 from turnlog.records.settling import folded as both
 from turnlog.records.sightings import Sighting
-
-Named = Callable[[str], int]
-"""Gives the id of a name."""
 
 
 class _Told(Struct, array_like=True, omit_defaults=True, gc=False):
@@ -124,7 +122,7 @@ def sighting_of(row: Sequence[Any]) -> Sighting:
     )
 
 
-def message_of_one(row: Sequence[Any], named: Named) -> tuple[Any, ...]:
+def message_of_one(row: Sequence[Any], names: Names) -> tuple[Any, ...]:
     """Give the row of the message that only one sighting tells of, from the sighting's own row.
 
     Its name, log, session, directory, model, and the rest; in the order of ``messages``.
@@ -141,9 +139,9 @@ def message_of_one(row: Sequence[Any], named: Named) -> tuple[Any, ...]:
         told.is_sidechain,
         told.at if told.last_at is None else told.last_at,
         model,
-        told.speed and named(told.speed),
-        told.service_tier and named(told.service_tier),
-        told.inference_geo and named(told.inference_geo),
+        names[told.speed],
+        names[told.service_tier],
+        names[told.inference_geo],
         *told.counts,
         msgspec.json.encode(told.others).decode() if told.others else None,
         told.recorded_usd,
@@ -169,20 +167,16 @@ SELECT: Final = (
 
 
 def write_sightings(
-    db: sqlite3.Connection, log: int, found: Sequence[Sighted], named: Named, *, is_more: bool
+    db: sqlite3.Connection, log: int, found: Sequence[Sighted], names: Names, *, is_more: bool
 ) -> None:
     """Write what a log tells of responses; if it *is_more*, folded into what it told before."""
-
-    def known(text: str | None) -> int | None:
-        return None if text is None else named(text)
-
     if is_more:
         path = db.execute("SELECT path FROM logs WHERE id = ?", (log,)).fetchone()[0]
         found = [_with_earlier(db, log, path, Sighted(*each)) for each in found]
     db.executemany(
         "INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            (name, log, place, known(session), known(cwd), known(model), told)
+            (name, log, place, names[session], names[cwd], names[model], told)
             for name, place, session, cwd, model, told in found
         ),
     )

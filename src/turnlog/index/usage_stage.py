@@ -14,7 +14,7 @@ from typing import Final
 from turnlog.errors import TurnlogError
 from turnlog.index.bookmarks import Bookmark, fingerprint, length_of
 from turnlog.index.chunks import Usage, UsageChunk, Work
-from turnlog.index.sighted import Named
+from turnlog.index.names import Names
 from turnlog.index.usage import needles_of
 from turnlog.index.writing import write_usage
 from turnlog.log.find_lines import BUFFER_BYTES, find_lines
@@ -88,7 +88,7 @@ def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
     )
 
 
-def write_usage_chunk(db: sqlite3.Connection, chunk: UsageChunk, named: Named) -> None:
+def write_usage_chunk(db: sqlite3.Connection, chunk: UsageChunk, names: Names) -> None:
     """Write what a log tells, if its bookmark still stands where the reading began."""
     known = db.execute("SELECT generation, usage_offset FROM logs WHERE id = ?", (chunk.log,))
     if known.fetchone() != (chunk.generation, chunk.start):
@@ -96,4 +96,4 @@ def write_usage_chunk(db: sqlite3.Connection, chunk: UsageChunk, named: Named) -
     if chunk.problem is not None:
         db.execute("UPDATE logs SET problem = ? WHERE id = ?", (chunk.problem, chunk.log))
         return
-    write_usage(db, chunk, named, start=chunk.start)
+    write_usage(db, chunk, names, start=chunk.start)

@@ -15,7 +15,8 @@ from typing import Any, Final
 from turnlog.index.bookmarks import Bookmark
 from turnlog.index.chunks import Chunk, UsageChunk
 from turnlog.index.ids import OFFSET_BITS, SECOND_BITS
-from turnlog.index.sighted import Named, write_sightings
+from turnlog.index.names import Names
+from turnlog.index.sighted import write_sightings
 from turnlog.index.texts import ANSWERED
 
 # So many texts are put in order at once: each time is a segment of the full-text tables.
@@ -33,10 +34,9 @@ class Writer:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
-        self._names: dict[str, int] = {}
-        self._paths: dict[str, int] = {}
+        self.names = Names(connection)
+        self._paths = Names(connection, "paths", "path")
         self._sessions: dict[tuple[str, str], int] = {}
-        self._pairs: dict[tuple[str | None, str | None], tuple[Any, Any]] = {}
         self._texts: list[tuple[Any, ...]] = []
         self._text_bytes = 0
         self._last: dict[int, int] = {}  # The last text's id of each second, as far as it is ours.
@@ -85,19 +85,21 @@ class Writer:
         self._forget_from(base | chunk.start, base + (1 << OFFSET_BITS))  # What was provisional.
         sessions = {row[4] for row in chunk.records}
         ids = {each: self._session(each, home) if each else None for each in sessions}
-        named = self._named
+        names = self.names
         db.executemany(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     base | row[0],
                     row[1],
-                    *named(row[2], row[3]),
+                    names[row[2]],
+                    names[row[3]],
                     ids[row[4]],
                     row[5],
                     row[6],
                     row[7],
-                    *named(row[8], row[9]),
+                    names[row[8]],
+                    names[row[9]],
                     row[10],
                     row[11],
                 )
@@ -136,7 +138,7 @@ class Writer:
                     base | row[0],
                     row[1],
                     row[2],
-                    self.name(row[3]),
+                    self.names[row[3]],
                     row[4],
                     None if row[7] is None else base | row[7],
                     *row[8:],
@@ -147,7 +149,7 @@ class Writer:
         self._db.executemany(
             "INSERT INTO touches VALUES (?, ?, ?, ?)",
             (
-                (base | row[0], row[1], self._path(row[5]), row[6])
+                (base | row[0], row[1], self._paths[row[5]], row[6])
                 for row in chunk.calls
                 if row[5] is not None
             ),
@@ -164,7 +166,7 @@ class Writer:
     def _write_usage(self, chunk: Chunk, usage_offset: int) -> None:
         """Write what the ledger needs, unless an earlier pass was further than this chunk."""
         if usage_offset == chunk.usage_start and chunk.bookmark.offset >= usage_offset:
-            write_usage(self._db, chunk, self.name, start=chunk.usage_start)
+            write_usage(self._db, chunk, self.names, start=chunk.usage_start)
 
     def _write_texts(self, texts: list[tuple[Any, ...]]) -> None:
         """Give every text its id, and the words to the full-text tables, in the order of ids."""
@@ -274,27 +276,11 @@ class Writer:
             self._sessions[session, home] = known
         return known
 
-    def _named(self, one: str | None, two: str | None) -> tuple[Any, Any]:
-        """Give the ids of two names that often come together."""
-        known = self._pairs.get((one, two))
-        if known is None:
-            known = (
-                None if one is None else self.name(one),
-                None if two is None else self.name(two),
-            )
-            self._pairs[one, two] = known
-        return known
-
-    def name(self, name: str) -> int:
-        """Give the id of a name; it gets one if it has none."""
-        return self._names.get(name) or intern_name(self._db, name, self._names)
-
-    def _path(self, path: str) -> int:
-        return self._paths.get(path) or _interned(self._db, "paths", "path", path, self._paths)
-
     def start_over(self) -> None:
         """Forget the ids: what gave them was rolled back."""
-        self._names, self._paths, self._sessions, self._pairs = {}, {}, {}, {}
+        self.names.clear()
+        self._paths.clear()
+        self._sessions = {}
         self._texts, self._text_bytes = [], 0
         self._last, self._version = {}, -1
 
@@ -306,10 +292,10 @@ def _fits(chunk: Chunk, generation: int, text_offset: int, usage_offset: int) ->
     )
 
 
-def write_usage(db: sqlite3.Connection, chunk: UsageChunk, named: Named, *, start: int) -> None:
+def write_usage(db: sqlite3.Connection, chunk: UsageChunk, names: Names, *, start: int) -> None:
     """Write what a log tells of responses from *start* on, folded into what it told before."""
     log = chunk.log
-    write_sightings(db, log, chunk.sightings, named, is_more=start > 0)
+    write_sightings(db, log, chunk.sightings, names, is_more=start > 0)
     db.execute("DELETE FROM skipped WHERE log = ? AND offset >= ?", (log, start))
     db.executemany(
         "INSERT INTO skipped VALUES (?, ?, ?, ?)",
@@ -333,25 +319,6 @@ def write_usage(db: sqlite3.Connection, chunk: UsageChunk, named: Named, *, star
     )
 
 
-def intern_name(db: sqlite3.Connection, name: str, known: dict[str, int]) -> int:
-    """Give the id of a name, and remember it in *known*."""
-    return _interned(db, "names", "name", name, known)
-
-
 def mark_values(mark: Bookmark) -> tuple[Any, ...]:
     mtime_ns = max(-_FAR_NS, min(mark.mtime_ns, _FAR_NS))
     return mark.offset, mark.size_bytes, mtime_ns, mark.fingerprint
-
-
-def _interned(
-    db: sqlite3.Connection, table: str, column: str, name: str, known: dict[str, int]
-) -> int:
-    """Give the id of a name; it gets one if it has none."""
-    # Not in one statement with RETURNING: SQLite would guard it by a savepoint, at which the
-    # full-text tables write down all that they hold in memory.
-    row = db.execute(f"SELECT id FROM {table} WHERE {column} = ?", (name,)).fetchone()  # noqa: S608
-    if row is None:
-        insert = f"INSERT INTO {table} ({column}) VALUES (?)"  # noqa: S608 - Ours.
-        row = (db.execute(insert, (name,)).lastrowid,)
-    known[name] = row[0]
-    return int(row[0])
