@@ -18,8 +18,6 @@ Names are loaded when they are first used: ``import turnlog`` costs next to noth
 
 from __future__ import annotations
 
-from importlib import import_module
-
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # As in typing, which takes a while to import.
@@ -268,6 +266,8 @@ def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'turnlog' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - Commands need none of this.
+
     value = getattr(import_module(module), name)
     globals()[name] = value
     return value

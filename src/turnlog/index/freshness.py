@@ -37,17 +37,20 @@ def logs_if_fresh(homes: list[str]) -> int | None:
     path = path_of_index(homes)
     if not os.path.isfile(path):
         return None
-    import sqlite3  # noqa: PLC0415 - Whoever only asks where the index is does not need it.
-
     try:
-        db = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None)
+        # Not before it is needed, and without the rest of sqlite3, which takes a while to import.
+        from _sqlite3 import Error, connect  # noqa: PLC0415
+    except ImportError:
+        from sqlite3 import Error, connect  # noqa: PLC0415
+    try:
+        db = connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None)
         try:
             if not is_ours(db) or changed_logs(db) != [] or has_leftovers(db):
                 return None
             return int(db.execute("SELECT count(*) FROM logs WHERE gone_at IS NULL").fetchone()[0])
         finally:
             db.close()
-    except sqlite3.Error:
+    except Error:
         return None
 
 
