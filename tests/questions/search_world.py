@@ -1,11 +1,13 @@
 """A small home of which everything is known, and what a search of it should find."""
 
 import json
-import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+
+import pytest
 
 from turnlog.index.opening import open_fresh
 from turnlog.layout import find_homes
@@ -141,11 +143,16 @@ def make_world():
     return world
 
 
+@contextmanager
 def open_world(world, tmp_path):
+    """Write *world* as a home and open its index; TURNLOG_HOME is as it was as soon as it is."""
     home = tmp_path / "home"
     world.write(home)
-    os.environ["TURNLOG_HOME"] = str(tmp_path / "own")
-    return open_fresh(find_homes((home,)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+        opened = open_fresh(find_homes((home,)))
+    with opened:
+        yield opened
 
 
 def terms(text):

@@ -22,7 +22,6 @@ from questions.search_world import (
     TWO,
     holds,
     make_world,
-    open_world,
 )  # fmt: skip
 from turnlog.errors import UsageError
 from turnlog.index.opening import open_fresh
@@ -39,19 +38,6 @@ CORPUS = Path(
     os.environ.get("TURNLOG_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus" / "claude"
 )
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
-
-
-@pytest.fixture(scope="module")
-def world():
-    return make_world()
-
-
-@pytest.fixture(scope="module")
-def index(world, tmp_path_factory):
-    before = os.environ["TURNLOG_HOME"]
-    with open_world(world, tmp_path_factory.mktemp("world")) as opened:
-        os.environ["TURNLOG_HOME"] = before
-        yield opened
 
 
 def ask(index, text, **options):

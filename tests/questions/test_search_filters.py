@@ -1,14 +1,13 @@
 """Filters mean what they say however they are asked: where their texts lie is only a short cut."""
 
 import json
-import os
 from datetime import UTC, timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from questions.search_world import NOW, ORCHARD, START, make_world, open_world
+from questions.search_world import NOW, ORCHARD, START
 from questions.test_search import ask, expected, filters, keys, prefixes, tree_search, words
 from turnlog.index.opening import open_fresh
 from turnlog.layout import find_homes
@@ -19,26 +18,13 @@ from turnlog.questions.search import search
 from turnlog.questions.search_filters import Filters
 from turnlog.questions.search_language import All, Any, Filter, Not, Word, parse
 from turnlog.questions.search_sql import Renderer
-from turnlog.questions.vocabulary import Vocabulary
+from turnlog.questions.vocabulary import has_beginning
 
 SESSIONS = [f"{each * 8}-bbbb-4bbb-8bbb-{each * 12}" for each in "456"]
 bounding = st.sampled_from([
     Filter("project", "orchard"), Filter("project", "nowhere"), Filter("session", "1111"),
     Filter("session", "2"), Filter("file", "*.py"), Filter("file", "src/"), Filter("file", "none"),
 ])  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def world():
-    return make_world()
-
-
-@pytest.fixture(scope="module")
-def index(world, tmp_path_factory):
-    before = os.environ["TURNLOG_HOME"]
-    with open_world(world, tmp_path_factory.mktemp("world")) as opened:
-        os.environ["TURNLOG_HOME"] = before
-        yield opened
 
 
 @settings(max_examples=50, suppress_health_check=list(HealthCheck))
@@ -150,6 +136,60 @@ def test_many_records_are_not_bounded(index, monkeypatch):
     assert Filters(index.db).ranges(Filter("project", "orchard")) is None
 
 
+def failing(session, second, number):
+    """A call and the result that says that it failed."""
+    call = {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {"said": "apple"}}
+    asks = {"role": "assistant", "id": f"m{number}", "model": "opus", "content": [call]}
+    block = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "ow", "is_error": True}
+    answers = {"role": "user", "content": [block]}
+    return [
+        record(session, second, "", type="assistant", message=asks),
+        record(session, second, "", message=answers),
+    ]
+
+
+def check_errors(index, count, *, is_known):
+    filters = Filters(index.db)
+    assert (filters.erring() is not None) == is_known
+    wanted = Filter("is", "error")
+    meant = set()
+    for table in ("said", "answered"):
+        condition = filters.condition(wanted, table)
+        meant |= {row[0] for row in index.db.execute(
+            "SELECT t.id FROM texts t JOIN records r ON r.id = t.record"
+            f" WHERE t.kind {'NOT ' if table == 'said' else ''}IN (5, 8) AND {condition.sql}",
+            condition.values,
+        )}  # fmt: skip
+    assert len(meant) == 2 * count
+    assert not is_known or meant == set(filters.erring())
+    assert len(ask(index, "apple is:error").hits) == count
+    assert len(ask(index, "apple is:error", newest=True, with_results=True).hits) == count
+    assert len(ask(index, "is:error", with_results=True).hits) == 2 * count
+    assert {hit.is_error for hit in ask(index, "apple -is:error").hits} <= {False}
+
+
+def test_where_errors_lie_is_known(tmp_path, monkeypatch):
+    lines = [record(SESSIONS[0], each, "apple") for each in range(9)]
+    lines += [line for each in range(5) for line in failing(SESSIONS[0], each, each)]
+    with opened(tmp_path, monkeypatch, {SESSIONS[0]: lines}) as index:
+        check_errors(index, 5, is_known=True)
+        monkeypatch.setattr(search_filters, "_FEW_ERRORS", 3)
+        check_errors(index, 5, is_known=False)
+
+
+def test_errors_of_a_crowded_second_are_found_as_well(tmp_path, monkeypatch):
+    lines = [record(SESSIONS[0], 7, "apple") for _ in range(300)]
+    lines += failing(SESSIONS[0], 7, 1)
+    with opened(tmp_path, monkeypatch, {SESSIONS[0]: lines}) as index:
+        check_errors(index, 1, is_known=False)
+
+
+def test_errors_without_a_time_are_found_as_well(tmp_path, monkeypatch):
+    lines = [record(SESSIONS[0], 7, "apple"), *failing(SESSIONS[0], None, 1)]
+    with opened(tmp_path, monkeypatch, {SESSIONS[0]: lines}) as index:
+        check_errors(index, 1, is_known=False)
+
+
 PATHS = [
     "/home/ada/Kiwi.py", "/home/ada/\u212aiwi.py", "/home/ada/\u0130nk.rs", "/home/ada/100%_a.txt",
     "/home/ada/CAFÉ/menu", "/home/ada/straße", "/home/ada/b\\c.md",
@@ -203,11 +243,10 @@ def test_what_a_table_cannot_hold_is_not_asked_of_it(index):
 
 @pytest.mark.parametrize("table", ["said", "answered"])
 def test_the_vocabulary_knows_how_words_begin(index, table):
-    vocabulary = Vocabulary(index.db)
     for begins in ("r", "retr", "retry"):
-        assert vocabulary.has_beginning(table, begins)
+        assert has_beginning(index.db, table, begins)
     for begins in ("retryx", "q", "zz", "\U0010ffff"):
-        assert not vocabulary.has_beginning(table, begins)
+        assert not has_beginning(index.db, table, begins)
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))

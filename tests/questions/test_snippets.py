@@ -13,7 +13,7 @@ from turnlog.questions.matching import Tokenizer, meets
 from turnlog.questions.search_language import Not, Phrase, Word
 from turnlog.questions.snippets import LOOKED_AT, make_snippet
 
-ALPHABET = "ab éÉeÅλΛ漢字かなк한국\u0301\u200d✓—_-.,\n\t\x01\x02\x001\u0131\u0130\u017f\u212a"
+ALPHABET = "ab éÉeÅλΛ漢字かなк한국\u0301\u200d✓—_-.,\n\t\x01\x02\x7f\x001\u0131\u0130\u017f\u212a"
 texts = st.text(ALPHABET, max_size=60)
 words = st.text("abeéÅλ漢字か한1\u212a\u017f", min_size=1, max_size=3).map(Word)
 prefixes = st.text("abeλ漢", min_size=1, max_size=2).map(lambda text: Word(text, True))
@@ -152,6 +152,8 @@ def test_any_text_has_terms_and_a_snippet(text):
 def test_places_are_those_that_sqlite_marks(text, leaves):
     found = Tokenizer().spans(text, leaves)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_FEW_LONE", 0)
+        assert Tokenizer().spans(text, leaves) == found
         patch.setattr(matching, "as_letters", lambda _: None)
         assert Tokenizer().spans(text, leaves) == found
 
@@ -160,6 +162,37 @@ def test_a_phrase_that_begins_within_another_is_marked_too():
     for text in ("go go go", "go go go é", "go go go 漢"):
         assert Tokenizer().spans(text, [Phrase("go go")]) == [(0, 8)]
         assert Tokenizer().spans(text, [Phrase("go"), Word("g", True)]) == [(0, 2), (3, 5), (6, 8)]
+
+
+def test_a_character_that_is_a_word_parts_others_and_stands_between_them():
+    for text in ("go漢go", "go 漢 go", "go漢字go go", "go\x7f漢 go"):
+        assert not Tokenizer().holds(text.removesuffix(" go"), Phrase("go go"))
+        assert Tokenizer().holds(text, Word("go"))
+        assert Tokenizer().spans(text, [Word("g", True)])[0] == (0, 2)
+    assert Tokenizer().holds("go\x7fgo é漢", Phrase("go go"))
+    assert Tokenizer().spans("é go\x7fgo 漢", [Phrase("go go")]) == [(2, 7)]
+    assert Tokenizer().spans("\x7fか\x7fか", [Word("か")]) == [(1, 2), (3, 4)]
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.sampled_from(["ab", "a", " ", "   ", "\n\n", "漢", "." * 9]), max_size=90).map(
+        "".join
+    ),
+    st.integers(0, 200),
+    st.integers(0, 20),
+    st.integers(0, 60),
+)
+def test_a_snippet_is_what_it_would_be_if_more_was_looked_at(text, begin, length, width):
+    best = min(begin, len(text)), min(begin + length, len(text))
+    flat, *_, (one, other) = snippets._cut(text, best, width)
+    first, last = max(0, best[0] - 2 * width), min(len(text), best[1] + 2 * width)
+    whole = snippets._Flat(text[first:last])
+    span = whole.span((best[0] - first, best[1] - first))
+    wide = snippets._piece(whole.text, span, max(1, width))
+    assert flat.text[one:other] == whole.text[wide[0] : wide[1]]
+    if (one, other) != wide:
+        assert one > 0 < wide[0]
 
 
 @given(st.text("ab \n\t\u2003漢", max_size=20))
@@ -179,6 +212,12 @@ def test_a_place_is_guessed_at_the_first_whole_word(text, terms):
     inside = [text.find(each) for each in terms if each in text]
     phrases = [(each,) for each in terms]
     assert snippets.first_place(text, phrases) == min(said or inside, default=None)
+
+
+def test_a_place_is_guessed_whatever_is_a_capital_letter():
+    for text in ("é LOCK", "\u0130 LOCK", "É LOC\u212a", "LOCK", "\ud800 LOCK"):
+        assert snippets.first_place(text, [("lock",)]) == text.lower().index("lock")
+    assert snippets.first_place("é Ω", [("ω",)]) == 2
 
 
 def test_a_place_is_guessed_where_the_whole_phrase_stands():

@@ -14,3 +14,4 @@ CREATE INDEX IF NOT EXISTS messages_by_time ON messages (at);
 CREATE INDEX IF NOT EXISTS skipped_by_log ON skipped (log);
 CREATE INDEX IF NOT EXISTS sessions_by_time ON sessions (last_active_at);
 CREATE INDEX IF NOT EXISTS agents_by_session ON agents (session);
+CREATE INDEX IF NOT EXISTS records_with_error ON records (at) WHERE flags & 1;

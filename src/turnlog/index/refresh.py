@@ -65,7 +65,7 @@ _LITTLE_BYTES: Final = 1_000_000
 _DEAD_PART: Final = 0.2
 _DEAD_WORTH: Final = 10_000
 _TURN_SECONDS: Final = 120
-LAST_INDEX: Final = "agents_by_session"
+LAST_INDEX: Final = "records_with_error"
 """The last that indexes.sql makes."""
 # So much may wait in the write-ahead log: whoever opens the index next looks through it.
 _MOST_WAITING_BYTES: Final = 1_000_000

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
@@ -15,20 +16,20 @@ from turnlog.questions.matching import Span
 from turnlog.questions.scan_search import Found
 from turnlog.questions.snippets import LOOKED_AT, Marker, make_snippet
 
-_DETAILS: Final = """
-SELECT r.length, r.at, au.name, mo.name, r.flags, r.uuid, s.session, s.title, p.path, l.agent,
-       l.gone_at
-FROM records r
+_RECORDS: Final = """
+SELECT r.id, r.length, r.at, r.author, r.model, r.flags, r.uuid, s.session, s.title, p.path,
+       l.agent, l.gone_at
+FROM json_each(?) a
+CROSS JOIN records r ON r.id = a.value
 JOIN logs l ON l.id = r.id >> 40
-LEFT JOIN names au ON au.id = r.author
-LEFT JOIN names mo ON mo.id = r.model
 LEFT JOIN sessions s ON s.id = r.session
 LEFT JOIN projects p ON p.id = s.project
-WHERE r.id = ?
 """
 _CALLS: Final = """
-SELECT n.name, c.is_error FROM calls c JOIN names n ON n.id = c.tool WHERE c.{} = ? ORDER BY c.block
+SELECT c.{0}, c.tool, c.is_error FROM json_each(?) a CROSS JOIN calls c ON c.{0} = a.value
+ORDER BY c.{0}, c.block
 """
+_KINDS: Final = {int(kind): kind.name.lower() for kind in Kind}
 
 
 class Hit(Struct, kw_only=True):
@@ -72,10 +73,45 @@ class Look(NamedTuple):
     """What a text goes through before anything of it is shown."""
 
 
-def read_hit(index: Index, found: Found, look: Look) -> Hit | None:
-    """Read a text back; None if it is not there any more."""
-    record = found.record
-    row = index.db.execute(_DETAILS, (record,)).fetchone()
+class Known:
+    """What the index knows of hits: of many at once, and what they share only once."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.records: dict[int, tuple[Any, ...]] = {}
+        """What is shown of each record, as the index has it."""
+        self._calls: dict[tuple[int, int], list[tuple[int, int | None]]] = {}
+        self._names: dict[int | None, str | None] = {None: None}
+
+    def learn(self, found: Sequence[Found]) -> None:
+        """Look up all that will be asked of the records of *found*."""
+        db = self.index.db
+        ids = json.dumps(list({each.record for each in found}))
+        self.records = {row[0]: row[1:] for row in db.execute(_RECORDS, (ids,))}
+        self._calls = {}
+        for kind, column in ((Kind.CALL, "record"), (Kind.RESULT, "result")):
+            of_kind = {each.record for each in found if each.kind == kind}
+            if of_kind:
+                asked = _CALLS.format(column), (json.dumps(list(of_kind)),)
+                for record, tool, is_error in db.execute(*asked):
+                    self._calls.setdefault((kind, record), []).append((tool, is_error))
+
+    def calls(self, found: Found) -> list[tuple[int, int | None]]:
+        """Give the tool of each call or result of a record, and whether it failed."""
+        return self._calls.get((found.kind, found.record), [])
+
+    def name(self, number: int | None) -> str | None:
+        if number not in self._names:
+            asked = "SELECT name FROM names WHERE id = ?"
+            row = self.index.db.execute(asked, (number,)).fetchone()
+            self._names[number] = None if row is None else row[0]
+        return self._names[number]
+
+
+def read_hit(known: Known, found: Found, look: Look) -> Hit | None:
+    """Read a text of which enough is *known* back; None if it is not there any more."""
+    index, record = known.index, found.record
+    row = known.records.get(record)
     if row is None:
         return None
     length, at, author, model, flags, uuid, session, title, project, agent, gone_at = row
@@ -85,7 +121,7 @@ def read_hit(index: Index, found: Found, look: Look) -> Hit | None:
     text = texts[found.part].text
     if look.mask is not None:  # All of it: a snippet would cut what a secret is known by.
         text = look.mask(text)
-    tool, failed = _tool_of(index, found, texts)
+    tool, failed = _tool_of(known, found, texts)
     place = look.near(text) if len(text) > LOOKED_AT else None
     piece = make_snippet(text, look.marker, near=place, width=look.width, context=look.context)
     log, offset = index.place(record)
@@ -95,10 +131,10 @@ def read_hit(index: Index, found: Found, look: Look) -> Hit | None:
         title=title,
         agent=agent,
         at=instant_at(at),
-        kind=Kind(found.kind).name.lower(),
-        author=author or "",
+        kind=_KINDS[found.kind],
+        author=known.name(author) or "",
         tool=tool,
-        model=model,
+        model=known.name(model),
         is_error=bool(flags & 1) or failed,
         uuid=long_uuid(uuid),
         log=log,
@@ -122,14 +158,11 @@ def _masked(hit: Hit, mask: Callable[[str], str]) -> Hit:
     )
 
 
-def _tool_of(index: Index, found: Found, texts: list[Text]) -> tuple[str | None, bool]:
+def _tool_of(known: Known, found: Found, texts: list[Text]) -> tuple[str | None, bool]:
     """Tell which tool a call or result is of, and whether it failed."""
-    if found.kind not in (Kind.CALL, Kind.RESULT):
-        return None, False
-    column = "record" if found.kind == Kind.CALL else "result"
-    calls = index.db.execute(_CALLS.format(column), (found.record,)).fetchall()
+    calls = known.calls(found)
     if not calls:
         return None, False
     alike = [part for part, text in enumerate(texts) if text.kind == found.kind]
     which = alike.index(found.part) if len(alike) == len(calls) else 0
-    return calls[which][0] or None, bool(calls[which][1])
+    return known.name(calls[which][0]) or None, bool(calls[which][1])

@@ -18,14 +18,20 @@ from typing import Final
 
 from turnlog.index.texts import ANSWERED
 from turnlog.index.words import as_words
-from turnlog.questions.letters import BETWEEN, LETTER, TOKENIZER, as_letters
+from turnlog.questions.letters import LETTER, TOKENIZER, as_letters
 from turnlog.questions.search_language import All, Any, Filter, Node, Not, Phrase, Word
 
 Span = tuple[int, int]
 """Where something begins and ends in a text."""
 
 _WORDS: Final = re.compile(f"{LETTER}+")
+_ASCII: Final = bytes(range(128))
+_LONE: Final = "\x7f"
+"""Stands for any character that is a word of its own, where no such word is sought."""
+_FEW_LONE: Final = 20
 _MOST_SPANS: Final = 200
+_BETWEEN: Final = r"[\x00-/:-`{-~]"
+"""What stands between two words of a phrase, as a regular expression has it."""
 _BEFORE, _BEHIND = "\x01", "\x02"
 _MARKERS: Final = str.maketrans({_BEFORE: " ", _BEHIND: " "})
 
@@ -56,9 +62,10 @@ class Tokenizer:
         terms = self.terms(leaf.text)
         if not terms:
             return leaf.text in text
-        letters = as_letters(text)
+        letters = _letters(text)
         if letters is not None:
-            return _pattern(terms, _is_prefix(leaf)).search(as_words(letters)) is not None
+            words = _as_sought(letters, terms)
+            return _pattern(terms, _is_prefix(leaf)).search(words) is not None
         found = self._holding(text).execute(
             "SELECT 1 FROM one WHERE one MATCH ?", (as_phrase(leaf),)
         )
@@ -73,10 +80,15 @@ class Tokenizer:
             else:
                 spans += _places(text, leaf.text)
         if worded:
-            letters = as_letters(text)
-            plain = _plain(text) if letters is None else letters
-            words = as_words(plain)
-            marked = self._marked(text, worded) if letters is None else self._found(words, worded)
+            letters = _letters(text)
+            if letters is None:
+                plain = _plain(text)
+                words, marked = as_words(plain), self._marked(text, worded)
+            else:
+                plain = letters
+                terms = [term for leaf in worded for term in self.terms(leaf.text)]
+                words = _as_sought(plain, terms)
+                marked = self._found(words, worded)
             spans += marked if len(words) == len(plain) else _unspaced(marked, words, plain)
         return _apart(spans)
 
@@ -209,6 +221,32 @@ def _is_prefix(leaf: Word | Phrase) -> bool:
     return isinstance(leaf, Word) and leaf.is_prefix
 
 
+def _letters(text: str) -> str | None:
+    """Give *text* as letters and what stands between them, with none that has a meaning here."""
+    letters = as_letters(text)
+    return None if letters is None else letters.replace(_LONE, " ")
+
+
+def _as_sought(letters: str, terms: Iterable[str]) -> str:
+    """Give *letters* as words, in a way in which *terms* are found and nothing else."""
+    if letters.isascii():
+        return letters
+    if all(map(str.isascii, terms)):
+        others = set(letters.encode().translate(None, _ASCII).decode())
+        lone = [each for each in others if _is_lone(each)]
+        if len(lone) <= _FEW_LONE:  # Much faster than to put spaces around each.
+            for each in lone:
+                letters = letters.replace(each, _LONE)
+            return letters
+    return as_words(letters)
+
+
+@lru_cache(maxsize=4096)
+def _is_lone(character: str) -> bool:
+    """Tell whether a character is a word of its own, wherever it stands."""
+    return as_words(character) != character
+
+
 @lru_cache(maxsize=256)
 def _pattern(terms: tuple[str, ...], is_prefix: bool) -> re.Pattern[str]:  # noqa: FBT001
     """Give what finds the first of *terms* where the others follow, up to the end of its group.
@@ -216,7 +254,7 @@ def _pattern(terms: tuple[str, ...], is_prefix: bool) -> re.Pattern[str]:  # noq
     It begins with a word as it stands, since that is found fastest, and looks back from there. Of
     what follows nothing is taken: what says the same twice may begin within another match.
     """
-    first, rest = terms[0], "".join(f"{BETWEEN}+{term}" for term in terms[1:])
+    first, rest = terms[0], "".join(f"{_BETWEEN}+{term}" for term in terms[1:])
     ends = f"{LETTER}*" if is_prefix else f"(?!{LETTER})"
     return re.compile(f"{first}(?<!{LETTER}{first})(?=({rest}{ends}))")
 

@@ -18,9 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, tzinfo
-from heapq import merge
 from itertools import islice
-from typing import Any as Anything
 from typing import Final, TypedDict
 
 from msgspec import Struct, structs
@@ -30,7 +28,7 @@ from turnlog.index.ids import SECOND_BITS, microseconds
 from turnlog.index.opening import Index
 from turnlog.index.texts import WEIGHTS
 from turnlog.questions import scan_search
-from turnlog.questions.hits import Hit, Look, read_hit
+from turnlog.questions.hits import Hit, Known, Look, read_hit
 from turnlog.questions.matching import (
     Tokenizer,
     as_beginnings,
@@ -53,6 +51,7 @@ from turnlog.questions.search_language import (
     is_only_filters,
     parse,
 )
+from turnlog.questions.search_newest import Row, merged, newest_rows, rows_of
 from turnlog.questions.search_sql import Plan, Renderer
 from turnlog.questions.snippets import WIDTH, first_place
 
@@ -64,7 +63,6 @@ _KEPT: Final = 0.2
 """What age never takes away."""
 _UNWEIGHED: Final = 0.5
 _WEIGHTS: Final = {int(kind): weight for kind, weight in WEIGHTS.items()}
-_Row = tuple[Anything, ...]
 
 
 class SearchDocument(Struct, kw_only=True):
@@ -170,6 +168,7 @@ class _Searching:
     def __init__(self, index: Index, now: datetime) -> None:
         self.notes: list[str] = []
         self._index = index
+        self._known = Known(index)
         self._now = now.timestamp()
         self._patience = Patience()
         self._tokenizer = Tokenizer()
@@ -288,14 +287,15 @@ class _Searching:
     ) -> Iterator[Found]:
         """Give what *tree* asks for, in the order that is *wanted*."""
         tables: list[Table] = ["said", "answered"] if with_results else ["said"]
-        plans = [self._renderer.plan(tree, each, ranked=not wanted.newest) for each in tables]
-        streams = [_rows(self._index, plan) for plan in plans]
-        rows = streams[0] if len(streams) == 1 else merge(*streams, key=_newest_first)
-        is_checked = accepts is not None or any(plan.needs_check for plan in plans)
         self._totals = None
         if wanted.newest:
+            asked = self._index, self._renderer, self._tokenizer, tree
+            rows = merged([newest_rows(*asked, table) for table in tables])
             yield from self._checked(((self._worth(*each), *each) for each in rows), tree, accepts)
             return
+        plans = [self._renderer.plan(tree, table, ranked=True) for table in tables]
+        rows = merged([rows_of(self._index, plan) for plan in plans])
+        is_checked = accepts is not None or any(plan.needs_check for plan in plans)
         while batch := list(islice(rows, RANKED_AT_ONCE)):
             if self._totals is None and not is_checked:
                 self._totals = Counter(row[4] for row, _ in batch)
@@ -303,7 +303,7 @@ class _Searching:
             if self._patience.ends():  # Where one session has it all, nothing else is left to find.
                 return
 
-    def _weighed(self, batch: list[tuple[_Row, Plan]]) -> list[tuple[float, _Row, Plan]]:
+    def _weighed(self, batch: list[tuple[Row, Plan]]) -> list[tuple[float, Row, Plan]]:
         best = min((row[5] for row, plan in batch if plan.is_ranked), default=0.0)
         weighed = []
         for row, plan in batch:
@@ -312,7 +312,7 @@ class _Searching:
         weighed.sort(key=lambda each: (each[0], each[1][0]), reverse=True)
         return weighed
 
-    def _worth(self, row: _Row, _plan: Plan) -> float:
+    def _worth(self, row: Row, _plan: Plan) -> float:
         """Weigh a text by its kind and its age."""
         age = max(0.0, self._now - (row[0] >> SECOND_BITS))
         recent = _KEPT + (1 - _KEPT) * 0.5 ** (age / _HALF_LIFE_SECONDS)
@@ -320,7 +320,7 @@ class _Searching:
 
     def _checked(
         self,
-        rows: Iterable[tuple[float, _Row, Plan]],
+        rows: Iterable[tuple[float, Row, Plan]],
         tree: Node | None,
         accepts: Callable[[str], bool] | None,
     ) -> Iterator[Found]:
@@ -349,24 +349,31 @@ class _Searching:
         shown: list[int | None] = []
         following = None
         number = 0
+        found = iter(found)
         self._is_empty = True
-        for each in found:
+        while following is None:
+            skipped = max(0, wanted.offset - number)
+            batch = list(islice(found, skipped + wanted.limit - len(hits) + 1))
+            if not batch:
+                break
             self._is_empty = False
-            if wanted.per_session and taken[each.session] >= wanted.per_session:
-                continue
-            if number >= wanted.offset:
-                if len(hits) >= wanted.limit:
-                    following = number
-                    break
-                hit = read_hit(self._index, each, look)
-                if hit is None:
-                    self._patience.lost.add(each.record)
-                    number += 1
+            self._known.learn(batch[skipped:])
+            for each in batch:
+                if wanted.per_session and taken[each.session] >= wanted.per_session:
                     continue
-                hits.append(hit)
-                shown.append(each.session)
-            number += 1
-            taken[each.session] += 1
+                if number >= wanted.offset:
+                    if len(hits) >= wanted.limit:
+                        following = number
+                        break
+                    hit = read_hit(self._known, each, look)
+                    if hit is None:
+                        self._patience.lost.add(each.record)
+                        number += 1
+                        continue
+                    hits.append(hit)
+                    shown.append(each.session)
+                number += 1
+                taken[each.session] += 1
         if self._totals is not None:
             here = Counter(shown)
             for hit, session in zip(hits, shown, strict=True):
@@ -378,8 +385,8 @@ class _Searching:
         patience = self._patience
         if patience.lost:
             count = len(patience.lost)
-            what = "1 record" if count == 1 else f"{count:,} records"
-            self.notes.append(f"{what} cannot be read from the log any more and was left out")
+            what = "1 record, which" if count == 1 else f"{count:,} records, which"
+            self.notes.append(f"left out: {what} cannot be read from the log any more")
         if patience.is_over:
             self.notes.append(
                 "stopped after 5 seconds; narrow it with --project, --since or a whole word"
@@ -388,11 +395,3 @@ class _Searching:
             self.notes.append("of texts longer than 1,000,000 characters only so much was matched")
         document.notes = list(self.notes)
         return document
-
-
-def _rows(index: Index, plan: Plan) -> Iterator[tuple[_Row, Plan]]:
-    return ((row, plan) for row in index.db.execute(plan.sql, plan.values))
-
-
-def _newest_first(row: tuple[_Row, Plan]) -> int:
-    return -int(row[0][0])

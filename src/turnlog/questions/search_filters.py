@@ -33,6 +33,7 @@ CROWD_SECONDS: Final = 1000
 _FEW_STARS: Final = 3
 _LONGEST_PART: Final = 1_000
 _FEW_RECORDS: Final = 1_000
+_FEW_ERRORS: Final = 5_000
 _AT: Final = f"coalesce(r.at, (t.id >> {SECOND_BITS}) * 1000000)"
 _NEAR: Final = 20
 _BEFORE: Final = f"""
@@ -48,6 +49,20 @@ SELECT coalesce(
     (SELECT at FROM ({_BEFORE}) WHERE at IS NOT NULL ORDER BY id DESC LIMIT 1),
     CASE WHEN (SELECT count(*) FROM ({_BEFORE})) < {_NEAR} THEN 0 END
 ) / 1000000 FROM records r WHERE
+"""
+# A text has an id of its record's second, unless all of that second were taken.
+_ERRING: Final = f"""
+WITH erring (id, first, last) AS MATERIALIZED (
+    SELECT id, second << {SECOND_BITS}, (second + 1 << {SECOND_BITS}) - 1 FROM (
+        SELECT id, max(at, 0) / 1000000 AS second FROM records WHERE flags & 1
+        UNION
+        SELECT r.id, max(r.at, 0) / 1000000 FROM calls c CROSS JOIN records r ON r.id = c.record
+        WHERE c.is_error
+        LIMIT ?
+    )
+)
+SELECT t.id, e.first IS NOT NULL AND NOT EXISTS (SELECT 1 FROM texts WHERE id = e.last)
+FROM erring e LEFT JOIN texts t ON t.id BETWEEN e.first AND e.last AND +t.record = e.id
 """
 _IS_KINDS: Final[dict[str, tuple[Kind, ...]]] = {
     "prompt": (Kind.PROMPT, Kind.HISTORY),
@@ -68,6 +83,7 @@ class Filters:
         self._db = db
         self._conditions: dict[tuple[Filter, Table], Condition] = {}
         self._ids: dict[Filter, list[int]] = {}
+        self._erring: tuple[list[int] | None] | None = None
 
     def condition(self, wanted: Filter, table: Table) -> Condition:
         """Give what a text of *table* has to meet; true or false of every text."""
@@ -94,6 +110,14 @@ class Filters:
         rows = self._db.execute(f"{_SECONDS} {those.sql}", those.values)
         seconds = [row[0] for row in rows]
         return None if None in seconds else _joined(seconds)
+
+    def erring(self) -> list[int] | None:
+        """Give the ids of all texts that ``is:error`` may mean; None if many, or not known."""
+        if self._erring is None:
+            rows = self._db.execute(_ERRING, (_FEW_ERRORS + 1,)).fetchall()
+            is_known = len(rows) <= _FEW_ERRORS and all(row[1] for row in rows)
+            self._erring = ([row[0] for row in rows if row[0] is not None] if is_known else None,)
+        return self._erring[0]
 
     def _made(self, wanted: Filter, table: Table) -> list[Condition]:
         """Give what has to be so all together; what needs no record is asked before it is read."""
@@ -165,7 +189,9 @@ class Filters:
     def _paths(self, value: str) -> list[int]:
         if not any(each in value for each in "*?["):
             part = value.lower()
-            rows = self._db.execute("SELECT id, path FROM paths WHERE path LIKE ?", (_alike(part),))
+            # In this order an index has all of it, and is shorter than the table.
+            asked = "SELECT id, path FROM paths WHERE path LIKE ? ORDER BY path"
+            rows = self._db.execute(asked, (_alike(part),))
             return [row[0] for row in rows if part in row[1].lower()]
         # A pattern that does not say how the path begins means how it ends.
         patterns = [value.lower(), f"*/{value.lower()}"]
@@ -183,11 +209,12 @@ def _is(value: str, table: Table) -> Condition:
     match value:
         case "agent":
             return Condition("r.flags & 2")
-        case "error" if table == "answered":
-            return Condition("r.flags & 1")
-        case "error":
+        case "error":  # As a set: of most texts it is known then without a look at their record.
+            erring = "t.record IN (SELECT id FROM records WHERE flags & 1)"
+            if table == "answered":
+                return Condition(erring)
             failed = "t.record IN (SELECT record FROM calls WHERE is_error)"
-            return Condition(f"r.flags & 1 OR (t.kind = {int(Kind.CALL)} AND {failed})")
+            return Condition(f"{erring} OR (t.kind = {int(Kind.CALL)} AND {failed})")
         case "gone":
             gone = "SELECT id FROM logs WHERE gone_at IS NOT NULL"
             return Condition(f"(t.record >> {OFFSET_BITS}) IN ({gone})")

@@ -17,11 +17,11 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from typing import Any as Anything
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
 
 from turnlog.index.ids import SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, Kind
-from turnlog.questions.matching import Tokenizer, as_phrase
+from turnlog.questions.matching import Tokenizer, as_phrase, conjuncts, wanted_leaves
 from turnlog.questions.search_conditions import (
     ALWAYS,
     NEVER,
@@ -29,6 +29,7 @@ from turnlog.questions.search_conditions import (
     Condition,
     both,
     either,
+    one_of,
 )
 from turnlog.questions.search_filters import BOUNDING, CROWD_SECONDS, Filters, Range, Table
 from turnlog.questions.search_language import (
@@ -41,7 +42,7 @@ from turnlog.questions.search_language import (
     Word,
     filters_of,
 )
-from turnlog.questions.vocabulary import Vocabulary
+from turnlog.questions.vocabulary import has_beginning, pages_of
 
 _DEEPEST: Final = 8
 """Deeper than that a tree is decided on the text: SQLite's parsers have small stacks."""
@@ -80,16 +81,17 @@ class Renderer:
     def __init__(self, db: sqlite3.Connection, tokenizer: Tokenizer) -> None:
         self.filters = Filters(db)
         self._db, self._tokenizer = db, tokenizer
-        self._vocabulary = Vocabulary(db)
         self._table: Table = "said"
         self._needs_check = False
         self._leaves = 0
 
-    def plan(self, tree: Node | None, table: Table, *, ranked: bool) -> Plan:
-        """Ask *table* for the texts that *tree* wants, or for somewhat more."""
+    def plan(
+        self, tree: Node | None, table: Table, *, ranked: bool, last: int | None = None
+    ) -> Plan:
+        """Ask *table* for the texts that *tree* wants, or somewhat more, up to the *last* id."""
         self._table, self._needs_check, self._leaves = table, False, 0
         wanted, unwanted, conditions = [], [], []
-        nodes = tree.nodes if isinstance(tree, All) else () if tree is None else (tree,)
+        nodes = conjuncts(tree)
         for node in nodes:
             said = self._said(node, 1)
             refused = self._said(node.node, 1) if isinstance(node, Not) else None
@@ -112,11 +114,13 @@ class Renderer:
         is_ranked = ranked and bool(wanted) and table == "said"
         columns = ["t.id", "t.record", "t.part", "t.kind", "r.session"]
         columns += ["bm25(said)" if is_ranked else "0.0", *(each.sql for each in truths)]
-        kinds = f"t.kind {'NOT ' if table == 'said' else ''}IN ({_APART})"
         source = f"{table} CROSS JOIN texts t ON t.id = {table}.rowid" if wanted else "texts t"
         key = f"{table}.rowid" if wanted else "t.id"
-        where = [Condition(f"{table} MATCH ?", (expression,))] if wanted else [Condition(kinds)]
-        where += [*_within(nodes, key), both(conditions), Condition(_NOT_LISTED_TWICE)]
+        driving = Condition(f"{table} MATCH ?", (expression,)) if wanted else _kinds(table)
+        where = [driving, *_within(nodes, key), both(conditions), Condition(_NOT_LISTED_TWICE)]
+        if Filter("is", "error") in nodes and (ids := self.filters.erring()) is not None:
+            where.append(one_of(f"+{key}", ids))
+        where += [] if last is None else [Condition(f"{key} <= ?", (last,))]
         # For every range words are sought anew, beginnings are put together, a rank is counted.
         is_dear = is_ranked or '" *' in expression
         ranges = self._ranges(nodes, most=1 if is_dear else _FEW_RANGES if wanted else None)
@@ -134,6 +138,33 @@ class Renderer:
         values = [value for each in truths for value in each.values]
         values += [*joined, *(value for each in where for value in each.values)]
         return Plan(sql, values, tuple(dict.fromkeys(filters)), self._needs_check, is_ranked)
+
+    def newest(self, tree: Node | None, table: Table, most: int) -> Plan:
+        """Ask for the *most* newest texts of *table*: what *tree* wants is decided on the text.
+
+        Beside the columns of other plans each row says whether it is worth a look.
+        """
+        nodes = conjuncts(tree)
+        filters = tuple(dict.fromkeys(filters_of(tree)))
+        truths = [self.filters.condition(each, table) for each in filters]
+        meant = both([self.filters.condition(each, table) for each in nodes if _is_filter(each)])
+        worth = both([meant, Condition(_NOT_LISTED_TWICE)])
+        where = both([_kinds(table), *_within(nodes, "id")])
+        columns = ["t.id", "t.record", "t.part", "t.kind", "r.session", "0.0", worth.sql]
+        columns += [each.sql for each in truths]
+        sql = (
+            f"SELECT {', '.join(columns)} FROM"
+            f" (SELECT * FROM texts WHERE {where.sql} ORDER BY id DESC LIMIT {most}) t"
+            f" CROSS JOIN records r ON r.id = t.record ORDER BY t.id DESC"
+        )
+        values = [value for each in (worth, *truths, where) for value in each.values]
+        return Plan(sql, values, filters, True, False)
+
+    def pages(self, tree: Node | None, table: Table) -> int:
+        """Guess how much SQLite has to put together before it knows the first row of a plan."""
+        begun = [each for each in wanted_leaves(tree) if isinstance(each, Word) and each.is_prefix]
+        terms = [self._tokenizer.terms(each.text) for each in begun]
+        return max((pages_of(self._db, table, each[-1]) for each in terms if each), default=0)
 
     def _ranges(self, nodes: Iterable[Node], *, most: int | None) -> list[Range] | None:
         """Give ranges that hold the ids of all texts that *nodes* may mean, if a filter tells."""
@@ -199,7 +230,7 @@ class Renderer:
         if not isinstance(node, Word) or not node.is_prefix:
             return False
         terms = self._tokenizer.terms(node.text)
-        return bool(terms) and not self._vocabulary.has_beginning(self._table, terms[-1])
+        return bool(terms) and not has_beginning(self._db, self._table, terms[-1])
 
     def _upper(self, node: Node, depth: int) -> Condition:
         """Give a condition that everything meets that *node* wants."""
@@ -231,6 +262,14 @@ class Renderer:
             return ALWAYS if is_upper else NEVER
         parts = [self._bound(each, depth + 1, is_upper=is_upper) for each in node.nodes]
         return both(parts) if isinstance(node, All) else either(parts)
+
+
+def _kinds(table: Table) -> Condition:
+    return Condition(f"kind {'NOT ' if table == 'said' else ''}IN ({_APART})")
+
+
+def _is_filter(node: Node) -> TypeGuard[Filter]:
+    return isinstance(node, Filter)
 
 
 def _within(nodes: Iterable[Node], key: str) -> Iterable[Condition]:

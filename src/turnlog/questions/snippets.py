@@ -25,6 +25,8 @@ LOOKED_AT: Final = 1_500
 _SPACE: Final = re.compile(r"\s")
 _GAP: Final = re.compile(r"\s\s+")
 _LEAD: Final = 300
+# These have letters of ASCII as their small ones.
+_ALSO_ASCII: Final = ("\u0130", "\u212a")
 _MOST_LOOKED_AT: Final = 1_000_000
 _SPACED: Final = 2
 _LONGEST_LINE: Final = 400
@@ -57,15 +59,15 @@ def make_snippet(
     *text* is long. *context* lines before and after the match are given beside it.
     """
     base, stop = _looked_at(text, near)
-    spans = [(begin + base, end + base) for begin, end in marker(text[base:stop])]
+    spans = marker(text[base:stop])
+    if base:
+        spans = [(begin + base, end + base) for begin, end in spans]
     if not spans and stop - base < len(text):  # The place was a guess, and wrong.
         spans = marker(text[:_MOST_LOOKED_AT])
     best = _densest(spans, text, max(1, width - 2))
-    # Spaces that fall away make room for more, but no snippet needs more than this.
-    first, last = max(0, best[0] - _SPACED * width), min(len(text), best[1] + _SPACED * width)
-    flat = _Flat(text[first:last])
-    marks = [flat.span((begin - first, end - first)) for begin, end in spans if begin < last]
-    begin, end = _piece(flat.text, flat.span((best[0] - first, best[1] - first)), max(1, width))
+    flat, first, last, (begin, end) = _cut(text, best, width)
+    near_by = [span for span in spans if span[0] < last and span[1] > first]
+    marks = [flat.span((one - first, other - first)) for one, other in near_by]
     lead = "" if begin == 0 and not text[:first].strip() else _ELLIPSIS
     trail = "" if end == len(flat.text) and not text[last:].strip() else _ELLIPSIS
     shift = len(lead) - begin
@@ -80,10 +82,19 @@ def make_snippet(
 
 def first_place(text: str, phrases: Sequence[tuple[str, ...]]) -> int | None:
     """Guess where a long text has the first of *phrases* as words; accents may hide it."""
-    plain = text.lower()
+    plain = _in_small_letters(text, phrases)
     said = [found.start() for each in phrases if (found := _as_words(each).search(plain))]
     places = said or [place for words in phrases if (place := plain.find(words[0])) >= 0]
     return min(places, default=None)
+
+
+def _in_small_letters(text: str, phrases: Sequence[tuple[str, ...]]) -> str:
+    """Give *text* in small letters, as far as *phrases* care: ASCII alone is much faster."""
+    if text.isascii() or any(each in text for each in _ALSO_ASCII):
+        return text.lower()
+    if not all(word.isascii() for words in phrases for word in words):
+        return text.lower()
+    return text.encode(errors="surrogatepass").lower().decode(errors="surrogatepass")
 
 
 @lru_cache(maxsize=256)
@@ -112,33 +123,54 @@ class _Flat:
     """A text on one line, and how its places are found there."""
 
     def __init__(self, text: str) -> None:
-        begin = len(text) - len(text.lstrip())
-        self._starts, self._flat = [begin], [0]  # Of each stretch with single spaces only.
-        for gap in _GAP.finditer(text, begin):
-            self._flat.append(self._flat[-1] + gap.start() - self._starts[-1] + 1)
-            self._starts.append(gap.end())
         self.text = " ".join(text.split())
+        begin = 0 if text[:1] == self.text[:1] else len(text) - len(text.lstrip())
+        self._starts, self._flat = starts, flat = [begin], [0]  # Of stretches with single spaces.
+        if len(self.text) == len(text):
+            return
+        place = 0
+        for gap in _GAP.finditer(text, begin):
+            stop, following = gap.span()
+            place += stop - begin + 1
+            begin = following
+            flat.append(place)
+            starts.append(begin)
 
     def span(self, span: Span) -> Span:
-        return self._place(span[0], is_end=False), self._place(span[1], is_end=True)
+        return self._place(span[0], 0), self._place(span[1], 1)
 
-    def _place(self, at: int, *, is_end: bool) -> int:
+    def _place(self, at: int, is_end: int) -> int:
         piece = bisect_right(self._starts, at - is_end) - 1
         if at < 0 or piece < 0:
             return 0
         following = self._flat[piece + 1] if piece + 1 < len(self._flat) else len(self.text) + 1
-        end = following - 1
         place = self._flat[piece] + at - self._starts[piece]
-        if place <= end:
+        if place < following:
             return place
         # In the spaces behind a word: what begins there begins with the next.
-        return end if is_end else min(following, len(self.text))
+        return following - 1 if is_end else min(following, len(self.text))
+
+
+def _cut(text: str, best: Span, width: int) -> tuple[_Flat, int, int, Span]:
+    """Choose a piece of *text* around *best*: on which line, from where to where, and its place.
+
+    Spaces that fall away make room for more, but no piece needs more than twice its width on each
+    side. Mostly less will do: as long as the piece ends within it, more would change nothing.
+    """
+    most = _SPACED * width
+    for before, behind in ((width // 2, min(width + _GIVE, most)), (most, most)):
+        first, last = max(0, best[0] - before), min(len(text), best[1] + behind)
+        flat = _Flat(text[first:last])
+        begin, end = _piece(flat.text, flat.span((best[0] - first, best[1] - first)), max(1, width))
+        if (begin > 0 or first == 0) and (end < len(flat.text) or last == len(text)):
+            break
+    return flat, first, last, (begin, end)
 
 
 def _densest(marks: Sequence[Span], text: str, width: int) -> Span:
     """Give the stretch that holds the most different matches; of equal ones the first."""
-    if not marks:
-        return 0, 0
+    if len(marks) < 2:
+        return marks[0] if marks else (0, 0)
     words = [text[begin:end].casefold() for begin, end in marks]
     best: tuple[int, int, Span] = (0, 0, marks[0])
     stop = 0

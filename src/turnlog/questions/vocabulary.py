@@ -5,20 +5,45 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Final
+
+# Every segment of a full-text table lists which of its pages begin with which word; what lies
+# between the last that begins before the words and the first behind them is theirs.
+_PAGES: Final = """
+WITH RECURSIVE segments (id) AS (
+    SELECT min(segid) FROM {0}_idx
+    UNION ALL
+    SELECT (SELECT min(segid) FROM {0}_idx WHERE segid > id) FROM segments WHERE id IS NOT NULL
+)
+SELECT sum(
+    coalesce(
+        (SELECT pgno >> 1 FROM {0}_idx WHERE segid = id AND term >= ?2 ORDER BY term LIMIT 1),
+        (SELECT max(pgno) >> 1 FROM {0}_idx WHERE segid = id) + 1
+    ) - coalesce(
+        (SELECT pgno >> 1 FROM {0}_idx WHERE segid = id AND term <= ?1 ORDER BY term DESC LIMIT 1),
+        1
+    )
+) FROM segments WHERE id IS NOT NULL
+"""
+_MAIN: Final = b"0"
+"""What FTS5 writes before a word in its lists."""
 
 
-class Vocabulary:
-    """The words of one index, sought by how they begin."""
+def has_beginning(db: sqlite3.Connection, table: str, begins: str) -> bool:
+    """Tell whether a word of *table* begins so."""
+    words = f"temp.words_{table}"
+    db.execute(
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS {words} USING fts5vocab(main, {table}, instance)"
+    )
+    seek = f"SELECT term FROM {words} WHERE term >= ? ORDER BY term LIMIT 1"
+    found = db.execute(seek, (begins,)).fetchone()
+    return found is not None and found[0].startswith(begins)
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
 
-    def has_beginning(self, table: str, begins: str) -> bool:
-        """Tell whether a word of *table* begins so."""
-        words = f"temp.words_{table}"
-        self._db.execute(
-            f"CREATE VIRTUAL TABLE IF NOT EXISTS {words} USING fts5vocab(main, {table}, instance)"
-        )
-        seek = f"SELECT term FROM {words} WHERE term >= ? ORDER BY term LIMIT 1"
-        found = self._db.execute(seek, (begins,)).fetchone()
-        return found is not None and found[0].startswith(begins)
+def pages_of(db: sqlite3.Connection, table: str, begins: str) -> int:
+    """Guess how many pages of *table* tell of words that begin so, without reading them."""
+    first = _MAIN + begins.encode(errors="replace")
+    try:
+        return int(db.execute(_PAGES.format(table), (first, first + b"\xff")).fetchone()[0] or 0)
+    except sqlite3.Error:  # These lists are SQLite's own, and a later one may keep others.
+        return 0
