@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from turnlog.index.lines import fast_line, found_in_line, found_in_record
 from turnlog.index.reading import LogReading
 from turnlog.index.sound import sound
 from turnlog.index.usage import Tellings, needles_of
+from turnlog.index.words import as_indexed
 from turnlog.layout import Home, LogFile, find_everywhere, find_homes
 from turnlog.log.reader import Placed, read_log
 from turnlog.records.codec import decode
@@ -123,6 +126,43 @@ def test_messages_of_all_shapes_give_the_same_both_ways(record):
     check_line(to_line(record))
 
 
+_NOTED = (
+    "attachment",
+    "bridge-session",
+    "file-history-delta",
+    "file-history-snapshot",
+    "mode",
+    "permission-mode",
+    "pr-link",
+    "queue-operation",
+    "system",
+)
+_PLACES = ["cwd", "gitBranch", "version", "parentUuid", "agentId", "isSidechain", "sessionId"]
+
+
+@st.composite
+def notes(draw) -> dict[str, Any]:
+    """What the program notes between the messages, in a place that it may not have."""
+    kinds = [name for name in CLAUDE if name.split("/")[0] in _NOTED]
+    record = copy.deepcopy(CLAUDE[draw(st.sampled_from(kinds))])
+    for key in draw(st.lists(st.sampled_from([*_PLACES, "uuid", "timestamp", "message"]))):
+        record[key] = draw(words | st.none() | st.booleans() | st.integers())
+    for key in draw(st.lists(st.sampled_from(["content", "attachment", "snapshot", "subtype"]))):
+        record[key] = draw(json_values | st.just("api_error"))
+    return record
+
+
+@given(notes())
+def test_notes_of_all_shapes_give_the_same_both_ways(record):
+    check_line(to_line(record))
+
+
+@pytest.mark.parametrize("name", _NOTED)
+def test_what_the_program_notes_is_decoded_fast(name):
+    records = [record for key, record in CLAUDE.items() if key.split("/")[0] == name]
+    assert any(check_line(to_line(record)) for record in records)
+
+
 # -- folds ----------------------------------------------------------------------------------
 
 
@@ -181,7 +221,7 @@ def test_folds_and_sightings_of_every_log_are_those_of_its_records(home):
         check_folds(log)
 
 
-@given(st.lists(good_records("claude") | spoiled("claude") | messages(), max_size=8))
+@given(st.lists(good_records("claude") | spoiled("claude") | messages() | notes(), max_size=8))
 def test_folds_and_sightings_of_made_logs_are_those_of_their_records(tmp_path_factory, records):
     path = tmp_path_factory.getbasetemp() / "made.jsonl"
     path.write_bytes(b"".join(to_line(record) + b"\n" for record in records))
@@ -203,7 +243,61 @@ def test_lines_that_pass_together_are_those_that_pass_one_by_one(groups):
     assert together == alone
 
 
+REPORTS = [
+    b'{"agentId":"a7"}',
+    b'{"agentI\\u0064":"a7"}',
+    b'{"content":[{"agentId":"a7"}]}',
+    b'{"agentId":7}',
+    b'{"agentId":null}',
+    b'"agentId"',
+    b'[{"agentId":"a7"}]',
+    b"7",
+    b"true",
+    b"null",
+]
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_the_agent_that_a_result_names_is_found_however_the_tool_reports(tmp_path, report):
+    asked = {"type": "user", "message": {"content": "go"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "fine"}
+    answered = to_line({"type": "user", "message": {"content": [result]}})
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(
+        to_line(asked) + b"\n" + answered[:-1] + b',"toolUseResult":' + report + b"}\n"
+    )
+    assert fast_line(path.read_bytes().split(b"\n")[1]) is not None
+    check_folds(log_of(path))
+
+
+def test_a_session_that_utf8_cannot_hold_is_stored_all_the_same(tmp_path):
+    asked = {"type": "user", "sessionId": "s\ud800", "message": {"content": "go"}}
+    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "fine"}]}}
+    path = tmp_path / "agent-a7.jsonl"
+    path.write_bytes(to_line(asked, ascii_only=True) + b"\n" + to_line(said) + b"\n")
+    log = LogFile(path, Home(tmp_path), "claude", "agent", None, "a7", None, None)
+    (chunk,) = LogReading(Work(1, log, 1, 0, 0, None)).chunks()
+    assert msgspec.msgpack.encode(chunk)
+    assert {row[4] for row in chunk.records} == {chunk.session} == {"s?"}
+
+
 # -- small things ---------------------------------------------------------------------------
+
+
+_ALONE = re.compile(
+    "([\u1100-\u11ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7ff\uff66-\uff9f\U00020000-\U0003ffff])"
+)
+
+
+_LETTERS = (
+    "ab \n\u00e9\u2026\u1100\u3042\u3002\u4e2d\u6587\uac00\ufe0f\uff66\ufffd\U0001f680\U00020000"
+)
+
+
+@given(st.text(f"{_LETTERS}\ud800"))
+def test_words_are_parted_wherever_they_stand(text):
+    parted = " ".join(_ALONE.split(text))
+    assert as_indexed(text) == parted.encode(errors="replace")
 
 
 @given(st.uuids().map(str) | st.uuids().map(lambda uuid: str(uuid).upper()) | words)

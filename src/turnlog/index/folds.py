@@ -112,10 +112,12 @@ class Passing:
             self.models: dict[str, int] = {}
         else:
             if at is not None:
-                if self.first_at is None or at < self.first_at:
-                    self.first_at = at
-                if self.last_at is None or at > self.last_at:
+                if self.first_at is None or self.last_at is None:
+                    self.first_at = self.last_at = at
+                elif at > self.last_at:
                     self.last_at = at
+                elif at < self.first_at:
+                    self.first_at = at
             self.cwd = self.cwd or line.cwd
             self.branch = line.git_branch or self.branch
             self.version = line.version or self.version

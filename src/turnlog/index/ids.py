@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import unhexlify
 from datetime import UTC, datetime, timedelta
 from typing import overload
 
@@ -44,10 +45,10 @@ def short_uuid(text: str | None) -> bytes | str | None:
     """Give a UUID as its 16 bytes; whatever is none, or is not written the usual way, as it is."""
     if text is None or len(text) != _UUID_LENGTH:
         return text
-    if not text[8] == text[13] == text[18] == text[23] == "-" or text != text.lower():
+    if text[8:24:5] != "----" or text != text.lower():
         return text
     try:
-        packed = bytes.fromhex(text.replace("-", ""))
+        packed = unhexlify(text.replace("-", ""))
     except ValueError:
         return text
     return packed if len(packed) == _UUID_BYTES else text

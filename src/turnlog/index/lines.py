@@ -1,25 +1,35 @@
 """What one line of a log gives the index.
 
 Nearly all lines are answers of an assistant or of a tool in Claude Code's dialect, and nearly all
-their bytes are repeated beside the message. Those are decoded without the repetition, at several
-times the speed. Everything else (prompts, titles, marks, other dialects, odd shapes) is decoded in
-full. Both ways give the same, and a test compares them.
+their bytes are repeated beside the message. Those, and what the program notes between them, are
+decoded without what nobody will look for, at several times the speed. Everything else (prompts,
+titles, other dialects, odd shapes) is decoded in full. Both ways give the same, and a test compares
+them.
 """
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-from turnlog.index.texts import Text, texts_of, texts_of_blocks
+from turnlog.index.texts import Kind, Text, kind_of_plain_text, leaves, texts_of, texts_of_blocks
 from turnlog.log.digest import blake2b
 from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
-from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record, Result, Spoken
+from turnlog.records.record import (
+    Assistant,
+    Call,
+    FileHistory,
+    Linked,
+    Record,
+    Result,
+    Spoken,
+    User,
+)
 from turnlog.records.usage_lines import ToldLine, ToldMessage
 
 IS_ERROR: Final = 1
@@ -38,6 +48,24 @@ _FILES: Final = {
     "Glob": ("path", "search"),
     "LS": ("path", "search"),
 }
+# What the agent program notes between the messages.
+_NOTES: Final = frozenset({"attachment", "queue-operation", "system"})
+# Marks of which only the type and the time are remembered, however much they hold.
+_MARKS: Final = frozenset(
+    {
+        "bridge-session",
+        "file-history-delta",
+        "file-history-snapshot",
+        "mode",
+        "permission-mode",
+        "pr-link",
+    }
+)
+
+# Looked up once: a member of an enum takes as long as a call, and every line needs some.
+_AGENT, _ASSISTANT, _PROGRAM, _TOOL = Author.AGENT, Author.ASSISTANT, Author.PROGRAM, Author.TOOL
+_PROMPT, _RESPONSE = Kind.PROMPT, Kind.RESPONSE
+
 _DIGEST_BYTES: Final = 8
 _SIGNATURE_CHARACTERS: Final = 100
 
@@ -51,6 +79,12 @@ class _Data(Struct, gc=False, rename="camel"):
     agent_id: str | None = None
 
 
+class _Reported(Struct, gc=False, rename="camel"):
+    """What a tool reported beside its result."""
+
+    agent_id: Any = None
+
+
 class Line(ToldLine, gc=False, rename="camel"):
     """A line of Claude Code's, without what it says twice."""
 
@@ -61,12 +95,15 @@ class Line(ToldLine, gc=False, rename="camel"):
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
-    tool_use_result: Raw = Raw()
+    tool_use_result: _Reported | list[Raw] | str | float | bool | None = None
     data: _Data | None = None
+    attachment: Any = None
+    content: Any = None
+    subtype: str | None = None
     parent_call_id: str | None = field(default=None, name="parentToolUseID")
 
 
-class Asked(NamedTuple):
+class Asked(Struct, gc=False):
     """A call, as its record tells it."""
 
     block: int
@@ -77,7 +114,7 @@ class Asked(NamedTuple):
     action: str
 
 
-class Answer(NamedTuple):
+class Answer(Struct, gc=False):
     """What came of a call."""
 
     call_id: str
@@ -86,7 +123,7 @@ class Answer(NamedTuple):
     duration_us: int | None
 
 
-class Found(NamedTuple):
+class Found(Struct, gc=False):
     """What the index is to remember of a record."""
 
     type: str
@@ -114,13 +151,23 @@ def fast_line(data: bytes) -> Line | None:
         return None
     if line.type == "progress":
         return line if line.data is not None else None
-    content = line.message.content if line.message is not None else None
+    if line.message is None:
+        if line.type in _NOTES:
+            return line
+        return _placeless(line) if line.type in _MARKS else None
+    content = line.message.content
     if type(content) is not tuple:
         return None
-    kinds = [type(block) for block in content]
+    is_answer = is_call = False
+    for block in content:
+        shape = type(block)
+        if shape is ResultBlock:
+            is_answer = True
+        elif shape is CallBlock:
+            is_call = True
     if line.type == "assistant":
-        return line if ResultBlock not in kinds else None
-    is_usual = line.type == "user" and ResultBlock in kinds and CallBlock not in kinds
+        return None if is_answer else line
+    is_usual = line.type == "user" and is_answer and not is_call
     return line if is_usual and line.is_compact_summary is not True else None
 
 
@@ -128,35 +175,56 @@ def found_in_line(line: Line, at: datetime | None) -> Found:
     """Tell what the index is to remember of a line that was decoded fast."""
     message = line.message
     in_agent = line.is_sidechain is True or line.agent_id is not None
-    if line.type == "progress" or message is None:
-        flags = SLIPPED_IN | (OF_AGENT if in_agent else 0)
-        return Found("progress", Author.PROGRAM, line.uuid, line.parent_uuid, at, None,
-                     line.git_branch, None, flags, [], [], [])  # fmt: skip
+    flags = OF_AGENT if in_agent else 0
+    if line.type == "progress" or message is None or not isinstance(message.content, tuple):
+        texts, meant = _noted(line)
+        return Found(str(line.type), _PROGRAM, line.uuid, line.parent_uuid, at, None,
+                     line.git_branch, None, flags | meant, texts, [], [])  # fmt: skip
     blocks = message.content
-    assert isinstance(blocks, tuple)
     if line.type == "assistant":
-        author = Author.AGENT if in_agent else Author.ASSISTANT
-        is_error = line.is_api_error_message is True
-        model, name = message.model, message.id
-        answers = []
-    else:
-        author, model, name = Author.TOOL, None, None
-        answers = _answers(blocks)
-        is_error = any(answer.is_error for answer in answers)
-    return Found(
-        str(line.type),
-        author,
-        line.uuid,
-        line.parent_uuid,
-        at,
-        model,
-        line.git_branch,
-        name,
-        (IS_ERROR if is_error else 0) | (OF_AGENT if in_agent else 0),
-        texts_of_blocks(blocks, author),
-        [] if author is Author.TOOL else _asked(blocks),
-        answers,
-    )
+        if line.is_api_error_message is True:
+            flags |= IS_ERROR
+        author = _AGENT if in_agent else _ASSISTANT
+        texts = texts_of_blocks(blocks, _RESPONSE)
+        return Found("assistant", author, line.uuid, line.parent_uuid, at, message.model,
+                     line.git_branch, message.id, flags, texts, _asked(blocks), [])  # fmt: skip
+    answers = _answers(blocks)
+    for answer in answers:
+        if answer.is_error:
+            flags |= IS_ERROR
+    texts = texts_of_blocks(blocks, _PROMPT)
+    return Found("user", _TOOL, line.uuid, line.parent_uuid, at, None,
+                 line.git_branch, None, flags, texts, [], answers)  # fmt: skip
+
+
+def _placeless(mark: Line) -> Line:
+    """Leave out where a mark stands, should it say so: its record does not."""
+    mark.parent_uuid = mark.cwd = mark.git_branch = mark.version = mark.agent_id = None
+    mark.is_sidechain = None
+    return mark
+
+
+def _noted(line: Line) -> tuple[list[Text], int]:
+    """Give the texts of what the program noted itself, and the flags for what it is."""
+    match line.type:
+        case "progress":
+            return [], SLIPPED_IN
+        case "attachment":
+            kind, text, flags = Kind.CONTEXT, leaves(line.attachment), SLIPPED_IN
+        case "queue-operation":
+            kind, text, flags = Kind.NOTE, leaves(line.content), 0
+        case "system":
+            kind, text = Kind.NOTE, line.content if isinstance(line.content, str) else ""
+            flags = IS_ERROR if line.subtype == "api_error" else SLIPPED_IN
+        case _:
+            return [], 0
+    return [Text(kind, text)] if text else [], flags
+
+
+def names_agent(line: Line) -> bool:
+    """Tell whether a tool's result names the agent that gave it."""
+    reported = line.tool_use_result
+    return isinstance(reported, _Reported) and reported.agent_id is not None
 
 
 def found_in_record(record: Record) -> Found:
@@ -167,6 +235,10 @@ def found_in_record(record: Record) -> Found:
     asked, answers = _calls_of(record)
     is_error = meaning is Meaning.ERROR or any(answer.is_error for answer in answers)
     said = record if isinstance(record, Assistant) else None
+    if isinstance(record, User | Assistant):
+        texts = texts_of_blocks(record.blocks, kind_of_plain_text(author, meaning))
+    else:
+        texts = texts_of(record)
     return Found(
         record.type,
         author,
@@ -179,7 +251,7 @@ def found_in_record(record: Record) -> Found:
         (IS_ERROR if is_error else 0)
         | (OF_AGENT if in_agent else 0)
         | (SLIPPED_IN if meaning is Meaning.CONTEXT else 0),
-        texts_of(record),
+        texts,
         asked,
         answers,
     )

@@ -11,20 +11,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
 from turnlog.errors import TurnlogError
 from turnlog.index.beside import PROMPTS, content_of, texts_of_side
 from turnlog.index.bookmarks import Bookmark, length_of
 from turnlog.index.chunks import Chunk, Usage, Work
-from turnlog.index.folds import Folded, OpenCall, Passing, take_record, unpacked
-from turnlog.index.ids import BESIDE, microseconds, short_uuid
-from turnlog.index.lines import Found, Line, fast_line, found_in_line, found_in_record
+from turnlog.index.folds import Folded, Passing, take_record, unpacked
+from turnlog.index.ids import BESIDE
+from turnlog.index.lines import (
+    Found,
+    Line,
+    fast_line,
+    found_in_line,
+    found_in_record,
+    names_agent,
+)
+from turnlog.index.rows import Rows
 from turnlog.index.sound import sound
 from turnlog.index.usage import needles_of
-from turnlog.index.words import as_indexed
 from turnlog.layout import LogFile
-from turnlog.log.blobs import whole_line
+from turnlog.log.blobs import STUB, whole_line
 from turnlog.log.fingerprint import fingerprint_by
 from turnlog.log.lines import Splitter
 from turnlog.log.reader import Placed, pieces_of
@@ -42,8 +50,6 @@ from turnlog.sessions.metadata import MetadataFold
 
 _CHUNK_TEXT_BYTES: Final = 4 * 1024 * 1024
 _CHUNK_LINES: Final = 20_000
-_NO_ANSWER: Final = (None, None, None, None)
-_AGENT_ID: Final = b'"agentId"'
 
 
 def chunks_of(work: Work) -> Iterator[Chunk]:
@@ -72,8 +78,8 @@ class LogReading:
         self._is_fast = work.log.layout == "claude" and not self._is_day
         self._needles = needles_of(work.log.layout)
         self._passing = Passing()
-        self._uuid_before: tuple[str | None, bytes | str | None] = (None, None)
-        self._clear(work.start)
+        self._rows = Rows(self.folded)
+        self._begin(work.start)
 
     def chunks(self) -> Iterator[Chunk]:
         """Read the log to its end."""
@@ -101,13 +107,13 @@ class LogReading:
                     if isinstance(data, bytes):
                         self._take(data, offset)
                     else:
-                        self._damaged(data.moved(offset))
-                if self._text_bytes > _CHUNK_TEXT_BYTES or self._lines > _CHUNK_LINES:
+                        self._rows.damaged(data.moved(offset))
+                if self._rows.text_bytes > _CHUNK_TEXT_BYTES or self._lines > _CHUNK_LINES:
                     yield self._chunk(splitter.offset, before, log, is_last=False)
         except BrokenArchive as error:
             at = splitter.offset + splitter.pending_length
             why = Damage(reason=Reason.BROKEN_ARCHIVE, offset=at, length=0, detail=str(error))
-            self._damaged(why)
+            self._rows.damaged(why)
             self.usage.tellings.skip(at, "damaged", why.reason.value)
             is_broken = True
         self._settle_passing()
@@ -138,11 +144,12 @@ class LogReading:
         """Take one line."""
         self._lines += 1
         length = len(data)
-        whole = whole_line(self.path, data)
-        if isinstance(whole, Damage):
-            self._damaged(whole.moved(offset))
-            return
-        data = whole
+        if data.startswith(STUB):
+            whole = whole_line(self.path, data)
+            if isinstance(whole, Damage):
+                self._rows.damaged(whole.moved(offset))
+                return
+            data = whole
         line = fast_line(data) if self._is_fast else None
         if line is None:
             self._take_whole(data, offset, length)
@@ -151,23 +158,21 @@ class LogReading:
         self._passing.take(line, at)
         if line.type == "assistant":
             if offset >= self.work.usage_start:
-                self._take_usage(line, data, offset)
+                self._take_usage(line, at, data, offset)
         elif line.type == "progress":
             self._see_progress(line, data, offset)
-        session = self.folded.session
-        if session is None:
-            session = self._whose(line.session_id)
+        session = self.folded.session or self._whose(line.session_id)
         found = found_in_line(line, at)
-        self._remember(found, offset, length, session)
-        if self._tells_of_agents(line, found, data):
+        self._rows.remember(found, offset, length, session)
+        if self._tells_of_agents(line, found):
             record = decode(data)
             if isinstance(record, Record):
                 self.folded.traces.see(Placed(record, offset, length, 0))
 
-    def _take_usage(self, line: Line, data: bytes, offset: int) -> None:
+    def _take_usage(self, line: Line, at: datetime | None, data: bytes, offset: int) -> None:
         tellings = self.usage.tellings
         if is_told(line):
-            sighting = tellings.take_told(line, offset)
+            sighting = tellings.take_told(line, at, offset)
             if sighting is not None:
                 self.usage.take(sighting)
         elif line.message is not None and line.message.usage is not None:
@@ -185,7 +190,7 @@ class LogReading:
         elif record.reason is not Reason.BLANK:
             for piece in pieces_of(data, record, offset, log=self.path):
                 if isinstance(piece, Damage):
-                    self._damaged(piece)
+                    self._rows.damaged(piece)
                 else:
                     self._take_record(piece.record, piece.offset, piece.length)
 
@@ -199,67 +204,16 @@ class LogReading:
         else:
             session = self.folded.session or self._whose(record.session_id)
         take_record(self.folded, session, record, offset)
-        self._remember(found_in_record(record), offset, length, session, is_sound=False)
+        self._rows.remember(found_in_record(record), offset, length, session, is_sound=False)
 
     def _whose(self, told: str | None) -> str:
         """Tell whose record it is: the log's place says so, else the first record that does."""
-        session = self.work.log.session_id or told
+        session = self.work.log.session_id or sound(told)
         if session is not None:
             self.folded.session = session
             if "" in self.folded.sessions:
                 self.folded.sessions[session] = self.folded.sessions.pop("")
         return session or ""
-
-    def _remember(
-        self, found: Found, offset: int, length: int, session: str, *, is_sound: bool = True
-    ) -> None:
-        """Make rows of what was found."""
-        at = microseconds(found.at)
-        if at is not None:
-            self.folded.last_second = max(0, at // 1_000_000)
-        second = self.folded.last_second
-        # Nearly always the parent is the record before.
-        before, packed = self._uuid_before
-        parent = packed if found.parent == before else short_uuid(found.parent)
-        uuid = short_uuid(found.uuid)
-        self._uuid_before = (found.uuid, uuid)
-        row = (
-            offset,
-            length,
-            found.type,
-            found.author,
-            session,
-            uuid,
-            parent,
-            at,
-            found.model,
-            found.branch,
-            found.message,
-            found.flags,
-        )
-        self._records.append(row if is_sound else tuple(sound(list(row))))
-        for part, (kind, text) in enumerate(found.texts):
-            words = as_indexed(text)
-            self._texts.append((second, offset, part, int(kind), words))
-            self._text_bytes += len(words)
-        for asked in found.asked:
-            if asked.call_id is not None:
-                self.folded.wait_for(asked.call_id, OpenCall(offset, asked.block, at))
-                self._calls_here[asked.call_id] = len(self._calls)
-            self._calls.append((offset, *(asked if is_sound else sound(list(asked))), *_NO_ANSWER))
-        for answer in found.answers:
-            call = self.folded.open_calls.pop(answer.call_id, None)
-            if call is None:
-                continue
-            took = answer.duration_us
-            if took is None and at is not None and call.at_us is not None:
-                took = max(0, at - call.at_us)
-            came = (offset, answer.is_error, took, answer.signature)
-            here = self._calls_here.pop(answer.call_id, None)
-            if here is None:
-                self._answers.append((*came, call.offset, call.block))
-            else:
-                self._calls[here] = (*self._calls[here][: -len(came)], *came)
 
     def _see_progress(self, line: Line, data: bytes, offset: int) -> None:
         told = line.data
@@ -271,16 +225,10 @@ class LogReading:
             for sighting in self.usage.tellings.take(data, offset):
                 self.usage.take(sighting)
 
-    def _tells_of_agents(self, line: Line, found: Found, data: bytes) -> bool:
-        if line.type != "user":
-            return any(asked.tool in AGENT_TOOLS for asked in found.asked)
-        if self.folded.traces.first_prompt is None:
-            return True
-        return _AGENT_ID in data and _AGENT_ID in bytes(line.tool_use_result)
-
-    def _damaged(self, damage: Damage) -> None:
-        row = (damage.offset, damage.length, damage.reason.value, damage.detail, damage.excerpt)
-        self._damages.append(tuple(sound(list(row))))
+    def _tells_of_agents(self, line: Line, found: Found) -> bool:
+        if line.type == "user":
+            return self.folded.traces.first_prompt is None or names_agent(line)
+        return bool(found.asked) and any(asked.tool in AGENT_TOOLS for asked in found.asked)
 
     def _settle_passing(self) -> None:
         if self._passing.lines:
@@ -293,7 +241,7 @@ class LogReading:
     def only(self, found: Found, data: bytes, digest: bytes, seen: os.stat_result) -> Chunk:
         """Give the one record that a file holds."""
         if data:
-            self._remember(found, 0, len(data), self.work.log.session_id or "", is_sound=False)
+            self._rows.remember(found, 0, len(data), self.work.log.session_id or "", is_sound=False)
         chunk = self._chunk(0, seen, None, is_last=True)
         chunk.bookmark = Bookmark(0, length_of(self.path, seen), seen.st_mtime_ns, digest)
         return chunk
@@ -304,16 +252,10 @@ class LogReading:
         chunk.problem = str(error)
         return chunk
 
-    def _clear(self, offset: int) -> None:
+    def _begin(self, offset: int) -> None:
         self._start = offset
-        self._records: list[tuple[Any, ...]] = []
-        self._texts: list[tuple[Any, ...]] = []
-        self._calls: list[tuple[Any, ...]] = []
-        self._answers: list[tuple[Any, ...]] = []
-        self._calls_here: dict[str, int] = {}
-        self._damages: list[tuple[Any, ...]] = []
-        self._text_bytes = 0
         self._lines = 0
+        self._rows.clear()
 
     def _chunk(
         self, offset: int, seen: os.stat_result | None, log: Seekable | None, *, is_last: bool
@@ -321,7 +263,7 @@ class LogReading:
         """Give what was gathered, with the bookmark that stands behind it, and begin anew."""
         self._settle_passing()
         sightings = self.usage.rows()
-        tellings = self.usage.tellings
+        tellings, rows = self.usage.tellings, self._rows
         # Until its end a log has not been seen whole: whoever goes on finds it grown.
         size_bytes = offset
         if is_last and seen is not None:
@@ -331,11 +273,11 @@ class LogReading:
             generation=self.work.generation,
             start=self._start,
             usage_start=max(self._start, self.work.usage_start),
-            records=self._records,
-            texts=self._texts,
-            calls=self._calls,
-            answers=self._answers,
-            damages=self._damages,
+            records=rows.records,
+            texts=rows.texts,
+            calls=rows.calls,
+            answers=rows.answers,
+            damages=rows.damages,
             sightings=sightings,
             skipped=tellings.skipped,
             told=tellings.told,
@@ -356,12 +298,12 @@ class LogReading:
             session=self.folded.session or self.work.log.session_id,
             problem=None,
             is_last=is_last,
-            text_bytes=self._text_bytes,
+            text_bytes=rows.text_bytes,
         )
         tellings.skipped = []
         if not is_last:
             tellings.told = self.usage.synthetic = 0
-        self._clear(offset)
+        self._begin(offset)
         return chunk
 
 
@@ -375,7 +317,7 @@ class PromptsReading(LogReading):
         texts = texts_of_side(PROMPTS, record.raw)
         found = Found("prompt", Author.HUMAN, None, None, at, None, None, None, 0, texts, [], [])
         named = session if isinstance(session, str) else ""
-        self._remember(found, offset, length, named, is_sound=False)
+        self._rows.remember(found, offset, length, named, is_sound=False)
 
 
 def whole_file(work: Work) -> Chunk:

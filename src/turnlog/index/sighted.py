@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
 from turnlog.index.names import Names
-from turnlog.index.sound import sound
+from turnlog.index.sound import sound, sound_row
 from turnlog.records.counters import Counters
 from turnlog.records.settling import folded as both
 from turnlog.records.sightings import Sighting
@@ -62,7 +62,8 @@ class Sighted(NamedTuple):
 def sighted(name: str, place: bytes, found: Sighting) -> Sighted:
     """Make a sighting ready to be stored."""
     used = found.counters
-    at, last_at = microseconds(found.at), microseconds(found.last_at)
+    at = microseconds(found.at)
+    last_at = None if found.last_at == found.at else microseconds(found.last_at)
     told = _Told(
         found.offset,
         at,
@@ -78,7 +79,7 @@ def sighted(name: str, place: bytes, found: Sighting) -> Sighted:
         found.rank,
         found.is_sidechain,
         found.agent,
-        None if last_at == at else last_at,
+        last_at,
         None if found.message_id == name else found.message_id,
         found.service_tier,
         found.inference_geo,
@@ -89,7 +90,7 @@ def sighted(name: str, place: bytes, found: Sighting) -> Sighted:
         used.others or None,
         found.odd,
     )
-    name, session, cwd, model = sound([name, found.session, found.cwd, found.model])
+    name, session, cwd, model = sound_row((name, found.session, found.cwd, found.model))
     return Sighted(name, place, session, cwd, model, _packed(told))
 
 

@@ -17,3 +17,11 @@ def sound(value: Any) -> Any:
     if isinstance(value, dict):
         return {sound(key): sound(each) for key, each in value.items()}
     return [sound(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def sound_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give a row such that UTF-8 can hold it; nearly every one is so already."""
+    for value in row:
+        if isinstance(value, str) and not value.isascii():
+            return tuple(sound(list(row)))
+    return row

@@ -60,6 +60,9 @@ class Kind(IntEnum):
     """A prompt in the home's own list of them."""
 
 
+# Looked up once: a member of an enum takes as long as a call, and there is one for every text.
+_CALL, _CONTEXT, _RESULT, _THINKING = Kind.CALL, Kind.CONTEXT, Kind.RESULT, Kind.THINKING
+
 WEIGHTS: Final[dict[Kind, float]] = {
     Kind.PROMPT: 1.0,
     Kind.TITLE: 1.0,
@@ -90,14 +93,40 @@ def texts_of(record: Record) -> list[Text]:
     return [text for text in _texts(record) if text.text]
 
 
-def texts_of_blocks(blocks: Iterable[Any], author: Author) -> list[Text]:
-    """Give the texts of a message's blocks; none is empty."""
-    return [text for text in _texts_of_blocks(blocks, _PLAIN[author]) if text.text]
+def texts_of_blocks(blocks: Iterable[Any], plain: Kind) -> list[Text]:
+    """Give the texts of a message's blocks, of which *plain* text is this; none is empty."""
+    found = []
+    for block in blocks:
+        shape = type(block)
+        if shape is ResultBlock:
+            kind, text = _RESULT, block.text
+        elif shape is CallBlock:
+            kind, text = _CALL, leaves(block.input)
+        elif shape is TextBlock:
+            kind, text = plain, block.text
+        elif shape is ThinkingBlock:
+            kind, text = _THINKING, block.thinking
+        elif shape is DocumentBlock:
+            kind, text = _CONTEXT, block.title or ""
+        else:
+            continue
+        if text:
+            found.append(Text(kind, text))
+    return found
+
+
+def kind_of_plain_text(author: Author, meaning: Meaning) -> Kind:
+    """Tell what plain text is in a message by *author*."""
+    return Kind.SUMMARY if meaning is Meaning.SUMMARY else _PLAIN[author]
 
 
 def leaves(value: Any) -> str:
     """Join every text in free-form JSON; keys are not what anybody looks for."""
-    return "\n".join(_leaves(value, _DEPTH))
+    if isinstance(value, str):
+        return value
+    found: list[str] = []
+    _gather(value, _DEPTH, found)
+    return "\n".join(found)
 
 
 _PLAIN: Final = {
@@ -131,31 +160,19 @@ def _texts(record: Record) -> Iterator[Text]:
         case Result():
             yield Text(Kind.RESULT, record.text or leaves(record.content))
         case Spoken():
-            summed_up = meaning_of(record) is Meaning.SUMMARY
-            plain = Kind.SUMMARY if summed_up else _PLAIN[author_of(record)]
-            yield from _texts_of_blocks(record.blocks, plain)
+            plain = kind_of_plain_text(author_of(record), meaning_of(record))
+            yield from texts_of_blocks(record.blocks, plain)
         case Unknown():
             yield Text(Kind.NOTE, leaves(record.fields.get("content")))
 
 
-def _texts_of_blocks(blocks: Iterable[Any], plain: Kind) -> Iterator[Text]:
-    for block in blocks:
-        kind = type(block)
-        if kind is TextBlock:
-            yield Text(plain, block.text)
-        elif kind is ResultBlock:
-            yield Text(Kind.RESULT, block.text)
-        elif kind is CallBlock:
-            yield Text(Kind.CALL, leaves(block.input))
-        elif kind is ThinkingBlock:
-            yield Text(Kind.THINKING, block.thinking)
-        elif kind is DocumentBlock:
-            yield Text(Kind.CONTEXT, block.title or "")
-
-
-def _leaves(value: Any, depth: int) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list) and depth:
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(each, depth - 1)
+def _gather(value: Any, depth: int, found: list[str]) -> None:
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list):
+        return
+    for each in value:
+        if isinstance(each, str):
+            found.append(each)
+        elif depth > 1:
+            _gather(each, depth - 1, found)

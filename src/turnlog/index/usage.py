@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from sys import intern
@@ -21,6 +22,7 @@ from turnlog.layout import Home
 from turnlog.log.find_lines import BUFFER_BYTES, find_lines
 from turnlog.log.reader import Placed, pieces_of, read_log
 from turnlog.records.damage import Damage
+from turnlog.records.instants import instant
 from turnlog.records.record import SystemInit
 from turnlog.records.sightings import (
     ASIDE,
@@ -90,7 +92,8 @@ class Tellings:
         self.pending = 0
         self._place = _Place(log, self.path)
         self._held: ToldLine | None = None
-        self._held_at = 0
+        self._held_at: datetime | None = None
+        self._held_offset = 0
 
     def take(
         self, line: bytes | Damage, offset: int, *, is_pending: bool = False
@@ -100,24 +103,27 @@ class Tellings:
         if told is None:
             yield from self.take_unusual(line, offset, is_pending=is_pending)
         else:
-            sighting = self.take_told(told, offset)
+            sighting = self.take_told(told, instant(told.timestamp), offset)
             if sighting is not None:
                 yield sighting
 
-    def take_told(self, told: ToldLine, offset: int) -> Sighting | None:
-        """Take a line for which ``is_told`` holds."""
+    def take_told(self, told: ToldLine, at: datetime | None, offset: int) -> Sighting | None:
+        """Take a line for which ``is_told`` holds, and its instant."""
         self.told += 1
         before = None
-        if self._held is not None and not supersedes(told, self._held):
-            before = self._place.fill_in(sighting_told(self._held), self._held_at)
-        self._held, self._held_at = told, offset
+        if self._held is not None and not supersedes(told, at, self._held, self._held_at):
+            before = self._let_go(self._held)
+        self._held, self._held_at, self._held_offset = told, at, offset
         return before
 
     def end(self) -> Iterator[Sighting]:
         """Give what was held back."""
         if self._held is not None:
-            yield self._place.fill_in(sighting_told(self._held), self._held_at)
+            yield self._let_go(self._held)
             self._held = None
+
+    def _let_go(self, held: ToldLine) -> Sighting:
+        return self._place.fill_in(sighting_told(held, self._held_at), self._held_offset)
 
     def take_unusual(
         self, line: bytes | Damage, offset: int, *, is_pending: bool
@@ -169,7 +175,9 @@ class LogScan(Struct):
                     told = None if isinstance(line, Damage) else told_in(line)
                     if told is None:
                         yield from tellings.take_unusual(line, offset, is_pending=lines.is_pending)
-                    elif (sighting := tellings.take_told(told, offset)) is not None:
+                        continue
+                    sighting = tellings.take_told(told, instant(told.timestamp), offset)
+                    if sighting is not None:
                         yield sighting
                 self.logs += 1
                 self.size_bytes += lines.offset

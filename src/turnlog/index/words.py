@@ -28,7 +28,8 @@ _ALONE: Final = (
 )
 
 # In UTF-8 each of these begins with one of few bytes. Looking for those is ten times as fast.
-_LEADS: Final = {0xE1, *range(0xE3, 0xEE), 0xEF, 0xF0}
+_LEAD_OF_FOUR: Final = 0xF0  # All others lead three bytes.
+_LEADS: Final = {0xE1, *range(0xE3, 0xEE), 0xEF, _LEAD_OF_FOUR}
 _NO_LEADS: Final = bytes(set(range(256)) - _LEADS)
 
 
@@ -42,9 +43,14 @@ def as_indexed(text: str) -> bytes:
     if text.isascii():
         return text.encode()
     data = text.encode(errors="replace")
-    if not data.translate(None, _NO_LEADS):
+    leads = data.translate(None, _NO_LEADS)
+    if not leads:
         return data
-    return " ".join(_alone().split(text)).encode(errors="replace")
+    # Mostly it is a word or two, or an emoji, amid much else, which need not be looked at.
+    begin = data.find(leads[0])
+    end = data.rfind(leads[-1]) + (4 if leads[-1] == _LEAD_OF_FOUR else 3)
+    parted = " ".join(_alone().split(data[begin:end].decode()))
+    return data[:begin] + parted.encode() + data[end:]
 
 
 @cache

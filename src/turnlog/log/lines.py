@@ -46,10 +46,16 @@ class Splitter:
 
     def feed(self, chunk: bytes) -> list[bytes | Damage]:
         """Take the next *chunk*; give the lines it completes, without their newlines."""
-        first, block = self.feed_block(chunk)
-        lines: list[bytes | Damage] = list(block.split(b"\n"))
-        lines.pop()  # The block ends in a newline, or is empty.
-        return lines if first is None else [first, *lines]
+        lines: list[bytes | Damage] = []
+        begin = 0
+        # To find them one by one is several times as fast as to split: lines are long.
+        while (end := chunk.find(b"\n", begin)) >= 0:
+            line = chunk[begin:end]
+            lines.append(self._complete(line) if self._carried else line)
+            begin = end + 1
+        if begin < len(chunk):
+            self._keep(chunk[begin:])
+        return lines
 
     def feed_block(self, chunk: bytes) -> tuple[bytes | Damage | None, bytes]:
         """Take the next *chunk*; give the line it completes, then the further lines as one."""

@@ -124,7 +124,9 @@ def is_told(found: ToldLine) -> bool:
     return not (usage.iterations and _has_more(usage))
 
 
-def supersedes(later: ToldLine, earlier: ToldLine) -> bool:
+def supersedes(
+    later: ToldLine, at: datetime | None, earlier: ToldLine, before_at: datetime | None
+) -> bool:
     """Tell whether *later* stands for both: one response's, in one place, and it says no less.
 
     Folding both would give the same, at four times the price: most records repeat the one before.
@@ -149,17 +151,16 @@ def supersedes(later: ToldLine, earlier: ToldLine) -> bool:
         and earlier.cost_usd is None
     ):
         return False
-    at, before_at = instant(later.timestamp), instant(earlier.timestamp)
     # Of two that say the same at the same time the first counts, as when both are folded.
     return bool(at and before_at and (at, usage.output_tokens) > (before_at, less.output_tokens))
 
 
-def sighting_told(found: ToldLine) -> Sighting:
-    """Give the sighting that a line given by ``told_in`` is."""
+def sighting_told(found: ToldLine, at: datetime | None = None) -> Sighting:
+    """Give the sighting that a line given by ``told_in`` is; *at* is its instant, if known."""
     message = found.message
     assert message is not None
     assert message.usage is not None
-    return _told_usage(_sighting(found, message, b""), message.usage)
+    return _told_usage(_sighting(found, message, b"", at), message.usage)
 
 
 def _told(found: ToldLine, message: ToldMessage, line: bytes) -> tuple[Sighting, ...] | Damage:
@@ -281,7 +282,12 @@ def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[Sighting, ...]
     return _with_usage(sighting, message["usage"])
 
 
-def _sighting(found: ToldEnvelope, message: ToldMessage | LooseMessage, line: bytes) -> Sighting:
+def _sighting(
+    found: ToldEnvelope,
+    message: ToldMessage | LooseMessage,
+    line: bytes,
+    at: datetime | None = None,
+) -> Sighting:
     """Fill in everything but the figures."""
     is_sidechain = found.is_sidechain is True
     session, rank = found.session_id or None, ASIDE if is_sidechain else OWN
@@ -291,7 +297,7 @@ def _sighting(found: ToldEnvelope, message: ToldMessage | LooseMessage, line: by
     record_id = None
     if message_id is None and request_id is None:
         record_id = found.uuid or _digest(line, found.timestamp)
-    at = instant(found.timestamp)
+    at = at or instant(found.timestamp)
     return Sighting(
         message_id=message_id,
         request_id=request_id,
