@@ -18,7 +18,7 @@ class Names(dict[str | None, int | None]):
         super().__init__()
         self._db = connection
         self._select = f"SELECT id FROM {table} WHERE {column} = ?"  # noqa: S608 - Ours.
-        self._insert = f"INSERT INTO {table} ({column}) VALUES (?)"  # noqa: S608 - Ours.
+        self._insert = f"INSERT OR IGNORE INTO {table} ({column}) VALUES (?)"  # noqa: S608 - Ours.
 
     def __missing__(self, name: str | None) -> int | None:
         if name is None:
@@ -26,7 +26,9 @@ class Names(dict[str | None, int | None]):
             return None
         # Not in one statement with RETURNING: SQLite would guard it by a savepoint, at which the
         # full-text tables write down all that they hold in memory.
-        row = self._db.execute(self._select, (name,)).fetchone()
-        found = row[0] if row else self._db.execute(self._insert, (name,)).lastrowid
-        self[name] = found
-        return found
+        added = self._db.execute(self._insert, (name,))
+        if added.rowcount:
+            self[name] = added.lastrowid
+        else:
+            self[name] = self._db.execute(self._select, (name,)).fetchone()[0]
+        return self[name]

@@ -23,6 +23,7 @@ from turnlog.index.processes import can_fork
 from turnlog.index.reading import chunks_of
 
 _LENGTH_BYTES: Final = 8
+_PIPE_BYTES: Final = 1024 * 1024
 # So far the reading process may run ahead.
 _AHEAD_BYTES: Final = 40 * 1024 * 1024
 # Below this a second process costs more time than it saves.
@@ -57,6 +58,7 @@ def _read_together(works: Sequence[Work]) -> Iterator[Chunk]:
     """Give the chunks that another process reads, and read where none waits."""
     queue = _Queue(works)
     here, there = os.pipe()
+    _widen(there)
     child = os.fork()
     if not child:
         try:
@@ -161,6 +163,14 @@ def _answer(queue: _Queue, there: int) -> None:
                     data = _pack(chunk)
                     _write_all(pipe, len(data).to_bytes(_LENGTH_BYTES, "big"))
                     _write_all(pipe, data)
+
+
+def _widen(pipe: int) -> None:
+    """Let a pipe hold more at once, where that can be: its ends wait for each other less often."""
+    with suppress(ImportError, AttributeError, OSError):
+        from fcntl import F_SETPIPE_SZ, fcntl  # noqa: PLC0415 - Not everywhere.
+
+        fcntl(pipe, F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _write_all(pipe: BinaryIO, data: bytes) -> None:
