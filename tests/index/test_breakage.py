@@ -181,11 +181,30 @@ def break_folds(path: Path) -> None:
         db.execute("UPDATE logs SET folded = x'c1c1', text_size_bytes = text_size_bytes - 1")
 
 
+def rename_in_schema(table, before, after):
+    """One letter of the schema is another: what a flipped bit makes of it."""
+
+    def do(path):
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA writable_schema = ON")
+            changed = db.execute(
+                "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = ?",
+                (before, after, table),
+            )
+            assert changed.rowcount == 1
+            db.commit()
+
+    return do
+
+
 BREAKAGES = {
     "header": break_header,
     "pages": break_pages,
     "schema": break_schema,
     "folds": break_folds,
+    "a column's name": rename_in_schema("sessions", "version", "versioo"),
+    "a column of another table": rename_in_schema("calls", "signature", "signaturf"),
+    "a column too many": rename_in_schema("texts", "part INTEGER", "p, rt INTEGER"),
     "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
     "cut to a page": lambda path: os.truncate(path, 4096),
 }

@@ -34,6 +34,8 @@ _BROKEN: Final = (
     "vtable constructor failed",
     "decode to UTF-8",
 )
+# What SQLite says of a table or a column that is called otherwise.
+_MISSING: Final = ("no such", "has no column named", "values were supplied")
 
 
 def index_path(homes: Sequence[Home]) -> Path:
@@ -196,7 +198,9 @@ def is_broken(error: Exception) -> bool:
     """Tell whether an error says that the file itself is broken."""
     if isinstance(error, sqlite3.IntegrityError | ValueError):
         return True  # Rows that cannot be, or folds that nobody packed.
-    if isinstance(error, sqlite3.OperationalError) and "no such" in str(error):
+    if isinstance(error, sqlite3.OperationalError) and any(
+        words in str(error) for words in _MISSING
+    ):
         return True  # The version says that it is there.
     if not isinstance(error, sqlite3.DatabaseError):
         return False
