@@ -275,7 +275,7 @@ def test_the_fast_ways_tell_what_the_slow_one_does(record):
     assert sightings_in(line) == _slowest(line)
     told = told_in(line)
     if told is not None:
-        assert (sighting_told(told),) == _slowest(line)
+        assert (sighting_told(told, instant(told.timestamp)),) == _slowest(line)
 
 
 @given(answers | answers.map(echo))

@@ -28,6 +28,7 @@ from turnlog.keep.listings import catalogued, forget_kept
 from turnlog.keep.moving import Spot, locked, remove_empty
 from turnlog.keep.restorable import project_of
 from turnlog.keep.retention_policy import load_grace
+from turnlog.keep.running import runs
 from turnlog.keep.trash import Doomed, Trash, Tree, told
 from turnlog.layout import Home, LogFile, turnlog_home
 from turnlog.layout.kept import KEPT_SUFFIX, kept_place
@@ -93,12 +94,7 @@ def _refuse_if_running(root: Path, key: Key) -> None:
     if pid is None and main.exists():
         pid = next((each.pid for each in marks_of(main).writers if each.is_alive), None)
     if pid is not None:
-        raise LogLocked(
-            f"session {key.session} is running in process {pid}",
-            path=main,
-            holder=pid,
-            hint="close it first; nothing was changed",
-        )
+        raise runs(key.session, pid, main)
 
 
 # -- what goes ------------------------------------------------------------------------------

@@ -16,20 +16,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, field
 
-from turnlog.index.texts import Kind, Text, kind_of_plain_text, leaves, texts_of, texts_of_blocks
+from turnlog.index.texts import Kind, Text, leaves, texts_of, texts_of_blocks
 from turnlog.log.digest import blake2b
 from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
-from turnlog.records.record import (
-    Assistant,
-    Call,
-    FileHistory,
-    Linked,
-    Record,
-    Result,
-    Spoken,
-    User,
-)
+from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record, Result, Spoken
 from turnlog.records.usage_lines import ToldLine, ToldMessage
 
 IS_ERROR: Final = 1
@@ -235,10 +226,6 @@ def found_in_record(record: Record) -> Found:
     asked, answers = _calls_of(record)
     is_error = meaning is Meaning.ERROR or any(answer.is_error for answer in answers)
     said = record if isinstance(record, Assistant) else None
-    if isinstance(record, User | Assistant):
-        texts = texts_of_blocks(record.blocks, kind_of_plain_text(author, meaning))
-    else:
-        texts = texts_of(record)
     return Found(
         record.type,
         author,
@@ -251,7 +238,7 @@ def found_in_record(record: Record) -> Found:
         (IS_ERROR if is_error else 0)
         | (OF_AGENT if in_agent else 0)
         | (SLIPPED_IN if meaning is Meaning.CONTEXT else 0),
-        texts,
+        texts_of(record),
         asked,
         answers,
     )

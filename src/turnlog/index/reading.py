@@ -32,7 +32,7 @@ from turnlog.index.rows import Rows
 from turnlog.index.sound import sound
 from turnlog.index.usage import needles_of
 from turnlog.layout import LogFile
-from turnlog.log.blobs import STUB, whole_line
+from turnlog.log.blobs import whole_line
 from turnlog.log.fingerprint import fingerprint_by
 from turnlog.log.lines import Splitter
 from turnlog.log.reader import Placed, pieces_of
@@ -144,12 +144,11 @@ class LogReading:
         """Take one line."""
         self._lines += 1
         length = len(data)
-        if data.startswith(STUB):
-            whole = whole_line(self.path, data)
-            if isinstance(whole, Damage):
-                self._rows.damaged(whole.moved(offset))
-                return
-            data = whole
+        whole = whole_line(self.path, data)
+        if isinstance(whole, Damage):
+            self._rows.damaged(whole.moved(offset))
+            return
+        data = whole
         line = fast_line(data) if self._is_fast else None
         if line is None:
             self._take_whole(data, offset, length)
@@ -228,7 +227,7 @@ class LogReading:
     def _tells_of_agents(self, line: Line, found: Found) -> bool:
         if line.type == "user":
             return self.folded.traces.first_prompt is None or names_agent(line)
-        return bool(found.asked) and any(asked.tool in AGENT_TOOLS for asked in found.asked)
+        return any(asked.tool in AGENT_TOOLS for asked in found.asked)
 
     def _settle_passing(self) -> None:
         if self._passing.lines:

@@ -115,11 +115,6 @@ def texts_of_blocks(blocks: Iterable[Any], plain: Kind) -> list[Text]:
     return found
 
 
-def kind_of_plain_text(author: Author, meaning: Meaning) -> Kind:
-    """Tell what plain text is in a message by *author*."""
-    return Kind.SUMMARY if meaning is Meaning.SUMMARY else _PLAIN[author]
-
-
 def leaves(value: Any) -> str:
     """Join every text in free-form JSON; keys are not what anybody looks for."""
     if isinstance(value, str):
@@ -160,7 +155,8 @@ def _texts(record: Record) -> Iterator[Text]:
         case Result():
             yield Text(Kind.RESULT, record.text or leaves(record.content))
         case Spoken():
-            plain = kind_of_plain_text(author_of(record), meaning_of(record))
+            summed_up = meaning_of(record) is Meaning.SUMMARY
+            plain = Kind.SUMMARY if summed_up else _PLAIN[author_of(record)]
             yield from texts_of_blocks(record.blocks, plain)
         case Unknown():
             yield Text(Kind.NOTE, leaves(record.fields.get("content")))

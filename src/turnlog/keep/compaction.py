@@ -25,10 +25,11 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from turnlog.errors import LogError, LogLocked, NotALog, NotFound, UsageError
+from turnlog.errors import LogError, NotALog, NotFound, UsageError
 from turnlog.keep.compaction_echoes import Read
 from turnlog.keep.compaction_rules import BLOB_BYTES, LOSSLESS, Change, Rule, changes_in
 from turnlog.keep.compaction_views import differences, views_of
+from turnlog.keep.running import runs
 from turnlog.layout import LogFile, turnlog_home
 from turnlog.log.blobs import Blob, blob_of, blob_place, whole_line
 from turnlog.log.handle import LOCK_TIMEOUT
@@ -45,6 +46,7 @@ from turnlog.sessions.life import marks_of, running_sessions
 from turnlog.sessions.registry import update_registry, write_meta
 from turnlog.sessions.session import Session
 
+_WAIT: Final = "compact it when it has ended"
 # The one most likely to be noticed goes first.
 _LEFT_OUT_FIRST: Final = (Rule.ECHOES, Rule.DUPLICATES, Rule.STATES, Rule.BLOBS)
 
@@ -314,7 +316,7 @@ def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:
     """Raise if somebody runs *session*."""
     running = running_sessions({log.home for log in session.logs}).get(session.id)
     if running is not None and running.is_alive:
-        raise _is_running(session, session.path, running.pid)
+        raise runs(session.id, running.pid, session.path, hint=_WAIT)
     for log in logs:
         with suppress(NotFound):
             refuse_opened(session, log.path)
@@ -323,17 +325,7 @@ def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:
 def refuse_opened(session: Session, path: Path) -> None:
     """Raise if the log at *path* says that a writer has it open; under its lock, that stands."""
     if marks_of(path).is_running:
-        raise _is_running(session, path, None)
-
-
-def _is_running(session: Session, path: Path, holder: int | None) -> LogLocked:
-    who = f" in process {holder}" if holder is not None else ""
-    return LogLocked(
-        f"session {session.id} is running{who}",
-        path=path,
-        holder=holder,
-        hint="compact it when it has ended",
-    )
+        raise runs(session.id, None, path, hint=_WAIT)
 
 
 def _tell_caches(directory: Path, session_id: str) -> None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from turnlog.errors import LogLocked, NotFound
 from turnlog.keep.moving import Spot, locked
 from turnlog.layout import Home, LogFile
 from turnlog.sessions.life import marks_of, running_sessions
+
+_CLOSE: Final = "close it first; nothing was changed"
 
 
 def refuse_if_running(session_id: str, logs: Sequence[LogFile], homes: Iterable[Home]) -> None:
@@ -27,14 +30,14 @@ def refuse_if_running(session_id: str, logs: Sequence[LogFile], homes: Iterable[
             with locked(Spot(log.path.parent, log.path.name)):
                 pass
         except LogLocked as error:
-            raise _runs(session_id, error.holder, log.path) from None
+            raise runs(session_id, error.holder, log.path) from None
 
 
 def refuse_if_opened(session_id: str, logs: Iterable[LogFile], homes: Iterable[Home]) -> None:
     """Raise LogLocked if anybody has the session open; its logs may be held by the caller."""
     running = running_sessions(homes).get(session_id)
     if running is not None and running.is_alive:
-        raise _runs(session_id, running.pid, running.path)
+        raise runs(session_id, running.pid, running.path)
     for log in logs:
         if log.is_kept or log.kind == "agent":
             continue
@@ -42,14 +45,15 @@ def refuse_if_opened(session_id: str, logs: Iterable[LogFile], homes: Iterable[H
             writers = marks_of(log.path, session_id if log.kind == "day" else None).writers
             alive = next((each.pid for each in writers if each.is_alive), None)
             if alive is not None:
-                raise _runs(session_id, alive, log.path)
+                raise runs(session_id, alive, log.path)
 
 
-def _runs(session_id: str, pid: int | None, path: Path) -> LogLocked:
+def runs(session_id: str, pid: int | None, path: Path, *, hint: str = _CLOSE) -> LogLocked:
+    """Give the error that says so."""
     who = f" in process {pid}" if pid else ""
     return LogLocked(
         f"session {session_id} is running{who}",
         path=path,
         holder=pid,
-        hint="close it first; nothing was changed",
+        hint=hint,
     )

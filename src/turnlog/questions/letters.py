@@ -34,9 +34,7 @@ def as_letters(text: str) -> str | None:
     """Give *text* with every character folded or a space; None if one of them depends on others."""
     if text.isascii():
         return text.lower()
-    # Of the bytes few are left: much faster than to look at every character.
-    data = text.encode(errors="surrogatepass").translate(None, _ASCII)
-    others = set(data.decode(errors="surrogatepass"))
+    others = beyond_ascii(text)
     if unknown := others.difference(_taken):
         _ask(unknown)
     for each in others:
@@ -46,6 +44,13 @@ def as_letters(text: str) -> str | None:
         if to != each:
             text = text.replace(each, to)
     return text.encode().lower().decode()  # Bytes know the case of ASCII only.
+
+
+def beyond_ascii(text: str) -> set[str]:
+    """Give the characters of *text* that are not ASCII."""
+    # Of the bytes few are left: much faster than to look at every character.
+    data = text.encode(errors="surrogatepass").translate(None, _ASCII)
+    return set(data.decode(errors="surrogatepass"))
 
 
 def _ask(characters: set[str]) -> None:

@@ -18,14 +18,13 @@ from typing import Final
 
 from turnlog.index.texts import ANSWERED
 from turnlog.index.words import as_words
-from turnlog.questions.letters import LETTER, TOKENIZER, as_letters
+from turnlog.questions.letters import LETTER, TOKENIZER, as_letters, beyond_ascii
 from turnlog.questions.search_language import All, Any, Filter, Node, Not, Phrase, Word
 
 Span = tuple[int, int]
 """Where something begins and ends in a text."""
 
 _WORDS: Final = re.compile(f"{LETTER}+")
-_ASCII: Final = bytes(range(128))
 _LONE: Final = "\x7f"
 """Stands for any character that is a word of its own, where no such word is sought."""
 _FEW_LONE: Final = 20
@@ -232,8 +231,7 @@ def _as_sought(letters: str, terms: Iterable[str]) -> str:
     if letters.isascii():
         return letters
     if all(map(str.isascii, terms)):
-        others = set(letters.encode().translate(None, _ASCII).decode())
-        lone = [each for each in others if _is_lone(each)]
+        lone = [each for each in beyond_ascii(letters) if _is_lone(each)]
         if len(lone) <= _FEW_LONE:  # Much faster than to put spaces around each.
             for each in lone:
                 letters = letters.replace(each, _LONE)

@@ -349,36 +349,38 @@ class _Searching:
         shown: list[int | None] = []
         following = None
         number = 0
-        found = iter(found)
         self._is_empty = True
-        while following is None:
-            skipped = max(0, wanted.offset - number)
-            batch = list(islice(found, skipped + wanted.limit - len(hits) + 1))
-            if not batch:
-                break
+        for each in self._looked_up(iter(found), wanted, hits):
             self._is_empty = False
-            self._known.learn(batch[skipped:])
-            for each in batch:
-                if wanted.per_session and taken[each.session] >= wanted.per_session:
+            if wanted.per_session and taken[each.session] >= wanted.per_session:
+                continue
+            if number >= wanted.offset:
+                if len(hits) >= wanted.limit:
+                    following = number
+                    break
+                hit = read_hit(self._known, each, look)
+                if hit is None:
+                    self._patience.lost.add(each.record)
+                    number += 1
                     continue
-                if number >= wanted.offset:
-                    if len(hits) >= wanted.limit:
-                        following = number
-                        break
-                    hit = read_hit(self._known, each, look)
-                    if hit is None:
-                        self._patience.lost.add(each.record)
-                        number += 1
-                        continue
-                    hits.append(hit)
-                    shown.append(each.session)
-                number += 1
-                taken[each.session] += 1
+                hits.append(hit)
+                shown.append(each.session)
+            number += 1
+            taken[each.session] += 1
         if self._totals is not None:
             here = Counter(shown)
             for hit, session in zip(hits, shown, strict=True):
                 hit.more = max(0, self._totals[session] - here[session])
         return SearchDocument(hits=hits, next=following, notes=[])
+
+    def _looked_up(
+        self, found: Iterator[Found], wanted: Wanted, hits: list[Hit]
+    ) -> Iterator[Found]:
+        """Give what was found, and know what is shown of it: together of what *hits* still lack."""
+        yield from islice(found, wanted.offset)  # Of those nothing is shown.
+        while batch := list(islice(found, wanted.limit - len(hits) + 1)):
+            self._known.learn(batch)
+            yield from batch
 
     def _told(self, document: SearchDocument) -> SearchDocument:
         """Add what has to be said beside the hits."""

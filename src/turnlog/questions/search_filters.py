@@ -14,6 +14,7 @@ import re
 import sqlite3
 from collections.abc import Callable
 from fnmatch import translate
+from functools import cached_property
 from typing import Final, Literal
 
 from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, microseconds
@@ -33,6 +34,7 @@ CROWD_SECONDS: Final = 1000
 _FEW_STARS: Final = 3
 _LONGEST_PART: Final = 1_000
 _FEW_RECORDS: Final = 1_000
+_ERRORS: Final = Filter("is", "error")
 _FEW_ERRORS: Final = 5_000
 _AT: Final = f"coalesce(r.at, (t.id >> {SECOND_BITS}) * 1000000)"
 _NEAR: Final = 20
@@ -83,7 +85,6 @@ class Filters:
         self._db = db
         self._conditions: dict[tuple[Filter, Table], Condition] = {}
         self._ids: dict[Filter, list[int]] = {}
-        self._erring: tuple[list[int] | None] | None = None
 
     def condition(self, wanted: Filter, table: Table) -> Condition:
         """Give what a text of *table* has to meet; true or false of every text."""
@@ -111,13 +112,15 @@ class Filters:
         seconds = [row[0] for row in rows]
         return None if None in seconds else _joined(seconds)
 
-    def erring(self) -> list[int] | None:
-        """Give the ids of all texts that ``is:error`` may mean; None if many, or not known."""
-        if self._erring is None:
-            rows = self._db.execute(_ERRING, (_FEW_ERRORS + 1,)).fetchall()
-            is_known = len(rows) <= _FEW_ERRORS and all(row[1] for row in rows)
-            self._erring = ([row[0] for row in rows if row[0] is not None] if is_known else None,)
-        return self._erring[0]
+    def listed(self, wanted: Filter) -> list[int] | None:
+        """Give the ids of all texts that a filter may mean; None if many, or not known."""
+        return self._erring if wanted == _ERRORS else None
+
+    @cached_property
+    def _erring(self) -> list[int] | None:
+        rows = self._db.execute(_ERRING, (_FEW_ERRORS + 1,)).fetchall()
+        is_known = len(rows) <= _FEW_ERRORS and all(row[1] for row in rows)
+        return [row[0] for row in rows if row[0] is not None] if is_known else None
 
     def _made(self, wanted: Filter, table: Table) -> list[Condition]:
         """Give what has to be so all together; what needs no record is asked before it is read."""

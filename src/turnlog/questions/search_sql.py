@@ -17,7 +17,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from typing import Any as Anything
-from typing import Final, NamedTuple, TypeGuard
+from typing import Final, NamedTuple
 
 from turnlog.index.ids import SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, Kind
@@ -44,6 +44,7 @@ from turnlog.questions.search_language import (
 )
 from turnlog.questions.vocabulary import has_beginning, pages_of
 
+_COLUMNS: Final = ("t.id", "t.record", "t.part", "t.kind", "r.session")
 _DEEPEST: Final = 8
 """Deeper than that a tree is decided on the text: SQLite's parsers have small stacks."""
 _MOST_LEAVES: Final = 150
@@ -112,14 +113,14 @@ class Renderer:
         filters = filters_of(tree) if self._needs_check else ()
         truths = [self.filters.condition(each, table) for each in dict.fromkeys(filters)]
         is_ranked = ranked and bool(wanted) and table == "said"
-        columns = ["t.id", "t.record", "t.part", "t.kind", "r.session"]
-        columns += ["bm25(said)" if is_ranked else "0.0", *(each.sql for each in truths)]
+        columns = [*_COLUMNS, "bm25(said)" if is_ranked else "0.0"]
+        columns += [each.sql for each in truths]
         source = f"{table} CROSS JOIN texts t ON t.id = {table}.rowid" if wanted else "texts t"
         key = f"{table}.rowid" if wanted else "t.id"
         driving = Condition(f"{table} MATCH ?", (expression,)) if wanted else _kinds(table)
         where = [driving, *_within(nodes, key), both(conditions), Condition(_NOT_LISTED_TWICE)]
-        if Filter("is", "error") in nodes and (ids := self.filters.erring()) is not None:
-            where.append(one_of(f"+{key}", ids))
+        listed = (self.filters.listed(node) for node in nodes if isinstance(node, Filter))
+        where += [one_of(f"+{key}", ids) for ids in listed if ids is not None]
         where += [] if last is None else [Condition(f"{key} <= ?", (last,))]
         # For every range words are sought anew, beginnings are put together, a rank is counted.
         is_dear = is_ranked or '" *' in expression
@@ -147,18 +148,17 @@ class Renderer:
         nodes = conjuncts(tree)
         filters = tuple(dict.fromkeys(filters_of(tree)))
         truths = [self.filters.condition(each, table) for each in filters]
-        meant = both([self.filters.condition(each, table) for each in nodes if _is_filter(each)])
-        worth = both([meant, Condition(_NOT_LISTED_TWICE)])
+        meant = [self.filters.condition(each, table) for each in nodes if isinstance(each, Filter)]
+        worth = both([*meant, Condition(_NOT_LISTED_TWICE)])
         where = both([_kinds(table), *_within(nodes, "id")])
-        columns = ["t.id", "t.record", "t.part", "t.kind", "r.session", "0.0", worth.sql]
-        columns += [each.sql for each in truths]
+        columns = [*_COLUMNS, "0.0", worth.sql, *(each.sql for each in truths)]
         sql = (
             f"SELECT {', '.join(columns)} FROM"
             f" (SELECT * FROM texts WHERE {where.sql} ORDER BY id DESC LIMIT {most}) t"
             f" CROSS JOIN records r ON r.id = t.record ORDER BY t.id DESC"
         )
         values = [value for each in (worth, *truths, where) for value in each.values]
-        return Plan(sql, values, filters, True, False)
+        return Plan(sql, values, filters, needs_check=True, is_ranked=False)
 
     def pages(self, tree: Node | None, table: Table) -> int:
         """Guess how much SQLite has to put together before it knows the first row of a plan."""
@@ -266,10 +266,6 @@ class Renderer:
 
 def _kinds(table: Table) -> Condition:
     return Condition(f"kind {'NOT ' if table == 'said' else ''}IN ({_APART})")
-
-
-def _is_filter(node: Node) -> TypeGuard[Filter]:
-    return isinstance(node, Filter)
 
 
 def _within(nodes: Iterable[Node], key: str) -> Iterable[Condition]:

@@ -155,8 +155,8 @@ def supersedes(
     return bool(at and before_at and (at, usage.output_tokens) > (before_at, less.output_tokens))
 
 
-def sighting_told(found: ToldLine, at: datetime | None = None) -> Sighting:
-    """Give the sighting that a line given by ``told_in`` is; *at* is its instant, if known."""
+def sighting_told(found: ToldLine, at: datetime | None) -> Sighting:
+    """Give the sighting that a line given by ``told_in`` is; *at* is its instant."""
     message = found.message
     assert message is not None
     assert message.usage is not None
@@ -168,7 +168,8 @@ def _told(found: ToldLine, message: ToldMessage, line: bytes) -> tuple[Sighting,
         return ()
     if message.usage.iterations and _has_more(message.usage):
         return _slowest(line)
-    return (_told_usage(_sighting(found, message, line), message.usage),)
+    sighting = _sighting(found, message, line, instant(found.timestamp))
+    return (_told_usage(sighting, message.usage),)
 
 
 def _told_usage(sighting: Sighting, usage: ToldUsage) -> Sighting:
@@ -220,7 +221,8 @@ def _slower(line: bytes) -> tuple[Sighting, ...] | Damage:
         return () if found.type == "user" else _slowest(line)
     if message.usage is None:
         return ()
-    return _with_usage(_sighting(found, message, line), message.usage)
+    sighting = _sighting(found, message, line, instant(found.timestamp))
+    return _with_usage(sighting, message.usage)
 
 
 def _slowest(line: bytes) -> tuple[Sighting, ...] | Damage:
@@ -286,7 +288,7 @@ def _sighting(
     found: ToldEnvelope,
     message: ToldMessage | LooseMessage,
     line: bytes,
-    at: datetime | None = None,
+    at: datetime | None,
 ) -> Sighting:
     """Fill in everything but the figures."""
     is_sidechain = found.is_sidechain is True
@@ -297,7 +299,6 @@ def _sighting(
     record_id = None
     if message_id is None and request_id is None:
         record_id = found.uuid or _digest(line, found.timestamp)
-    at = at or instant(found.timestamp)
     return Sighting(
         message_id=message_id,
         request_id=request_id,
