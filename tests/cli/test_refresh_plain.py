@@ -12,8 +12,8 @@ import platformdirs
 import pytest
 
 from index.homes import SESSIONS, answered, asked, lines, log_path, made_home, made_tree, own_index
-from turnlog.index.database import index_path
-from turnlog.index.refresh import LAST_INDEX, refresh
+from turnlog.index.database import LAST_INDEX, index_path
+from turnlog.index.refresh import refresh
 from turnlog.layout.home_paths import turnlog_home_path
 
 PLAIN = "from turnlog.cli import main; main()"

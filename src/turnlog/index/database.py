@@ -23,6 +23,12 @@ _CACHE_KIB: Final = 32 * 1024
 # Rarely: each checkpoint waits for the disk.
 _CHECKPOINT_PAGES: Final = 16 * 1024
 
+LAST_INDEX: Final = "records_with_error"
+"""The last that indexes.sql makes: where it is, all others are."""
+# What the full-text tables hold in memory, before they write a segment: as much as comes at once.
+_HASH_BYTES: Final = 64 * 1024 * 1024
+_MERGED_SEGMENTS: Final = 8
+
 # What SQLite says of a file that cannot be mended.
 _BROKEN_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BROKEN: Final = (
@@ -53,6 +59,7 @@ def open_index(homes: Sequence[Home], *, notices: list[str] | None = None) -> sq
         raise
     except (OSError, sqlite3.OperationalError) as error:
         raise unavailable(path, error) from None
+    _bind_as_they_are()
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
     return connection
@@ -113,6 +120,16 @@ def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def _bind_as_they_are() -> None:
+    """Let None and bytes be bound without a search for somebody who would adapt them.
+
+    Python looks for one in three places, at every value, which takes longer than the binding; up to
+    a tenth of a build. Whoever adapts them otherwise in this process is left alone.
+    """
+    for kind, same in ((type(None), {}.get), (bytes, b"".__add__)):
+        sqlite3.adapters.setdefault((kind, sqlite3.PrepareProtocol), same)
+
+
 def _state_of(connection: sqlite3.Connection) -> int:
     """Give the version of an index; 0 for an empty file, -1 for another program's."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -147,7 +164,7 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
         for table in ("said", "answered"):
             connection.executemany(
                 f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)",  # noqa: S608 - Ours.
-                (("hashsize", 16 * 1024 * 1024), ("automerge", 8)),
+                (("hashsize", _HASH_BYTES), ("automerge", _MERGED_SEGMENTS)),
             )
         connection.execute(f"PRAGMA application_id = {MARK}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -155,6 +172,9 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
 
 def make_indexes(connection: sqlite3.Connection) -> None:
     """Make the ways into the tables, unless they are there."""
+    query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?)"
+    if connection.execute(query, (LAST_INDEX,)).fetchone()[0]:
+        return
     from importlib.resources import files
 
     script = files("turnlog.index").joinpath("indexes.sql").read_text("utf-8")

@@ -65,8 +65,6 @@ _LITTLE_BYTES: Final = 1_000_000
 _DEAD_PART: Final = 0.2
 _DEAD_WORTH: Final = 10_000
 _TURN_SECONDS: Final = 120
-LAST_INDEX: Final = "records_with_error"
-"""The last that indexes.sql makes."""
 # So much may wait in the write-ahead log: whoever opens the index next looks through it.
 _MOST_WAITING_BYTES: Final = 1_000_000
 
@@ -137,10 +135,9 @@ def _refresh(
     elif plan is not None:
         _read_text(db, writer, plan, progress)
     if has_leftovers(db):
-        if not _has_indexes(db):
-            make_indexes(db)
-        note_sessions(db)
         settle_all(db)
+        make_indexes(db)
+        note_sessions(db)
 
 
 class _Listed(NamedTuple):
@@ -260,12 +257,6 @@ def _little_waits(path: Path) -> bool:
     except OSError:
         return False
     return waiting <= min(_MOST_WAITING_BYTES, there // 4)
-
-
-def _has_indexes(db: sqlite3.Connection) -> bool:
-    """Tell whether the ways into the tables are there: the last is made when all others are."""
-    query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?)"
-    return bool(db.execute(query, (LAST_INDEX,)).fetchone()[0])
 
 
 def _gone_so_far(homes: Sequence[Home]) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from turnlog.index.database import transaction
+from turnlog.index.database import make_indexes, transaction
 from turnlog.index.ids import (
     LONG_CONTEXT,
     OFFSET_BITS,
@@ -39,6 +39,7 @@ Changed = dict[int | None, int | None]
 """When the first of what changed was said, by session."""
 
 _FAR_US: Final = 2**63 - 1
+_ALL: Final = "1"
 # SQLite takes at least that many parameters.
 _PARAMETERS: Final = 500
 
@@ -49,11 +50,12 @@ def settle_all(db: sqlite3.Connection) -> None:
         return
     names = Names(db)
     with transaction(db):
-        which = "name IN (SELECT name FROM unsettled)" if is_any_settled(db) else "1"
+        which = "name IN (SELECT name FROM unsettled)" if is_any_settled(db) else _ALL
         changed = _by_session(db, which)
         db.execute(f"DELETE FROM messages WHERE {which}")  # noqa: S608 - Ours.
         concerned = set(changed)
         db.executemany(_INSERT, _told_once(db, which, concerned, names))
+        make_indexes(db)  # At first not before: making them is faster than keeping them in order.
         _settle_contested(db, which, changed, concerned, names)
         _place(db, concerned)
         _add_up(db, concerned)
@@ -98,7 +100,7 @@ def _settle_contested(
             f" (SELECT session FROM sightings WHERE {which})"
         ).fetchall()
     )
-    rivals = _rivals(db, sorted(touched))
+    rivals = _all_rivals(db) if which == _ALL else _rivals(db, sorted(touched))
     if rivals and (contested or not _are_as_old(db, which, changed, rivals.intersection(touched))):
         others: dict[str, list[Sighting]] = {}
         _load(db, "session", sorted(rivals), others, logs)
@@ -153,6 +155,15 @@ def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
         for one, other in found:
             rivals.update((one, other))
     return rivals
+
+
+def _all_rivals(db: sqlite3.Connection) -> set[int]:
+    """Give what ``_rivals`` gives for all sessions, without a look at each of their names."""
+    found = db.execute(
+        "SELECT DISTINCT session FROM sightings WHERE session IS NOT NULL AND name IN"
+        " (SELECT name FROM sightings GROUP BY name HAVING min(session) < max(session))"
+    )
+    return {row[0] for row in found}
 
 
 def _by_session(db: sqlite3.Connection, which: str) -> Changed:

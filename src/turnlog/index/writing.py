@@ -19,8 +19,6 @@ from turnlog.index.names import Names
 from turnlog.index.sighted import write_sightings
 from turnlog.index.texts import ANSWERED
 
-# So many texts are put in order at once: each time is a segment of the full-text tables.
-_TEXT_BYTES: Final = 16 * 1024 * 1024
 # So far a crowded second may run over before it is asked again what is taken.
 _SECONDS_AHEAD: Final = 1000
 # As far as SQLite can count; a file may claim to be from any time.
@@ -38,7 +36,6 @@ class Writer:
         self._paths = Names(connection, "paths", "path")
         self._sessions: dict[tuple[str, str], int] = {}
         self._texts: list[tuple[Any, ...]] = []
-        self._text_bytes = 0
         self._last: dict[int, int] = {}  # The last text's id of each second, as far as it is ours.
         self._newest = 0  # The newest id when we began.
         self._version = -1
@@ -46,7 +43,7 @@ class Writer:
         """Logs of which a chunk did not fit."""
 
     def write(self, chunk: Chunk) -> None:
-        """Write a chunk within the transaction that is open; its texts may wait for more."""
+        """Write a chunk within the transaction that is open; its texts wait for ``write_texts``."""
         if chunk.log in self.dropped:
             return
         known = self._db.execute(_BOOKMARK, (chunk.log,)).fetchone()
@@ -63,13 +60,14 @@ class Writer:
             (second, base | offset, part, kind, words)
             for second, offset, part, kind, words in chunk.texts
         ]
-        self._text_bytes += chunk.text_bytes
-        if self._text_bytes >= _TEXT_BYTES:
-            self.write_texts()
 
     def write_texts(self) -> None:
-        """Write the texts that wait; to be called before the transaction is committed."""
-        texts, self._texts, self._text_bytes = self._texts, [], 0
+        """Write the texts that wait; to be called once, before the transaction is committed.
+
+        They are put in order first: each time is a segment of the full-text tables, and the fewer
+        there are, the sooner is everything written and found.
+        """
+        texts, self._texts = self._texts, []
         if texts:
             self._write_texts(texts)
 
@@ -281,7 +279,7 @@ class Writer:
         self.names.clear()
         self._paths.clear()
         self._sessions = {}
-        self._texts, self._text_bytes = [], 0
+        self._texts = []
         self._last, self._version = {}, -1
 
 
