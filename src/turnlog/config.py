@@ -30,9 +30,10 @@ import os
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 FILE_NAME = "config.toml"
 LARGEST_BYTES = 1024 * 1024
@@ -46,16 +47,14 @@ _TABLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SettingProblem:
+class SettingProblem(Struct, frozen=True):
     """A setting that cannot be used, and why."""
 
     where: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """The settings that hold."""
 
     path: Path | None = None

@@ -20,8 +20,8 @@ PLAIN = "from turnlog.cli import main; main()"
 COMMAND = "import sys; from turnlog.cli.app import run; sys.exit(run(sys.argv[1:]))"
 IMPORTED = (
     "import os, sys; leave = os._exit\n"
-    "def told(code): print([m for m in ('click', 'rich', 'logging') if m in sys.modules],"
-    " flush=True); leave(code)\n"
+    "heavy = ('click', 'rich', 'logging', 'inspect', 'typing_extensions')\n"
+    "def told(code): print([m for m in heavy if m in sys.modules], flush=True); leave(code)\n"
     f"os._exit = told\n{PLAIN}"
 )
 

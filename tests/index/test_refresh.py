@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import time
 from contextlib import closing
 from datetime import date
@@ -518,3 +519,51 @@ def test_thousands_of_records_in_one_second(homes):
             row[0] & 0xFFFFFFFFFF for row in db.execute("SELECT record FROM texts ORDER BY id")
         ]
     assert order == sorted(order)
+
+
+# -- what somebody has looked at already ----------------------------------------------------
+
+
+def write_two(homes):
+    for session in SESSIONS[:2]:
+        log_path(homes, session).write_bytes(lines(asked(1, session), answered(2, session)))
+    age(homes)
+    refresh(homes)
+
+
+def test_only_what_changed_is_looked_at_if_that_is_known(homes):
+    write_two(homes)
+    one, other = (log_path(homes, session) for session in SESSIONS[:2])
+    for log in (one, other):
+        with log.open("ab") as file:
+            file.write(lines(asked(3)))
+    done = refresh(homes, changed=[str(one)])
+    assert done.read == 1
+    assert check(homes).read == 1
+
+
+@pytest.mark.parametrize("what", ["deleted", "older"])
+def test_an_index_that_is_another_by_now_reads_everything(homes, what):
+    write_two(homes)
+    with log_path(homes).open("ab") as file:
+        file.write(lines(asked(3)))
+    if what == "deleted":
+        index_path(homes).unlink()
+    else:
+        with closing(sqlite3.connect(index_path(homes))) as db:
+            db.execute("PRAGMA user_version = 1")
+    assert refresh(homes, changed=[str(log_path(homes))]).read == 2
+    assert differences(rows_of(homes), rebuilt(homes)) == ""
+
+
+def test_what_others_adapt_is_left_alone(homes):
+    key = (bytes, sqlite3.PrepareProtocol)
+    before = sqlite3.adapters.pop(key, None)
+    try:
+        sqlite3.register_adapter(bytes, bytes)
+        refresh(homes)
+        assert sqlite3.adapters[key] is bytes
+    finally:
+        del sqlite3.adapters[key]
+        if before is not None:
+            sqlite3.adapters[key] = before

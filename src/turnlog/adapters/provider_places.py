@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.layout import (
@@ -36,8 +37,7 @@ PathLike = str | os.PathLike[str]
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Struct, frozen=True):
     """A project of a home: its directory, and the key under which its sessions lie."""
 
     home: Home

@@ -23,9 +23,9 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["refresh"] and (code := _refresh(sys.argv[2:])) is not None:
         _exit(code)
-    import gc
+    from turnlog.cli.starting import start
 
-    gc.set_threshold(50_000, 20, 20)  # Imports leave much behind that is no garbage.
+    start()
     from turnlog.cli.app import run
 
     _exit(run(sys.argv[1:]))

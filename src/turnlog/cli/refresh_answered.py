@@ -12,7 +12,7 @@ import sys
 
 from turnlog.errors import TurnlogError
 from turnlog.index.asking import ask, counts_of
-from turnlog.index.freshness import logs_if_fresh
+from turnlog.index.freshness import look_at
 from turnlog.layout.home_paths import all_home_paths
 
 TYPE_CHECKING = False
@@ -47,10 +47,12 @@ def answer(arguments: list[str]) -> int | None:
 def _say(homes: list[str]) -> None:
     told = ask(homes)
     counts = counts_of(told) if told is not None else None
-    if counts is None and told is None and (logs := logs_if_fresh(homes)) is not None:
-        counts = (logs, 0, 0)
+    changed = None
+    if told is None:
+        logs, changed = look_at(homes)
+        counts = (logs, 0, 0) if changed == [] else None
     if counts is None:
-        done = _refreshed(homes, told)
+        done = _refreshed(homes, told, changed)
         if not done.is_plain:
             from turnlog.cli.refresh import show
 
@@ -60,10 +62,10 @@ def _say(homes: list[str]) -> None:
     print(line_of(*counts))  # noqa: T201
 
 
-def _refreshed(homes: list[str], told: str | None) -> Refreshed:
-    import gc
+def _refreshed(homes: list[str], told: str | None, changed: list[str] | None) -> Refreshed:
+    from turnlog.cli.starting import start
 
-    gc.set_threshold(50_000, 20, 20)  # Imports leave much behind that is no garbage.
+    start()
     if told is not None:
         from turnlog.index.refreshed import refreshed_of
 
@@ -76,7 +78,7 @@ def _refreshed(homes: list[str], told: str | None) -> Refreshed:
     from turnlog.layout import Home
 
     with bar() as progress:
-        return refresh([Home(Path(home)) for home in homes], progress=progress)
+        return refresh([Home(Path(home)) for home in homes], progress=progress, changed=changed)
 
 
 def line_of(logs: int, read: int, read_bytes: int) -> str:

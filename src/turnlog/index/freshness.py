@@ -34,9 +34,15 @@ def path_of_index(homes: list[str]) -> str:
 
 def logs_if_fresh(homes: list[str]) -> int | None:
     """Count the logs of *homes*; None if their index is not up to date, or not to be had."""
+    logs, changed = look_at(homes)
+    return logs if changed == [] else None
+
+
+def look_at(homes: list[str]) -> tuple[int, list[str] | None]:
+    """Count the logs of *homes* and list those that changed; None if only a refresh can tell."""
     path = path_of_index(homes)
     if not os.path.isfile(path):
-        return None
+        return 0, None
     try:
         # Not before it is needed, and without the rest of sqlite3, which takes a while to import.
         from _sqlite3 import Error, connect  # noqa: PLC0415
@@ -45,13 +51,13 @@ def logs_if_fresh(homes: list[str]) -> int | None:
     try:
         db = connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None)
         try:
-            if not is_ours(db) or changed_logs(db) != [] or has_leftovers(db):
-                return None
-            return int(db.execute("SELECT count(*) FROM logs WHERE gone_at IS NULL").fetchone()[0])
+            changed = changed_logs(db) if is_ours(db) and not has_leftovers(db) else None
+            logs = db.execute("SELECT count(*) FROM logs WHERE gone_at IS NULL").fetchone()[0]
+            return int(logs), changed
         finally:
             db.close()
     except Error:
-        return None
+        return 0, None
 
 
 def is_ours(db: sqlite3.Connection) -> bool:
@@ -66,10 +72,9 @@ def _quoted(path: str) -> str:
 
 def changed_logs(db: sqlite3.Connection, *, usage_only: bool = False) -> list[str] | None:
     """Give the paths of the logs that changed; None if only a walk over the homes can tell."""
-    directories = db.execute("SELECT path, mtime_ns, is_beside FROM directories").fetchall()
-    wanted = {0} if usage_only else {0, 1}
-    if not wanted <= {row[2] for row in directories}:
+    if not has_walked(db, usage_only=usage_only):
         return None
+    directories = db.execute("SELECT path, mtime_ns, is_beside FROM directories").fetchall()
     stat = os.stat
     try:
         for path, mtime_ns, is_beside in directories:
@@ -88,6 +93,13 @@ def changed_logs(db: sqlite3.Connection, *, usage_only: bool = False) -> list[st
     except OSError:
         return None
     return changed
+
+
+def has_walked(db: sqlite3.Connection, *, usage_only: bool) -> bool:
+    """Tell whether the index knows all logs, as far as directories that are unchanged can tell."""
+    kinds = db.execute("SELECT count(DISTINCT is_beside), min(is_beside) FROM directories")
+    count, least = kinds.fetchone()
+    return bool(least == 0 and (usage_only or count > 1))
 
 
 def has_leftovers(db: sqlite3.Connection) -> bool:

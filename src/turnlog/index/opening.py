@@ -143,15 +143,15 @@ def open_fresh(
 ) -> Index:
     """Open the index of *homes*, refreshed first; as it is, if *is_stale_allowed* and it exists."""
     db = open_for_reading(homes)
-    refreshed = None
-    if db is not None and not is_stale_allowed and not _is_fresh(db, stage):
+    refreshed = changed = None
+    if db is not None and not is_stale_allowed and (changed := _changed(db, stage)) != []:
         refreshed = refreshed_by_watcher(homes, stage)
         db.close()
         db = None if refreshed is None else open_for_reading(homes)
     if db is None:
         from turnlog.index.refresh import refresh
 
-        refreshed = refresh(homes, stage=stage, progress=progress)
+        refreshed = refresh(homes, stage=stage, progress=progress, changed=changed)
         db = open_for_reading(homes)
     if db is None:
         raise IndexUnavailable(
@@ -172,11 +172,12 @@ def refreshed_by_watcher(homes: Sequence[Home], stage: Stage = "text") -> Refres
     return refreshed_of(answer)
 
 
-def _is_fresh(db: sqlite3.Connection, stage: Stage) -> bool:
+def _changed(db: sqlite3.Connection, stage: Stage) -> list[str] | None:
+    """List the logs that changed; None if only a refresh can tell."""
     try:
-        return changed_logs(db, usage_only=stage == "usage") == [] and not has_leftovers(db)
+        return None if has_leftovers(db) else changed_logs(db, usage_only=stage == "usage")
     except sqlite3.Error:
-        return False  # The refresh will say what is wrong with it.
+        return None  # The refresh will say what is wrong with it.
 
 
 def _unpacked_at(path: str, offset: int) -> bytes | None:

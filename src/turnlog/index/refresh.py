@@ -35,7 +35,7 @@ from turnlog.index.database import (
     transaction,
     unavailable,
 )
-from turnlog.index.freshness import changed_logs, has_leftovers, note_directories
+from turnlog.index.freshness import changed_logs, has_leftovers, has_walked, note_directories
 from turnlog.index.plan import (
     Plan,
     Seen,
@@ -75,8 +75,12 @@ def refresh(
     stage: Stage = "text",
     rebuild: bool = False,
     progress: Progress | None = None,
+    changed: list[str] | None = None,
 ) -> Refreshed:
-    """Bring the index of *homes* up to date; with *rebuild*, from nothing."""
+    """Bring the index of *homes* up to date; with *rebuild*, from nothing.
+
+    Who has asked just now which logs *changed* may say so; it is not asked again then.
+    """
     done = Refreshed()
     with _turn(homes):
         if rebuild:
@@ -90,7 +94,7 @@ def refresh(
                         done.notices.append("much of the index was dead: it was made anew")
                         remove_index(homes)
                         continue
-                    _refresh(db, homes, stage, done, progress)
+                    _refresh(db, homes, stage, done, progress, changed=changed)
                 return done
             except (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError) as error:
                 if not is_broken(error):
@@ -109,9 +113,12 @@ def _refresh(
     stage: Stage,
     done: Refreshed,
     progress: Progress | None,
+    *,
+    changed: list[str] | None,
 ) -> None:
     usage_only = stage == "usage"
-    changed = changed_logs(db, usage_only=usage_only)
+    if changed is None or not has_walked(db, usage_only=usage_only):  # It may be another by now.
+        changed = changed_logs(db, usage_only=usage_only)
     if changed is not None:
         done.logs = db.execute("SELECT count(*) FROM logs WHERE gone_at IS NULL").fetchone()[0]
         seen = look_again(db, changed)

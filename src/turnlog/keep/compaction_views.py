@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from turnlog.keep.compaction_echoes import Read
 from turnlog.keep.compaction_rules import SAID_BY
@@ -67,7 +66,7 @@ def views_of(
         folds.totals.take(record)
     names = _names(tree, without)
     views = Views(records=folds.facts.summary.records)
-    views.plans = [repr(trace) for trace in traces_of(replace(log, path=path))]
+    views.plans = [repr(trace) for trace in traces_of(structs.replace(log, path=path))]
     told = {**_of_tree(tree, names, folds.raws), **_of_threads(tree, names, path)}
     for name, pieces in {**told, **folds.views(now, without)}.items():
         digest = blake2b(digest_size=16)

@@ -14,12 +14,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from turnlog.errors import AmbiguousSession, LogLocked, NotALog, NotFound, TurnlogError, UsageError
 from turnlog.keep.activity import glance_at
@@ -183,7 +182,7 @@ def refuse_if_shared(
     session_id: str, logs: Sequence[LogFile], together: Sequence[str] = ()
 ) -> None:
     """Raise if sessions other than those that go *together* have records in the logs."""
-    days = [replace(log, session_id=None) for log in logs if log.kind == "day"]
+    days = [structs.replace(log, session_id=None) for log in logs if log.kind == "day"]
     others = sorted(share_out(days).keys() - {session_id, *together})
     if others:
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""

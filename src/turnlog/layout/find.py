@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import structs
 
 from turnlog.errors import AmbiguousSession, InvalidId, NotFound
 from turnlog.layout.home_paths import kept_path
@@ -68,7 +69,7 @@ def find_everywhere(
             yield log
         for log in Search(place, walk, found).logs() if is_kept else ():
             if _who(log) not in there:
-                yield replace(log, home=home, is_kept=True)
+                yield structs.replace(log, home=home, is_kept=True)
 
 
 _Who: TypeAlias = tuple[str, ...]

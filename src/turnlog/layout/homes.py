@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from turnlog.layout.home_paths import all_home_paths, home_paths, turnlog_home_path
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """A directory in which an agent keeps its sessions. Serves wherever a path is asked for."""
 
     path: Path

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
 LayoutName: TypeAlias = Literal["claude", "dated", "flat"]
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(Struct, frozen=True):
     """A log and what its place tells about it.
 
     *session_id* is None where only records can tell: for an agent's log that lies beside the

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from turnlog.layout.ids import is_agent_id, is_session_id
 
@@ -32,8 +33,7 @@ _ENDINGS: tuple[tuple[str, Compression | None], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogName:
+class LogName(Struct, frozen=True):
     """What the name of a log says. *id* is a session's id, an agent's id or a day."""
 
     kind: LogKind

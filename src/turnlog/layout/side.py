@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from turnlog.layout.homes import Home
 from turnlog.layout.ids import check_session_id
@@ -39,8 +40,7 @@ PROGRAMS_OWN = frozenset(
 """Names in a home that belong to the agent program alone. Nothing in turnlog writes there."""
 
 
-@dataclass(frozen=True, slots=True)
-class SideFiles:
+class SideFiles(Struct, frozen=True):
     """What lies beside one session. Directories are None where there is none."""
 
     session_id: str

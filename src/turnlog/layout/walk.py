@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 ItemKind: TypeAlias = Literal["file", "directory", "other", "broken"]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Something on disk that could not be read as what it seems to be, and why."""
 
     path: Path

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
 
 from turnlog.records.codec import decode
 from turnlog.records.damage import Reason
@@ -35,8 +36,7 @@ _MAX_FALSE_STARTS: Final = 2_000
 _MAX_NESTED: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Bytes *start* to *end* of the line: a record, or the reason why they are none."""
 
     start: int

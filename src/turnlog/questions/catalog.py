@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -206,7 +205,10 @@ def _rows_of_days(
         except (TurnlogError, OSError) as error:
             if problems is not None:
                 problems.append(Problem(log.path, str(error)))
-    return [_row_of(replace(logs[each], session_id=each), told[each], agents, now) for each in told]
+    return [
+        _row_of(structs.replace(logs[each], session_id=each), told[each], agents, now)
+        for each in told
+    ]
 
 
 def _read(path: Path) -> tuple[SessionSummary, Life, Ends]:

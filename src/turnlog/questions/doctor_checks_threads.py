@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec import structs
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import LogFile
@@ -50,7 +50,7 @@ def _lives(patient: Patient) -> Iterator[tuple[LogFile, Life]]:
             life = _decode_life(folded)
             if active_at is not None:
                 life.last_active_at = datetime.fromtimestamp(active_at / 1e6, UTC)
-            yield replace(by_path[path], session_id=session), life
+            yield structs.replace(by_path[path], session_id=session), life
 
 
 def _is_crashed(log: LogFile, life: Life, running: Running | None) -> bool:

@@ -9,8 +9,9 @@ tokens so that hostile bytes cost bounded time.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 # Possessive quantifiers keep the matcher from storing a way back for every character.
 _TOKEN = re.compile(
@@ -30,8 +31,7 @@ _CLOSER: Final = {0x7B: 0x7D, 0x5B: 0x5D}
 _VALUE, _FIRST_KEY, _KEY, _COLON, _AFTER, _FIRST_ITEM = range(6)
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(Struct, frozen=True):
     """How far the walk got.
 
     *end* is where the object ended if it is *whole*, else where the grammar broke. *members* are

@@ -16,10 +16,11 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from time import thread_time
 from typing import Any, Final
+
+from msgspec import Struct
 
 from turnlog.config import SettingProblem
 
@@ -31,16 +32,14 @@ _PROBES: Final = (*range(8, 33, 4), 64, 128, 256, 512, 1024)
 _USUAL: Final = "a0A _-./"
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """A pattern of somebody's own, and what its secrets are called."""
 
     name: str
     regex: re.Pattern[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What holds beside the rules for everybody."""
 
     patterns: tuple[Pattern, ...] = ()

@@ -8,8 +8,9 @@ their own for each day, called HASH/DATE after the place of its log.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec import structs
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LogFile, Problem, find_session, read_name
@@ -61,7 +62,7 @@ def share_out(
         for session_id in heard:
             logs = found.pop(session_id, [])
             if not logs or not is_elsewhere(logs[0], log):
-                logs.append(replace(log, session_id=session_id))
+                logs.append(structs.replace(log, session_id=session_id))
             found[session_id] = logs
     return found
 

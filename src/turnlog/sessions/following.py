@@ -14,9 +14,10 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from turnlog.layout import LogFile, agent_logs_beside, read_name
 from turnlog.log.follow import LogFollower, Restart
@@ -109,7 +110,7 @@ class _Following:
         if main.kind == "day":
             for path in _beside(main.path, "day"):
                 if path not in known:
-                    yield replace(main, path=path)
+                    yield structs.replace(main, path=path)
             return
         for path in agent_logs_beside(main.path, self._id):
             if path not in known:
@@ -188,7 +189,7 @@ def _mark_of(item: Placed | Damage) -> int:
 def _agent_log(main: LogFile, path: Path) -> LogFile:
     name = read_name(path.name)
     agent_id = name.id if name is not None else None
-    return replace(main, path=path, kind="agent", agent_id=agent_id, compression=None)
+    return structs.replace(main, path=path, kind="agent", agent_id=agent_id, compression=None)
 
 
 def _beside(main: Path, kind: str) -> Iterator[Path]:
