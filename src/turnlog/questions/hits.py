@@ -29,6 +29,9 @@ _CALLS: Final = """
 SELECT c.{0}, c.tool, c.is_error FROM json_each(?) a CROSS JOIN calls c ON c.{0} = a.value
 ORDER BY c.{0}, c.block
 """
+# What was looked at to decide whether it is a hit is mostly shown next.
+_KEPT_TEXTS: Final = 100
+_KEPT_CHARACTERS: Final = 100_000
 _KINDS: Final = {int(kind): kind.name.lower() for kind in Kind}
 
 
@@ -82,6 +85,7 @@ class Known:
         """What is shown of each record, as the index has it."""
         self._calls: dict[tuple[int, int], list[tuple[int, int | None]]] = {}
         self._names: dict[int | None, str | None] = {None: None}
+        self._texts: dict[int, list[Text]] = {}
 
     def learn(self, found: Sequence[Found]) -> None:
         """Look up all that will be asked of the records of *found*."""
@@ -95,6 +99,22 @@ class Known:
                 asked = _CALLS.format(column), (json.dumps(list(of_kind)),)
                 for record, tool, is_error in db.execute(*asked):
                     self._calls.setdefault((kind, record), []).append((tool, is_error))
+
+    def texts(self, record: int, length: int | None = None) -> list[Text]:
+        """Read the texts of a record from its log; of some that were read just now, not again."""
+        texts = self._texts.pop(record, None)
+        if texts is None:
+            texts = self.index.texts(record, length)
+        return texts
+
+    def text(self, record: int, part: int) -> Text | None:
+        """Read one text of a record, which may soon be asked for again."""
+        texts = self.texts(record)
+        if sum(len(each.text) for each in texts) < _KEPT_CHARACTERS:
+            self._texts[record] = texts
+            if len(self._texts) > _KEPT_TEXTS:
+                del self._texts[next(iter(self._texts))]
+        return texts[part] if part < len(texts) else None
 
     def calls(self, found: Found) -> list[tuple[int, int | None]]:
         """Give the tool of each call or result of a record, and whether it failed."""
@@ -115,7 +135,7 @@ def read_hit(known: Known, found: Found, look: Look) -> Hit | None:
     if row is None:
         return None
     length, at, author, model, flags, uuid, session, title, project, agent, gone_at = row
-    texts = index.texts(record, length)
+    texts = known.texts(record, length)
     if found.part >= len(texts) or texts[found.part].kind != found.kind:
         return None
     text = texts[found.part].text

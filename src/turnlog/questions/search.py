@@ -289,7 +289,7 @@ class _Searching:
         tables: list[Table] = ["said", "answered"] if with_results else ["said"]
         self._totals = None
         if wanted.newest:
-            asked = self._index, self._renderer, self._tokenizer, tree
+            asked = self._known, self._renderer, self._tokenizer, tree
             rows = merged([newest_rows(*asked, table) for table in tables])
             yield from self._checked(((self._worth(*each), *each) for each in rows), tree, accepts)
             return
@@ -332,7 +332,7 @@ class _Searching:
                 continue
             if self._patience.ends():
                 return
-            text = self._index.text(found.record, found.part)
+            text = self._known.text(found.record, found.part)
             if text is None:
                 self._patience.lost.add(found.record)
                 continue

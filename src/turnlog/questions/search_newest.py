@@ -14,6 +14,7 @@ from typing import Any as Anything
 from typing import Final
 
 from turnlog.index.opening import Index
+from turnlog.questions.hits import Known
 from turnlog.questions.matching import Tokenizer, meets
 from turnlog.questions.search_filters import Table
 from turnlog.questions.search_language import Node, filters_of
@@ -21,7 +22,7 @@ from turnlog.questions.search_sql import Plan, Renderer
 
 Row = tuple[Anything, ...]
 
-_MANY_PAGES: Final = 150
+_MANY_PAGES: Final = 100
 """Lists as long as that take longer than a glance."""
 _FEW_FILTERS: Final = 20
 _MOST_TEXTS: Final = 200
@@ -32,13 +33,13 @@ _DECIDED: Final = Plan("", [], (), needs_check=False, is_ranked=False)
 
 
 def newest_rows(
-    index: Index, renderer: Renderer, tokenizer: Tokenizer, tree: Node | None, table: Table
+    known: Known, renderer: Renderer, tokenizer: Tokenizer, tree: Node | None, table: Table
 ) -> Iterator[tuple[Row, Plan]]:
     """Give the rows of *table* that *tree* asks for, newest first, and the plan of each."""
     last = None
     if renderer.pages(tree, table) >= _MANY_PAGES and len(filters_of(tree)) <= _FEW_FILTERS:
-        last = yield from _seen(index, renderer, tokenizer, tree, table)
-    yield from rows_of(index, renderer.plan(tree, table, ranked=False, last=last))
+        last = yield from _seen(known, renderer, tokenizer, tree, table)
+    yield from rows_of(known.index, renderer.plan(tree, table, ranked=False, last=last))
 
 
 def rows_of(index: Index, plan: Plan) -> Iterator[tuple[Row, Plan]]:
@@ -52,15 +53,15 @@ def merged(streams: list[Iterator[tuple[Row, Plan]]]) -> Iterator[tuple[Row, Pla
 
 
 def _seen(
-    index: Index, renderer: Renderer, tokenizer: Tokenizer, tree: Node | None, table: Table
+    known: Known, renderer: Renderer, tokenizer: Tokenizer, tree: Node | None, table: Table
 ) -> Generator[tuple[Row, Plan], None, int | None]:
     """Look through the newest texts; give the last id of which nothing is known yet."""
     plan = renderer.newest(tree, table, _MOST_TEXTS)
     last = None
     read = found = 0
-    for row in index.db.execute(plan.sql, plan.values):
+    for row in known.index.db.execute(plan.sql, plan.values):
         if row[6]:
-            text = index.text(row[1], row[2])
+            text = known.text(row[1], row[2])
             if text is None:  # Whether it was one of those that are sought, the words tell.
                 return int(row[0])
             read += 1
