@@ -140,7 +140,7 @@ def test_hostile_side_files_hurt_nobody(homes, content):
     check(homes)
     with open_fresh(homes) as index:
         for record, part in index.db.execute("SELECT record, part FROM texts").fetchall():
-            assert index.text(record, part) is not None
+            assert part < len(index.texts(record))
 
 
 @pytest.mark.parametrize("at", [-5, 0, 2**31, 2**33, 2**40, 2**55])

@@ -144,7 +144,7 @@ def test_records_and_texts_are_read_from_the_copy(homes):
             "SELECT record, part FROM texts JOIN said ON said.rowid = texts.id"
             " WHERE said MATCH 'question' ORDER BY texts.id LIMIT 1"
         ).fetchone()
-        assert "question" in index.text(record, part).text
+        assert "question" in index.texts(record)[part].text
 
 
 @pytest.mark.parametrize("same_time", [True, False])

@@ -504,7 +504,7 @@ def test_what_is_found_in_hostile_logs_can_be_read_back(homes):
     log_path(homes).write_bytes(b"\n".join(found))
     with open_fresh(homes) as index:
         for record, part in index.db.execute("SELECT record, part FROM texts").fetchall():
-            assert index.text(record, part) is not None
+            assert part < len(index.texts(record))
 
 
 def test_thousands_of_records_in_one_second(homes):

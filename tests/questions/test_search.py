@@ -444,7 +444,7 @@ def test_words_of_prompts_of_the_corpus_find_their_prompts(tmp_path, monkeypatch
         ).fetchall()
         rng = random.Random(7)
         for record, part in rng.sample(prompts, min(40, len(prompts))):
-            words = sorted(set(index.text(record, part).text.split()))
+            words = sorted(set(index.texts(record)[part].text.split()))
             for word in rng.sample(words, min(6, len(words))):
                 check_found(index, record, word)
 

@@ -18,8 +18,8 @@ def start() -> None:
 def _import_msgspec() -> None:
     """Let msgspec take the types that Python has itself.
 
-    It would take those of typing_extensions if that is installed, and importing it takes half as
-    long as all else. Whoever asks for it later gets it.
+    It would take those of typing_extensions if that is installed, and importing that takes half as
+    long as msgspec itself. Whoever asks for it later gets it.
     """
     if "typing_extensions" in sys.modules:
         return

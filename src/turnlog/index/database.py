@@ -25,8 +25,8 @@ _CHECKPOINT_PAGES: Final = 16 * 1024
 
 LAST_INDEX: Final = "records_with_error"
 """The last that indexes.sql makes: where it is, all others are."""
-# What the full-text tables hold in memory, before they write a segment: as much as comes at once.
-_HASH_BYTES: Final = 64 * 1024 * 1024
+TEXT_BYTES_AT_ONCE: Final = 64 * 1024 * 1024
+"""So much text goes into one transaction. The full-text tables hold it in memory until its end."""
 _MERGED_SEGMENTS: Final = 8
 
 # What SQLite says of a file that cannot be mended.
@@ -164,7 +164,7 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
         for table in ("said", "answered"):
             connection.executemany(
                 f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)",  # noqa: S608 - Ours.
-                (("hashsize", _HASH_BYTES), ("automerge", _MERGED_SEGMENTS)),
+                (("hashsize", TEXT_BYTES_AT_ONCE), ("automerge", _MERGED_SEGMENTS)),
             )
         connection.execute(f"PRAGMA application_id = {MARK}")
         connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -2,7 +2,7 @@
 
     with open_fresh(homes) as index:
         index.db.execute("SELECT …")
-        index.text(record, part)
+        index.texts(record)
 
 Text is not stored, so it is read back from the log where its record stands. A log that vanished or
 was rewritten since gives nothing, and the next refresh notices.
@@ -77,11 +77,6 @@ class Index(Closing):
 
         found = self.record(record, length)
         return [] if found is None else texts_of(found)
-
-    def text(self, record: int, part: int, length: int | None = None) -> Text | None:
-        """Read one text of a record from its log."""
-        texts = self.texts(record, length)
-        return texts[part] if part < len(texts) else None
 
     def close(self) -> None:
         self._let_go()

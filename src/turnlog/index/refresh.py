@@ -24,6 +24,7 @@ import msgspec
 from turnlog.errors import BrokenIndex
 from turnlog.index.chunks import Chunk
 from turnlog.index.database import (
+    TEXT_BYTES_AT_ONCE,
     index_path,
     is_broken,
     make_indexes,
@@ -56,8 +57,7 @@ from turnlog.log.system import lock
 
 __all__ = ["Progress", "Refreshed", "Stage", "refresh"]
 
-# So much goes into one transaction: what a kill may lose.
-_BATCH_TEXT_BYTES: Final = 64 * 1024 * 1024
+# So many chunks go into one transaction, however little text they hold: a kill may lose them.
 _BATCH_CHUNKS: Final = 500
 # So little is read here at once, without another process.
 _LITTLE_BYTES: Final = 1_000_000
@@ -143,7 +143,7 @@ def _refresh(
         _read_text(db, writer, plan, progress)
     if has_leftovers(db):
         settle_all(db)
-        make_indexes(db)
+        make_indexes(db)  # Where there was nothing to settle, and so no need of them yet.
         note_sessions(db)
 
 
@@ -208,7 +208,7 @@ def _read_text(
                 if progress is not None:
                     progress(done_bytes, plan.new_bytes)
                 text_bytes += chunk.text_bytes
-                if text_bytes >= _BATCH_TEXT_BYTES:
+                if text_bytes >= TEXT_BYTES_AT_ONCE:
                     break
             writer.write_texts()
 
