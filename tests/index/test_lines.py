@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from records.samples import CLAUDE
 from strategies import good_lines, good_records, json_values, spoiled, spoiled_lines, to_line, words
 from turnlog.index.chunks import Usage, Work
-from turnlog.index.folds import Folded, Passing, take_record, unpacked
+from turnlog.index.folds import Folded, OpenCall, Passing, take_record, unpacked
 from turnlog.index.ids import long_uuid, microseconds, short_uuid
-from turnlog.index.lines import fast_line, found_in_line, found_in_record
+from turnlog.index.lines import fast_line, found_in_record
 from turnlog.index.reading import LogReading
+from turnlog.index.rows import Rows
 from turnlog.index.sound import sound
 from turnlog.index.usage import Tellings, needles_of
 from turnlog.index.words import as_indexed
@@ -31,7 +32,7 @@ from turnlog.records.damage import Damage
 from turnlog.records.instants import instant
 from turnlog.records.record import Record
 from turnlog.records.sightings import Sighting
-from turnlog.sessions.agents import Traces
+from turnlog.sessions.agents import AGENT_TOOLS, Traces
 from turnlog.sessions.metadata import MetadataFold
 
 REPOSITORY = Path(__file__).parents[2]
@@ -54,8 +55,23 @@ def check_line(data: bytes) -> bool:
         return False
     record = decode(data)
     assert isinstance(record, Record)
-    assert found_in_line(line, instant(line.timestamp)) == found_in_record(record)
+    found = found_in_record(record)
+    fast, slow = Rows(Folded()), Rows(Folded())
+    for rows in (fast, slow):  # Calls that both may answer.
+        for number, call_id in enumerate(("t1", "t2")):
+            rows.folded.wait_for(call_id, OpenCall(number, 0, 1))
+    asks = fast.remember_line(line, instant(line.timestamp), 7, len(data), "s")
+    slow.remember(found, 7, len(data), "s")
+    assert rows_of(fast) == rows_of(slow)
+    assert fast.folded == slow.folded
+    assert asks == any(asked.tool in AGENT_TOOLS for asked in found.asked)
     return True
+
+
+def rows_of(rows: Rows) -> bytes:
+    """Give what was gathered as it passes to whoever writes it."""
+    gathered = rows.records, rows.texts, rows.calls, rows.answers, rows.text_bytes
+    return msgspec.msgpack.encode(gathered)
 
 
 @pytest.mark.parametrize("home", HOMES)

@@ -60,7 +60,7 @@ class Chunk(UsageChunk, array_like=True):
     """Offset, length, type, author, session, uuid, parent, at, model, branch, message, flags."""
     texts: list[tuple[Any, ...]]
     """Second, offset, part, kind, words in UTF-8."""
-    calls: list[tuple[Any, ...]]
+    calls: list[list[Any]]
     """Offset, block, call id, tool, digest, path, action, and its answer if that is here as well:
     offset, is error, duration, signature."""
     answers: list[tuple[Any, ...]]

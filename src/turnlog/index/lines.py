@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, field
 
-from turnlog.index.texts import Kind, Text, leaves, texts_of, texts_of_blocks
+from turnlog.index.texts import Kind, Text, leaves, texts_of
 from turnlog.log.digest import blake2b
 from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
@@ -52,10 +52,6 @@ _MARKS: Final = frozenset(
         "pr-link",
     }
 )
-
-# Looked up once: a member of an enum takes as long as a call, and every line needs some.
-_AGENT, _ASSISTANT, _PROGRAM, _TOOL = Author.AGENT, Author.ASSISTANT, Author.PROGRAM, Author.TOOL
-_PROMPT, _RESPONSE = Kind.PROMPT, Kind.RESPONSE
 
 _DIGEST_BYTES: Final = 8
 _SIGNATURE_CHARACTERS: Final = 100
@@ -149,43 +145,12 @@ def fast_line(data: bytes) -> Line | None:
     content = line.message.content
     if type(content) is not tuple:
         return None
-    is_answer = is_call = False
-    for block in content:
-        shape = type(block)
-        if shape is ResultBlock:
-            is_answer = True
-        elif shape is CallBlock:
-            is_call = True
     if line.type == "assistant":
-        return None if is_answer else line
-    is_usual = line.type == "user" and is_answer and not is_call
-    return line if is_usual and line.is_compact_summary is not True else None
-
-
-def found_in_line(line: Line, at: datetime | None) -> Found:
-    """Tell what the index is to remember of a line that was decoded fast."""
-    message = line.message
-    in_agent = line.is_sidechain is True or line.agent_id is not None
-    flags = OF_AGENT if in_agent else 0
-    if line.type == "progress" or message is None or not isinstance(message.content, tuple):
-        texts, meant = _noted(line)
-        return Found(str(line.type), _PROGRAM, line.uuid, line.parent_uuid, at, None,
-                     line.git_branch, None, flags | meant, texts, [], [])  # fmt: skip
-    blocks = message.content
-    if line.type == "assistant":
-        if line.is_api_error_message is True:
-            flags |= IS_ERROR
-        author = _AGENT if in_agent else _ASSISTANT
-        texts = texts_of_blocks(blocks, _RESPONSE)
-        return Found("assistant", author, line.uuid, line.parent_uuid, at, message.model,
-                     line.git_branch, message.id, flags, texts, _asked(blocks), [])  # fmt: skip
-    answers = _answers(blocks)
-    for answer in answers:
-        if answer.is_error:
-            flags |= IS_ERROR
-    texts = texts_of_blocks(blocks, _PROMPT)
-    return Found("user", _TOOL, line.uuid, line.parent_uuid, at, None,
-                 line.git_branch, None, flags, texts, [], answers)  # fmt: skip
+        return None if ResultBlock in map(type, content) else line
+    if line.type != "user" or line.is_compact_summary is True:
+        return None
+    shapes = [*map(type, content)]
+    return line if ResultBlock in shapes and CallBlock not in shapes else None
 
 
 def _placeless(mark: Line) -> Line:
@@ -195,11 +160,11 @@ def _placeless(mark: Line) -> Line:
     return mark
 
 
-def _noted(line: Line) -> tuple[list[Text], int]:
-    """Give the texts of what the program noted itself, and the flags for what it is."""
+def noted(line: Line) -> tuple[Text | None, int]:
+    """Give the text of what the program noted itself, and the flags for what it is."""
     match line.type:
         case "progress":
-            return [], SLIPPED_IN
+            return None, SLIPPED_IN
         case "attachment":
             kind, text, flags = Kind.CONTEXT, leaves(line.attachment), SLIPPED_IN
         case "queue-operation":
@@ -208,8 +173,8 @@ def _noted(line: Line) -> tuple[list[Text], int]:
             kind, text = Kind.NOTE, line.content if isinstance(line.content, str) else ""
             flags = IS_ERROR if line.subtype == "api_error" else SLIPPED_IN
         case _:
-            return [], 0
-    return [Text(kind, text)] if text else [], flags
+            return None, 0
+    return Text(kind, text) if text else None, flags
 
 
 def names_agent(line: Line) -> bool:
@@ -252,7 +217,7 @@ def _calls_of(record: Record) -> tuple[list[Asked], list[Answer]]:
             text, failed = record.text, record.is_error is True
             duration = record.duration_ms
             took = int(duration * 1000) if duration is not None and 0 <= duration < 1e12 else None
-            return [], [Answer(call_id, failed, _signature(text) if failed else None, took)]
+            return [], [Answer(call_id, failed, signature_of(text) if failed else None, took)]
         case FileHistory(path=str(path)):
             tool = record.operation or "edit"
             return [
@@ -272,18 +237,28 @@ def _asked(blocks: Iterable[AnyBlock]) -> list[Asked]:
 
 
 def _one_asked(number: int, call_id: str | None, tool: str, given: Any) -> Asked:
-    path, action = None, ""
+    path, action = touched(tool, given)
+    return Asked(number, call_id, tool, digest_of(given), path, action)
+
+
+def touched(tool: str, given: Any) -> tuple[str | None, str]:
+    """Tell which file a call names, and what it does with it."""
     argument = _FILES.get(tool)
     if argument is not None and isinstance(given, dict):
         value = given.get(argument[0])
         if isinstance(value, str) and value:
-            path, action = value, argument[1]
-    return Asked(number, call_id, tool, _digest(_as_json(given)), path, action)
+            return value, argument[1]
+    return None, ""
+
+
+def digest_of(given: Any) -> bytes:
+    """Give the digest of a call's input."""
+    return _digest(_as_json(given))
 
 
 def _answers(blocks: Iterable[AnyBlock]) -> list[Answer]:
     return [
-        Answer(block.tool_use_id, True, _signature(block.text), None)
+        Answer(block.tool_use_id, True, signature_of(block.text), None)
         if block.is_error is True
         else Answer(block.tool_use_id, False, None, None)
         for block in blocks
@@ -302,7 +277,7 @@ def _digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=_DIGEST_BYTES).digest()
 
 
-def _signature(text: str) -> bytes:
+def signature_of(text: str) -> bytes:
     """Name an error by how it begins; figures and spaces differ between errors that are alike."""
     head = text[: _SIGNATURE_CHARACTERS * 2].lower()
     plain = "".join("0" if each.isdigit() else each for each in head)

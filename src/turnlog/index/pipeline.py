@@ -25,7 +25,7 @@ from turnlog.index.reading import chunks_of
 _LENGTH_BYTES: Final = 8
 _PIPE_BYTES: Final = 1024 * 1024
 # So far the reading process may run ahead.
-_AHEAD_BYTES: Final = 40 * 1024 * 1024
+_AHEAD_BYTES: Final = 80 * 1024 * 1024
 # Below this a second process costs more time than it saves.
 _WORTH_A_PROCESS_BYTES: Final = 4_000_000
 # So many entries fit into a pipe wherever there are pipes.

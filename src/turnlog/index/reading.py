@@ -24,7 +24,6 @@ from turnlog.index.lines import (
     Found,
     Line,
     fast_line,
-    found_in_line,
     found_in_record,
     names_agent,
 )
@@ -44,7 +43,6 @@ from turnlog.records.meaning import Author
 from turnlog.records.notes import session_of
 from turnlog.records.record import Record
 from turnlog.records.sightings import is_told
-from turnlog.sessions.agents import AGENT_TOOLS
 from turnlog.sessions.dated import heads_a_log, nameless_id
 from turnlog.sessions.metadata import MetadataFold
 
@@ -161,9 +159,8 @@ class LogReading:
         elif line.type == "progress":
             self._see_progress(line, data, offset)
         session = self.folded.session or self._whose(line.session_id)
-        found = found_in_line(line, at)
-        self._rows.remember(found, offset, length, session)
-        if self._tells_of_agents(line, found):
+        asks_for_agent = self._rows.remember_line(line, at, offset, length, session)
+        if asks_for_agent or (line.type == "user" and self._is_of_agent(line)):
             record = decode(data)
             if isinstance(record, Record):
                 self.folded.traces.see(Placed(record, offset, length, 0))
@@ -203,7 +200,7 @@ class LogReading:
         else:
             session = self.folded.session or self._whose(record.session_id)
         take_record(self.folded, session, record, offset)
-        self._rows.remember(found_in_record(record), offset, length, session, is_sound=False)
+        self._rows.remember(found_in_record(record), offset, length, session)
 
     def _whose(self, told: str | None) -> str:
         """Tell whose record it is: the log's place says so, else the first record that does."""
@@ -224,10 +221,9 @@ class LogReading:
             for sighting in self.usage.tellings.take(data, offset):
                 self.usage.take(sighting)
 
-    def _tells_of_agents(self, line: Line, found: Found) -> bool:
-        if line.type == "user":
-            return self.folded.traces.first_prompt is None or names_agent(line)
-        return any(asked.tool in AGENT_TOOLS for asked in found.asked)
+    def _is_of_agent(self, line: Line) -> bool:
+        """Tell whether what a tool answered may say which agent was asked, or asked itself."""
+        return self.folded.traces.first_prompt is None or names_agent(line)
 
     def _settle_passing(self) -> None:
         if self._passing.lines:
@@ -240,7 +236,7 @@ class LogReading:
     def only(self, found: Found, data: bytes, digest: bytes, seen: os.stat_result) -> Chunk:
         """Give the one record that a file holds."""
         if data:
-            self._rows.remember(found, 0, len(data), self.work.log.session_id or "", is_sound=False)
+            self._rows.remember(found, 0, len(data), self.work.log.session_id or "")
         chunk = self._chunk(0, seen, None, is_last=True)
         chunk.bookmark = Bookmark(0, length_of(self.path, seen), seen.st_mtime_ns, digest)
         return chunk
@@ -316,7 +312,7 @@ class PromptsReading(LogReading):
         texts = texts_of_side(PROMPTS, record.raw)
         found = Found("prompt", Author.HUMAN, None, None, at, None, None, None, 0, texts, [], [])
         named = session if isinstance(session, str) else ""
-        self._rows.remember(found, offset, length, named, is_sound=False)
+        self._rows.remember(found, offset, length, named)
 
 
 def whole_file(work: Work) -> Chunk:

@@ -59,6 +59,8 @@ __all__ = ["Progress", "Refreshed", "Stage", "refresh"]
 
 # So many chunks go into one transaction, however little text they hold: a kill may lose them.
 _BATCH_CHUNKS: Final = 500
+# So much text is worth a transaction when little is left to read.
+_LAST_TEXT_BYTES: Final = 16 * 1024 * 1024
 # So little is read here at once, without another process.
 _LITTLE_BYTES: Final = 1_000_000
 # This part of the texts may be dead before the index is made anew.
@@ -201,6 +203,8 @@ def _read_text(
     done_bytes = 0
     while (first := next(chunks, None)) is not None:
         text_bytes = 0
+        # The last ones are small, or all would wait for one to be written when the logs are read.
+        half_bytes = (done_bytes + plan.new_bytes) // 2
         with _all_or_nothing(db, writer):
             for chunk in chain((first,), islice(chunks, _BATCH_CHUNKS - 1)):
                 writer.write(chunk)
@@ -208,7 +212,8 @@ def _read_text(
                 if progress is not None:
                     progress(done_bytes, plan.new_bytes)
                 text_bytes += chunk.text_bytes
-                if text_bytes >= TEXT_BYTES_AT_ONCE:
+                is_enough = text_bytes >= _LAST_TEXT_BYTES and done_bytes >= half_bytes
+                if is_enough or text_bytes >= TEXT_BYTES_AT_ONCE:
                     break
             writer.write_texts()
 

@@ -2,20 +2,48 @@
 
 Rows are named by the offset of their record. An answer whose call is in the same chunk goes into
 the call's own row; one to an earlier call is a row that says whose answer it is.
+
+Of a line that was decoded fast the rows are made at once, of any other record from what was found
+in it. Both give the same, and a test compares them.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 from turnlog.index.folds import Folded, OpenCall
 from turnlog.index.ids import microseconds, short_uuid
-from turnlog.index.lines import Answer, Found
+from turnlog.index.lines import (
+    IS_ERROR,
+    OF_AGENT,
+    Found,
+    Line,
+    digest_of,
+    noted,
+    signature_of,
+    touched,
+)
 from turnlog.index.sound import sound_row
+from turnlog.index.texts import Kind, leaves
 from turnlog.index.words import as_indexed
+from turnlog.records.blocks import (
+    CallBlock,
+    DocumentBlock,
+    ResultBlock,
+    TextBlock,
+    ThinkingBlock,
+)
 from turnlog.records.damage import Damage
+from turnlog.records.meaning import Author
+from turnlog.sessions.agents import AGENT_TOOLS
 
 _NO_ANSWER: Final = (None, None, None, None)
+# Plain values, looked up once: there are several for every line.
+_AGENT, _ASSISTANT = Author.AGENT.value, Author.ASSISTANT.value
+_PROGRAM, _TOOL = Author.PROGRAM.value, Author.TOOL.value
+_PROMPT, _RESPONSE, _THINKING = int(Kind.PROMPT), int(Kind.RESPONSE), int(Kind.THINKING)
+_CALL, _RESULT, _CONTEXT = int(Kind.CALL), int(Kind.RESULT), int(Kind.CONTEXT)
 
 
 class Rows:
@@ -31,25 +59,17 @@ class Rows:
         """Begin anew; the lists that were gathered go to whoever took them."""
         self.records: list[tuple[Any, ...]] = []
         self.texts: list[tuple[Any, ...]] = []
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[list[Any]] = []
         self.answers: list[tuple[Any, ...]] = []
         self.damages: list[tuple[Any, ...]] = []
         self.text_bytes = 0
-        self._calls_here: dict[str, int] = {}
+        self._calls_here: dict[str, list[Any]] = {}
 
-    def remember(
-        self, found: Found, offset: int, length: int, session: str, *, is_sound: bool = True
-    ) -> None:
-        """Make rows of what was found."""
-        folded = self.folded
-        at = microseconds(found.at)
-        if at is not None:
-            folded.last_second = at // 1_000_000 if at > 0 else 0
-        # Nearly always the parent is the record before.
-        is_next = found.parent == self._uuid_before
-        parent = self._short_uuid_before if is_next else short_uuid(found.parent)
-        uuid = short_uuid(found.uuid)
-        self._uuid_before, self._short_uuid_before = found.uuid, uuid
+    def remember(self, found: Found, offset: int, length: int, session: str) -> None:
+        """Make rows of what was found in a record; its texts may be such as UTF-8 cannot hold."""
+        at = self._dated(found.at)
+        parent = self._short(found.parent)
+        uuid = self._next(found.uuid)
         row = (
             offset,
             length,
@@ -64,45 +84,142 @@ class Rows:
             found.message,
             found.flags,
         )
-        self.records.append(row if is_sound else sound_row(row))
+        self.records.append(sound_row(row))
         for part, (kind, text) in enumerate(found.texts):
-            words = as_indexed(text)
-            self.texts.append((folded.last_second, offset, part, int(kind), words))
-            self.text_bytes += len(words)
+            self._text(offset, part, int(kind), text)
         for asked in found.asked:
-            if asked.call_id is not None:
-                folded.wait_for(asked.call_id, OpenCall(offset, asked.block, at))
-                self._calls_here[asked.call_id] = len(self.calls)
-            call = (
-                offset,
-                asked.block,
-                asked.call_id,
-                asked.tool,
-                asked.digest,
-                asked.path,
-                asked.action,
-                *_NO_ANSWER,
-            )
-            self.calls.append(call if is_sound else sound_row(call))
+            told = (offset, asked.block, asked.call_id, asked.tool, asked.digest)
+            call = sound_row((*told, asked.path, asked.action, *_NO_ANSWER))
+            self._asked([*call], at)
         for answer in found.answers:
-            self._answered(answer, offset, at)
+            came = (offset, answer.is_error, answer.duration_us, answer.signature)
+            self._answered(answer.call_id, at, came)
 
-    def _answered(self, answer: Answer, offset: int, at: int | None) -> None:
-        """Put an answer to its call, or say whose it is if that call's row is gone already."""
-        call = self.folded.open_calls.pop(answer.call_id, None)
-        if call is None:
-            return
-        took = answer.duration_us
-        if took is None and at is not None and call.at_us is not None:
-            took = max(0, at - call.at_us)
-        came = (offset, answer.is_error, took, answer.signature)
-        here = self._calls_here.pop(answer.call_id, None)
-        if here is None:
-            self.answers.append((*came, call.offset, call.block))
+    def remember_line(
+        self, line: Line, at: datetime | None, offset: int, length: int, session: str
+    ) -> bool:
+        """Make rows of a line that was decoded fast; tell whether it asks for an agent."""
+        message, kind = line.message, line.type
+        at_us = self._dated(at)
+        in_agent = line.is_sidechain is True or line.agent_id is not None
+        flags = OF_AGENT if in_agent else 0
+        model = said = None
+        asks_for_agent = False
+        if kind == "progress" or message is None or type(message.content) is not tuple:
+            author = _PROGRAM
+            note, meant = noted(line)
+            flags |= meant
+            if note is not None:
+                self._text(offset, 0, int(note.kind), note.text)
+        elif kind == "assistant":
+            author = _AGENT if in_agent else _ASSISTANT
+            model, said = message.model, message.id
+            if line.is_api_error_message is True:
+                flags |= IS_ERROR
+            asks_for_agent, _ = self._take(message.content, _RESPONSE, offset, at_us)
         else:
-            self.calls[here] = (*self.calls[here][: -len(came)], *came)
+            author = _TOOL
+            _, failed = self._take(message.content, _PROMPT, offset, at_us)
+            if failed:
+                flags |= IS_ERROR
+        parent = self._short(line.parent_uuid)
+        self.records.append(
+            (
+                offset,
+                length,
+                kind,
+                author,
+                session,
+                self._next(line.uuid),
+                parent,
+                at_us,
+                model,
+                line.git_branch,
+                said,
+                flags,
+            )
+        )
+        return asks_for_agent
 
     def damaged(self, damage: Damage) -> None:
         """Make a row of what could not be read."""
         row = (damage.offset, damage.length, damage.reason.value, damage.detail, damage.excerpt)
         self.damages.append(sound_row(row))
+
+    def _dated(self, at: datetime | None) -> int | None:
+        """Give an instant as rows have it; texts of records without one have the last that was."""
+        at_us = microseconds(at)
+        if at_us is not None:
+            self.folded.last_second = at_us // 1_000_000 if at_us > 0 else 0
+        return at_us
+
+    def _short(self, parent: str | None) -> bytes | str | None:
+        """Give a parent as rows have it; nearly always it is the record before."""
+        return self._short_uuid_before if parent == self._uuid_before else short_uuid(parent)
+
+    def _next(self, uuid: str | None) -> bytes | str | None:
+        """Give a record's own id as rows have it, and remember it for the next one's parent."""
+        self._uuid_before, self._short_uuid_before = uuid, short_uuid(uuid)
+        return self._short_uuid_before
+
+    def _text(self, offset: int, part: int, kind: int, text: str) -> None:
+        words = as_indexed(text)
+        self.texts.append((self.folded.last_second, offset, part, kind, words))
+        self.text_bytes += len(words)
+
+    def _take(
+        self, blocks: tuple[Any, ...], plain: int, offset: int, at_us: int | None
+    ) -> tuple[bool, bool]:
+        """Make rows of a message's blocks, of which *plain* text is this.
+
+        Tell whether an agent is asked for, and whether a tool failed.
+        """
+        part = 0
+        asks = failed = False
+        for number, block in enumerate(blocks):
+            shape = type(block)
+            if shape is CallBlock:
+                kind, given = _CALL, block.input
+                text = leaves(given)
+                asks = asks or block.name in AGENT_TOOLS
+                told = (offset, number, block.id, block.name, digest_of(given))
+                self._asked([*told, *touched(block.name, given), *_NO_ANSWER], at_us)
+            elif shape is ResultBlock:
+                kind, text = _RESULT, block.text
+                is_error = block.is_error is True
+                failed = failed or is_error
+                came = offset, is_error, None, signature_of(text) if is_error else None
+                self._answered(block.tool_use_id, at_us, came)
+            elif shape is TextBlock:
+                kind, text = plain, block.text
+            elif shape is ThinkingBlock:
+                kind, text = _THINKING, block.thinking
+            elif shape is DocumentBlock:
+                kind, text = _CONTEXT, block.title or ""
+            else:
+                continue
+            if text:
+                self._text(offset, part, kind, text)
+                part += 1
+        return asks, failed
+
+    def _asked(self, call: list[Any], at_us: int | None) -> None:
+        offset, block, call_id = call[:3]
+        if call_id is not None:
+            self.folded.wait_for(call_id, OpenCall(offset, block, at_us))
+            self._calls_here[call_id] = call
+        self.calls.append(call)
+
+    def _answered(self, call_id: str, at_us: int | None, came: tuple[Any, ...]) -> None:
+        """Put an answer to its call, or say whose it is if that call's row is gone already."""
+        call = self.folded.open_calls.pop(call_id, None)
+        if call is None:
+            return
+        offset, is_error, took, signature = came
+        if took is None and at_us is not None and call.at_us is not None:
+            took = max(0, at_us - call.at_us)
+        here = self._calls_here.pop(call_id, None)
+        if here is None:
+            self.answers.append((offset, is_error, took, signature, call.offset, call.block))
+        else:
+            here[-len(came) :] = offset, is_error, took, signature

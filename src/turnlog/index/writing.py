@@ -8,7 +8,7 @@ twice, or from two processes, changes nothing.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any, Final
 
@@ -187,10 +187,11 @@ class Writer:
             placed.append((free, record, part, kind))
             (answered if kind in ANSWERED else said).append((free, words))
         last.update((row[0] >> SECOND_BITS, row[0]) for row in placed)
+        texts.clear()
         db = self._db
         db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", placed)
-        db.executemany("INSERT INTO said (rowid, text) VALUES (?, ?)", said)
-        db.executemany("INSERT INTO answered (rowid, text) VALUES (?, ?)", answered)
+        db.executemany("INSERT INTO said (rowid, text) VALUES (?, ?)", _let_go(said))
+        db.executemany("INSERT INTO answered (rowid, text) VALUES (?, ?)", _let_go(answered))
 
     def _last_ids(self, first: int, last: int) -> dict[int, int]:
         """Give the last id that is taken in each second, at least from *first* to *last*."""
@@ -281,6 +282,13 @@ class Writer:
         self._sessions = {}
         self._texts = []
         self._last, self._version = {}, -1
+
+
+def _let_go(rows: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Give *rows* in their order and keep none: what comes next needs the room."""
+    rows.reverse()
+    while rows:
+        yield rows.pop()
 
 
 def _fits(chunk: Chunk, generation: int, text_offset: int, usage_offset: int) -> bool:
