@@ -251,6 +251,12 @@ def test_a_corrupt_full_text_table(own, tmp_path, table):
     assert differences(rows_of(homes), rebuilt(homes)) == ""
 
 
+def test_tables_that_change_just_then_are_not_broken():
+    error = sqlite3.OperationalError("vtable constructor failed: said")
+    error.sqlite_errorcode = sqlite3.SQLITE_SCHEMA
+    assert not is_broken(error)
+
+
 def test_an_index_of_a_later_version_is_refused_and_kept(tree, own):
     homes, expected = tree
     refresh(homes)

@@ -27,7 +27,9 @@ from index.homes import (
     told,
 )
 from index.rows import differences, rows_of
-from turnlog.index.database import index_path, open_for_reading
+from turnlog.index import refresh as refreshing
+from turnlog.index import settling
+from turnlog.index.database import index_path, make_indexes, open_for_reading
 from turnlog.index.ids import microseconds
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
@@ -567,3 +569,19 @@ def test_what_others_adapt_is_left_alone(homes):
         del sqlite3.adapters[key]
         if before is not None:
             sqlite3.adapters[key] = before
+
+
+@pytest.mark.parametrize("record", [asked(1), answered(1)], ids=["unpaid", "paid"])
+def test_the_ways_into_the_tables_come_all_at_once(homes, monkeypatch, record):
+    """A reader that connects a full-text table meanwhile takes one change, not several."""
+    log_path(homes).write_bytes(lines(record))
+    seen = []
+
+    def noted(db):
+        seen.append(db.in_transaction)
+        make_indexes(db)
+
+    for module in (settling, refreshing):
+        monkeypatch.setattr(module, "make_indexes", noted)
+    refresh(homes)
+    assert set(seen) == {True}

@@ -225,6 +225,8 @@ def is_broken(error: Exception) -> bool:
     if not isinstance(error, sqlite3.DatabaseError):
         return False
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_SCHEMA:
+        return False  # Somebody made a way into a table just then.
     return code in _BROKEN_CODES or any(word in str(error) for word in _BROKEN)
 
 

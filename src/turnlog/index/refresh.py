@@ -145,7 +145,8 @@ def _refresh(
         _read_text(db, writer, plan, progress)
     if has_leftovers(db):
         settle_all(db)
-        make_indexes(db)  # Where there was nothing to settle, and so no need of them yet.
+        with transaction(db):  # One change: a reader that meets several at once gives up.
+            make_indexes(db)  # Where there was nothing to settle, and so no need of them yet.
         note_sessions(db)
 
 
