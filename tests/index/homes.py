@@ -142,9 +142,10 @@ def _stretch(rng: random.Random, session: str, number: int, shared: list[dict[st
         answered(number, session, message={"content": [{"type": "thinking", "thinking": text}]}),
         calling(number, file_path=f"/srv/kites/{rng.choice(WORDS)}.py") | {"sessionId": session},
         told(number, text * rng.randint(1, 9), is_error=rng.random() < 0.1),
+        {"type": "ai-title", "aiTitle": f"Mending {rng.choice(WORDS[:2])}", "sessionId": session},
         {"type": "summary", "summary": text, "leafUuid": f"a{number}"},
     ]
-    for record in some[:-1]:
+    for record in some[:-2]:
         record["timestamp"] = second
         record["sessionId"] = session
     shared += some[1:2]

@@ -585,3 +585,25 @@ def test_the_ways_into_the_tables_come_all_at_once(homes, monkeypatch, record):
         monkeypatch.setattr(module, "make_indexes", noted)
     refresh(homes)
     assert set(seen) == {True}
+
+
+_CALLED = {"ai-title": "aiTitle", "custom-title": "customTitle", "tag": "tag"}
+
+
+@pytest.mark.parametrize("kind", _CALLED)
+@pytest.mark.parametrize("title", ["Mending kites", "kites \ud83e"])
+def test_a_title_that_is_written_again_and_again_is_found_once(homes, kind, title):
+    path = log_path(homes)
+    called = {"type": kind, _CALLED[kind]: title, "sessionId": SESSION}
+    path.write_bytes(lines(asked(1), called, called))
+    check(homes)
+    for further, texts in ((called, 1), (called | {_CALLED[kind]: "Wind"}, 2), (called, 3)):
+        with path.open("ab") as log:
+            log.write(lines(further))
+        check(homes)
+        with closing(open_for_reading(homes)) as db:
+            found = db.execute(
+                "SELECT count(*) FROM texts JOIN kinds ON kinds.id = texts.kind"
+                " WHERE kinds.kind = 'title'"
+            )
+            assert found.fetchone()[0] == texts

@@ -19,7 +19,7 @@ from turnlog.log.digest import blake2b
 from turnlog.log.tail import ENDS_BYTES
 from turnlog.records.glance import Stretch
 from turnlog.records.record import Record, Summary
-from turnlog.records.state import LastPrompt
+from turnlog.records.state import AiTitle, CustomTitle, LastPrompt, Tag
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.agents import Traces
 from turnlog.sessions.metadata import MetadataFold
@@ -145,6 +145,27 @@ class Passing:
         fold.life.records += self.lines - 1  # It counted the stretch as one.
         fold.life.records_since_opened += self.lines - 1
         self.lines = 0
+
+
+def repeats_title(folded: Folded, session: str, record: Record) -> bool:
+    """Tell whether *record* calls *session* what it is called already.
+
+    Claude Code writes the title again after every turn: found once it is enough.
+    """
+    fold = folded.sessions.get(session)
+    if fold is None:
+        return False
+    called = fold.summary
+    match record:
+        case AiTitle(ai_title=str(title)):
+            before = called.ai_title
+        case CustomTitle(custom_title=str(title)):
+            before = called.custom_title
+        case Tag(tag=str(title)):
+            before = called.tag
+        case _:
+            return False
+    return bool(sound(title) == sound(before))  # What was packed in between is sound.
 
 
 def take_record(folded: Folded, session: str, record: Record, offset: int) -> None:

@@ -18,7 +18,7 @@ from turnlog.errors import TurnlogError
 from turnlog.index.beside import PROMPTS, content_of, texts_of_side
 from turnlog.index.bookmarks import Bookmark, length_of
 from turnlog.index.chunks import Chunk, Usage, Work
-from turnlog.index.folds import Folded, Passing, take_record, unpacked
+from turnlog.index.folds import Folded, Passing, repeats_title, take_record, unpacked
 from turnlog.index.ids import BESIDE
 from turnlog.index.lines import (
     Found,
@@ -199,8 +199,11 @@ class LogReading:
             session = session_of(record) or self._nameless
         else:
             session = self.folded.session or self._whose(record.session_id)
+        found = found_in_record(record)
+        if repeats_title(self.folded, session, record):
+            found.texts = []
         take_record(self.folded, session, record, offset)
-        self._rows.remember(found_in_record(record), offset, length, session)
+        self._rows.remember(found, offset, length, session)
 
     def _whose(self, told: str | None) -> str:
         """Tell whose record it is: the log's place says so, else the first record that does."""
