@@ -18,9 +18,27 @@ from turnlog.layout.home_paths import turnlog_home_path
 
 PLAIN = "from turnlog.cli import main; main()"
 COMMAND = "import sys; from turnlog.cli.app import run; sys.exit(run(sys.argv[1:]))"
+# Of ours, what a log that went on as usual does not need.
+HEAVY = (
+    "click",
+    "inspect",
+    "json",
+    "logging",
+    "rich",
+    "typing_extensions",
+    "turnlog.index.beside",
+    "turnlog.index.pipeline",
+    "turnlog.layout.kept",
+    "turnlog.layout.walk",
+    "turnlog.log.find_lines",
+    "turnlog.log.tail",
+    "turnlog.records.responses",
+    "turnlog.sessions.build",
+    "turnlog.sessions.dated",
+)
 IMPORTED = (
     "import os, sys; leave = os._exit\n"
-    "heavy = ('click', 'rich', 'logging', 'inspect', 'typing_extensions')\n"
+    f"heavy = {HEAVY}\n"
     "def told(code): print([m for m in heavy if m in sys.modules], flush=True); leave(code)\n"
     f"os._exit = told\n{PLAIN}"
 )
@@ -45,14 +63,20 @@ def said(code, home, own):
 @pytest.fixture
 def home(tmp_path):
     homes = made_home(tmp_path / "home")
-    for session in SESSIONS[:3]:
-        log_path(homes, session).write_bytes(lines(asked(1, session), answered(2, session)))
+    for number, session in enumerate(SESSIONS[:3]):
+        said = lines(asked(100 * number + 1, session), answered(100 * number + 2, session))
+        log_path(homes, session).write_bytes(said)
     return homes
 
 
 def grow(homes):
     with log_path(homes).open("ab") as log:
         log.write(lines(answered(3)))
+
+
+def go_on(homes):
+    with log_path(homes).open("ab") as log:
+        log.write(lines(asked(3), answered(4)))
 
 
 def replace(homes):
@@ -66,6 +90,7 @@ def put_a_directory(homes):
 CHANGES = {
     "nothing": lambda _: None,
     "grew": grow,
+    "went on": go_on,
     "rewritten": replace,
     "gone": lambda homes: log_path(homes).unlink(),
     "not a log": put_a_directory,
@@ -90,12 +115,33 @@ def test_both_ways_say_the_same(home, tmp_path, what):
         assert plain == (0, "3 logs; nothing new.\n", "")
 
 
-@pytest.mark.parametrize("what", ["nothing", "grew"])
+def settled(home, own):
+    """Make the index, and let the directories be so old that they are trusted."""
+    for directory in (Path(home[0].path), *Path(home[0].path).rglob("*")):
+        if directory.is_dir():
+            os.utime(directory, (1_700_000_000, 1_700_000_000))
+    said(PLAIN, home[0].path, own)
+
+
+@pytest.mark.parametrize("what", ["nothing", "grew", "went on"])
 def test_a_plain_refresh_imports_nothing_that_it_does_not_need(home, tmp_path, what):
-    said(PLAIN, home[0].path, tmp_path / "own")
+    settled(home, tmp_path / "own")
     CHANGES[what](home)
     code, out, _ = said(IMPORTED, home[0].path, tmp_path / "own")
     assert (code, out.splitlines()[-1]) == (0, "[]")
+
+
+def test_what_waits_goes_on_waiting_when_nothing_is_new(home, tmp_path):
+    own = tmp_path / "own"
+    made_tree(tmp_path / "home", 5, 3_000_000)
+    settled(home, own)
+    go_on(home)
+    said(PLAIN, home[0].path, own)
+    waiting = Path(f"{next((own / 'index').glob('*.sqlite'))}-wal")
+    before = waiting.stat().st_size
+    assert before
+    assert said(PLAIN, home[0].path, own)[1].endswith("; nothing new.\n")
+    assert waiting.stat().st_size == before
 
 
 def test_a_reader_that_goes_away_is_no_failure(home, tmp_path):

@@ -349,17 +349,18 @@ COUNTS = st.integers(0, 2**62)
 
 
 @given(
-    st.builds(
-        Refreshed,
-        logs=COUNTS,
-        read=COUNTS,
-        read_bytes=COUNTS,
-        replaced=st.lists(PATHS, max_size=3),
-        gone=st.lists(PATHS, max_size=3),
-        forgotten=COUNTS,
-        problems=st.lists(st.builds(Problem, PATHS.map(Path), PATHS), max_size=3),
-        notices=st.lists(PATHS, max_size=3),
-    )
+    st.fixed_dictionaries(
+        {
+            "logs": COUNTS,
+            "read": COUNTS,
+            "read_bytes": COUNTS,
+            "replaced": st.lists(PATHS, max_size=3),
+            "gone": st.lists(PATHS, max_size=3),
+            "forgotten": COUNTS,
+            "problems": st.lists(st.builds(Problem, PATHS.map(Path), PATHS), max_size=3),
+            "notices": st.lists(PATHS, max_size=3),
+        }
+    ).map(lambda fields: Refreshed(**fields))
 )
 @settings(max_examples=50)
 def test_an_answer_says_what_was_done(done):

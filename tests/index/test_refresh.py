@@ -30,6 +30,7 @@ from index.rows import differences, rows_of
 from turnlog.index import refresh as refreshing
 from turnlog.index import settling
 from turnlog.index.database import index_path, make_indexes, open_for_reading
+from turnlog.index.freshness import Look, logs_if_fresh, look_at
 from turnlog.index.ids import microseconds
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
@@ -539,22 +540,39 @@ def test_only_what_changed_is_looked_at_if_that_is_known(homes):
     for log in (one, other):
         with log.open("ab") as file:
             file.write(lines(asked(3)))
-    done = refresh(homes, changed=[str(one)])
+    done = refresh(homes, look=Look([str(one)]))
     assert done.read == 1
     assert check(homes).read == 1
 
 
 @pytest.mark.parametrize("what", ["deleted", "older"])
-def test_an_index_that_is_another_by_now_reads_everything(homes, what):
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_index_that_is_another_by_now_reads_everything(homes, what, is_open):
     write_two(homes)
     with log_path(homes).open("ab") as file:
         file.write(lines(asked(3)))
+    look = look_at([homes[0].path]) if is_open else Look([str(log_path(homes))])
+    assert look.changed == [str(log_path(homes))]
     if what == "deleted":
         index_path(homes).unlink()
     else:
         with closing(sqlite3.connect(index_path(homes))) as db:
             db.execute("PRAGMA user_version = 1")
-    assert refresh(homes, changed=[str(log_path(homes))]).read == 2
+    assert refresh(homes, look=look).read == 2
+    look.close()
+    assert differences(rows_of(homes), rebuilt(homes)) == ""
+
+
+def test_an_index_that_is_open_is_used_and_left_open(homes):
+    write_two(homes)
+    with log_path(homes).open("ab") as file:
+        file.write(lines(asked(3)))
+    look = look_at([homes[0].path])
+    assert (look.logs, look.changed) == (2, [str(log_path(homes))])
+    assert refresh(homes, look=look).read == 1
+    assert look.db.execute("SELECT count(*) FROM records").fetchone() == (5,)
+    look.close()
+    assert logs_if_fresh([homes[0].path]) == 2
     assert differences(rows_of(homes), rebuilt(homes)) == ""
 
 

@@ -6,6 +6,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from turnlog.index import settling
 from turnlog.index.database import open_for_reading
 from turnlog.index.ids import microseconds
 from turnlog.index.refresh import refresh
-from turnlog.index.settling import _are_as_old
+from turnlog.index.settling import _aged
 from turnlog.index.sighted import OFFSET_BITS
 from turnlog.questions.usage_scan import scan_usage
 
@@ -89,23 +90,23 @@ def test_what_a_lost_log_decided_is_decided_anew():
 
 def test_a_fork_that_goes_on_is_as_old_as_it_was(monkeypatch):
     one, two = SESSIONS[:2]
-    asked = []
-    monkeypatch.setattr(
-        settling, "_are_as_old", lambda *given: asked.append(_are_as_old(*given)) or asked[-1]
-    )
+    aged = []
+    monkeypatch.setattr(settling, "_aged", lambda *given: aged.append(_aged(*given)) or aged[-1])
 
     def at(second, number, session, **more):
         return answered(number, session, timestamp=f"2026-03-04T05:06:0{second}.000Z", **more)
 
     shared = [(one, None, [at(1, 1, one)], "none"), (two, None, [at(1, 1, two)], "none")]
     own = [(one, None, [at(3, 2, one)], "none"), (two, None, [at(2, 3, two)], "usage")]
-    check([*shared, *own, (one, None, [at(4, 4, one)], "usage")])
-    assert asked == [True]
+    with monkeypatch.context() as nobody:
+        nobody.setattr(settling, "_rivals", lambda *_: pytest.fail("nobody need be asked for"))
+        check([*shared, *own, (one, None, [at(4, 4, one)], "usage")])
+    assert list(map(len, aged)) == [0]
     # What is told again later may have been what made a session the older one.
     check([*shared, *own, (two, None, [at(5, 3, two)], "usage")])
-    assert asked == [True, False]
+    assert list(map(len, aged)) == [0, 1]
     check([*shared, (one, None, [at(3, 2, one)], "usage"), (two, None, [at(2, 3, two)], "usage")])
-    assert asked == [True, False, False]
+    assert list(map(len, aged)) == [0, 1, 1]
 
 
 def check(steps) -> None:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from records.answers import AT, FORK, MODEL, SESSION, answer, as_set, echo, log_of, logs, usage
 from strategies import rubble, to_line
 from turnlog.errors import LogError
-from turnlog.index import usage as usage_of_logs
 from turnlog.layout import find_homes
+from turnlog.log import find_lines as search_of_lines
 from turnlog.log.reader import Placed, read_log
 from turnlog.questions import usage_scan
 from turnlog.questions.usage_scan import scan_usage
@@ -294,7 +294,7 @@ def test_a_log_that_cannot_be_read_is_told_and_stops_nothing(home):
 
 def test_what_was_read_before_a_disk_failed_counts(home, monkeypatch):
     log = home.put(log_of(answer("m1", "r1"), answer("m2", "r2")))
-    real = usage_of_logs.find_lines
+    real = search_of_lines.find_lines
 
     def failing(*arguments, **how):
         lines = real(*arguments, **how)
@@ -307,7 +307,7 @@ def test_what_was_read_before_a_disk_failed_counts(home, monkeypatch):
         lines._lines = some()
         return lines
 
-    monkeypatch.setattr(usage_of_logs, "find_lines", failing)
+    monkeypatch.setattr(search_of_lines, "find_lines", failing)
     scan = home.scan()
     assert [response.message_id for response in scan.responses] == ["m1"]
     assert [skipped.why for skipped in scan.skipped] == ["unreadable"]

@@ -17,9 +17,12 @@ from turnlog.layout.home_paths import all_home_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from turnlog.index.freshness import Look
     from turnlog.index.refreshed import Refreshed
 
 _INTERRUPTED = 130
+# Held to the end: closing the index would write back what waits, and wait for the disk.
+_HELD: list[Look] = []
 
 
 def answer(arguments: list[str]) -> int | None:
@@ -36,23 +39,32 @@ def answer(arguments: list[str]) -> int | None:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (TurnlogError, OSError):
+        _let_go()
         return None
     except Exception as error:
         if type(error).__module__ != "sqlite3":
             raise
+        _let_go()
         return None
     return 0
+
+
+def _let_go() -> None:
+    """Leave the index to the command."""
+    while _HELD:
+        _HELD.pop().close()
 
 
 def _say(homes: list[str]) -> None:
     told = ask(homes)
     counts = counts_of(told) if told is not None else None
-    changed = None
+    look = None
     if told is None:
-        logs, changed = look_at(homes)
-        counts = (logs, 0, 0) if changed == [] else None
+        look = look_at(homes)
+        _HELD.append(look)
+        counts = (look.logs, 0, 0) if look.changed == [] else None
     if counts is None:
-        done = _refreshed(homes, told, changed)
+        done = _refreshed(homes, told, look)
         if not done.is_plain:
             from turnlog.cli.refresh import show
 
@@ -62,7 +74,7 @@ def _say(homes: list[str]) -> None:
     print(line_of(*counts))  # noqa: T201
 
 
-def _refreshed(homes: list[str], told: str | None, changed: list[str] | None) -> Refreshed:
+def _refreshed(homes: list[str], told: str | None, look: Look | None) -> Refreshed:
     from turnlog.cli.starting import start
 
     start()
@@ -75,10 +87,10 @@ def _refreshed(homes: list[str], told: str | None, changed: list[str] | None) ->
 
     from turnlog.cli.bars import bar
     from turnlog.index.refresh import refresh
-    from turnlog.layout import Home
+    from turnlog.layout.homes import Home
 
     with bar() as progress:
-        return refresh([Home(Path(home)) for home in homes], progress=progress, changed=changed)
+        return refresh([Home(Path(home)) for home in homes], progress=progress, look=look)
 
 
 def line_of(logs: int, read: int, read_bytes: int) -> str:

@@ -5,21 +5,23 @@ Plain data, so that it can pass from one process to another.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from turnlog.index.bookmarks import Bookmark
 from turnlog.index.sighted import Sighted, sighted
-from turnlog.index.usage import Readable, Skipped, Tellings
+from turnlog.index.usage import Skipped, Tellings
 from turnlog.log.digest import blake2b
-from turnlog.records.responses import name_of
 from turnlog.records.settling import folded as both
-from turnlog.records.settling import place_of
+from turnlog.records.settling import name_of, place_of
 from turnlog.records.sightings import SYNTHETIC, Sighting
 
+if TYPE_CHECKING:
+    from turnlog.index.usage import Readable
 
-class Work(NamedTuple):
+
+class Work(Struct, frozen=True):
     """A log to be read, and from where."""
 
     id: int

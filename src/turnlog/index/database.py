@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
-from turnlog.index.freshness import MARK, VERSION, path_of_index
+from turnlog.index.freshness import MARK, VERSION, path_of_index, uri_of
 from turnlog.layout.homes import Home
 
 _BUSY_MS: Final = 30_000
@@ -49,17 +49,27 @@ def index_path(homes: Sequence[Home]) -> Path:
     return Path(path_of_index([os.fspath(home) for home in homes]))
 
 
-def open_index(homes: Sequence[Home], *, notices: list[str] | None = None) -> sqlite3.Connection:
-    """Open the index of *homes* for writing, making it if there is none that can be used."""
+def open_index(
+    homes: Sequence[Home],
+    *,
+    notices: list[str] | None = None,
+    opened: sqlite3.Connection | None = None,
+) -> sqlite3.Connection:
+    """Open the index of *homes* for writing, making it if there is none that can be used.
+
+    If it is *opened* already, it only learns how to write.
+    """
     path = index_path(homes)
     try:
         private_directory(path.parent)
-        connection = _opened(path, homes, notices)
+        connection = opened or _opened(path, homes, notices)
     except IndexUnavailable:
         raise
     except (OSError, sqlite3.OperationalError) as error:
         raise unavailable(path, error) from None
     _bind_as_they_are()
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+    connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
     return connection
@@ -110,13 +120,11 @@ def _opened(path: Path, homes: Sequence[Home], notices: list[str] | None) -> sql
 def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     if not read_only and not path.exists():
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    mode = "ro" if read_only else "rw"
-    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    uri = uri_of(os.fspath(path), "ro" if read_only else "rw")
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_MS / 1000)
     if not read_only:
         with suppress(sqlite3.DatabaseError):  # Told when it is first read.
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
     return connection
 
 
@@ -194,7 +202,13 @@ def _statements(script: str) -> Iterator[str]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Hold the only writer's place; commit at the end, or undo everything."""
+    """Hold the only writer's place; commit at the end, or undo everything.
+
+    Within another transaction it is a part of that one.
+    """
+    if connection.in_transaction:
+        yield
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

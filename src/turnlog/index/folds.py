@@ -5,7 +5,7 @@ from the start to say what its session is called, which agents it called, or whi
 for their results.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from datetime import datetime
 from typing import Final
@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from turnlog.index.lines import Line
 from turnlog.index.sound import sound
 from turnlog.log.digest import blake2b
-from turnlog.log.tail import ENDS_BYTES
+from turnlog.log.lines import ENDS_BYTES
 from turnlog.records.glance import Stretch
 from turnlog.records.record import Record, Summary
 from turnlog.records.state import AiTitle, CustomTitle, LastPrompt, Tag

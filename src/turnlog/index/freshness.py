@@ -9,7 +9,7 @@ asks this first.
 from __future__ import annotations
 
 import os
-import zlib
+from binascii import crc32
 
 from turnlog.layout.home_paths import turnlog_home_path
 
@@ -28,36 +28,80 @@ def path_of_index(homes: list[str]) -> str:
     """Tell where the index of *homes* lies, whether or not it exists."""
     true = sorted({os.path.realpath(home) for home in homes})
     name = "\0".join(true).encode(errors="surrogateescape")
-    digest = f"{zlib.crc32(name):08x}{zlib.crc32(name[::-1]):08x}"
+    digest = f"{crc32(name):08x}{crc32(name[::-1]):08x}"
     return os.path.join(turnlog_home_path(), "index", f"{digest}.sqlite")
 
 
 def logs_if_fresh(homes: list[str]) -> int | None:
     """Count the logs of *homes*; None if their index is not up to date, or not to be had."""
-    logs, changed = look_at(homes)
-    return logs if changed == [] else None
+    look = Look()
+    look.open_at(path_of_index(homes), "ro")
+    look.close()
+    return look.logs if look.changed == [] else None
 
 
-def look_at(homes: list[str]) -> tuple[int, list[str] | None]:
-    """Count the logs of *homes* and list those that changed; None if only a refresh can tell."""
-    path = path_of_index(homes)
-    if not os.path.isfile(path):
-        return 0, None
-    try:
-        # Not before it is needed, and without the rest of sqlite3, which takes a while to import.
-        from _sqlite3 import Error, connect  # noqa: PLC0415
-    except ImportError:
-        from sqlite3 import Error, connect  # noqa: PLC0415
-    try:
-        db = connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None)
+class Look:
+    """What a look at an index found: how many logs it has, and which of them changed.
+
+    The index stays open for a refresh to go on with. Whoever closes it last writes back what waits
+    in the write-ahead log, and waits for the disk; whoever ends without closing it does not.
+    """
+
+    def __init__(self, changed: list[str] | None = None) -> None:
+        self.logs = 0
+        self.changed = changed
+        """None if only a refresh can tell."""
+        self.db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+
+    def open_at(self, path: str, mode: str = "rw") -> None:
+        """Open the index at *path*, if there is one; a *mode* of "ro" is no good for a refresh."""
+        self._file = _file_at(path)
+        if self._file is None:
+            return
         try:
-            changed = changed_logs(db) if is_ours(db) and not has_leftovers(db) else None
-            logs = db.execute("SELECT count(*) FROM logs WHERE gone_at IS NULL").fetchone()[0]
-            return int(logs), changed
-        finally:
-            db.close()
-    except Error:
-        return 0, None
+            # Not before it is needed, and without the rest of sqlite3, which takes long to import.
+            from _sqlite3 import Error, connect  # noqa: PLC0415
+        except ImportError:
+            from sqlite3 import Error, connect  # noqa: PLC0415
+        try:
+            self.db = connect(uri_of(path, mode), uri=True, isolation_level=None)
+            if is_ours(self.db):
+                if not has_leftovers(self.db):
+                    self.changed = changed_logs(self.db)
+                count = self.db.execute("SELECT count(*) FROM logs WHERE gone_at IS NULL")
+                self.logs = count.fetchone()[0]
+            else:
+                self._file = None
+        except Error:
+            self.changed = self._file = None
+
+    def opened(self, path: str) -> sqlite3.Connection | None:
+        """Give the open index, if it can be used and still is the one that lies at *path*."""
+        if self.db is None or self._file is None or self._file != _file_at(path):
+            return None
+        return self.db if is_ours(self.db) else None
+
+    def close(self) -> None:
+        if self.db is not None:
+            self.db.close()
+            self.db = None
+
+
+def look_at(homes: list[str]) -> Look:
+    """Look which logs of *homes* their index does not know as they are."""
+    look = Look()
+    look.open_at(path_of_index(homes))
+    return look
+
+
+def _file_at(path: str) -> tuple[int, int] | None:
+    """Tell which file lies at *path*; None if none does."""
+    try:
+        there = os.stat(path)
+    except OSError:
+        return None
+    return there.st_dev, there.st_ino
 
 
 def is_ours(db: sqlite3.Connection) -> bool:
@@ -66,8 +110,10 @@ def is_ours(db: sqlite3.Connection) -> bool:
     return bool(version == VERSION and db.execute("PRAGMA application_id").fetchone()[0] == MARK)
 
 
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+def uri_of(path: str, mode: str) -> str:
+    """Name the index at *path* as SQLite wants it, to be opened in this *mode*."""
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"file:{quoted}?mode={mode}"
 
 
 def changed_logs(db: sqlite3.Connection, *, usage_only: bool = False) -> list[str] | None:
@@ -97,9 +143,12 @@ def changed_logs(db: sqlite3.Connection, *, usage_only: bool = False) -> list[st
 
 def has_walked(db: sqlite3.Connection, *, usage_only: bool) -> bool:
     """Tell whether the index knows all logs, as far as directories that are unchanged can tell."""
-    kinds = db.execute("SELECT count(DISTINCT is_beside), min(is_beside) FROM directories")
-    count, least = kinds.fetchone()
-    return bool(least == 0 and (usage_only or count > 1))
+    # Not counted: the first few rows tell.
+    of_logs, beside = db.execute(
+        "SELECT EXISTS (SELECT 1 FROM directories WHERE NOT is_beside),"
+        " EXISTS (SELECT 1 FROM directories WHERE is_beside)"
+    ).fetchone()
+    return bool(of_logs and (usage_only or beside))
 
 
 def has_leftovers(db: sqlite3.Connection) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from turnlog.errors import BrokenIndex, IndexUnavailable, TurnlogError
 from turnlog.index.asking import ask
 from turnlog.index.database import index_path, is_broken, open_for_reading
-from turnlog.index.freshness import changed_logs, has_leftovers
+from turnlog.index.freshness import Look, changed_logs, has_leftovers
 from turnlog.index.ids import BESIDE, OFFSET_BITS
 from turnlog.log.closing import Closing
 
@@ -146,7 +146,7 @@ def open_fresh(
     if db is None:
         from turnlog.index.refresh import refresh
 
-        refreshed = refresh(homes, stage=stage, progress=progress, changed=changed)
+        refreshed = refresh(homes, stage=stage, progress=progress, look=Look(changed))
         db = open_for_reading(homes)
     if db is None:
         raise IndexUnavailable(

@@ -51,7 +51,7 @@ def read_all(works: Sequence[Work], size_bytes: int) -> Iterator[Chunk]:
 
 def _rest_of(work: Work, read: Chunk) -> Work:
     """Give what is left of a log when the other process has ended in the middle of it."""
-    return work._replace(start=read.bookmark.offset, folded=read.folded)
+    return msgspec.structs.replace(work, start=read.bookmark.offset, folded=read.folded)
 
 
 def _read_together(works: Sequence[Work]) -> Iterator[Chunk]:

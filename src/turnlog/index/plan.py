@@ -13,22 +13,22 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from turnlog.errors import TurnlogError
-from turnlog.index.beside import SideFile
 from turnlog.index.bookmarks import Bookmark, Change, change_since, length_of
 from turnlog.index.chunks import Work
 from turnlog.index.ids import BESIDE
 from turnlog.index.sound import is_sound_text
-from turnlog.index.usage import Readable
 from turnlog.index.writing import Writer
-from turnlog.layout import Home, LogFile, turnlog_home
-from turnlog.layout.kept import other_place, source_of_copy
+from turnlog.layout.homes import Home
+from turnlog.layout.log_file import LogFile
 
 if TYPE_CHECKING:
+    from turnlog.index.usage import Readable
     from turnlog.layout import Problem
 
 _COLUMNS: Final = (
@@ -38,7 +38,7 @@ _COLUMNS: Final = (
 )
 
 
-class Known(NamedTuple):
+class Known(Struct, frozen=True):
     """A log as the index knows it."""
 
     id: int
@@ -58,7 +58,7 @@ class Known(NamedTuple):
         return self.text if self.text.size_bytes >= 0 else self.usage
 
 
-class Seen(NamedTuple):
+class Seen(Struct, frozen=True):
     """A log as it lies there now."""
 
     log: Readable
@@ -133,6 +133,8 @@ def look_again(db: sqlite3.Connection, paths: Iterable[str]) -> dict[str, Seen]:
             home, layout, kind, session, agent, key = row
             place = (Path(path), Home(Path(home)))
             if layout == BESIDE:
+                from turnlog.index.beside import SideFile  # noqa: PLC0415 - Few are.
+
                 logs.append(SideFile(*place, kind, session, agent, key))
             else:
                 logs.append(LogFile(*place, layout, kind, session, agent, key, None))
@@ -180,7 +182,9 @@ def _plan_one(
     *,
     usage_only: bool,
 ) -> None:
-    changes = {change_since(mark, each.path, each.now) for mark in (entry.usage, entry.text)}
+    # Mostly both bookmarks stand at one place, and asking reads the log.
+    since = {mark: change_since(mark, each.path, each.now) for mark in {entry.usage, entry.text}}
+    changes = set(since.values())
     packed_bytes = each.packed_bytes
     if packed_bytes != entry.packed_bytes:
         db.execute("UPDATE logs SET packed_bytes = ? WHERE id = ?", (packed_bytes, entry.id))
@@ -192,9 +196,9 @@ def _plan_one(
             plan.replaced.append(each.path)
         writer.forget(entry.id)
         db.execute("UPDATE logs SET session = ? WHERE id = ?", (each.log.session_id, entry.id))
-        entry = entry._replace(generation=entry.generation + 1, usage=Bookmark(), text=Bookmark())
+        entry = replace(entry, generation=entry.generation + 1, usage=Bookmark(), text=Bookmark())
     mark = entry.usage if usage_only else entry.text
-    if change_since(mark, each.path, each.now) is Change.NONE:
+    if since.get(mark) is Change.NONE:  # One that was made anew is not among them.
         return
     folded = None
     if not usage_only and entry.text.offset:
@@ -219,6 +223,8 @@ def _moved(
 
     A log whose place only a kept copy takes has moved there, and one that was restored, back.
     """
+    from turnlog.layout.kept import other_place  # noqa: PLC0415 - A log that grew did not move.
+
     other = other_place(each.log) if absent and isinstance(each.log, LogFile) else None
     # Where it should have been is looked at first: a whole home may be gone.
     for path in chain((other,) if other in absent else (), absent):
@@ -246,8 +252,12 @@ def _at_its_new_place(db: sqlite3.Connection, each: Seen, entry: Known, writer: 
         writer.forget(entry.id)
         db.execute("DELETE FROM agents WHERE log = ?", (entry.id,))
         session = None
-        entry = entry._replace(
-            generation=entry.generation + 1, usage=Bookmark(), text=Bookmark(), gone_at=None
+        entry = replace(
+            entry,
+            generation=entry.generation + 1,
+            usage=Bookmark(),
+            text=Bookmark(),
+            gone_at=None,
         )
     db.execute(
         "UPDATE logs SET path = ?, home = ?, layout = ?, kind = ?, session = coalesce(?, ?),"
@@ -255,7 +265,7 @@ def _at_its_new_place(db: sqlite3.Connection, each: Seen, entry: Known, writer: 
         (*_place_of(each)[:5], session, *_place_of(each)[5:], entry.id),
     )
     writer.note_later((session, log.session_id, *writer.sessions_of(entry.id)))
-    return entry._replace(path=each.path)
+    return replace(entry, path=each.path)
 
 
 def _added(db: sqlite3.Connection, each: Seen) -> Known:
@@ -297,7 +307,11 @@ def _note_absent(
 
     What somebody deleted by turnlog is forgotten as well: that was what they asked for.
     """
-    deleted = _deleted() if absent else frozenset()
+    if not absent:
+        return
+    from turnlog.layout.kept import source_of_copy  # noqa: PLC0415 - Logs go seldom.
+
+    deleted = _deleted()
     for path, entry in absent.items():
         row = db.execute("SELECT session, agent, kind, home FROM logs WHERE id = ?", (entry.id,))
         session, agent, kind, home = row.fetchone()
@@ -327,7 +341,8 @@ def _note_absent(
 
 def _deleted() -> frozenset[str]:
     """Give the ids of the sessions that are in the trash, or were."""
-    from turnlog.sessions.journal import Journal  # noqa: PLC0415 - Logs go seldom.
+    from turnlog.layout import turnlog_home  # noqa: PLC0415 - Logs go seldom.
+    from turnlog.sessions.journal import Journal  # noqa: PLC0415
 
     try:
         return frozenset(Journal.in_root(turnlog_home()).deletions())

@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import Final
 
 from turnlog.errors import TurnlogError
-from turnlog.index.beside import PROMPTS, content_of, texts_of_side
 from turnlog.index.bookmarks import Bookmark, length_of
 from turnlog.index.chunks import Chunk, Usage, Work
 from turnlog.index.folds import Folded, Passing, repeats_title, take_record, unpacked
@@ -30,7 +29,7 @@ from turnlog.index.lines import (
 from turnlog.index.rows import Rows
 from turnlog.index.sound import sound
 from turnlog.index.usage import needles_of
-from turnlog.layout import LogFile
+from turnlog.layout.log_file import LogFile
 from turnlog.log.blobs import whole_line
 from turnlog.log.fingerprint import fingerprint_by
 from turnlog.log.lines import Splitter
@@ -40,10 +39,8 @@ from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.instants import instant, instant_of_ns
 from turnlog.records.meaning import Author
-from turnlog.records.notes import session_of
 from turnlog.records.record import Record
 from turnlog.records.sightings import is_told
-from turnlog.sessions.dated import heads_a_log, nameless_id
 from turnlog.sessions.metadata import MetadataFold
 
 _CHUNK_TEXT_BYTES: Final = 4 * 1024 * 1024
@@ -54,7 +51,10 @@ def chunks_of(work: Work) -> Iterator[Chunk]:
     """Read a log, or what lies beside the logs, from its bookmark on."""
     if work.log.layout != BESIDE:
         yield from LogReading(work).chunks()
-    elif work.log.kind == PROMPTS:
+        return
+    from turnlog.index.beside import PROMPTS  # noqa: PLC0415 - Most of what is read are logs.
+
+    if work.log.kind == PROMPTS:
         yield from PromptsReading(work).chunks()
     else:
         yield whole_file(work)
@@ -70,9 +70,11 @@ class LogReading:
         self.folded.traces.caller = work.log.agent_id
         self.usage = Usage(work)
         self._is_day = work.log.kind == "day"
-        self._nameless = (
-            nameless_id(work.log) if isinstance(work.log, LogFile) and self._is_day else ""
-        )
+        self._nameless = ""
+        if self._is_day and isinstance(work.log, LogFile):
+            from turnlog.sessions.dated import nameless_id  # noqa: PLC0415 - Days are few.
+
+            self._nameless = nameless_id(work.log)
         self._is_fast = work.log.layout == "claude" and not self._is_day
         self._needles = needles_of(work.log.layout)
         self._passing = Passing()
@@ -194,6 +196,9 @@ class LogReading:
         self._settle_passing()
         self.folded.traces.see(Placed(record, offset, length, 0))
         if self._is_day:
+            from turnlog.records.notes import session_of  # noqa: PLC0415
+            from turnlog.sessions.dated import heads_a_log  # noqa: PLC0415
+
             if heads_a_log(record):
                 return
             session = session_of(record) or self._nameless
@@ -309,6 +314,8 @@ class PromptsReading(LogReading):
     """The reading of a home's list of prompts: a log whose records have a shape of their own."""
 
     def _take_record(self, record: Record, offset: int, length: int) -> None:
+        from turnlog.index.beside import PROMPTS, texts_of_side  # noqa: PLC0415
+
         fields = record.fields
         at = instant(fields.get("timestamp"))
         session = fields.get("sessionId")
@@ -320,6 +327,8 @@ class PromptsReading(LogReading):
 
 def whole_file(work: Work) -> Chunk:
     """Give a file that is replaced as a whole: one record, known by the digest of its content."""
+    from turnlog.index.beside import content_of, texts_of_side  # noqa: PLC0415
+
     reading = LogReading(work)
     try:
         seen = os.stat(reading.path)

@@ -17,9 +17,9 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from time import time_ns
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec import MsgspecError, Struct
 
 from turnlog.errors import BrokenIndex
 from turnlog.index.chunks import Chunk
@@ -36,7 +36,13 @@ from turnlog.index.database import (
     transaction,
     unavailable,
 )
-from turnlog.index.freshness import changed_logs, has_leftovers, has_walked, note_directories
+from turnlog.index.freshness import (
+    Look,
+    changed_logs,
+    has_leftovers,
+    has_walked,
+    note_directories,
+)
 from turnlog.index.plan import (
     Plan,
     Seen,
@@ -50,10 +56,12 @@ from turnlog.index.plan import (
 from turnlog.index.refreshed import Progress, Refreshed, Stage
 from turnlog.index.sessions import note_sessions
 from turnlog.index.settling import settle_all
-from turnlog.index.usage import Readable
 from turnlog.index.writing import Writer
-from turnlog.layout import Home
 from turnlog.log.system import lock
+
+if TYPE_CHECKING:
+    from turnlog.index.usage import Readable
+    from turnlog.layout import Home
 
 __all__ = ["Progress", "Refreshed", "Stage", "refresh"]
 
@@ -77,28 +85,30 @@ def refresh(
     stage: Stage = "text",
     rebuild: bool = False,
     progress: Progress | None = None,
-    changed: list[str] | None = None,
+    look: Look | None = None,
 ) -> Refreshed:
     """Bring the index of *homes* up to date; with *rebuild*, from nothing.
 
-    Who has asked just now which logs *changed* may say so; it is not asked again then.
+    Who had a *look* at it just now may give that: it is not asked again then which logs changed,
+    and if the index is open still, that is used and left open.
     """
     done = Refreshed()
     with _turn(homes):
         if rebuild:
             done.forgotten = _gone_so_far(homes)
             remove_index(homes)
-        for _ in range(3):
+        for attempt in range(3):
             try:
-                with _opened(homes, done.notices) as db:
+                with _opened(homes, done.notices, None if attempt else look) as db:
                     if _is_mostly_dead(db):
                         db.close()
                         done.notices.append("much of the index was dead: it was made anew")
                         remove_index(homes)
                         continue
+                    changed = None if look is None else look.changed
                     _refresh(db, homes, stage, done, progress, changed=changed)
                 return done
-            except (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except (sqlite3.Error, MsgspecError, UnicodeDecodeError) as error:
                 if not is_broken(error):
                     raise unavailable(index_path(homes), error) from error
                 move_aside(index_path(homes), "broken", done.notices)
@@ -133,16 +143,38 @@ def _refresh(
         writer = Writer(db)
         with transaction(db):
             plan = make_plan(db, seen, writer, usage_only=usage_only, is_all=changed is None)
-        done.read, done.read_bytes = len(plan.works), plan.new_bytes
-        done.replaced, done.gone = plan.replaced, plan.gone
+            done.read, done.read_bytes = len(plan.works), plan.new_bytes
+            done.replaced, done.gone = plan.replaced, plan.gone
+            if listed is None and plan.new_bytes < _LITTLE_BYTES:
+                # All at once: each transaction writes the same few pages again.
+                _read(db, writer, plan, progress, usage_only=usage_only)
+                _settle(db)
+                return
     if listed is not None:
         # Not before their logs are known, or a kill in between would hide them; and whoever met a
         # problem walks again.
         listed.note(db, is_trusted=not done.problems)
-    if plan is not None and usage_only:
+    if plan is not None:
+        _read(db, writer, plan, progress, usage_only=usage_only)
+    _settle(db)
+
+
+def _read(
+    db: sqlite3.Connection,
+    writer: Writer,
+    plan: Plan,
+    progress: Progress | None,
+    *,
+    usage_only: bool,
+) -> None:
+    if usage_only:
         _read_usage(db, writer, plan, progress)
-    elif plan is not None:
+    else:
         _read_text(db, writer, plan, progress)
+
+
+def _settle(db: sqlite3.Connection) -> None:
+    """Make what is told of responses and sessions follow from what was read."""
     if has_leftovers(db):
         settle_all(db)
         with transaction(db):  # One change: a reader that meets several at once gives up.
@@ -150,7 +182,7 @@ def _refresh(
         note_sessions(db)
 
 
-class _Listed(NamedTuple):
+class _Listed(Struct, frozen=True):
     """The directories that a walk listed, each with the time it had before."""
 
     now_ns: int
@@ -249,16 +281,24 @@ def _all_or_nothing(db: sqlite3.Connection, writer: Writer) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(homes: Sequence[Home], notices: list[str]) -> Iterator[sqlite3.Connection]:
+def _opened(
+    homes: Sequence[Home], notices: list[str], look: Look | None
+) -> Iterator[sqlite3.Connection]:
     """Open the index; close it without waiting for the disk, if only little was written.
 
     Whoever closes it last writes back what waits in the write-ahead log, and syncs both. A reader
     that goes last leaves the log as it is, and it serves the next one as well.
     """
+    path = index_path(homes)
+    opened = None if look is None else look.opened(os.fspath(path))
     with ExitStack() as closings:
-        db = closings.enter_context(closing(open_index(homes, notices=notices)))
+        db = closings.enter_context(closing(open_index(homes, notices=notices, opened=opened)))
         yield db
-        if _little_waits(index_path(homes)) and (reader := open_for_reading(homes)):
+        if not _little_waits(path):
+            return
+        if opened is not None:
+            closings.pop_all()
+        elif reader := open_for_reading(homes):
             closings.callback(reader.close)
             db.close()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
 
 from turnlog.index.asking import counts_of
-from turnlog.layout import Problem
+
+if TYPE_CHECKING:
+    from turnlog.layout import Problem
 
 Stage = Literal["usage", "text"]
 Progress = Callable[[int, int], None]
@@ -57,6 +59,8 @@ def refreshed_of(answer: str) -> Refreshed | None:
         return Refreshed(logs=counts[0], read=counts[1], read_bytes=counts[2])
     import json  # noqa: PLC0415 - Seldom.
     from pathlib import Path  # noqa: PLC0415
+
+    from turnlog.layout import Problem  # noqa: PLC0415
 
     kind, _, text = answer.partition(" ")
     try:

@@ -10,9 +10,10 @@ import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from turnlog.index.database import transaction
 from turnlog.index.folds import Folded, unpacked
@@ -23,7 +24,7 @@ from turnlog.sessions.agents import Traces, link_agents
 from turnlog.sessions.life import Life
 
 
-class _Log(NamedTuple):
+class _Log(Struct, frozen=True):
     id: int
     path: str
     home: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -30,8 +30,10 @@ from turnlog.index.sighted import (
     message_of_one,
     sighting_of,
 )
-from turnlog.records.responses import Response, Responses
 from turnlog.records.sightings import Sighting
+
+if TYPE_CHECKING:
+    from turnlog.records.responses import Response
 
 T = TypeVar("T")
 
@@ -100,8 +102,12 @@ def _settle_contested(
             f" (SELECT session FROM sightings WHERE {which})"
         ).fetchall()
     )
-    rivals = _all_rivals(db) if which == _ALL else _rivals(db, sorted(touched))
-    if rivals and (contested or not _are_as_old(db, which, changed, rivals.intersection(touched))):
+    is_all = which == _ALL
+    again_by_age = set(touched) if is_all or contested else _aged(db, which, changed, touched)
+    rivals: set[int] = set()
+    if again_by_age:  # Else it need not even be asked who shares something with whom.
+        rivals = _all_rivals(db) if is_all else _rivals(db, sorted(touched))
+    if not again_by_age.isdisjoint(rivals):
         others: dict[str, list[Sighting]] = {}
         _load(db, "session", sorted(rivals), others, logs)
         missing = [name for name in others if name not in seen]
@@ -110,6 +116,10 @@ def _settle_contested(
         seen |= whole
         sessions = set(touched.values())
         again |= {name for name, found in whole.items() if _is_claimed(found, sessions)}
+    if not seen:
+        return
+    from turnlog.records.responses import Responses  # noqa: PLC0415 - Few are told of twice.
+
     folded = Responses()
     for name, found in seen.items():
         for sighting in found:
@@ -173,15 +183,16 @@ def _by_session(db: sqlite3.Connection, which: str) -> Changed:
     return dict(found)
 
 
-def _are_as_old(
+def _aged(
     db: sqlite3.Connection, which: str, changed: Changed, sessions: Iterable[int]
-) -> bool:
-    """Tell whether *sessions* are surely as old among their rivals as before what changed.
+) -> set[int]:
+    """Give those of *sessions* that may be older or younger among rivals than before the change.
 
     A session is as old as the first that it has and a rival has not (see ``Seniority``). If it has
     something of its own that did not change and came before all that did, that is not later.
     """
     now = _by_session(db, which)
+    aged: set[int] = set()
     for session in sessions:
         times = [at for at in (changed.get(session), now.get(session)) if at is not None]
         own = db.execute(
@@ -191,8 +202,8 @@ def _are_as_old(
             (session, min(times, default=_FAR_US)),
         )
         if not own.fetchone()[0]:
-            return False
-    return True
+            aged.add(session)
+    return aged
 
 
 def _is_claimed(found: Iterable[Sighting], sessions: set[str]) -> bool:

@@ -4,7 +4,7 @@ What stands beside them in their row (the response's name, the session, the dire
 left out and put back when they are read.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 import sqlite3
 from collections.abc import Sequence

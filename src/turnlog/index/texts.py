@@ -6,7 +6,7 @@ those who later show what was found in it. A text is named by its record and its
 What tools answered is told apart from what was said: it is most of the bytes, and mostly files.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: a tuple with names would compile them at every start.
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum

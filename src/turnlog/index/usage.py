@@ -11,15 +11,12 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
 from sys import intern
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import Home
-from turnlog.log.find_lines import BUFFER_BYTES, find_lines
 from turnlog.log.reader import Placed, pieces_of, read_log
 from turnlog.records.damage import Damage
 from turnlog.records.instants import instant
@@ -36,6 +33,31 @@ from turnlog.records.sightings import (
     told_in,
 )
 from turnlog.records.usage_lines import ToldLine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Protocol
+
+    from turnlog.layout import Home
+
+    class Readable(Protocol):
+        """A log, or a file beside the logs that is read like one."""
+
+        @property
+        def path(self) -> Path: ...
+        @property
+        def home(self) -> Home: ...
+        @property
+        def layout(self) -> str: ...
+        @property
+        def kind(self) -> str: ...
+        @property
+        def session_id(self) -> str | None: ...
+        @property
+        def agent_id(self) -> str | None: ...
+        @property
+        def project_key(self) -> str | None: ...
+
 
 _USAGE: Final = (b'"usage"',)
 # The camelCase sibling of the orchestrator's dialect has its counters beside the content, and is
@@ -55,25 +77,6 @@ class Skipped(Struct, frozen=True, kw_only=True):
     offset: int
     why: Why
     detail: str
-
-
-class Readable(Protocol):
-    """A log, or a file beside the logs that is read like one."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def home(self) -> Home: ...
-    @property
-    def layout(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def session_id(self) -> str | None: ...
-    @property
-    def agent_id(self) -> str | None: ...
-    @property
-    def project_key(self) -> str | None: ...
 
 
 def needles_of(layout: str) -> tuple[bytes, ...]:
@@ -154,6 +157,12 @@ class Tellings:
             yield self._place.fill_in(sighting, offset)
 
 
+def _buffer() -> bytearray:
+    from turnlog.log.find_lines import BUFFER_BYTES  # noqa: PLC0415 - Only a scan searches.
+
+    return bytearray(BUFFER_BYTES)
+
+
 class LogScan(Struct):
     """The search of one log after another; keeps what they have in common."""
 
@@ -162,10 +171,12 @@ class LogScan(Struct):
     size_bytes: int = 0
     pending: int = 0
     told: int = 0
-    buffer: bytearray = field(default_factory=lambda: bytearray(BUFFER_BYTES))
+    buffer: bytearray = field(default_factory=_buffer)
 
     def sightings(self, log: Readable, *, start: int = 0) -> Iterator[Sighting]:
         """Give what *log* tells of responses, from *start* on; never raise for its state."""
+        from turnlog.log.find_lines import find_lines  # noqa: PLC0415
+
         tellings = Tellings(log)
         try:
             with find_lines(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-import zlib
+from binascii import crc32
 
 from turnlog.errors import NotFound
 
@@ -87,7 +87,7 @@ def kept_path(home: str, environ: Mapping[str, str] = os.environ) -> str:
     """Tell where the mirror of *home* lies; it need not exist, and neither need the home."""
     true = os.path.realpath(home)
     readable = "".join(each if each.isascii() and each.isalnum() else "-" for each in true)
-    digest = zlib.crc32(true.encode(errors="surrogateescape"))
+    digest = crc32(true.encode(errors="surrogateescape"))
     return os.path.join(kept_root(environ), f"{readable[-_READABLE:].lstrip('-')}-{digest:08x}")
 
 

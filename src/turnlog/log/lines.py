@@ -14,6 +14,8 @@ from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
 
 LINE_CAP: Final = 64 * 1024 * 1024
 CHUNK_BYTES: Final = 256 * 1024
+ENDS_BYTES: Final = 64 * 1024
+"""So much of each end of a log is read by those who sum it up without reading all of it."""
 
 
 class Splitter:

@@ -16,7 +16,9 @@ import os
 import stat
 import sys
 from io import BufferedIOBase
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from turnlog.errors import LogError, NotALog, NotFound, StorageFull
 from turnlog.log.lines import CHUNK_BYTES
@@ -90,7 +92,7 @@ class PlainSource:
             self.fd = -1
 
 
-class Broken(NamedTuple):
+class Broken(Struct, frozen=True):
     """Bytes of a log that its archive does not give back, and why."""
 
     offset: int
@@ -150,7 +152,9 @@ class FramedSource:
                 self.broken.append(broken)
                 from turnlog.log.telling import logger  # Logging takes a while to import.
 
-                logger.warning("a frame of %d bytes at %d does not unpack", *broken[1::-1])
+                logger.warning(
+                    "a frame of %d bytes at %d does not unpack", broken.length, broken.offset
+                )
             data = b"\0" * (frame.size_bytes - 1) + b"\n" * bool(frame.size_bytes)
             self._frames.hold(number, data)
             return data

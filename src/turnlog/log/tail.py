@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from turnlog.log.blobs import STUB, decode_line, whole_line
-from turnlog.log.lines import LINE_CAP, too_long
+from turnlog.log.lines import ENDS_BYTES, LINE_CAP, too_long
 from turnlog.log.reader import Placed, Reader, pieces_of
 from turnlog.log.sources import Seekable, open_source
 from turnlog.records.damage import Damage, Reason
@@ -22,7 +22,6 @@ from turnlog.records.record import Record
 
 _Path: TypeAlias = str | os.PathLike[str]
 
-ENDS_BYTES: Final = 64 * 1024
 _FIRST_BLOCK: Final = 64 * 1024
 _LARGEST_BLOCK: Final = 4 * 1024 * 1024
 

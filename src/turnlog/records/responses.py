@@ -41,9 +41,11 @@ from turnlog.records.settling import (
     AFTER_ALL,
     Seen,
     Seniority,
+    Settled,
     by_request,
     folded,
     is_same_place,
+    name_of,
     place_of,
     settle,
 )
@@ -195,16 +197,6 @@ class Responses:
         return [] if seen is None else _settled(seen, None)
 
 
-def name_of(sighting: Sighting) -> str | None:
-    """Name what *sighting* tells of, all requests of one message alike; None: it has no name."""
-    name = sighting.message_id
-    if name is None:
-        name = sighting.request_id and f"request {sighting.request_id}"
-    if name is None:
-        name = sighting.record_id and f"record {sighting.record_id}"
-    return f"{name} {sighting.part}" if name is not None and sighting.part else name
-
-
 def _place_in_projects(responses: Iterable[Response]) -> None:
     """Give the responses of sessions that changed directories the one their session began in."""
     seen: dict[str | None, str | None] = {}
@@ -276,7 +268,11 @@ class Totals:
 def _settled(seen: Seen, older: Seniority | None) -> list[Response]:
     if isinstance(seen, Sighting):
         return [_response(seen, seen, seen.last_at, seen.recorded_usd)]
-    return [_response(*settle(group, older)) for group in by_request(seen.values())]
+    return [_agreed(settle(group, older)) for group in by_request(seen.values())]
+
+
+def _agreed(on: Settled) -> Response:
+    return _response(on.counts, on.place, on.at, on.recorded_usd)
 
 
 def _response(

@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from msgspec import Struct
 
 from turnlog.records.sightings import Sighting
 
@@ -21,7 +23,7 @@ BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 AFTER_ALL: Final = datetime.max.replace(tzinfo=UTC)
 
 
-class Settled(NamedTuple):
+class Settled(Struct, frozen=True):
     """What was decided about one response."""
 
     counts: Sighting
@@ -88,6 +90,16 @@ class Seniority:
         theirs = self._claims.get(other, {})
         own = (at for name, at in self._claims.get(session, {}).items() if name not in theirs)
         return min(own, default=BEFORE_ALL)
+
+
+def name_of(sighting: Sighting) -> str | None:
+    """Name what *sighting* tells of, all requests of one message alike; None: it has no name."""
+    name = sighting.message_id
+    if name is None:
+        name = sighting.request_id and f"request {sighting.request_id}"
+    if name is None:
+        name = sighting.record_id and f"record {sighting.record_id}"
+    return f"{name} {sighting.part}" if name is not None and sighting.part else name
 
 
 def place_of(sighting: Sighting) -> Place:

@@ -9,7 +9,7 @@ prompt, a summary, its first prompt. Only records of those types count; the same
 tool's input do not.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 import re
 from datetime import datetime

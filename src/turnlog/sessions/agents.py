@@ -9,7 +9,7 @@ in another agent's log. An agent whose call is nowhere is kept, and says so.
 Slugs repeat and are never an identity.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum

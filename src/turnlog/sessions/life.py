@@ -8,26 +8,26 @@ and ended it, it is a session like any other. For a session that Claude Code wro
 keeps while it runs says the same. That a session was active a minute ago says neither.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 import os
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct, field
 
 from turnlog.errors import UsageError
-from turnlog.layout import Home, running
-from turnlog.log.find_lines import find_lines
 from turnlog.records.codec import decode
-from turnlog.records.notes import session_of
 from turnlog.records.record import Record
 from turnlog.records.state import Format
 from turnlog.sessions.surroundings import Process, process
+
+if TYPE_CHECKING:
+    from turnlog.layout import Home
 
 IDLE: Final = timedelta(days=30)
 _MARK: Final = b'"type":"turnlog"'
@@ -128,6 +128,9 @@ def marks_of(path: str | os.PathLike[str], session_id: str | None = None) -> Lif
     Nothing else is decoded, so a gigabyte takes a fraction of a second; counts and times of what
     was said are left out.
     """
+    from turnlog.log.find_lines import find_lines  # noqa: PLC0415 - The fold needs no search.
+    from turnlog.records.notes import session_of  # noqa: PLC0415
+
     life = Life()
     for _, line in find_lines(path, _MARK):
         record = decode(line) if isinstance(line, bytes) else None
@@ -181,8 +184,10 @@ class Running(Struct, frozen=True):
         return life.goodbye_at is None or life.goodbye_at.timestamp() <= left_at
 
 
-def claude_processes(home: Home) -> list[Running]:
+def claude_processes(home: "Home") -> list[Running]:
     """List the sessions that Claude Code runs, or ran when it was killed."""
+    from turnlog.layout import running  # noqa: PLC0415 - Nor does it look for programs.
+
     found = []
     for path in running(home):
         try:
@@ -199,7 +204,7 @@ def claude_processes(home: Home) -> list[Running]:
     return found
 
 
-def running_sessions(homes: Iterable[Home]) -> dict[str, Running]:
+def running_sessions(homes: Iterable["Home"]) -> dict[str, Running]:
     """Tell by id which sessions Claude Code runs, or ran when it was killed; the living count."""
     found: dict[str, Running] = {}
     for home in homes:

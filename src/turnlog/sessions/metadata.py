@@ -4,7 +4,7 @@ One fold over its records gives all of it but the pin, which stands in the journ
 stored: it is gathered from the log, so it cannot be out of date or lost.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from datetime import UTC, datetime
 

@@ -4,7 +4,7 @@ Read from files, never by running a program: a session is created in microsecond
 be there. What cannot be read is None.
 """
 
-from __future__ import annotations
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 import os
 from pathlib import Path
