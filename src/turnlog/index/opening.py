@@ -13,20 +13,20 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from turnlog.errors import BrokenIndex, IndexUnavailable, TurnlogError
+from turnlog.errors import BrokenIndex, IndexUnavailable
 from turnlog.index.asking import ask
 from turnlog.index.database import index_path, is_broken, open_for_reading
 from turnlog.index.freshness import Look, changed_logs, has_leftovers
-from turnlog.index.ids import BESIDE, OFFSET_BITS
 from turnlog.log.closing import Closing
 
 if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find a fresh index.
+    from turnlog.index.read_back import ReadBack
     from turnlog.index.refreshed import Progress, Refreshed, Stage
     from turnlog.index.texts import Text
     from turnlog.layout import Home
-    from turnlog.log.sources import Seekable
     from turnlog.records.record import Record
 
 
@@ -36,50 +36,32 @@ class Index(Closing):
     def __init__(self, db: sqlite3.Connection, refreshed: Refreshed | None = None) -> None:
         self.db = db
         self.refreshed = refreshed
-        self._logs: dict[int, tuple[str, str, str]] = {}
-        self._open: tuple[int, Seekable] | None = None
+
+    @cached_property
+    def _back(self) -> ReadBack:
+        from turnlog.index.read_back import ReadBack
+
+        return ReadBack(self.db)
 
     def place(self, record: int) -> tuple[str, int]:
         """Give the log and the offset of a record."""
-        return self._log(record)[0], record & ((1 << OFFSET_BITS) - 1)
+        return self._back.place(record)
 
     def raw(self, record: int, length: int | None = None) -> bytes | None:
         """Read a record's bytes from its log; None if they are not there any more."""
-        path, offset = self.place(record)
-        if length is None:
-            row = self.db.execute("SELECT length FROM records WHERE id = ?", (record,)).fetchone()
-            if row is None:
-                return None
-            length = int(row[0])
-        try:
-            return self._read(record >> OFFSET_BITS, path, offset, length)
-        except (TurnlogError, OSError):
-            return None
+        return self._back.raw(record, length)
 
     def record(self, record: int, length: int | None = None) -> Record | None:
         """Read a record from its log; None if it is not there any more."""
-        from turnlog.records.codec import decode
-        from turnlog.records.record import Record
-
-        data = self.raw(record, length)
-        found = None if data is None else decode(data)
-        return found if isinstance(found, Record) else None
+        return self._back.record(record, length)
 
     def texts(self, record: int, length: int | None = None) -> list[Text]:
         """Read the texts of a record from its log."""
-        _, layout, kind = self._log(record)
-        if layout == BESIDE:
-            from turnlog.index.beside import texts_of_side
-
-            data = self.raw(record, length)
-            return [] if data is None else texts_of_side(kind, data)
-        from turnlog.index.texts import texts_of
-
-        found = self.record(record, length)
-        return [] if found is None else texts_of(found)
+        return self._back.texts(record, length)
 
     def close(self) -> None:
-        self._let_go()
+        if "_back" in self.__dict__:
+            self._back.close()
         self.db.close()
 
     def __exit__(self, *error: object) -> None:
@@ -98,35 +80,6 @@ class Index(Closing):
             return str(self.db.execute("PRAGMA database_list").fetchone()[2])
         except sqlite3.Error:
             return ""
-
-    def _log(self, record: int) -> tuple[str, str, str]:
-        log = record >> OFFSET_BITS
-        if log not in self._logs:
-            row: Any = self.db.execute(
-                "SELECT path, layout, kind FROM logs WHERE id = ?", (log,)
-            ).fetchone()
-            self._logs[log] = row or ("", "", "")
-        return self._logs[log]
-
-    def _read(self, log: int, path: str, offset: int, length: int) -> bytes | None:
-        from turnlog.log.blobs import whole_line
-        from turnlog.log.sources import Seekable, open_source
-
-        if self._open is None or self._open[0] != log:
-            self._let_go()
-            source = open_source(path)
-            if not isinstance(source, Seekable):  # No way into the middle of this one.
-                source.close()
-                return _unpacked_at(path, offset)
-            self._open = (log, source)
-        data = self._open[1].read_at(length, offset)
-        whole = whole_line(path, data) if len(data) == length else None
-        return whole if isinstance(whole, bytes) else None
-
-    def _let_go(self) -> None:
-        if self._open is not None:
-            self._open[1].close()
-            self._open = None
 
 
 def open_fresh(
@@ -173,11 +126,3 @@ def _changed(db: sqlite3.Connection, stage: Stage) -> list[str] | None:
         return None if has_leftovers(db) else changed_logs(db, usage_only=stage == "usage")
     except sqlite3.Error:
         return None  # The refresh will say what is wrong with it.
-
-
-def _unpacked_at(path: str, offset: int) -> bytes | None:
-    from turnlog.log.reader import Placed, read_log
-
-    with read_log(path, start=offset) as reader:
-        item = next(reader, None)
-    return item.record.raw if isinstance(item, Placed) and item.offset == offset else None

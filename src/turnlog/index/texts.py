@@ -19,18 +19,19 @@ from turnlog.records.blocks import (
     TextBlock,
     ThinkingBlock,
 )
-from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.meaning import Author, author_of
 from turnlog.records.record import (
+    Assistant,
     Attachment,
     Call,
     FileHistory,
     QueueOperation,
     Record,
     Result,
-    Spoken,
     Summary,
     System,
     Unknown,
+    User,
 )
 from turnlog.records.state import AiTitle, CustomTitle, Tag
 
@@ -62,6 +63,7 @@ class Kind(IntEnum):
 
 # Looked up once: a member of an enum takes as long as a call, and there is one for every text.
 _CALL, _CONTEXT, _RESULT, _THINKING = Kind.CALL, Kind.CONTEXT, Kind.RESULT, Kind.THINKING
+_PROMPT, _RESPONSE = Kind.PROMPT, Kind.RESPONSE
 
 WEIGHTS: Final[dict[Kind, float]] = {
     Kind.PROMPT: 1.0,
@@ -90,6 +92,8 @@ class Text(NamedTuple):
 
 def texts_of(record: Record) -> list[Text]:
     """Give the texts of *record*; none is empty."""
+    if isinstance(record, Assistant | User):  # Nearly all are.
+        return texts_of_blocks(record.blocks, _plain_of(record))
     return [text for text in _texts(record) if text.text]
 
 
@@ -124,14 +128,13 @@ def leaves(value: Any) -> str:
     return "\n".join(found)
 
 
-_PLAIN: Final = {
-    Author.ASSISTANT: Kind.RESPONSE,
-    Author.AGENT: Kind.RESPONSE,
-    Author.PROGRAM: Kind.CONTEXT,
-    Author.HUMAN: Kind.PROMPT,
-    Author.CALLER: Kind.PROMPT,
-    Author.TOOL: Kind.PROMPT,
-}
+def _plain_of(record: Assistant | User) -> Kind:
+    """Tell what plain text is in a message."""
+    if isinstance(record, Assistant):
+        return _RESPONSE
+    if record.is_compact_summary is True:
+        return Kind.SUMMARY
+    return _CONTEXT if author_of(record) is Author.PROGRAM else _PROMPT
 
 
 def _texts(record: Record) -> Iterator[Text]:
@@ -154,10 +157,6 @@ def _texts(record: Record) -> Iterator[Text]:
             yield Text(Kind.CALL, leaves(record.input))
         case Result():
             yield Text(Kind.RESULT, record.text or leaves(record.content))
-        case Spoken():
-            summed_up = meaning_of(record) is Meaning.SUMMARY
-            plain = Kind.SUMMARY if summed_up else _PLAIN[author_of(record)]
-            yield from texts_of_blocks(record.blocks, plain)
         case Unknown():
             yield Text(Kind.NOTE, leaves(record.fields.get("content")))
 

@@ -35,8 +35,7 @@ def as_letters(text: str) -> str | None:
     if text.isascii():
         return text.lower()
     others = beyond_ascii(text)
-    if unknown := others.difference(_taken):
-        _ask(unknown)
+    ask_for(others)
     for each in others:
         to = _taken[each]
         if to == _DEPENDS:
@@ -44,6 +43,12 @@ def as_letters(text: str) -> str | None:
         if to != each:
             text = text.replace(each, to)
     return text.encode().lower().decode()  # Bytes know the case of ASCII only.
+
+
+def ask_for(characters: set[str]) -> None:
+    """Learn how *characters* are taken, together: for each alone it takes as long."""
+    if unknown := characters.difference(_taken):
+        _ask(unknown)
 
 
 def beyond_ascii(text: str) -> set[str]:

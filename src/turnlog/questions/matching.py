@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Final
 
 from turnlog.index.texts import ANSWERED
 from turnlog.index.words import as_words
-from turnlog.questions.letters import LETTER, TOKENIZER, as_letters, beyond_ascii
+from turnlog.questions.letters import LETTER, TOKENIZER, as_letters, ask_for, beyond_ascii
 from turnlog.questions.search_language import All, Any, Filter, Node, Not, Phrase, Word
 
 Span = tuple[int, int]
 """Where something begins and ends in a text."""
+Finder = Callable[[str], Iterator[re.Match[str]]]
+"""Finds the places of what is sought, one after the other."""
 
 _WORDS: Final = re.compile(f"{LETTER}+")
 _LONE: Final = "\x7f"
@@ -61,9 +63,10 @@ class Tokenizer:
         terms = self.terms(leaf.text)
         if not terms:
             return leaf.text in text
-        letters = _letters(text)
-        if letters is not None:
+        words = _ascii_sought(text) if all(map(str.isascii, terms)) else None
+        if words is None and (letters := _letters(text)) is not None:
             words = _as_sought(letters, terms)
+        if words is not None:
             return _pattern(terms, _is_prefix(leaf)).search(words) is not None
         found = self._holding(text).execute(
             "SELECT 1 FROM one WHERE one MATCH ?", (as_phrase(leaf),)
@@ -72,32 +75,41 @@ class Tokenizer:
 
     def spans(self, text: str, leaves: Iterable[Word | Phrase]) -> list[Span]:
         """Tell where in *text* the *leaves* stand, in order, none overlapping another."""
-        worded, spans = [], []
-        for leaf in leaves:
-            if self.terms(leaf.text):
-                worded.append(leaf)
-            else:
-                spans += _places(text, leaf.text)
-        if worded:
-            letters = _letters(text)
-            if letters is None:
-                plain = _plain(text)
-                words, marked = as_words(plain), self._marked(text, worded)
-            else:
-                plain = letters
-                terms = [term for leaf in worded for term in self.terms(leaf.text)]
-                words = _as_sought(plain, terms)
-                marked = self._found(words, worded)
-            spans += marked if len(words) == len(plain) else _unspaced(marked, words, plain)
-        return _apart(spans)
+        return self.marker(leaves)(text)
 
-    def _found(self, words: str, leaves: list[Word | Phrase]) -> list[Span]:
-        """Find *leaves* among *words* that are nothing but letters and spaces."""
-        spans: list[Span] = []
-        for leaf in leaves:
-            found = _pattern(self.terms(leaf.text), _is_prefix(leaf)).finditer(words)
-            spans += [(each.start(), each.end(1)) for each in islice(found, _MOST_SPANS)]
-        return spans
+    def marker(self, leaves: Iterable[Word | Phrase]) -> Callable[[str], list[Span]]:
+        """Give what tells it of many texts: what the *leaves* ask for is looked up once."""
+        leaves = list(leaves)
+        worded = [leaf for leaf in leaves if self.terms(leaf.text)]
+        pieces = [leaf.text for leaf in leaves if not self.terms(leaf.text)]
+        terms = [term for leaf in worded for term in self.terms(leaf.text)]
+        finders = [_pattern(self.terms(leaf.text), _is_prefix(leaf)).finditer for leaf in worded]
+        is_ascii = all(map(str.isascii, terms))
+
+        def mark(text: str) -> list[Span]:
+            spans = [span for piece in pieces for span in _places(text, piece)]
+            if worded:
+                words = _ascii_sought(text) if is_ascii else None
+                if words is not None:
+                    spans += _found(words, finders)
+                else:
+                    spans += self._spans(text, worded, terms)
+            return _apart(spans) if len(spans) > 1 else spans
+
+        return mark
+
+    def _spans(self, text: str, leaves: list[Word | Phrase], terms: list[str]) -> list[Span]:
+        """Find *leaves* with words in a text that may need spaces between them."""
+        letters = _letters(text)
+        if letters is None:
+            plain = _plain(text)
+            words, marked = as_words(plain), self._marked(text, leaves)
+        else:
+            plain = letters
+            words = _as_sought(plain, terms)
+            patterns = [_pattern(self.terms(leaf.text), _is_prefix(leaf)) for leaf in leaves]
+            marked = _found(words, [pattern.finditer for pattern in patterns])
+        return marked if len(words) == len(plain) else _unspaced(marked, words, plain)
 
     def _marked(self, text: str, leaves: list[Word | Phrase]) -> list[Span]:
         """Let SQLite mark *leaves* in the words of *text*."""
@@ -239,6 +251,32 @@ def _as_sought(letters: str, terms: Iterable[str]) -> str:
     return as_words(letters)
 
 
+def _ascii_sought(text: str) -> str | None:
+    """Give *text* in a way in which words of ASCII are found; None if that takes a closer look."""
+    if _LONE in text:
+        text = text.replace(_LONE, " ")
+    if text.isascii():
+        return text.lower()
+    others = beyond_ascii(text)
+    if len(others) > _FEW_LONE:
+        return None
+    ask_for(others)
+    for each in others:
+        to = _beside_ascii(each)
+        if to is None:
+            return None
+        if to != each:
+            text = text.replace(each, to)
+    return text.lower() if text.isascii() else text.encode().lower().decode()
+
+
+@lru_cache(maxsize=4096)
+def _beside_ascii(character: str) -> str | None:
+    """Give what stands for a character where words of ASCII are sought; None if that depends."""
+    letter = as_letters(character)
+    return letter if letter is None or not _is_lone(letter) else _LONE
+
+
 @lru_cache(maxsize=4096)
 def _is_lone(character: str) -> bool:
     """Tell whether a character is a word of its own, wherever it stands."""
@@ -255,6 +293,14 @@ def _pattern(terms: tuple[str, ...], is_prefix: bool) -> re.Pattern[str]:  # noq
     first, rest = terms[0], "".join(f"{_BETWEEN}+{term}" for term in terms[1:])
     ends = f"{LETTER}*" if is_prefix else f"(?!{LETTER})"
     return re.compile(f"{first}(?<!{LETTER}{first})(?=({rest}{ends}))")
+
+
+def _found(words: str, finders: Iterable[Finder]) -> list[Span]:
+    """Find what is sought among *words* that are nothing but letters and what is between them."""
+    spans: list[Span] = []
+    for find in finders:
+        spans += [(each.start(), each.end(1)) for each in islice(find(words), _MOST_SPANS)]
+    return spans
 
 
 def _places(text: str, piece: str) -> list[Span]:

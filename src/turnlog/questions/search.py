@@ -239,7 +239,7 @@ class _Searching:
             )
         phrases = sorted(filter(None, {self._tokenizer.terms(leaf.text) for leaf in leaves}))
         look = Look(
-            lambda text: self._tokenizer.spans(text, leaves),
+            self._tokenizer.marker(leaves),
             lambda text: first_place(text, phrases),
             wanted.width,
             wanted.context,

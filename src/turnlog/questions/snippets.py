@@ -58,25 +58,20 @@ def make_snippet(
     *near* is a place where a match is known or suspected: only what lies around it is looked at if
     *text* is long. *context* lines before and after the match are given beside it.
     """
-    base, stop = _looked_at(text, near)
-    spans = marker(text[base:stop])
-    if base:
-        spans = [(begin + base, end + base) for begin, end in spans]
-    if not spans and stop - base < len(text):  # The place was a guess, and wrong.
-        spans = marker(text[:_MOST_LOOKED_AT])
+    spans = _marked(text, marker, near)
     best = _densest(spans, text, max(1, width - 2))
     flat, first, last, (begin, end) = _cut(text, best, width)
-    near_by = [span for span in spans if span[0] < last and span[1] > first]
-    marks = [flat.span((one - first, other - first)) for one, other in near_by]
     lead = "" if begin == 0 and not text[:first].strip() else _ELLIPSIS
     trail = "" if end == len(flat.text) and not text[last:].strip() else _ELLIPSIS
     shift = len(lead) - begin
-    highlights = [
-        (max(one, begin) + shift, min(other, end) + shift)
-        for one, other in marks
-        if max(one, begin) < min(other, end)
-    ]
-    before, after = _lines_around(text, best[0], context)
+    highlights = []
+    for span in spans:
+        if span[0] < last and span[1] > first:
+            one, other = flat.span((span[0] - first, span[1] - first))
+            one, other = max(one, begin), min(other, end)
+            if one < other:
+                highlights.append((one + shift, other + shift))
+    before, after = _lines_around(text, best[0], context) if context > 0 else ([], [])
     return Snippet(lead + flat.text[begin:end] + trail, highlights, before, after)
 
 
@@ -105,10 +100,19 @@ def _as_words(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"{first}(?<![^\W_]{first}){behind}(?![^\W_])")
 
 
+def _marked(text: str, marker: Marker, near: int | None) -> list[Span]:
+    """Tell where *text* has its matches; of a long one only around the first."""
+    if len(text) <= LOOKED_AT:
+        return marker(text)
+    base, stop = _looked_at(text, near)
+    spans = marker(text[base:stop])
+    if not spans:  # The place was a guess, and wrong.
+        return marker(text[:_MOST_LOOKED_AT])
+    return [(begin + base, end + base) for begin, end in spans] if base else spans
+
+
 def _looked_at(text: str, near: int | None) -> Span:
     """Choose which part of a long text is looked at; it begins and ends between words."""
-    if len(text) <= LOOKED_AT:
-        return 0, len(text)
     begin = max(0, min((near or 0) - _LEAD, len(text) - LOOKED_AT))
     stop = begin + LOOKED_AT
     if begin and (ink := _SPACE.search(text, begin, min(begin + _LEAD, near or begin))):
@@ -122,12 +126,15 @@ def _looked_at(text: str, near: int | None) -> Span:
 class _Flat:
     """A text on one line, and how its places are found there."""
 
+    __slots__ = ("_flat", "_starts", "text")
+
     def __init__(self, text: str) -> None:
         self.text = " ".join(text.split())
-        begin = 0 if text[:1] == self.text[:1] else len(text) - len(text.lstrip())
-        self._starts, self._flat = starts, flat = [begin], [0]  # Of stretches with single spaces.
+        self._starts: list[int] | None = None  # Of stretches with single spaces.
         if len(self.text) == len(text):
-            return
+            return  # Every place is where it was.
+        begin = 0 if text[:1] == self.text[:1] else len(text) - len(text.lstrip())
+        self._starts, self._flat = starts, flat = [begin], [0]
         place = 0
         for gap in _GAP.finditer(text, begin):
             stop, following = gap.span()
@@ -137,9 +144,14 @@ class _Flat:
             starts.append(begin)
 
     def span(self, span: Span) -> Span:
-        return self._place(span[0], 0), self._place(span[1], 1)
+        begin, end = span
+        if self._starts is not None:
+            return self._place(begin, 0), self._place(end, 1)
+        size = len(self.text)
+        return min(begin, size) if begin > 0 else 0, min(end, size) if end > 0 else 0
 
     def _place(self, at: int, is_end: int) -> int:
+        assert self._starts is not None
         piece = bisect_right(self._starts, at - is_end) - 1
         if at < 0 or piece < 0:
             return 0
@@ -209,8 +221,6 @@ def _piece(flat: str, best: Span, width: int) -> Span:
 
 def _lines_around(text: str, at: int, count: int) -> tuple[list[str], list[str]]:
     """Give up to *count* lines before and after the one in which *at* stands."""
-    if count <= 0:
-        return [], []
     begin = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     before = text[:begin].split("\n")[:-1][-count:] if begin else []

@@ -1,0 +1,105 @@
+"""Records and their texts, read back from the logs where they stand.
+
+The index stores no text. A search reads back what it shows, a record at a time, and does so within
+a few milliseconds: what all of these records need is looked up once. A log that vanished or was
+rewritten since gives nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Final
+
+from turnlog.errors import TurnlogError
+from turnlog.index.beside import texts_of_side
+from turnlog.index.ids import BESIDE, OFFSET_BITS
+from turnlog.index.texts import Text, texts_of
+from turnlog.log.blobs import STUB, whole_line
+from turnlog.log.reader import Placed, read_log
+from turnlog.log.sources import Seekable, open_source
+from turnlog.records.codec import decode
+from turnlog.records.damage import Damage
+from turnlog.records.record import Record
+
+_OFFSET: Final = (1 << OFFSET_BITS) - 1
+
+
+class ReadBack:
+    """The logs of one index; that of the last record stays open."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._logs: dict[int, tuple[str, str, str]] = {}
+        self._log = -1
+        self._source: Seekable | None = None
+
+    def place(self, record: int) -> tuple[str, int]:
+        """Give the log and the offset of a record."""
+        return self._known(record >> OFFSET_BITS)[0], record & _OFFSET
+
+    def raw(self, record: int, length: int | None = None) -> bytes | None:
+        """Read a record's bytes from its log; None if they are not there any more."""
+        if length is None:
+            row = self._db.execute("SELECT length FROM records WHERE id = ?", (record,)).fetchone()
+            if row is None:
+                return None
+            length = int(row[0])
+        log, offset = record >> OFFSET_BITS, record & _OFFSET
+        try:
+            source = self._source if self._log == log else self._opened(log)
+            if source is None:  # No way into the middle of this one.
+                return _unpacked_at(self._known(log)[0], offset)
+            data = source.read_at(length, offset)
+            if len(data) != length:
+                return None
+            if data.startswith(STUB):
+                whole = whole_line(self._known(log)[0], data)
+                return None if isinstance(whole, Damage) else whole
+        except (TurnlogError, OSError):
+            return None
+        return data
+
+    def record(self, record: int, length: int | None = None) -> Record | None:
+        """Read a record from its log; None if it is not there any more."""
+        data = self.raw(record, length)
+        found = None if data is None else decode(data)
+        return None if isinstance(found, Damage) else found
+
+    def texts(self, record: int, length: int | None = None) -> list[Text]:
+        """Read the texts of a record from its log."""
+        data = self.raw(record, length)
+        if data is None:
+            return []
+        _, layout, kind = self._known(record >> OFFSET_BITS)
+        if layout == BESIDE:
+            return texts_of_side(kind, data)
+        found = decode(data)
+        return [] if isinstance(found, Damage) else texts_of(found)
+
+    def close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+        self._log, self._source = -1, None
+
+    def _known(self, log: int) -> tuple[str, str, str]:
+        known = self._logs.get(log)
+        if known is None:
+            asked = "SELECT path, layout, kind FROM logs WHERE id = ?"
+            row: Any = self._db.execute(asked, (log,)).fetchone()
+            known = self._logs[log] = row or ("", "", "")
+        return known
+
+    def _opened(self, log: int) -> Seekable | None:
+        self.close()
+        source = open_source(self._known(log)[0])
+        if not isinstance(source, Seekable):
+            source.close()
+            return None
+        self._log, self._source = log, source
+        return source
+
+
+def _unpacked_at(path: str, offset: int) -> bytes | None:
+    with read_log(path, start=offset) as reader:
+        item = next(reader, None)
+    return item.record.raw if isinstance(item, Placed) and item.offset == offset else None
