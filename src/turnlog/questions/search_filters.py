@@ -85,6 +85,7 @@ class Filters:
         self._db = db
         self._conditions: dict[tuple[Filter, Table], Condition] = {}
         self._ids: dict[Filter, list[int]] = {}
+        self._touching: dict[Filter, list[int] | None] = {}
 
     def condition(self, wanted: Filter, table: Table) -> Condition:
         """Give what a text of *table* has to meet; true or false of every text."""
@@ -103,11 +104,16 @@ class Filters:
 
     def ranges(self, wanted: Filter) -> list[Range] | None:
         """Give ranges that hold all ids of texts that a bounding filter means; None if of many."""
-        is_file = wanted.field == "file"
-        those = self._of_files(wanted, "r.id") if is_file else one_of("r.session", self.ids(wanted))
-        many = f"SELECT 1 FROM records r WHERE {those.sql} LIMIT 1 OFFSET {_FEW_RECORDS}"
-        if self._db.execute(many, those.values).fetchone() is not None:
-            return None
+        if wanted.field == "file":
+            records = self._records_of(wanted)
+            if records is None:
+                return None
+            those = one_of("r.id", records)
+        else:
+            those = one_of("r.session", self.ids(wanted))
+            many = f"SELECT 1 FROM records r WHERE {those.sql} LIMIT 1 OFFSET {_FEW_RECORDS}"
+            if self._db.execute(many, those.values).fetchone() is not None:
+                return None
         rows = self._db.execute(f"{_SECONDS} {those.sql}", those.values)
         seconds = [row[0] for row in rows]
         return None if None in seconds else _joined(seconds)
@@ -137,7 +143,7 @@ class Filters:
                 asked = f"SELECT 1 FROM calls c WHERE c.{call} = t.record AND {tools.sql}"
                 return [of_call, Condition(f"EXISTS ({asked})", tools.values)]
             case "file":
-                return [of_call, self._of_files(wanted, "t.record")]
+                return [of_call, self._of_files(wanted)]
             case "model" | "branch" as field:
                 return [one_of(f"r.{field}", self.ids(wanted))]
             case "role":
@@ -165,18 +171,34 @@ class Filters:
         fits = _glob(f"*{value}*" if field == "model" else value)
         return [row[0] for row in self._db.execute("SELECT id, name FROM names") if fits(row[1])]
 
-    def _of_files(self, wanted: Filter, column: str) -> Condition:
+    def _of_files(self, wanted: Filter) -> Condition:
         """Ask for records of calls that name a file, and of what came of them.
 
         As sets of records: whether a path is meant is not asked again for every text.
         """
+        records = self._records_of(wanted)
+        if records is not None:
+            return one_of("t.record", records)
+        touching = self._touched(wanted)
+        return Condition(f"t.record IN ({touching.sql})", touching.values)
+
+    def _records_of(self, wanted: Filter) -> list[int] | None:
+        """Give the records of calls that name a file, and of what came of them; None if many."""
+        if wanted not in self._touching:
+            touching = self._touched(wanted)
+            asked = f"{touching.sql} LIMIT {_FEW_RECORDS + 1}"
+            records = [row[0] for row in self._db.execute(asked, touching.values)]
+            self._touching[wanted] = records if len(records) <= _FEW_RECORDS else None
+        return self._touching[wanted]
+
+    def _touched(self, wanted: Filter) -> Condition:
         paths = one_of("x.path", self.ids(wanted))
-        touching = f"SELECT x.record FROM touches x WHERE {paths.sql}"
-        answering = (
-            "SELECT c.result FROM touches x JOIN calls c ON c.record = x.record"
-            f" AND c.block = x.block WHERE c.result IS NOT NULL AND {paths.sql}"
+        return Condition(
+            f"SELECT x.record FROM touches x WHERE {paths.sql} UNION"
+            " SELECT c.result FROM touches x JOIN calls c ON c.record = x.record"
+            f" AND c.block = x.block WHERE c.result IS NOT NULL AND {paths.sql}",
+            paths.values * 2,
         )
-        return Condition(f"{column} IN ({touching} UNION {answering})", paths.values * 2)
 
     def _of_sessions(self, sessions: list[int]) -> list[Condition]:
         """Ask for records of *sessions*; most others are known by their log, without a look."""
