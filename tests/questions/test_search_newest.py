@@ -1,6 +1,8 @@
 """However the newest texts are found, they are the same ones, in the same order."""
 
 import json
+import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from msgspec import structs
 
 from questions.search_world import NOW, ORCHARD, START
 from questions.test_search import ask, expected, filters, keys, prefixes, trees, words
+from turnlog.index import read_back
 from turnlog.index.opening import open_fresh
 from turnlog.index.texts import texts_of
 from turnlog.layout import find_homes
@@ -150,3 +153,22 @@ def test_a_glance_is_not_taken_where_many_filters_would_have_to_be_told(index, m
     assert plain.hits
     look_through(monkeypatch)
     assert ask(index, f"lo* {many}", newest=True) == plain
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nobody lists the descriptors")
+def test_a_search_leaves_no_log_open(index):
+    before = set(os.listdir("/proc/self/fd"))
+    assert len({hit.log for hit in ask(index, "", newest=True, with_results=True).hits}) > 1
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_few_logs_are_open_at_once(index, monkeypatch):
+    whole = ask(index, "", newest=True, with_results=True).hits
+    monkeypatch.setattr(read_back, "_MOST_OPEN", 1)
+    assert ask(index, "", newest=True, with_results=True).hits == whole
+    assert {len(index._back._open) for hit in whole if index.texts(_record_of(index, hit))} == {1}
+
+
+def _record_of(index, hit):
+    asked = "SELECT id << 40 FROM logs WHERE path = ?"
+    return index.db.execute(asked, (hit.log,)).fetchone()[0] | hit.offset

@@ -59,9 +59,13 @@ class Index(Closing):
         """Read the texts of a record from its log."""
         return self._back.texts(record, length)
 
-    def close(self) -> None:
+    def let_go(self) -> None:
+        """Close the logs that were read from; they are opened again when they are needed."""
         if "_back" in self.__dict__:
             self._back.close()
+
+    def close(self) -> None:
+        self.let_go()
         self.db.close()
 
     def __exit__(self, *error: object) -> None:

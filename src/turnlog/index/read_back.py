@@ -22,16 +22,16 @@ from turnlog.records.damage import Damage
 from turnlog.records.record import Record
 
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
+_MOST_OPEN: Final = 16
 
 
 class ReadBack:
-    """The logs of one index; that of the last record stays open."""
+    """The logs of one index. Some stay open until they are let go: hits come from few logs."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._logs: dict[int, tuple[str, str, str]] = {}
-        self._log = -1
-        self._source: Seekable | None = None
+        self._open: dict[int, Seekable] = {}
 
     def place(self, record: int) -> tuple[str, int]:
         """Give the log and the offset of a record."""
@@ -46,7 +46,7 @@ class ReadBack:
             length = int(row[0])
         log, offset = record >> OFFSET_BITS, record & _OFFSET
         try:
-            source = self._source if self._log == log else self._opened(log)
+            source = self._open.get(log) or self._opened(log)
             if source is None:  # No way into the middle of this one.
                 return _unpacked_at(self._known(log)[0], offset)
             data = source.read_at(length, offset)
@@ -77,9 +77,10 @@ class ReadBack:
         return [] if isinstance(found, Damage) else texts_of(found)
 
     def close(self) -> None:
-        if self._source is not None:
-            self._source.close()
-        self._log, self._source = -1, None
+        """Let go of the logs: whoever reads on opens them again, and sees what they are then."""
+        for source in self._open.values():
+            source.close()
+        self._open.clear()
 
     def _known(self, log: int) -> tuple[str, str, str]:
         known = self._logs.get(log)
@@ -90,12 +91,13 @@ class ReadBack:
         return known
 
     def _opened(self, log: int) -> Seekable | None:
-        self.close()
+        if len(self._open) >= _MOST_OPEN:
+            self._open.pop(next(iter(self._open))).close()
         source = open_source(self._known(log)[0])
         if not isinstance(source, Seekable):
             source.close()
             return None
-        self._log, self._source = log, source
+        self._open[log] = source
         return source
 
 

@@ -17,16 +17,19 @@ from turnlog.questions.scan_search import Found
 from turnlog.questions.snippets import LOOKED_AT, Marker, make_snippet
 
 _RECORDS: Final = """
-SELECT r.id, r.length, r.at, r.author, r.model, r.flags, r.uuid, s.session, s.title, p.path,
-       l.agent, l.gone_at
+SELECT r.id, r.length, r.at, w.name, m.name, r.flags, r.uuid, s.session, s.title, p.path, l.agent,
+       l.gone_at
 FROM json_each(?) a
 CROSS JOIN records r ON r.id = a.value
 JOIN logs l ON l.id = r.id >> 40
+LEFT JOIN names w ON w.id = r.author
+LEFT JOIN names m ON m.id = r.model
 LEFT JOIN sessions s ON s.id = r.session
 LEFT JOIN projects p ON p.id = s.project
 """
 _CALLS: Final = """
-SELECT c.{0}, c.tool, c.is_error FROM json_each(?) a CROSS JOIN calls c ON c.{0} = a.value
+SELECT c.{0}, n.name, c.is_error FROM json_each(?) a CROSS JOIN calls c ON c.{0} = a.value
+LEFT JOIN names n ON n.id = c.tool
 ORDER BY c.{0}, c.block
 """
 # What was looked at to decide whether it is a hit is mostly shown next.
@@ -83,8 +86,7 @@ class Known:
         self.index = index
         self.records: dict[int, tuple[Any, ...]] = {}
         """What is shown of each record, as the index has it."""
-        self._calls: dict[tuple[int, int], list[tuple[int, int | None]]] = {}
-        self._names: dict[int | None, str | None] = {None: None}
+        self._calls: dict[tuple[int, int], list[tuple[str | None, int | None]]] = {}
         self._texts: dict[int, list[Text]] = {}
 
     def learn(self, found: Sequence[Found]) -> None:
@@ -116,16 +118,9 @@ class Known:
                 del self._texts[next(iter(self._texts))]
         return texts[part] if part < len(texts) else None
 
-    def calls(self, found: Found) -> list[tuple[int, int | None]]:
+    def calls(self, found: Found) -> list[tuple[str | None, int | None]]:
         """Give the tool of each call or result of a record, and whether it failed."""
         return self._calls.get((found.kind, found.record), [])
-
-    def name(self, number: int | None) -> str | None:
-        if number not in self._names:
-            asked = "SELECT name FROM names WHERE id = ?"
-            row = self.index.db.execute(asked, (number,)).fetchone()
-            self._names[number] = None if row is None else row[0]
-        return self._names[number]
 
 
 def read_hit(known: Known, found: Found, look: Look) -> Hit | None:
@@ -152,9 +147,9 @@ def read_hit(known: Known, found: Found, look: Look) -> Hit | None:
         agent=agent,
         at=instant_at(at),
         kind=_KINDS[found.kind],
-        author=known.name(author) or "",
+        author=author or "",
         tool=tool,
-        model=known.name(model),
+        model=model,
         is_error=bool(flags & 1) or failed,
         uuid=long_uuid(uuid),
         log=log,
@@ -183,6 +178,8 @@ def _tool_of(known: Known, found: Found, texts: list[Text]) -> tuple[str | None,
     calls = known.calls(found)
     if not calls:
         return None, False
+    if len(calls) == 1 and len(texts) == 1:
+        return calls[0][0] or None, bool(calls[0][1])
     alike = [part for part, text in enumerate(texts) if text.kind == found.kind]
     which = alike.index(found.part) if len(alike) == len(calls) else 0
-    return known.name(calls[which][0]) or None, bool(calls[which][1])
+    return calls[which][0] or None, bool(calls[which][1])

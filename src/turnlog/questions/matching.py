@@ -23,14 +23,16 @@ from turnlog.questions.search_language import All, Any, Filter, Node, Not, Phras
 
 Span = tuple[int, int]
 """Where something begins and ends in a text."""
-Finder = Callable[[str], Iterator[re.Match[str]]]
-"""Finds the places of what is sought, one after the other."""
+Sought = tuple[tuple[str, ...], bool]
+"""Words that stand one behind the other, and whether the last may go on."""
 
 _WORDS: Final = re.compile(f"{LETTER}+")
 _LONE: Final = "\x7f"
 """Stands for any character that is a word of its own, where no such word is sought."""
 _FEW_LONE: Final = 20
 _MOST_SPANS: Final = 200
+_SHORT: Final = 20_000
+"""Texts up to this length are looked through word by word."""
 _BETWEEN: Final = r"[\x00-/:-`{-~]"
 """What stands between two words of a phrase, as a regular expression has it."""
 _BEFORE, _BEHIND = "\x01", "\x02"
@@ -67,7 +69,7 @@ class Tokenizer:
         if words is None and (letters := _letters(text)) is not None:
             words = _as_sought(letters, terms)
         if words is not None:
-            return _pattern(terms, _is_prefix(leaf)).search(words) is not None
+            return next(_places_of(words, (terms, _is_prefix(leaf))), None) is not None
         found = self._holding(text).execute(
             "SELECT 1 FROM one WHERE one MATCH ?", (as_phrase(leaf),)
         )
@@ -82,23 +84,22 @@ class Tokenizer:
         leaves = list(leaves)
         worded = [leaf for leaf in leaves if self.terms(leaf.text)]
         pieces = [leaf.text for leaf in leaves if not self.terms(leaf.text)]
-        terms = [term for leaf in worded for term in self.terms(leaf.text)]
-        finders = [_pattern(self.terms(leaf.text), _is_prefix(leaf)).finditer for leaf in worded]
-        is_ascii = all(map(str.isascii, terms))
+        sought = [(self.terms(leaf.text), _is_prefix(leaf)) for leaf in worded]
+        is_ascii = all(term.isascii() for terms, _ in sought for term in terms)
 
         def mark(text: str) -> list[Span]:
             spans = [span for piece in pieces for span in _places(text, piece)]
             if worded:
                 words = _ascii_sought(text) if is_ascii else None
                 if words is not None:
-                    spans += _found(words, finders)
+                    spans += _found(words, sought)
                 else:
-                    spans += self._spans(text, worded, terms)
+                    spans += self._spans(text, worded, sought)
             return _apart(spans) if len(spans) > 1 else spans
 
         return mark
 
-    def _spans(self, text: str, leaves: list[Word | Phrase], terms: list[str]) -> list[Span]:
+    def _spans(self, text: str, leaves: list[Word | Phrase], sought: list[Sought]) -> list[Span]:
         """Find *leaves* with words in a text that may need spaces between them."""
         letters = _letters(text)
         if letters is None:
@@ -106,9 +107,8 @@ class Tokenizer:
             words, marked = as_words(plain), self._marked(text, leaves)
         else:
             plain = letters
-            words = _as_sought(plain, terms)
-            patterns = [_pattern(self.terms(leaf.text), _is_prefix(leaf)) for leaf in leaves]
-            marked = _found(words, [pattern.finditer for pattern in patterns])
+            words = _as_sought(plain, [term for terms, _ in sought for term in terms])
+            marked = _found(words, sought)
         return marked if len(words) == len(plain) else _unspaced(marked, words, plain)
 
     def _marked(self, text: str, leaves: list[Word | Phrase]) -> list[Span]:
@@ -283,24 +283,63 @@ def _is_lone(character: str) -> bool:
     return as_words(character) != character
 
 
+def _found(words: str, sought: Iterable[Sought]) -> list[Span]:
+    """Find what is sought among *words* that are nothing but letters and what is between them."""
+    spans: list[Span] = []
+    for each in sought:
+        spans += islice(_places_of(words, each), _MOST_SPANS)
+    return spans
+
+
+def _places_of(words: str, sought: Sought) -> Iterator[Span]:
+    """Find the first of some terms where the others follow, and where the last of them ends.
+
+    Of what follows nothing is taken: what says the same twice may begin within another match. A
+    regular expression pays for long texts only: to compile one takes as long as a page of others.
+    """
+    if len(words) > _SHORT:
+        yield from ((each.start(), each.end(1)) for each in _pattern(*sought).finditer(words))
+        return
+    first, size = sought[0][0], len(sought[0][0])
+    at = words.find(first)
+    while at >= 0:
+        end = None if at and _is_letter(words[at - 1]) else _end(words, at + size, sought)
+        if end is None:
+            at = words.find(first, at + 1)
+        else:
+            yield at, end
+            at = words.find(first, at + size)
+
+
 @lru_cache(maxsize=256)
 def _pattern(terms: tuple[str, ...], is_prefix: bool) -> re.Pattern[str]:  # noqa: FBT001
     """Give what finds the first of *terms* where the others follow, up to the end of its group.
 
-    It begins with a word as it stands, since that is found fastest, and looks back from there. Of
-    what follows nothing is taken: what says the same twice may begin within another match.
+    It begins with a word as it stands, since that is found fastest, and looks back from there.
     """
     first, rest = terms[0], "".join(f"{_BETWEEN}+{term}" for term in terms[1:])
     ends = f"{LETTER}*" if is_prefix else f"(?!{LETTER})"
     return re.compile(f"{first}(?<!{LETTER}{first})(?=({rest}{ends}))")
 
 
-def _found(words: str, finders: Iterable[Finder]) -> list[Span]:
-    """Find what is sought among *words* that are nothing but letters and what is between them."""
-    spans: list[Span] = []
-    for find in finders:
-        spans += [(each.start(), each.end(1)) for each in islice(find(words), _MOST_SPANS)]
-    return spans
+def _end(words: str, at: int, sought: Sought) -> int | None:
+    """Tell where the last of some terms ends if all but the first follow from *at* on."""
+    terms, is_prefix = sought
+    size = len(words)
+    for term in terms[1:]:
+        begin = at
+        while at < size and words[at] < _LONE and not words[at].isalnum():
+            at += 1
+        if at == begin or not words.startswith(term, at):
+            return None
+        at += len(term)
+    while is_prefix and at < size and _is_letter(words[at]):
+        at += 1
+    return None if at < size and _is_letter(words[at]) else at
+
+
+def _is_letter(character: str) -> bool:
+    return character > _LONE or character.isalnum()
 
 
 def _places(text: str, piece: str) -> list[Span]:

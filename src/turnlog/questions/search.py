@@ -383,7 +383,8 @@ class _Searching:
             yield from batch
 
     def _told(self, document: SearchDocument) -> SearchDocument:
-        """Add what has to be said beside the hits."""
+        """Add what has to be said beside the hits, and leave the logs."""
+        self._index.let_go()
         patience = self._patience
         if patience.lost:
             count = len(patience.lost)
