@@ -119,6 +119,13 @@ def test_a_log_cannot_steer_the_terminal(turnlog, tmp_path):
     assert "␛" in out
 
 
+def test_what_only_looks_like_an_emojis_name_is_shown_as_it_stands(turnlog, tmp_path):
+    log = tmp_path / "s.jsonl"
+    log.write_bytes(b"root:x:0:0 :bug: fixed\n")
+    _, out, _ = turnlog("check", log, COLUMNS="200")
+    assert "root:x:0:0 :bug: fixed" in out
+
+
 def test_colour_stays_away_from_pipes(turnlog, home):
     assert "\x1b[" not in turnlog("check", "--home", home)[1]
 

@@ -154,7 +154,7 @@ def _name(path: str | None) -> str:
 
     from turnlog.cli.terminal import short_path
 
-    return "not known" if path is None else Text.from_markup(short_path(path)).plain
+    return "not known" if path is None else Text.from_markup(short_path(path), emoji=False).plain
 
 
 def _cut(name: str, width: int) -> str:

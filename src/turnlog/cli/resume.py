@@ -341,7 +341,7 @@ def _console() -> Console:
         return console()
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def _show(found: Choices) -> None:

@@ -112,7 +112,7 @@ class Transcript:
     def rule(self, words: str) -> None:
         """Write a line across, with *words* in it."""
         self._space("prose")
-        self._print(Text.from_markup(f"[dim]──── {words} ────[/]"))
+        self._print(Text.from_markup(f"[dim]──── {words} ────[/]", emoji=False))
 
     def prose(self, text: str, style: str = "", *, cut: bool = False) -> None:
         """Write text that may be long; with *cut*, of a paste only the beginning."""
@@ -133,7 +133,9 @@ class Transcript:
         what = safe(agent.description or agent.kind or "")
         orphan = "" if agent.spawn else " [yellow](the call that made it is not in the logs)[/]"
         self._print(
-            Text.from_markup(f"  [magenta]╭ [bold]agent {safe(agent.id)}[/] {what}[/]{orphan}")
+            Text.from_markup(
+                f"  [magenta]╭ [bold]agent {safe(agent.id)}[/] {what}[/]{orphan}", emoji=False
+            )
         )
         inner = Transcript(
             self.out,
@@ -260,7 +262,7 @@ class Transcript:
         else:
             words = f"the record {safe(gap.named[:8])} before this one is not in the log"
         self._space("prose")
-        self._print(Text.from_markup(f"[yellow]──── {words} ────[/]"))
+        self._print(Text.from_markup(f"[yellow]──── {words} ────[/]", emoji=False))
 
     def _aside(self, text: str, style: str) -> None:
         """Write one line of something that nobody typed."""

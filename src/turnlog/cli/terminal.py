@@ -20,7 +20,8 @@ def console() -> Console:
     """Give a console that respects pipes and NO_COLOR and never interprets a log's text."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=True, soft_wrap=not sys.stdout.isatty())
+    # Without emoji=False the `:x:` of a line such as root:x:0:0 would be drawn as a cross.
+    return Console(highlight=False, markup=True, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
 def safe(text: str) -> str:
