@@ -35,7 +35,7 @@ _SHOWN_FINDINGS = 4
     epilog="""\b
 Examples:
   turnlog check                    all your logs
-  turnlog check latest             the session that changed last
+  turnlog check latest             the session that was active last
   turnlog check 5f0c               the session whose id begins with 5f0c
   turnlog check --strict s.jsonl   one file, held to the rules of every record type
 Exit code: 0 all is well, 1 something was found, 2 a mistake in the call, 3 a failure.""",

@@ -71,7 +71,7 @@ class SessionDocument(Struct, kw_only=True):
     name="info",
     epilog="""\b
 Examples:
-  turnlog info latest              the session that changed last
+  turnlog info latest              the session that was active last
   turnlog info 5f0c                the session whose id begins with 5f0c
   turnlog info 5f0c --json         for a script""",
 )

@@ -53,7 +53,7 @@ def _span(
     name="show",
     epilog="""\b
 Examples:
-  turnlog show latest              the session that changed last
+  turnlog show latest              the session that was active last
   turnlog show 5f0c --last 20      the last 20 records, at once, however long the log
   turnlog show 5f0c --thread main  only since the last compaction
   turnlog show 5f0c --context      what the agent would see if it went on now

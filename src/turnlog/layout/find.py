@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,6 +24,7 @@ from turnlog.layout.walk import Problem, Walk
 
 __all__ = [
     "LATEST",
+    "Heard",
     "LayoutName",
     "LogFile",
     "Problem",
@@ -39,6 +41,10 @@ _KINDS = ("session", "day", "agent")
 ShareOut = Callable[[list[LogFile], list[Problem] | None], dict[str, list[LogFile]]]
 """Tells which sessions have records in some days' logs: for each id its share of each log, the
 session that was heard of last coming last."""
+
+
+Heard = Callable[[LogFile], datetime | None]
+"""Tells when the session of a main log was last active; None if it does not count."""
 
 
 def find_logs(home: Home, *, problems: list[Problem] | None = None) -> Iterator[LogFile]:
@@ -88,13 +94,15 @@ def find_session(
     *,
     problems: list[Problem] | None = None,
     share_out: ShareOut | None = None,
+    heard: Heard | None = None,
 ) -> tuple[LogFile, ...]:
     """Give the logs of the session whose id begins with *text*: main logs first, then agents'.
 
-    A whole id wins over longer ids that begin with it; "latest" is the session whose main log
-    changed last. Several main logs come back where one session lies in several places (two homes,
-    or a log beside its archive) or has logs of several days. Names do not tell which sessions have
-    records in a day's log; *share_out* does, and without it they are not looked for.
+    A whole id wins over longer ids that begin with it; "latest" is the session that was active
+    last, which *heard* tells, or else the one whose main log changed last. Several main logs come
+    back where one session lies in several places (two homes, or a log beside its archive) or has
+    logs of several days. Names do not tell which sessions have records in a day's log; *share_out*
+    does, and without it they are not looked for.
     """
     if not text:
         raise InvalidId("an empty id names no session", hint="give the first characters of an id")
@@ -109,7 +117,7 @@ def find_session(
     for session_id, logs in share_out(days, problems).items() if share_out and days else ():
         sessions.setdefault(session_id, []).extend(logs)
     if text == LATEST:
-        chosen = _latest(sessions)
+        chosen = _latest(sessions, heard)
     elif text in sessions:
         chosen = text
     else:
@@ -130,14 +138,39 @@ def _only(ids: list[str], text: str) -> str | None:
     )
 
 
-def _latest(sessions: dict[str, list[LogFile]]) -> str | None:
+def _latest(sessions: dict[str, list[LogFile]], heard: Heard | None) -> str | None:
     mains = [log for logs in sessions.values() for log in logs if log.kind != "agent"]
-    newest = max(mains, key=lambda log: (_changed_ns(log), log.kind, log.session_id), default=None)
+    times = {log.path: _changed_ns(log) for log in mains}
+    # The id settles a tie, so that the answer does not depend on the order of the disk.
+    mains.sort(key=lambda log: (times[log.path], log.kind, log.session_id), reverse=True)
+    newest = _active_last(mains, times, heard) if heard else None
+    newest = newest or next(iter(mains), None)
     if newest is None or newest.kind != "day":
-        # The id has settled a tie, so that the answer does not depend on the order of the disk.
         return newest.session_id if newest else None
     # Those who share a log come in the order in which they were last heard of.
-    return [log for log in mains if log.path == newest.path][-1].session_id
+    return [
+        each
+        for each, logs in sessions.items()
+        if any(log.kind == "day" and log.path == newest.path for log in logs)
+    ][-1]
+
+
+def _active_last(mains: list[LogFile], times: dict[Path, int], heard: Heard) -> LogFile | None:
+    """Find the log of the session that was active last; *mains* come by when they changed.
+
+    A log that was restored, copied or renamed has changed since its session was active. But none
+    was active after it changed, so the first few tell.
+    """
+    found: LogFile | None = None
+    found_at = datetime.min.replace(tzinfo=UTC)
+    for log in mains:
+        changed_at = datetime.fromtimestamp(times[log.path] / 1e9, UTC)
+        if found is not None and changed_at <= found_at:
+            break
+        at = changed_at if log.kind == "day" else heard(log)
+        if at is not None and at > found_at:
+            found, found_at = log, at
+    return found
 
 
 def _changed_ns(log: LogFile) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -18,11 +17,10 @@ from turnlog.errors import TurnlogError
 from turnlog.keep.archived import Archives, is_flat_archive
 from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.layout.directories import is_within, whole
-from turnlog.log.tail import Ends, read_ends
 from turnlog.questions.keeping import Keeping, Keepings
-from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.dated import day_of, is_elsewhere, read_day
+from turnlog.sessions.glanced import glance_at
 from turnlog.sessions.life import Life, State, running_sessions
 
 
@@ -139,7 +137,7 @@ def _row(
     log: LogFile, agents: dict[str, int], now: datetime, problems: list[Problem] | None
 ) -> SessionRow | None:
     try:
-        found, life, ends = _read(log.path)
+        found, life, ends = glance_at(log.path)
     except (TurnlogError, OSError) as error:
         if problems is not None:
             problems.append(Problem(log.path, str(error)))
@@ -209,29 +207,3 @@ def _rows_of_days(
         _row_of(structs.replace(logs[each], session_id=each), told[each], agents, now)
         for each in told
     ]
-
-
-def _read(path: Path) -> tuple[SessionSummary, Life, Ends]:
-    """Fold the ends of a log; with the lines they cut if those may hide a name or an instant."""
-    for with_cut_lines in (False, True):
-        ends = read_ends(path, with_cut_lines=with_cut_lines)
-        found, life = SessionSummary(), Life()
-        _fold(ends.head, found, life)
-        prompt, command = found.first_prompt, found.first_command
-        # What is called last there is long past, and summaries there are of sessions before it.
-        found.last_prompt = found.summary = None
-        _fold(ends.tail, found, life)
-        if ends.is_whole:
-            break
-        if command:
-            found.first_prompt = prompt  # One that stands in the tail was not the first.
-        names = found.custom_title, found.ai_title, found.last_prompt, found.summary, prompt
-        if any(names) and any(record.at for record in ends.tail):
-            break
-    return found, life, ends
-
-
-def _fold(records: Iterable[Record], found: SessionSummary, life: Life) -> None:
-    for record in records:
-        found.take(record)
-        life.take(record)

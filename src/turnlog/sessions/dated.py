@@ -18,6 +18,7 @@ from turnlog.log.reader import Placed, read_log
 from turnlog.records.notes import session_of
 from turnlog.records.record import Record
 from turnlog.records.state import Format
+from turnlog.sessions.glanced import last_heard
 
 
 class Said(NamedTuple):
@@ -31,7 +32,7 @@ def find_any_session(
     homes: Iterable[Home], text: str, *, problems: list[Problem] | None = None
 ) -> tuple[LogFile, ...]:
     """Give the logs of the session whose id begins with *text*, in whatever layout it lies."""
-    return find_session(homes, text, problems=problems, share_out=share_out)
+    return find_session(homes, text, problems=problems, share_out=share_out, heard=last_heard)
 
 
 def read_day(log: LogFile) -> Iterator[Said]:

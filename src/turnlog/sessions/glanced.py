@@ -1,0 +1,63 @@
+"""A session at a glance: the ends of its log, folded into its summary and its life.
+
+Lists take hundreds of these, and "latest" a few, so nothing between the ends is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from os import PathLike
+from typing import NamedTuple
+
+from turnlog.errors import TurnlogError
+from turnlog.layout import LogFile
+from turnlog.log.tail import Ends, read_ends
+from turnlog.records.record import Record
+from turnlog.records.summary import SessionSummary
+from turnlog.sessions.life import Life
+
+
+class Glanced(NamedTuple):
+    """What the ends of a log tell of its session."""
+
+    summary: SessionSummary
+    life: Life
+    ends: Ends
+
+
+def glance_at(path: str | PathLike[str]) -> Glanced:
+    """Fold the ends of a log; with the lines they cut if those may hide a name or an instant."""
+    for with_cut_lines in (False, True):
+        ends = read_ends(path, with_cut_lines=with_cut_lines)
+        found, life = SessionSummary(), Life()
+        _fold(ends.head, found, life)
+        prompt, command = found.first_prompt, found.first_command
+        # What is called last there is long past, and summaries there are of sessions before it.
+        found.last_prompt = found.summary = None
+        _fold(ends.tail, found, life)
+        if ends.is_whole:
+            break
+        if command:
+            found.first_prompt = prompt  # One that stands in the tail was not the first.
+        names = found.custom_title, found.ai_title, found.last_prompt, found.summary, prompt
+        if any(names) and any(record.at for record in ends.tail):
+            break
+    return Glanced(found, life, ends)
+
+
+def last_heard(log: LogFile) -> datetime | None:
+    """Tell when the session of a main log was last active, as lists do; None if they omit it."""
+    try:
+        found, life, ends = glance_at(log.path)
+    except (TurnlogError, OSError):
+        return None
+    if found.is_sidechain:
+        return None
+    return life.last_active_at or datetime.fromtimestamp(ends.changed_at, UTC)
+
+
+def _fold(records: Iterable[Record], found: SessionSummary, life: Life) -> None:
+    for record in records:
+        found.take(record)
+        life.take(record)

@@ -1,0 +1,60 @@
+"""Which session is the latest: the one that was active last, whatever was touched since."""
+
+import json
+import os
+
+import pytest
+
+from turnlog.errors import NotFound
+from turnlog.layout import Home
+from turnlog.questions.catalog import list_sessions
+from turnlog.sessions.dated import find_any_session
+
+OLD, NEW, WARM = (f"{n * 8}-aaaa-4aaa-8aaa-{n * 12}" for n in "123")
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / "projects" / "-srv").mkdir(parents=True)
+    return Home(tmp_path)
+
+
+def put(home, session, at, changed, **more):
+    message = {"role": "user", "content": "hello"}
+    fields = {"type": "user", "uuid": session, "sessionId": session, "message": message} | more
+    path = home.path / "projects" / "-srv" / f"{session}.jsonl"
+    path.write_text(json.dumps(fields | ({"timestamp": at} if at else {})) + "\n")
+    os.utime(path, (changed, changed))
+
+
+def latest(home):
+    return find_any_session([home], "latest")[0].session_id
+
+
+def test_latest_is_the_one_that_lists_show_first(home):
+    put(home, OLD, "2026-10-01T10:00:00Z", changed=1_800_000_000)  # Restored, or renamed, lately.
+    put(home, NEW, "2026-11-01T10:00:00Z", changed=1_793_527_200)
+    assert latest(home) == NEW == list_sessions([home]).sessions[0].id
+
+
+def test_what_lists_leave_out_is_not_the_latest(home):
+    put(home, OLD, "2026-10-01T10:00:00Z", changed=1_790_848_800)
+    put(home, WARM, "2026-11-01T10:00:00Z", changed=1_793_527_200, isSidechain=True)
+    assert latest(home) == OLD == list_sessions([home]).sessions[0].id
+    assert find_any_session([home], WARM[:8])[0].session_id == WARM
+
+
+def test_without_instants_the_files_own_times_tell(home):
+    put(home, OLD, None, changed=1_790_000_000)
+    put(home, NEW, None, changed=1_780_000_000)
+    assert latest(home) == OLD == list_sessions([home]).sessions[0].id
+
+
+def test_if_none_would_be_listed_the_one_that_changed_last_is_meant(home):
+    put(home, WARM, "2026-11-01T10:00:00Z", changed=1_793_527_200, isSidechain=True)
+    assert latest(home) == WARM
+
+
+def test_no_session_is_no_latest(home):
+    with pytest.raises(NotFound):
+        latest(home)
