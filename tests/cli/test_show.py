@@ -145,9 +145,17 @@ def test_the_last_of_a_thread_are_counted_exactly(show):
 
 def test_the_last_records_of_the_log_say_that_there_are_more(show):
     out = show("--last", "2", records=CONVERSATION)
-    assert "earlier records omitted" in out
+    assert "earlier messages omitted" in out
     assert "omitted" not in show("--last", "6")
     assert show("--last", "0").strip().startswith("──── earlier")
+
+
+def test_notes_at_the_end_of_a_log_are_not_counted_among_the_last(show):
+    notes = [{"type": "mode", "mode": "normal", "sessionId": ID}] * 200
+    out = show("--last", "1", records=(*CONVERSATION, *notes))
+    assert "Second answer" in out
+    assert "earlier messages omitted" in out
+    assert "First question" not in out
 
 
 def test_the_last_that_pass_a_filter_are_the_last_of_those(show):
@@ -165,6 +173,7 @@ def test_the_last_that_pass_a_filter_are_the_last_of_those(show):
         ("--branches", "--last", "2"),
         ("--raw", "--json"),
         ("--range", "7"),
+        ("--range", "4:1"),
         ("--range", "a:b"),
         ("--since", "soon"),
         ("--author", "nobody"),
@@ -192,7 +201,7 @@ def test_a_session_in_logs_that_days_share_is_shown_over_all_of_them(turnlog, tm
         assert "Second answer" in out
         assert "Somebody else" not in out
     _, out, _ = turnlog("show", "7777", "--home", tmp_path / "home", "--last", "1")
-    assert "earlier records omitted" in out
+    assert "earlier messages omitted" in out
     assert "Second answer" in out
 
 

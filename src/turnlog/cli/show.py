@@ -42,10 +42,13 @@ def _span(
         return None
     first, colon, stop = value.partition(":")
     try:
-        if colon:
-            return int(first) if first else None, int(stop) if stop else None
+        span = int(first) if first else None, int(stop) if stop else None
     except ValueError:
-        pass
+        colon = ""
+    if colon:
+        if 0 <= (span[1] or 0) < (span[0] or 0):
+            raise click.BadParameter(f"{value!r} ends before it begins")
+        return span
     raise click.BadParameter(f"{value!r} is no range: say 0:20, 40: or -20:")
 
 
@@ -54,7 +57,7 @@ def _span(
     epilog="""\b
 Examples:
   turnlog show latest              the session that was active last
-  turnlog show 5f0c --last 20      the last 20 records, at once, however long the log
+  turnlog show 5f0c --last 20      the last 20 messages, at once, however long the log
   turnlog show 5f0c --thread main  only since the last compaction
   turnlog show 5f0c --context      what the agent would see if it went on now
   turnlog show 5f0c --branches     where somebody went back and tried again
@@ -66,7 +69,7 @@ Examples:
 @click.argument("name", metavar="SESSION")
 @home_option
 @json_option
-@click.option("--last", type=int, metavar="N", help="Only the last N records, in the log's order.")
+@click.option("--last", type=int, metavar="N", help="Only the last N messages, in the log's order.")
 @click.option("--range", "span", metavar="A:B", callback=_span, help="Only messages A up to B.")
 @click.option(
     "--thread",
@@ -225,7 +228,7 @@ def _show_view(shown: Transcript, view: View) -> Iterator[None]:
         shown.rule("what follows")
     if view.earlier is None:
         way = "a larger --depth" if view.name == "ancestry" else "a larger --last, or none,"
-        shown.rule(f"earlier records omitted; {way} shows them")
+        shown.rule(f"earlier messages omitted; {way} shows them")
     elif view.earlier:
         shown.rule(f"{counted(view.earlier, 'earlier message')} omitted")
     yield from shown.show(view.pairs())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
@@ -26,6 +26,9 @@ from turnlog.sessions.threads import whole_thread, with_parallel
 from turnlog.sessions.tree import Gap, Node
 
 Pair = tuple[Node | None, Record]
+_NOTES: Final = 32
+"""About so many notes stand at the end of a log."""
+
 ViewName = Literal["whole", "main", "thread", "context", "ancestry", "end"]
 
 
@@ -43,7 +46,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     @property
     def wants_the_end(self) -> bool:
-        """Nothing but the last records, for which a long log need not be read."""
+        """Nothing but the last messages, for which a long log need not be read."""
         chosen = self.thread or self.context or self.at or self.only != EVERYTHING
         return self.last is not None and not chosen
 
@@ -146,14 +149,29 @@ def _thread(session: Session, asked: Asked) -> View:
 
 
 def _end(session: Session, last: int) -> View:
-    """Give the last records in the log's order; one more tells whether there are others."""
-    if session.layout == "dated":
-        placed = list(deque(session.items(), maxlen=last + 1))
-    else:
-        items = read_last(session.path, last + 1)
-        placed = [item for item in items if isinstance(item, Placed)]
-    records = [item.record for item in placed]
+    """Give the last messages in the log's order, and whether there are others before them.
+
+    Logs end in notes of the program that show nothing, titles and modes, any number of them: what
+    is counted are messages, and as much is read as they take.
+    """
     view = View(session, "end", None, EVERYTHING)
-    view.earlier = None if len(records) > last else 0
-    view.end = records[len(records) - last :] if len(records) > last else records
+    wanted = _NOTES + 4 * last
+    while True:
+        records = _last_records(session, wanted)
+        is_all = len(records) < wanted
+        part = last_of(records, last)
+        if part.earlier or is_all:
+            break
+        wanted *= 4
+    view.end = part.items
+    view.earlier = 0 if is_all and not part.earlier else None
     return view
+
+
+def _last_records(session: Session, count: int) -> list[Record]:
+    if session.layout == "dated":
+        placed = list(deque(session.items(), maxlen=count))
+    else:
+        items = read_last(session.path, count)
+        placed = [item for item in items if isinstance(item, Placed)]
+    return [item.record for item in placed]
