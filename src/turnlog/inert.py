@@ -15,16 +15,30 @@ _ACTIVE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
     "\ud800-\udfff]"
 )
+# Persian and the scripts of India are spelt with joiners, and many emoji are several joined. They
+# hide something only where there is nothing to join: beside plain ASCII, blanks or one another.
+_JOINERS = "\u200c\u200d"
+_UNJOINED = re.compile(f"[\x00-\x7f\u00a0\u2000-\u206f\u3000]|{_ACTIVE.pattern}")
 
 
 def inert(text: str, *, keep: str = "") -> str:
     """Make every active character of *text* visible, except those in *keep*."""
-    return _ACTIVE.sub(lambda m: m[0] if m[0] in keep else _visible(m[0]), text)
+    return _ACTIVE.sub(lambda m: m[0] if m[0] in keep or _joins(m) else _visible(m[0]), text)
 
 
 def inert_bytes(data: bytes, limit: int = 100) -> str:
     """Show the first *limit* bytes of *data* on one harmless line."""
     return inert(data[:limit].decode("utf-8", "replace"))
+
+
+def _joins(found: re.Match[str]) -> bool:
+    """Tell whether it is a joiner between two characters that can be joined."""
+    if found[0] not in _JOINERS:
+        return False
+    text, before, after = found.string, found.start() - 1, found.end()
+    if before < 0 or after >= len(text):
+        return False
+    return not (_UNJOINED.match(text, before) or _UNJOINED.match(text, after))
 
 
 def _visible(character: str) -> str:

@@ -1,0 +1,42 @@
+"""Text of logs is shown as it reads, with everything that steers a terminal made visible."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnlog.inert import inert
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\U0001f469\u200d\U0001f469\u200d\U0001f467 and \U0001f937\u200d\u2642\ufe0f",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # Persian: I want.
+        "\u0915\u094d\u200d\u0937",  # Devanagari.
+        "caf\u00e9 \u6f22\u5b57 \u0434\u0430",
+    ],
+)
+def test_what_is_spelt_with_joiners_stays_as_it_is(text):
+    assert inert(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("rm\u200d -rf", "rm<zero width joiner> -rf"),
+        ("pass\u200cword", "pass<zero width non-joiner>word"),
+        ("\u00e9\u200d\u200d\u00e9", "\u00e9<zero width joiner><zero width joiner>\u00e9"),
+        ("\u200b", "<zero width space>"),
+        ("a\u202eb", "a<right-to-left override>b"),
+        ("\x1b[31m\x7f", "\u241b[31m\u2421"),
+    ],
+)
+def test_what_hides_or_steers_is_made_visible(text, shown):
+    assert inert(text) == shown
+
+
+@given(st.text(alphabet="a \u00e9\u0645\U0001f469\u200c\u200d\u200b\u202e\x1b\n"))
+def test_nothing_that_steers_is_left_and_doing_it_twice_changes_nothing(text):
+    once = inert(text)
+    assert not set(once) & set("\u200b\u202e\x1b\n")
+    assert inert(once) == once
