@@ -361,3 +361,24 @@ def test_a_row_is_explained(turnlog, spent):
         assert row["message_id"].encode() in log.read_bytes()[row["offset"] :].split(b"\n")[0]
     code, _, err = turnlog("cost", "--explain", "1999", "--home", spent)
     assert (code, "hint: name one, such as" in err) == (2, True)
+
+
+def test_sessions_are_named_by_what_they_are_about_where_there_is_room(turnlog, spent):
+    log = next(spent.rglob("*.jsonl"))
+    title = {"type": "custom-title", "customTitle": "A [red] kite", "sessionId": SESSION}
+    log.write_bytes(log.read_bytes() + json.dumps(title).encode() + b"\n")
+    for arguments in (("session",), ("agent",), ("--by", "session,model")):
+        for width in (80, 120, 200):
+            _, out, _ = turnlog("cost", *arguments, "--home", spent, COLUMNS=str(width))
+            assert max(map(len, out.splitlines())) <= width
+            assert "A [red] kite" in out or arguments[0] == "--by"
+    assert "A [red] kite" not in turnlog("cost", "session", "--home", spent, COLUMNS="60")[1]
+    code, out, _ = turnlog("cost", "session", "--home", spent, "--no-index")
+    assert (code, "$0.21" in out) == (0, True)
+
+
+def test_where_nothing_is_found_nothing_is_said_of_figures(turnlog, spent):
+    code, out, _ = turnlog("cost", "--last", "1d", "--model", "opus", "--home", spent)
+    assert code == 1
+    assert out.splitlines()[-1] == "hint: leave out --last or --model"
+    assert "estimate" not in out

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
-from msgspec import structs
 
 from turnlog.cli.moments import zone_named
 from turnlog.cli.options import (
@@ -133,8 +132,11 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
             "which branch and which tools a response is of, only the index knows",
             hint="ask without --no-index",
         )
-    with open_source(all_homes(homes), prices, no_index=no_index, is_traced=is_traced) as source:
-        report_on = _Report(source, prices, asked, budgets, shape, now, homes)
+    has_titles = shape == "table" and "session" in asked.by
+    with open_source(
+        all_homes(homes), prices, no_index=no_index, is_traced=is_traced, has_titles=has_titles
+    ) as source:
+        report_on = _Report(source, prices, asked, budgets, shape, now, homes, options)
         if report == "blocks":
             return _blocks(report_on)
         if report == "budgets":
@@ -156,12 +158,13 @@ class _Report(NamedTuple):
     shape: Shape
     now: datetime
     homes: tuple[str, ...]
+    given: dict[str, Any]
 
     def tell_nothing(self) -> None:
         """Say that no response was found."""
         from turnlog.cli.nothing import tell_nothing
 
-        tell_nothing("responses", self.homes, structs.asdict(self.asked.period))
+        tell_nothing("responses", self.homes, self.given)
 
     def usage(self, asked: Question, *, is_single: bool = False) -> UsageScan:
         """Give what a question is about; added up, if that changes no figure."""
@@ -258,7 +261,8 @@ def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan,
         except UsageError:
             known = None  # Nobody asked for one.
     if found.rows:
-        show_ledger(out, found, report.asked.by, known)
+        titles = report.source.titles() if "session" in report.asked.by else {}
+        show_ledger(out, found, report.asked.by, known, titles)
         if left:
             out.print(f"[dim]… and {left:,} more in the total; --limit 0 shows all[/]")
     else:

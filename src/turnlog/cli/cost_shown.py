@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -15,6 +15,7 @@ from turnlog.questions.local_times import TIMES
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from turnlog.questions.comparing import ComparedRow
     from turnlog.questions.ledger import Figures, Ledger, LedgerRow, SkippedDocument, Unit
@@ -28,14 +29,19 @@ _GAP: Final = 2
 _SHORTEST_NAME: Final = 8
 _LONGEST_DRAWING: Final = 40
 _SHORTEST_DRAWING: Final = 8
+_SHORTEST_TITLE: Final = 12
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
 def show_ledger(
-    out: Console, found: Ledger, units: Sequence[Unit], trends: Trends | None = None
+    out: Console,
+    found: Ledger,
+    units: Sequence[Unit],
+    trends: Trends | None = None,
+    titles: Mapping[str, str] | None = None,
 ) -> None:
-    """Draw the rows, the total, and beside them how each row went or how rows compare."""
+    """Draw the rows, the total, and beside them how each row went, or compares, and its title."""
     from rich.table import Table
 
     wide = out.width >= WIDE
@@ -47,7 +53,10 @@ def show_ledger(
     left = out.width - sum(widths) - _GAP * (len(widths) + len(units))
     rooms = rooms_for(found.rows, units, left)
     names = [row_names(row, units, rooms) for row in found.rows]
-    drawn = _drawings(found, units, trends, left - sum(rooms), wide=wide)
+    left -= sum(rooms)
+    called = _titles(found, titles or {}, left, is_last=trends is not None and not wide)
+    left -= max((cell.cell_len + _GAP for cell in called), default=0)
+    drawn = _drawings(found, units, trends, left, wide=wide)
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     for unit, room in zip(units, rooms, strict=True):
         table.add_column(unit, no_wrap=True, overflow="ellipsis", width=room)
@@ -55,8 +64,10 @@ def show_ledger(
         table.add_column(head, justify="right", no_wrap=True, width=width)
     if drawn:
         table.add_column(drawn[0], no_wrap=True)
+    if called:
+        table.add_column(called[0], no_wrap=True)
     for number, (named, cells) in enumerate(zip(names, figures, strict=False), 1):
-        table.add_row(*named, *cells, *drawn[number : number + 1])
+        table.add_row(*named, *cells, *drawn[number : number + 1], *called[number : number + 1])
     totals = ["[bold]total[/]", *[""] * (len(units) - 1)]
     table.add_row(*totals, *(f"[bold]{cell}[/]" for cell in figures[-1]))
     out.print(table)
@@ -67,7 +78,7 @@ def show_skipped(out: Console, skipped: SkippedDocument, *, is_empty: bool = Fal
     from turnlog.cli.terminal import counted, safe
 
     told: list[str] = []
-    if skipped.repeats:
+    if skipped.repeats and not is_empty:
         told.append(f"{counted(skipped.repeats, 'repeat')} folded")
     if skipped.places:
         told.append(f"{counted(len(skipped.places), 'place')} damaged or odd")
@@ -80,9 +91,8 @@ def show_skipped(out: Console, skipped: SkippedDocument, *, is_empty: bool = Fal
     out.print()
     for row in skipped.unpriced:
         out.print(f"[yellow]no price[/] {safe(row.model)}: {row.tokens:,} tokens in no cost")
-    out.print(
-        f"[dim]An estimate at the API's prices. {', '.join(told) or 'Nothing was left out'}.[/]"
-    )
+    estimate = "" if is_empty else "An estimate at the API's prices. "
+    out.print(f"[dim]{estimate}{', '.join(told) or 'Nothing was left out'}.[/]")
 
 
 def write_lists(rows: Iterable[Sequence[str]], names: int, *, as_markdown: bool) -> None:
@@ -169,6 +179,22 @@ def bar(part: Decimal, width: int) -> str:
         eighths = max(1, eighths)
     whole, rest = divmod(eighths, 8)
     return "█" * whole + (_EIGHTHS[rest] if rest else "")
+
+
+def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: bool) -> list[Text]:
+    """Give the head and the cells that say what sessions are about; nothing if there is no room."""
+    from rich.text import Text
+
+    room = min(left - _GAP, _LONGEST_DRAWING)
+    if not titles or is_last or room < _SHORTEST_TITLE:
+        return []
+    cells = [Text("what it is about")]
+    for row in found.rows:
+        title = titles.get(row.session, "") if isinstance(row.session, str) else ""
+        cells.append(Text(inert(" ".join(title.split()))))
+    for cell in cells:
+        cell.truncate(room, overflow="ellipsis")
+    return cells
 
 
 def _drawings(

@@ -30,6 +30,10 @@ class Source(Protocol):
         """Give every response of *period* with its branch and its tools."""
         ...
 
+    def titles(self) -> dict[str, str]:
+        """Give the titles of sessions, as far as they are known without another reading."""
+        ...
+
 
 class IndexSource:
     """The index; it reads what is asked for and no more."""
@@ -47,6 +51,10 @@ class IndexSource:
     def traced(self, period: Period) -> UsageScan:
         return every_traced(self._index, period)
 
+    def titles(self) -> dict[str, str]:
+        found = "SELECT session, title FROM sessions WHERE title IS NOT NULL"
+        return dict(self._index.db.execute(found))
+
 
 class LogsSource:
     """The logs, read once and whole: what counts is known only when all were read."""
@@ -63,3 +71,6 @@ class LogsSource:
         raise UsageError(
             "branches and tools are known to the index only", hint="ask without --no-index"
         )
+
+    def titles(self) -> dict[str, str]:
+        return {}
