@@ -282,3 +282,15 @@ def test_a_scan_tells_where_secrets_went_that_were_not_masked(
     assert len(row["exports"]) == 1
     assert str(tmp_path / target).rstrip("/") in json.dumps(row["exports"])
     assert SECRET not in (tmp_path / "own" / "journal.jsonl").read_text("utf-8")
+
+
+def test_an_ending_of_no_format_is_a_mistake_unless_the_format_is_said(export, tmp_path):
+    path = tmp_path / "talk.txt"
+    err = export("7777", "-o", path, code=2)
+    assert "'.txt'" in err
+    assert "--format" in err
+    assert not path.exists()
+    export("7777", "-o", path, "--format", "md")
+    assert "It flies." in path.read_text("utf-8")
+    export("7777", "-o", f"{tmp_path / 'week.47'}/")
+    assert (tmp_path / "week.47").is_dir()

@@ -103,3 +103,11 @@ def test_the_statement_may_come_from_stdin(home, tmp_path, typed, code, told):
         env={"HOME": str(tmp_path), "TURNLOG_HOME": str(tmp_path / "own")},
     )
     assert (done.returncode, done.stdout) == (code, told)
+
+
+def test_a_pipe_has_no_width_so_nothing_is_broken(sql):
+    code, out, _ = sql("SELECT * FROM v_sessions")
+    assert code == 0
+    head, *rows = out.splitlines()
+    assert head.split()[:3] == ["session", "project", "title"]
+    assert len(rows) == int(sql("SELECT count(*) FROM v_sessions", "--csv")[1].split()[1])

@@ -133,14 +133,19 @@ def _shape(options: dict[str, Any]) -> str:
     told = _SUFFIXES.get(Path(target).suffix.lower()) if target else None
     if options["shape"]:
         return str(options["shape"])
+    if target and not told and not _is_directory(target):
+        raise UsageError(
+            f"no format is known by the ending {Path(target).suffix[:20]!r}",
+            hint="--format says as what; a directory's name ends in /",
+        )
     return told or ("html" if target else "md")
 
 
 def _is_directory(target: str | None) -> bool:
+    """Tell whether *target* is meant as a directory: it is one, ends in /, or has no ending."""
     if target is None:
         return False
-    has_ending = Path(target).suffix.lower() in _SUFFIXES
-    return target.endswith("/") or Path(target).is_dir() or not has_ending
+    return target.endswith("/") or Path(target).is_dir() or not Path(target).suffix
 
 
 def _choice(options: dict[str, Any]) -> Choice:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # So much of a value must be seen on one line; else rows are shown one below the other.
 _LEAST_WIDTH: Final = 24
+_ENDLESS: Final = 10_000_000
 
 
 @click.command(
@@ -165,7 +166,9 @@ def _show_table(answer: SqlDocument) -> None:
         table.add_row(*(safe(_words(cell)) for cell in row))
     out = console()
     if not sys.stdout.isatty():  # A pipe has no width: nothing is cut or broken.
-        out.width = max(out.width, out.measure(table).maximum)
+        least = out.width
+        out.width = _ENDLESS  # A measure is never wider than its console.
+        out.width = max(least, out.measure(table).maximum)
     out.print(table)
 
 
