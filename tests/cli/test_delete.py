@@ -70,6 +70,17 @@ def test_the_documents(run, home, log):
     assert (back["written"], back["entries"][0]["name"]) == (True, entry["name"])
 
 
+def test_an_empty_trash_is_said_to_be_empty(run):
+    for arguments in ((), ("empty",), ("empty", "--all"), ("empty", "--all", "--write")):
+        code, out, _ = run("trash", *arguments)
+        assert (code, out) == (1, "The trash is empty.\n")
+    for name in ("latest", "1111"):
+        code, _, err = run("trash", "restore", name)
+        assert (code, err.splitlines()[0]) == (2, "error: the trash is empty")
+    out = run("trash", "--since", "1d")[1]
+    assert out == "Nothing of that home or time is in the trash.\n"
+
+
 def test_emptying_lists_first_and_removes_only_what_is_due(run, home, log, tmp_path):
     run("delete", "1111", "--home", home)
     code, out, _ = run("trash", "empty", "--write")

@@ -335,3 +335,14 @@ def test_what_a_log_says_cannot_steer_a_wide_table(turnlog, home):
 def test_the_names_of_sorts_and_states_are_those_that_are_understood():
     assert tuple(SESSION_SORTS) == SORTS
     assert tuple(State) == STATES
+
+
+def test_what_cannot_be_read_is_told_beside_the_list(turnlog, home):
+    bad = home / "projects" / "-home-ada-orchard" / "33333333-cccc-4ccc-8ccc-333333333333.jsonl"
+    bad.symlink_to(bad)
+    for shape in ((), ("--json",), ("--csv",)):
+        code, out, err = turnlog("sessions", "--home", home, *shape)
+        assert code == 0
+        assert "11111111" in out
+        assert err.startswith(f"warning: not listed: {bad}: ")
+        assert "hint: turnlog doctor" in err

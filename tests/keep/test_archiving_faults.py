@@ -18,7 +18,7 @@ from keep.archives import (
     there,
 )
 from keep.orchard_store import ID
-from turnlog.errors import StorageFull, TurnlogError
+from turnlog.errors import StorageFull, TurnlogError, WriteFailed
 from turnlog.questions.catalog import list_sessions
 
 WAYS = pytest.mark.parametrize("for_good", [True, False], ids=["killed", "failed once"])
@@ -125,3 +125,18 @@ def test_a_full_disk_is_told_and_touches_no_original(fresh, monkeypatch, kind):
     assert there(home, parts) == parts
     assert session_in(home).archive(remove=True).removed
     assert MAIN not in there(home, parts)
+
+
+def test_an_original_that_cannot_be_removed_is_named_and_said_to_be_archived(fresh, monkeypatch):
+    home, _ = fresh(0, "claude")
+    refused = PermissionError(errno.EACCES, "Permission denied")
+
+    def refuse(*_):
+        raise refused
+
+    monkeypatch.setattr("turnlog.keep.kept_archiving.remove_proved", refuse)
+    with pytest.raises(WriteFailed, match="cannot be removed: permission denied") as caught:
+        session_in(home).archive(remove=True)
+    assert str(caught.value.path).endswith(MAIN)
+    assert "is archived" in caught.value.hint
+    assert [row.id for row in list_sessions([home], archived=True).sessions] == [ID]

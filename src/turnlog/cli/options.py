@@ -236,9 +236,9 @@ def redaction_rules(*, is_rest_told: bool = False) -> Rules:
 def tell_problems(problems: Iterable[SettingProblem]) -> None:
     """Say on stderr which settings could not be read; they change nothing."""
     for problem in problems:
-        click.echo(
-            f"warning: config.toml: {inert(problem.where)}: {inert(problem.reason)}", err=True
-        )
+        # Where all of the file is meant, its name is there already.
+        where = "" if problem.where == "config.toml" else f"{problem.where}: "
+        click.echo(f"warning: config.toml: {inert(where + problem.reason)}", err=True)
 
 
 def show_json(document: object) -> None:

@@ -27,6 +27,7 @@ from turnlog.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.layout import Problem
     from turnlog.questions.catalog import SessionList, SessionRow
     from turnlog.questions.indexed_catalog import IndexedSession, SessionCatalog, SessionSort
 
@@ -93,6 +94,7 @@ def command(
     from turnlog.layout import all_homes
 
     found: SessionList | SessionCatalog
+    problems: list[Problem] = []
     is_narrowed = any(value not in {None, False} for value in asked.values())
     if wide or sort != "active" or is_narrowed:
         from turnlog.cli.indexed import open_index
@@ -118,6 +120,7 @@ def command(
             archived=archived,
             limit=limit or None,
             offset=offset,
+            problems=problems,
         )
     if as_json:
         show_json(found)
@@ -128,7 +131,21 @@ def command(
         show_csv(SessionRow, found.sessions, more=found.next)
     else:
         _show(found, homes, asked | {"project": project}, archived=archived, sort=sort, wide=wide)
+    _tell_unread(problems)
     return 0 if found.sessions else 1
+
+
+def _tell_unread(problems: list[Problem]) -> None:
+    """Say what is not in the list because it could not be read."""
+    if not problems:
+        return
+    from turnlog.inert import inert
+
+    path, reason, more = str(problems[0].path), problems[0].reason, len(problems) - 1
+    told = reason if path in reason else f"{path}: {reason}"
+    others = f" (and {more:,} more)" if more else ""
+    click.echo(f"warning: not listed: {inert(told)}{others}", err=True)
+    click.echo("hint: turnlog doctor shows what cannot be read", err=True)
 
 
 def _filters(*, damaged: bool, with_agents: bool, **others: Any) -> dict[str, Any]:

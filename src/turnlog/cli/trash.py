@@ -71,6 +71,7 @@ def command(
     different file. Emptying, which shows first what would go, removes only what has been in the
     trash longer than the time of grace: 30 days, or [retention] grace_days in config.toml.
     """
+    from turnlog.errors import NotFound
     from turnlog.keep.trash import Trash
     from turnlog.layout import Problem, turnlog_home
 
@@ -82,10 +83,17 @@ def command(
         for each in trash.entries(problems)
         if _is_of(each, homes) and is_between(each.entry.deleted_at, since, until)
     ]
+    is_narrowed = bool(homes or since or until)
+    nothing = (
+        "nothing of that home or time is in the trash" if is_narrowed else "the trash is empty"
+    )
+    if not found and name is not None:
+        raise NotFound(nothing, hint="turnlog trash shows what is there")
     if name is not None:
         found = _named(found, name)
     if what == "restore":
         return _restore(trash, found, as_json=as_json)
+    is_bare = not found
     if what == "empty":
         found = [each for each in found if is_all or each.is_due(now)]
         halves = [each for each in found if trash.is_unfinished(each)]
@@ -107,7 +115,7 @@ def command(
     else:
         from turnlog.cli.trash_shown import show
 
-        show(document, what, now)
+        show(document, what, now, nothing=nothing if is_bare else "")
     return 0 if found else 1
 
 
@@ -167,7 +175,7 @@ def _named(found: list[Trashed], name: str) -> list[Trashed]:
 
     if entry := [each for each in found if each.name == name]:
         return entry
-    if name == "latest" and found:
+    if name == "latest":
         return [max(found, key=lambda each: each.entry.deleted_at)]
     ids = {one for each in found for one in each.entry.sessions}
     meant = {name} & ids or {one for one in ids if name and one.startswith(name)}

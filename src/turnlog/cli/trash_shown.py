@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 _TITLE_AT_LEAST = 16
 
 
-def show(document: TrashDocument, what: str, now: datetime) -> None:
-    """List entries, and say what becomes of them."""
+def show(document: TrashDocument, what: str, now: datetime, *, nothing: str = "") -> None:
+    """List entries, and say what becomes of them; *nothing* if there are none at all."""
     from turnlog.cli.terminal import console, counted, safe, short_path, size
 
     out = console()
     rows = document.entries
     total = size(sum(row.size_bytes for row in rows))
     if not rows:
-        nothing = "Nothing has been in the trash long enough." if what == "empty" else ""
-        out.print(nothing or "The trash is empty.")
-        if what == "empty" and not document.written:
+        told = nothing or "nothing has been in the trash long enough"
+        out.print(f"{told[0].upper()}{told[1:]}.")
+        if not nothing and not document.written:
             out.print("[dim]hint: turnlog trash shows what is there; --all takes that, too[/]")
     elif document.written:
         out.print(f"[green]✓[/] {counted(len(rows), 'deletion')}, {total}, removed for good")

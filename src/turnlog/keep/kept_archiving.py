@@ -21,7 +21,15 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from turnlog.errors import BrokenCopy, LogLocked, NotALog, NotFound, UsageError, WriteFailed
+from turnlog.errors import (
+    BrokenCopy,
+    LogError,
+    LogLocked,
+    NotALog,
+    NotFound,
+    UsageError,
+    WriteFailed,
+)
 from turnlog.keep.archived import journal
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.catalogue import Catalogue, KeptFile
@@ -184,8 +192,20 @@ class KeptArchiving:
         journal().archive(self._session.id, fact)
         if self._remove:
             for good in sorted(goods, key=lambda each: not each.is_main_log):
-                remove_proved(Spot(self._root, good.name), proofs[good.name])
+                self._remove_original(good, proofs[good.name])
         return fact
+
+    def _remove_original(self, good: Belonging, proof: Proof) -> None:
+        try:
+            remove_proved(Spot(self._root, good.name), proof)
+        except OSError as error:
+            if isinstance(error, LogError):
+                raise
+            raise WriteFailed(
+                f"{good.path} cannot be removed: {(error.strerror or str(error)).lower()}",
+                path=good.path,
+                hint="the session is archived; archive it again to remove what is left",
+            ) from None
 
     def _prove(
         self, good: Belonging, catalogue: Catalogue, kept: KeepRun, proofs: dict[str, Proof]
