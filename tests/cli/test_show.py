@@ -150,6 +150,23 @@ def test_the_last_records_of_the_log_say_that_there_are_more(show):
     assert show("--last", "0").strip().startswith("──── earlier")
 
 
+def test_info_counts_the_branches_that_are_listed_and_no_parallel_calls(show, turnlog, tmp_path):
+    parallel = (
+        said("p", None, "Look twice"),
+        answer("c1", "p", "m", call("x", command="ls")),
+        answer("c2", "c1", "m", call("y", command="pwd")),
+        replied("r1", "c1", "x", "kites"),
+        replied("r2", "c2", "y", "/srv"),
+        told("z", "r2", "n", "Two kites"),
+    )
+    for records in (parallel, BRANCHED):
+        listed = json.loads(show("--branches", "--json", records=records))["branches"]
+        _, out, _ = turnlog("info", "7777", "--home", tmp_path / "home", "--json")
+        assert json.loads(out)["branches"] == len(listed)
+        _, out, _ = turnlog("info", "7777", "--home", tmp_path / "home")
+        assert ("on 2 branches" in out) is (records is BRANCHED)
+
+
 def test_notes_at_the_end_of_a_log_are_not_counted_among_the_last(show):
     notes = [{"type": "mode", "mode": "normal", "sessionId": ID}] * 200
     out = show("--last", "1", records=(*CONVERSATION, *notes))

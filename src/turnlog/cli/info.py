@@ -60,7 +60,8 @@ class SessionDocument(Struct, kw_only=True):
     prompts: int
     turns: int
     thread_records: int
-    branchings: int
+    branches: int
+    """The ways the conversation went, as `turnlog show --branches` lists them."""
     gaps: int
     replaced: int
     agents: list[AgentRow]
@@ -103,6 +104,8 @@ def describe(
 
     *pins* are the ids of those that are pinned, *running* what its program left about itself.
     """
+    from turnlog.sessions.branches import branches_of
+
     alive = running is not None and running.is_alive
     own = "running" if session.facts.life.is_running else None
     found, tree, known, totals = session.summary, session.tree, session.metadata, session.totals
@@ -136,7 +139,7 @@ def describe(
         prompts=found.prompts,
         turns=len(session.turns),
         thread_records=len(session.whole_thread),
-        branchings=len(tree.branchings),
+        branches=len(branches_of(tree)),
         gaps=len(tree.gaps),
         replaced=len(tree.replaced),
         agents=[
@@ -166,8 +169,8 @@ def _show(found: SessionDocument) -> None:
         f"{model} ({counted(count, 'record')})" for model, count in found.models.items()
     )
     tree = f"{found.turns:,}"
-    if found.branchings:
-        tree += f", {counted(found.branchings, 'branching')}"
+    if found.branches > 1:
+        tree += f", on {counted(found.branches, 'branch', 'branches')}"
     if found.gaps:
         tree += f", {counted(found.gaps, 'parent')} missing and bridged"
     rows = [
