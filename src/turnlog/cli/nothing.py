@@ -47,7 +47,8 @@ def hint_for(homes: Sequence[str], asked: Mapping[str, Any], hint: str = "") -> 
         return f"there are no sessions here; {elsewhere}"
     given = [_FILTERS[name] for name in _FILTERS if asked.get(name)]
     if given:
-        return f"leave out {' or '.join(dict.fromkeys(given))}"
+        which = "; turnlog projects lists the directories" if asked.get("project") else ""
+        return f"leave out {' or '.join(dict.fromkeys(given))}{which}"
     return hint or elsewhere
 
 

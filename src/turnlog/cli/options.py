@@ -25,6 +25,7 @@ home_option = click.option(
     "--home",
     "homes",
     multiple=True,
+    is_eager=True,  # A project may be named as it is called there.
     metavar="DIR",
     help="A directory in which an agent keeps its sessions; may be given several times.  "
     "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
@@ -52,13 +53,14 @@ def _when(
     return moment(value, now=datetime.now(UTC), zone=zone_named(context.params.get("timezone")))
 
 
-def _where(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """Read a directory as people say it: ``.`` is this one."""
+def _where(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """Read a directory as people say it: ``.`` is this one, a name that of a project."""
     if not value:
         return None
-    from turnlog.layout.directories import whole
+    from turnlog.cli.project_named import project_meant
+    from turnlog.layout import all_homes
 
-    return whole(value)
+    return project_meant(value, all_homes(context.params.get("homes") or ()))
 
 
 class Count(click.ParamType[int]):
@@ -97,7 +99,7 @@ project_option = click.option(
     "--project",
     metavar="DIR",
     callback=_where,
-    help="Only sessions that worked in DIR or below it; . is this directory.",
+    help="Only sessions that worked in DIR or below it: a path, a project's name, or . for here.",
 )
 session_option = click.option(
     "--session", metavar="SESSION", help="Only this session: the beginning of its id, or latest."
