@@ -10,6 +10,7 @@ from tempfile import gettempdir
 import pytest
 
 import turnlog as package
+from turnlog.cli.app import COMMANDS, OTHER_NAMES
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 
@@ -140,3 +141,30 @@ def open_way(path):
     for directory in (path, *path.parents):
         if _is_temporary(directory):
             directory.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        (("ls",), "did you mean sessions?"),
+        (("usage",), "did you mean cost?"),
+        (("undo",), "did you mean trash restore?"),
+        (("cost", "sessions"), "did you mean session?"),
+        (("cost", "week"), "did you mean weekly?"),
+        (("trash", "resore"), "did you mean restore?"),
+        (("sessions", "--sort", "actve"), "did you mean active?"),
+        (("show",), "the beginning of its id, or latest"),
+        (("delete",), "the beginning of its id, or latest"),
+    ],
+    ids=" ".join,
+)
+def test_what_was_meant_is_guessed(turnlog, typed, hint):
+    code, out, err = turnlog(*typed)
+    assert (code, out) == (2, "")
+    assert f"hint: {hint}" in err or f"hint: give {hint}" in err
+
+
+def test_no_name_of_another_program_is_a_command_of_ours():
+    for ours, others in OTHER_NAMES.items():
+        assert ours.split()[0] in COMMANDS
+        assert not set(others) & set(COMMANDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -60,6 +61,23 @@ COMMANDS: Final = {
     "completion": "Let a shell complete commands, sessions and projects.",
 }
 
+# What other programs, and shells, call what is here.
+OTHER_NAMES: Final = {
+    "sessions": ("list", "ls", "log", "logs"),
+    "search": ("find", "grep", "rg"),
+    "show": ("cat", "view", "read", "open"),
+    "prompts": ("history",),
+    "resume": ("continue",),
+    "delete": ("rm", "remove"),
+    "trash restore": ("undo", "undelete"),
+    "keep": ("backup", "save"),
+    "cost": ("usage", "costs", "spend", "daily", "weekly", "monthly", "blocks", "budget"),
+    "insights": ("stats", "statistics", "report", "wrapped"),
+    "check": ("validate", "lint", "fsck"),
+    "completion": ("completions",),
+}
+_TYPED: Final = re.compile(r"^'(.*)' is not one of ", re.DOTALL)
+
 COMPLETING: Final = "_TURNLOG_COMPLETE"
 """Set by a shell that wants to know how a line may go on."""
 
@@ -88,7 +106,7 @@ class Commands(click.Group):
         if is_name and args[0] not in COMMANDS and not ctx.resilient_parsing:
             raise UsageError(
                 f"there is no command {args[0][:80]!r}",
-                hint=f"{_nearly(args[0], COMMANDS)}turnlog --help lists them all",
+                hint=f"{_meant(args[0])}turnlog --help lists them all",
             )
         return super().resolve_command(ctx, args)
 
@@ -145,9 +163,7 @@ def run(arguments: Sequence[str]) -> int:
         hint = f"{meant}{where} --help shows what it takes"
         return _tell(f"there is no option {error.option_name!r}", hint, 2)
     except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        where = context.command_path if context else "turnlog"
-        return _tell(_words(error.format_message()), f"{where} --help shows what it takes", 2)
+        return _tell(_words(error.format_message()), _way_out(error), 2)
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
@@ -166,12 +182,36 @@ def run(arguments: Sequence[str]) -> int:
         return _tell(f"the index: {error}", "make it anew with: turnlog refresh --rebuild", 3)
 
 
+def _way_out(error: click.ClickException) -> str:
+    """Tell what to type instead, as far as that can be guessed."""
+    context: click.Context | None = getattr(error, "ctx", None)
+    where = context.command_path if context else "turnlog"
+    usual = f"{where} --help shows what it takes"
+    parameter: click.Parameter | None = getattr(error, "param", None)
+    if parameter is None or not context:
+        return usual
+    if isinstance(error, click.MissingParameter) and "SESSION" in parameter.make_metavar(context):
+        return "give the beginning of its id, or latest; turnlog sessions lists them"
+    typed = _TYPED.search(error.message)
+    if typed and isinstance(parameter.type, click.Choice):
+        return _nearly(typed[1], parameter.type.choices) + usual
+    return usual
+
+
 def _nearly(typed: str, names: Iterable[str]) -> str:
     """Ask for what was nearly typed, if there is such a thing."""
     from difflib import get_close_matches
 
     near = get_close_matches(typed, list(names), n=2, cutoff=0.7)
     return f"did you mean {' or '.join(near)}? " if near else ""
+
+
+def _meant(typed: str) -> str:
+    """Ask for the command that was nearly typed, or that other programs call so."""
+    return next(
+        (f"did you mean {name}? " for name, others in OTHER_NAMES.items() if typed in others),
+        _nearly(typed, COMMANDS),
+    )
 
 
 def _words(message: str) -> str:
