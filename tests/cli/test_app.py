@@ -1,6 +1,7 @@
 """The command line as a whole."""
 
 import ast
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from tempfile import gettempdir
 import pytest
 
 import turnlog as package
+from turnlog.cli import app
 from turnlog.cli.app import COMMANDS, OTHER_NAMES
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
@@ -168,3 +170,20 @@ def test_no_name_of_another_program_is_a_command_of_ours():
     for ours, others in OTHER_NAMES.items():
         assert ours.split()[0] in COMMANDS
         assert not set(others) & set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.EACCES, "error: /srv/own/x: permission denied\nhint: its owner must grant access"),
+        (errno.ENOSPC, "error: /srv/own/x: no space left on device\nhint: make room"),
+        (errno.EIO, "error: /srv/own/x: input/output error\n"),
+    ],
+)
+def test_a_failure_of_the_system_is_told_in_words(monkeypatch, capsys, number, told):
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number), "/srv/own/x")
+
+    monkeypatch.setattr(app.app, "main", fail)
+    assert app.run(["sessions"]) == 3
+    assert capsys.readouterr().err.startswith(told)

@@ -174,12 +174,26 @@ def run(arguments: Sequence[str]) -> int:
         failed = isinstance(error, LogError) and not isinstance(error, NotALog)
         return _tell(error.message, error.hint, 3 if failed else 2)
     except OSError as error:
-        return _tell(str(error), "", 3)
+        return _tell(*_failure(error), 3)
     except Exception as error:
         # Whatever is wrong with the index, it can be made anew; nothing else uses SQLite.
         if type(error).__module__ != "sqlite3":
             raise
         return _tell(f"the index: {error}", "make it anew with: turnlog refresh --rebuild", 3)
+
+
+def _failure(error: OSError) -> tuple[str, str]:
+    """Say what the system refused, and what may help; what expects a failure says it better."""
+    import errno
+
+    where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    why = (error.strerror or str(error)).lower()
+    hints = {
+        errno.EACCES: "its owner must grant access; TURNLOG_HOME names a place of your own",
+        errno.EROFS: "TURNLOG_HOME names a place that can be written",
+        errno.ENOSPC: "make room and try again",
+    }
+    return f"{where}: {why}" if where else why, hints.get(error.errno or 0, "")
 
 
 def _way_out(error: click.ClickException) -> str:
