@@ -294,3 +294,19 @@ def test_an_ending_of_no_format_is_a_mistake_unless_the_format_is_said(export, t
     assert "It flies." in path.read_text("utf-8")
     export("7777", "-o", f"{tmp_path / 'week.47'}/")
     assert (tmp_path / "week.47").is_dir()
+
+
+@pytest.mark.parametrize("ending", ["md", "html", "json", "jsonl", "csv"])
+def test_a_password_is_masked_also_where_it_is_only_said_again(export, home, tmp_path, ending):
+    word = "vT9-kQ2!mZ4x"
+    log = home / "projects" / "-srv-orchard" / f"{ID}.jsonl"
+    more = said("again", "b", f"use {word} then", sessionId=ID)
+    given = said("given", "again", f"DB_PASSWORD={word}", sessionId=ID)
+    run = paid("run", "given", 3, call("d", command=f"login {word}")) | {"sessionId": ID}
+    added = "".join(json.dumps(each) + "\n" for each in (more, given, run))
+    log.write_text(log.read_text("utf-8") + added)
+    table = ("--table", "calls") if ending == "csv" else ()
+    export("7777", "-o", tmp_path / f"o.{ending}", *table)
+    assert word not in (tmp_path / f"o.{ending}").read_text("utf-8")
+    export("7777", "-o", tmp_path / f"plain.{ending}", "--no-redact", *table)
+    assert word in (tmp_path / f"plain.{ending}").read_text("utf-8")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -24,8 +24,9 @@ from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.inert import inert
 from turnlog.layout import Home
+from turnlog.log.reader import Placed, read_log
 from turnlog.questions.ledger import Period
-from turnlog.redact import Rules, Secret
+from turnlog.redact import Rules, Secret, gather_known
 from turnlog.render.contents import (
     ContentsDocument,
     Listed,
@@ -81,7 +82,20 @@ class Export(Struct, kw_only=True, dict=True):
 
     @cached_property
     def out(self) -> Outgoing:
-        return Outgoing(is_redacted=self.is_redacted, rules=self.rules)
+        has_texts = self.shape != "csv" or self.table != "messages"
+        rules = self.rules
+        if self.is_redacted and has_texts:
+            # What is a secret anywhere in these sessions is one wherever else it stands.
+            rules = gather_known(self._lines(), rules)
+        return Outgoing(is_redacted=self.is_redacted, rules=rules)
+
+    def _lines(self) -> Iterator[bytes]:
+        for session in gather(self.homes, self.ids):
+            for log in session.logs:
+                with suppress(TurnlogError, OSError):  # Who renders it tells that.
+                    yield from (
+                        item.record.raw for item in read_log(log.path) if isinstance(item, Placed)
+                    )
 
     def _gather_secrets(self, session_id: str) -> None:
         """Put down which secrets left with a session, since that was asked for."""

@@ -4,6 +4,7 @@
     redact_line(line)              one raw line of a log: it stays one JSON value
     redact_value(document)         plain JSON, as it is about to be written
     find_secrets(text)             what would be masked, and where
+    gather_known(lines, rules)     rules by which what is a secret in one line is one in all
 
 Promises: a secret of a known shape or beside a telling name does not survive, however it is written
 (JSON's escapes, URLs' escapes, JSON within JSON); what stands around it stays byte for byte; masks
@@ -19,6 +20,7 @@ pattern is tried only where such a literal stands.
 from __future__ import annotations
 
 from turnlog.redact.finding import Secret, find_secrets
+from turnlog.redact.known import gather_known
 from turnlog.redact.masking import redact, redact_line, redact_value
 from turnlog.redact.rules import NO_RULES, Rules, rules_from
 
@@ -27,6 +29,7 @@ __all__ = [
     "Rules",
     "Secret",
     "find_secrets",
+    "gather_known",
     "redact",
     "redact_line",
     "redact_value",

@@ -1,0 +1,61 @@
+"""What was found once is known: a value masked in one place is masked wherever else it stands.
+
+A password shows itself where it is given a name (``DB_PASSWORD=…``), and not where somebody says it
+again. Keys with a shape of their own are found everywhere as it is, and are not gathered here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from turnlog.redact.finding import find_secrets
+from turnlog.redact.rules import Pattern, Rules
+
+# A short value, or one without both letters and digits, may be a word of the text around it.
+_SHORTEST: Final = 10
+_LONGEST: Final = 200
+_MOST: Final = 1000
+_NAMELESS: Final = ("[redacted ", "***")
+
+
+def gather_known(lines: Iterable[bytes], rules: Rules) -> Rules:
+    """Give *rules* that also find the values which are secrets somewhere in *lines* of JSON."""
+    known: dict[str, str] = {}
+    for line in lines:
+        for secret in find_secrets(line, rules):
+            if not secret.masked.startswith(_NAMELESS) or len(known) >= _MOST:
+                continue
+            value = _said(line[secret.start : secret.end])
+            if _is_unmistakable(value) and not rules.allows(value):
+                known.setdefault(value, secret.kind)
+    kinds: dict[str, list[str]] = {}
+    for value in sorted(known, key=len, reverse=True):  # One may begin with another.
+        kinds.setdefault(known[value], []).append(re.escape(value))
+    patterns = (Pattern(kind, re.compile("|".join(values))) for kind, values in kinds.items())
+    return Rules((*rules.patterns, *patterns), rules.values, rules.digests, rules.allowed)
+
+
+def _said(written: bytes) -> str:
+    """Give a part of a JSON string as it was said, however often it was escaped."""
+    text = written.decode("utf-8", "replace")
+    while "\\" in text:
+        try:
+            plain = json.loads(f'"{text}"')
+        except ValueError:
+            break
+        if plain == text:
+            break
+        text = plain
+    return text
+
+
+def _is_unmistakable(value: str) -> bool:
+    return (
+        _SHORTEST <= len(value) <= _LONGEST
+        and not any(each.isspace() for each in value)
+        and any(each.isdigit() for each in value)
+        and any(each.isalpha() for each in value)
+    )
