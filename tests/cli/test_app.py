@@ -187,3 +187,21 @@ def test_a_failure_of_the_system_is_told_in_words(monkeypatch, capsys, number, t
     monkeypatch.setattr(app.app, "main", fail)
     assert app.run(["sessions"]) == 3
     assert capsys.readouterr().err.startswith(told)
+
+
+@pytest.mark.parametrize(
+    "spoken",
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["ascii", "POSIX"],
+)
+def test_an_encoding_without_our_signs_shows_others(turnlog, spoken):
+    for arguments in (
+        ("sessions",),
+        ("check",),
+        ("show", "f38b"),
+        ("cost",),
+        ("sessions", "--csv"),
+    ):
+        code, out, err = turnlog(*arguments, "--home", SAMPLES, **spoken, PYTHONUTF8="0")
+        assert (code in {0, 1}, err) == (True, ""), arguments
+        assert "?" in out or arguments[0] != "check"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 
 
 def main() -> None:
@@ -26,9 +27,17 @@ def main() -> None:
     from turnlog.cli.starting import start
 
     start()
+    _speak_anyhow()
     from turnlog.cli.app import run
 
     _exit(run(sys.argv[1:]))
+
+
+def _speak_anyhow() -> None:
+    """Let a terminal or pipe that has no sign for a character show another, and not fail."""
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper) and out.encoding.lower() not in {"utf-8", "utf8"}:
+        out.reconfigure(errors="replace")
 
 
 def _exit(code: int) -> None:
