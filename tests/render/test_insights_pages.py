@@ -99,6 +99,7 @@ def test_the_page_tells_all_of_it_and_masks_secrets(found):
     assert "\u202e" not in html
     for figure in ("days", "models", "projects", "tools", "errors:", "edits", "cache", "turns"):
         assert f"--explain {figure}" in html
+    assert "--since 2026-07-01 --until 2026-08-01" in html
 
 
 def test_a_summary_gives_no_name_away_unless_asked(found):

@@ -6,6 +6,7 @@ terminal shows, drawn; every section says which figure to open for the records b
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from datetime import date, timedelta, tzinfo
 from decimal import Decimal
@@ -62,7 +63,7 @@ def insights_page(found: Insights, zone: tzinfo, clean: Clean) -> str:
         _edits(found, clean),
         _cache(found),
         _turns(found, clean, zone),
-        _footer(found),
+        _footer(found, zone, clean),
     ]
     return page(title, body, css=CHART_CSS + CSS)
 
@@ -348,7 +349,7 @@ def _turns(found: Insights, clean: Clean, zone: tzinfo) -> Fragment | None:
     return _section("Longest turns", "turns", element("p", told), table(heads, rows, names=3))
 
 
-def _footer(found: Insights) -> Fragment:
+def _footer(found: Insights, zone: tzinfo, clean: Clean) -> Fragment:
     skipped = found.skipped
     told = [f"{count(skipped.repeats)} repeats folded"] if skipped.repeats else []
     if skipped.places:
@@ -361,5 +362,19 @@ def _footer(found: Insights) -> Fragment:
         "footer",
         element("p", f"Costs are an estimate at the API's prices. {left_out}."),
         element("p", f"Without a price, and in no cost: {unpriced}.") if unpriced else None,
+        # Without it the commands would speak of the last 30 days, whenever they are typed.
+        element(
+            "p",
+            "The commands on this page need its period: ",
+            element("code", _period(found, zone, clean)),
+        ),
         element("p", "Made by turnlog; docs/insights.md defines every figure."),
     )
+
+
+def _period(found: Insights, zone: tzinfo, clean: Clean) -> str:
+    """Write the options that mean what the page is about."""
+    first, last = span_of(found, zone)
+    after = date.fromisoformat(last) + timedelta(days=1)
+    words = [*(["--since", first] if first else []), "--until", after.isoformat()]
+    return shlex.join([*words, *(["--project", clean(found.project)] if found.project else [])])
