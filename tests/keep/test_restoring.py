@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -730,6 +731,13 @@ def test_sessions_are_found_as_everywhere(orchard):
     os.utime(newest, ns=(time.time_ns() + 10**10,) * 2)
     orchard.keep()
     assert orchard.session("latest").id == OTHER
+    ours = orchard.home / f"projects/{key_of(PROJECT)}/{ID}.jsonl"
+    said = ours.read_bytes().splitlines()[0]
+    later = re.sub(rb'"timestamp":\s*"[^"]*"', b'"timestamp":"2040-01-01T00:00:00Z"', said)
+    ours.write_bytes(ours.read_bytes() + later + b"\n")
+    os.utime(ours, ns=(0, 0))
+    orchard.keep()
+    assert orchard.session("latest").id == ID  # Active last, whatever was touched since.
     for text in ("", "zzz"):
         with pytest.raises(NotFound):
             orchard.session(text)

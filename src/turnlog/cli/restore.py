@@ -208,10 +208,10 @@ def _chosen(
         places = {_text(os.path.abspath(worked_in)), _text(os.path.realpath(worked_in)), worked_in}
         sessions = [each for each in sessions if _is_within(each.project, places)]
     if since is not None:
-        sessions = [each for each in sessions if (each.last_active_at or since) >= since]
+        sessions = [each for each in sessions if each.last_active_at >= since]
     if until is not None:
-        sessions = [each for each in sessions if (each.last_active_at or until) < until]
-    return sorted(sessions, key=lambda each: (-each.changed_ns, each.id)), among
+        sessions = [each for each in sessions if each.last_active_at < until]
+    return sorted(sessions, key=lambda each: each.recency, reverse=True), among
 
 
 def _text(path: str) -> str:

@@ -216,7 +216,7 @@ class Restorable:
         return None
 
     @cached_property
-    def last_active_at(self) -> datetime | None:
+    def last_active_at(self) -> datetime:
         """When something was last said in it; of a log that does not tell, when it changed."""
         found = None
         for name in self.mains:
@@ -227,6 +227,11 @@ class Restorable:
             except (TurnlogError, OSError):
                 continue
         return found or datetime.fromtimestamp(self.changed_ns / 1e9, UTC)
+
+    @property
+    def recency(self) -> tuple[datetime, int, str]:
+        """What sorts sessions by when they were active; a copy or a rename of a log is not that."""
+        return self.last_active_at, self.changed_ns, self.id
 
     @property
     def plans(self) -> list[str]:
@@ -315,7 +320,7 @@ def find_restorable(among: Iterable[Mirror], text: str) -> Restorable:
     for mirror in among:
         sessions = mirror.sessions
         if text == LATEST and sessions:
-            return max(sessions.values(), key=lambda each: (each.changed_ns, each.id))
+            return max(sessions.values(), key=lambda each: each.recency)
         if text in sessions:
             return sessions[text]
         ids = sorted(each for each in sessions if each.startswith(text)) if text else []
