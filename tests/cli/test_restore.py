@@ -233,3 +233,22 @@ def test_nothing_kept_is_told(turnlog, tmp_path):
     code, out, _ = turnlog("restore", "--list", TURNLOG_HOME=str(tmp_path / "none"))
     assert code == 1
     assert "turnlog keep" in out
+
+
+def test_what_was_put_back_counts_as_kept(orchard):
+    def keepings():
+        rows = json.loads(orchard("sessions", "--json")[1])["sessions"]
+        return {row["id"]: row["keeping"] for row in rows}
+
+    assert keepings() == {ID: "kept", OTHER: "kept"}
+    shutil.rmtree(orchard.home)
+    assert keepings() == {ID: "restorable", OTHER: "restorable"}
+    orchard("restore", "8888")
+    assert keepings() == {ID: "restorable", OTHER: "kept"}
+    orchard("restore", "--all")
+    assert keepings() == {ID: "kept", OTHER: "kept"}
+    orchard("archive", "8888", "--remove")
+    orchard("unarchive", "8888")
+    assert keepings() == {ID: "kept", OTHER: "kept"}
+    kept = sorted(path for path in (orchard.place / "turnlog" / "kept").rglob("generations"))
+    assert kept == []

@@ -33,6 +33,7 @@ from turnlog.keep.restoring import (
     Refused,
     Restored,
     RestoredFile,
+    note_restored,
     restore,
     restore_each,
     restore_rest,
@@ -150,6 +151,8 @@ def command(
     one = sessions[0] if len(names) == 1 else None
     _check_one_project(sessions, how["project"])
     document = _restored(sessions, one, from_mirrors if everything else [], **how)
+    if not any(how[name] for name in ("to", "project", "generation")):
+        note_restored(document.restored)
     if as_json:
         show_json(document)
     else:

@@ -26,7 +26,7 @@ from turnlog.keep.flat_archiving import (
 )
 from turnlog.keep.kept_archiving import KeptArchiving, own_bytes
 from turnlog.keep.restorable import find_restorable, mirrors
-from turnlog.keep.restoring import restore
+from turnlog.keep.restoring import note_restored, restore
 from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.layout import LayoutName, LogFile
 from turnlog.sessions.journal import ArchivedFact
@@ -143,7 +143,9 @@ def unarchive(session: Session) -> Unarchived:
 def _put_back(session: Session, log: LogFile) -> int:
     """Put the files of a session back; give how many were missing."""
     if any(each.is_kept for each in session.main_logs):
-        return restore(find_restorable(mirrors((log.home,)), session.id)).written
+        done = restore(find_restorable(mirrors((log.home,)), session.id))
+        note_restored([done])
+        return done.written
     directory = place_of(log.path)
     is_archive = log.layout == "flat" and is_flat_archive(str(log.path))
     if is_archive or (log.layout == "flat" and is_left(directory, session.id)):

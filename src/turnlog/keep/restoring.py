@@ -17,15 +17,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound, StorageFull, TurnlogError
+from turnlog.keep.copying import keep
 from turnlog.keep.new_places import NewPlaces
 from turnlog.keep.putting_back import Advance, Outcome, Part, PuttingBack, RestoredFile, told
 from turnlog.keep.reading import Copy
 from turnlog.keep.restorable import Mirror, Restorable
+from turnlog.layout import Home
 from turnlog.sessions.registry import note_log
 
 __all__ = [
@@ -113,6 +116,20 @@ def restore(
         moved=sum(part.moved for part in work.parts),
         elsewhere=sum(part.elsewhere for part in work.parts),
     )
+
+
+def note_restored(done: Iterable[Restored]) -> None:
+    """Have it known that what was put back into its own home is what its copies hold.
+
+    It is as old as now, so that without this it would seem to be something new that nobody keeps.
+    """
+    homes: dict[str, set[str | None]] = {}
+    for each in done:
+        if each.written:
+            homes.setdefault(each.home, set()).add(each.session)
+    for home, sessions in homes.items():
+        with suppress(TurnlogError, OSError):  # The next run that keeps finds it out as well.
+            keep((Home(Path(home)),), sessions=frozenset(sessions))
 
 
 def restore_rest(
