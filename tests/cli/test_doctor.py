@@ -128,6 +128,16 @@ def test_damage_is_mended_by_its_command(findings, mend, damaged_log):
     assert "damage" not in findings()
 
 
+def test_what_seems_damaged_and_is_being_written_is_not_called_well(turnlog, home, damaged_log):
+    os.utime(damaged_log)
+    _, out, _ = turnlog("doctor", "--home", home)
+    assert "1 log that seems damaged was written to just now: look again in a minute" in out
+    os.utime(damaged_log, (1_790_000_000, 1_790_000_000))
+    _, out, _ = turnlog("doctor", "--home", home)
+    assert "just now" not in out
+    assert "1 log is damaged" in out
+
+
 def test_missing_parents_are_mended_by_their_command(well, findings, mend, log_at):
     names = [f"r{number}" for number in range(20)]
     data = linked(THIRD, names) + linked(THIRD, ["x", "y"], parent="gone")

@@ -111,6 +111,12 @@ def _show_rest(out: Console, checkup: Checkup) -> None:
         out.print("\n [yellow]?[/] [bold yellow]Could not be checked[/]")
     for each in failed:
         out.print(f"   {safe(each.looks_at)}: {safe(each.problem or '')}")
+    if checkup.in_use:
+        logs = counted(checkup.in_use, "log that seems", "logs that seem")
+        was = "was" if checkup.in_use == 1 else "were"
+        out.print(
+            f"\n [yellow]?[/] {logs} damaged {was} written to just now: look again in a minute"
+        )
     well = [each.looks_at for each in checkup.checks if not each.findings and not each.problem]
     if not well:
         return

@@ -78,6 +78,8 @@ class Checkup(Struct, kw_only=True):
     logs: int
     size_bytes: int
     """Of all logs."""
+    in_use: int
+    """Logs that seem damaged, and were written to in the last minute: nothing is said of them."""
     checked_at: datetime
 
 
@@ -111,5 +113,6 @@ def check_up(patient: Patient) -> Checkup:
                       if logs[0].kind == "session"}),
         logs=len(patient.logs),
         size_bytes=sum(seen.size_bytes for seen in patient.surveyed),
+        in_use=len(patient.in_use),
         checked_at=patient.now,
     )  # fmt: skip

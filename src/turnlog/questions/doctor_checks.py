@@ -132,6 +132,13 @@ class Patient:
         return list(look_closer(self.surveyed, self.is_live, self.progress))
 
     @property
+    def in_use(self) -> list[Surveyed]:
+        """What seems damaged, and may be only unfinished: whoever writes it is at work."""
+        if self.index is None:
+            return []  # Without one everything seems so, until it is read.
+        return [each for each in self.surveyed if each.is_damaged and self.is_live(each.log)]
+
+    @property
     def to_read_bytes(self) -> int:
         """How much is to be read for that."""
         return sum(each.size_bytes * (each.is_damaged + each.is_tangled) for each in self.surveyed)
