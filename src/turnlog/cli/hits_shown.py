@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -32,7 +32,7 @@ def show_hits(
     """Print what was found, and on stderr what else is to be said."""
     page = _Page(out, now)
     for session, hits in _grouped(found.hits):
-        page.head(session, hits[0])
+        page.head(session, hits)
         for hit in hits:
             page.hit(hit)
         page.more(hits[-1])
@@ -76,16 +76,18 @@ class _Page:
         """How long lines may be; 0 for as long as they are, as pipes like them."""
         self._is_first = True
 
-    def head(self, session: str | None, hit: Hit) -> None:
+    def head(self, session: str | None, hits: Sequence[Hit]) -> None:
         from turnlog.cli.terminal import age
 
+        hit = hits[0]
+        at = next((each.at for each in hits if each.at is not None), None)
         if not self._is_first:
             self._line([])
         self._is_first = False
         name = re.split(r"[/\\]", (hit.project or "").rstrip("/\\"))[-1]
         pieces = [((session or "-")[:_SHORT], _BOLD)]
-        if hit.at is not None:  # A title has no time of its own.
-            pieces.append((f"  {age(self._now, hit.at)}", _DIM))
+        if at is not None:  # A title has no time of its own.
+            pieces.append((f"  {age(self._now, at)}", _DIM))
         if name:
             pieces.append((f"  {name}", _CYAN))
         title = " ".join((hit.title or "").split()) or ("untitled" if session else hit.log)

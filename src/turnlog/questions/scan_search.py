@@ -17,10 +17,10 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.index.ids import BESIDE, OFFSET_BITS, SECOND_BITS
+from turnlog.index.ids import BESIDE, OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.opening import Index
 from turnlog.index.texts import ANSWERED, Kind
-from turnlog.questions.search_language import Word
+from turnlog.questions.search_language import Filter, Node, Word
 
 PATIENCE_SECONDS: Final = 5.0
 LONGEST_TEXT: Final = 1_000_000
@@ -71,6 +71,30 @@ class Within(NamedTuple):
     since_us: int | None = None
     until_us: int | None = None
     with_results: bool = False
+
+    @classmethod
+    def between(
+        cls,
+        bounds: Iterable[Node],
+        sessions_of: Callable[[Filter], Iterable[int]],
+        *,
+        with_results: bool,
+    ) -> Within:
+        """Give what all of *bounds* leave, filters by session or time as they are."""
+        within = cls(with_results=with_results)
+        for each in bounds:
+            assert isinstance(each, Filter)
+            if each.at is None:
+                those = frozenset(sessions_of(each))
+                both = those if within.sessions is None else within.sessions & those
+                within = within._replace(sessions=both)
+            elif each.field == "before":
+                until = microseconds(each.at)
+                earlier = until if within.until_us is None else min(until, within.until_us)
+                within = within._replace(until_us=earlier)
+            else:
+                within = within._replace(since_us=max(microseconds(each.at), within.since_us or 0))
+        return within
 
 
 class Pattern:

@@ -24,14 +24,13 @@ from typing import Final, TypedDict
 from msgspec import Struct, structs
 
 from turnlog.errors import UsageError
-from turnlog.index.ids import SECOND_BITS, microseconds
+from turnlog.index.ids import SECOND_BITS
 from turnlog.index.opening import Index
 from turnlog.index.texts import WEIGHTS
 from turnlog.questions import scan_search
 from turnlog.questions.hits import Hit, Known, Look, read_hit
 from turnlog.questions.matching import (
     Tokenizer,
-    as_beginnings,
     conjuncts,
     is_bound,
     joined,
@@ -41,7 +40,7 @@ from turnlog.questions.matching import (
     wants_answers,
 )
 from turnlog.questions.scan_search import Found, Patience, Within
-from turnlog.questions.search_filters import Table
+from turnlog.questions.search_filters import tables_for
 from turnlog.questions.search_language import (
     Filter,
     Node,
@@ -51,6 +50,7 @@ from turnlog.questions.search_language import (
     is_only_filters,
     parse,
 )
+from turnlog.questions.search_near import Nearness
 from turnlog.questions.search_newest import Row, merged, newest_rows, rows_of
 from turnlog.questions.search_sql import Plan, Renderer
 from turnlog.questions.snippets import WIDTH, first_place
@@ -178,13 +178,17 @@ class _Searching:
         self._is_empty = True
 
     def words(self, tree: Node | None, wanted: Wanted, *, with_results: bool) -> SearchDocument:
-        """Find what *tree* asks for; if nothing does, what begins like it."""
+        """Find what *tree* asks for; if nothing does, what comes near."""
         document = self._words(tree, wanted, with_results=with_results)
-        begun = as_beginnings(tree)
-        if self._is_empty and begun != tree:
-            document = self._words(begun, wanted, with_results=with_results)
-            if not self._is_empty:
-                self.notes.append("no text has these whole words: words that begin so are shown")
+        if self._is_empty:
+            nearness = Nearness(self._index.db, self._tokenizer, tables_for(results=with_results))
+            for near in nearness.near_to(tree):
+                document = self._words(near.tree, wanted, with_results=with_results)
+                if not self._is_empty:
+                    self.notes.append(near.note)
+                    return self._told(document)
+            self.notes += nearness.notes_on(tree)
+            self.notes += self._renderer.filters.notes_on(conjuncts(tree))
         return self._told(document)
 
     def matching(
@@ -205,7 +209,7 @@ class _Searching:
             tree = joined([*words, *bounds])
             found = self._found(tree, wanted, with_results=with_results, accepts=accepts)
         else:
-            within = self._within(bounds, with_results=with_results)
+            within = Within.between(bounds, self._renderer.filters.ids, with_results=with_results)
             found = scan_search.scan(
                 self._index,
                 pattern.needles,
@@ -234,7 +238,7 @@ class _Searching:
                 self._index,
                 scan_search.needles_of(needle, ignores_case=False) or (b"{",),
                 lambda text: meets(texts, text, {}, self._tokenizer),
-                self._within(filters, with_results=with_results),
+                Within.between(filters, self._renderer.filters.ids, with_results=with_results),
                 self._patience,
             )
         phrases = sorted(filter(None, {self._tokenizer.terms(leaf.text) for leaf in leaves}))
@@ -261,22 +265,6 @@ class _Searching:
                 pieces.append(inner.text)
         return max(pieces, key=len, default=None)
 
-    def _within(self, filters: Iterable[Node], *, with_results: bool) -> Within:
-        within = Within(with_results=with_results)
-        for each in filters:
-            assert isinstance(each, Filter)
-            if each.at is None:
-                those = frozenset(self._renderer.filters.ids(each))
-                both = those if within.sessions is None else within.sessions & those
-                within = within._replace(sessions=both)
-            elif each.field == "before":
-                until = microseconds(each.at)
-                earlier = until if within.until_us is None else min(until, within.until_us)
-                within = within._replace(until_us=earlier)
-            else:
-                within = within._replace(since_us=max(microseconds(each.at), within.since_us or 0))
-        return within
-
     def _found(
         self,
         tree: Node | None,
@@ -286,7 +274,7 @@ class _Searching:
         accepts: Callable[[str], bool] | None = None,
     ) -> Iterator[Found]:
         """Give what *tree* asks for, in the order that is *wanted*."""
-        tables: list[Table] = ["said", "answered"] if with_results else ["said"]
+        tables = tables_for(results=with_results)
         self._totals = None
         if wanted.newest:
             asked = self._known, self._renderer, self._tokenizer, tree

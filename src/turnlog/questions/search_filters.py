@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fnmatch import translate
 from functools import cached_property
 from typing import Final, Literal
@@ -20,7 +20,7 @@ from typing import Final, Literal
 from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, Kind
 from turnlog.questions.search_conditions import NEVER, Condition, both, one_of, surely
-from turnlog.questions.search_language import Filter
+from turnlog.questions.search_language import Filter, Node
 
 Table = Literal["said", "answered"]
 Range = tuple[int, int]
@@ -28,6 +28,7 @@ Range = tuple[int, int]
 
 BOUNDING: Final = frozenset({"session", "project", "file"})
 """The filters that can tell where their texts lie."""
+_NAMED: Final = BOUNDING | {"tool", "model", "branch", "role", "type"}
 # Texts of a crowded second have ids of the next ones; ids of dates may be this much too late.
 CROWD_SECONDS: Final = 1000
 
@@ -78,6 +79,11 @@ _IS_KINDS: Final[dict[str, tuple[Kind, ...]]] = {
 _ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
 
 
+def tables_for(*, results: bool) -> list[Table]:
+    """Name the tables that are searched; what tools answered only if that is asked for."""
+    return ["said", "answered"] if results else ["said"]
+
+
 class Filters:
     """The filters of one search; remembers what they mean."""
 
@@ -117,6 +123,18 @@ class Filters:
         rows = self._db.execute(f"{_SECONDS} {those.sql}", those.values)
         seconds = [row[0] for row in rows]
         return None if None in seconds else _joined(seconds)
+
+    def notes_on(self, nodes: Iterable[Node]) -> list[str]:
+        """Say which filters among *nodes* nothing in the index can meet."""
+        return [
+            f"nothing here has {each.field}:{each.value}"
+            for each in nodes
+            if isinstance(each, Filter) and each.field in _NAMED and not self._is_known(each)
+        ]
+
+    def _is_known(self, wanted: Filter) -> bool:
+        is_kind = wanted.field == "type" and wanted.value.upper() in Kind.__members__
+        return is_kind or bool(self.ids(wanted))
 
     def listed(self, wanted: Filter) -> list[int] | None:
         """Give the ids of all texts that a filter may mean; None if many, or not known."""

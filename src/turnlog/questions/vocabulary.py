@@ -47,3 +47,9 @@ def pages_of(db: sqlite3.Connection, table: str, begins: str) -> int:
         return int(db.execute(_PAGES.format(table), (first, first + b"\xff")).fetchone()[0] or 0)
     except sqlite3.Error:  # These lists are SQLite's own, and a later one may keep others.
         return 0
+
+
+def texts_with(db: sqlite3.Connection, table: str, expression: str, most: int) -> int:
+    """Count the texts of *table* that FTS5 finds by *expression*, up to *most*."""
+    found = f"SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT ?"
+    return int(db.execute(f"SELECT count(*) FROM ({found})", (expression, most)).fetchone()[0])
