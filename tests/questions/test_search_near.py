@@ -102,6 +102,12 @@ def test_many_words_are_beginnings_only_if_one_was_never_said(retries):
     assert notes == ["no text has these whole words: words that begin so are shown"]
 
 
+def test_whoever_may_not_see_all_learns_nothing_from_what_comes_near(retries):
+    for query in ("mended log upload", "retry zqxv", "retry type:promt"):
+        assert told(found(retries, query, mask=str)) == ([], [])
+    assert told(found(retries, "config test", mask=str))[0] == ["Configuration of tests"]
+
+
 def test_pages_go_on(retries):
     first = found(retries, "mended number uploader fail", limit=1, per_session=0)
     assert len(first.hits) == 1

@@ -53,11 +53,17 @@ class Index(Closing):
 
     def record(self, record: int, length: int | None = None) -> Record | None:
         """Read a record from its log; None if it is not there any more."""
-        return self._back.record(record, length)
+        from turnlog.records.codec import decode
+        from turnlog.records.damage import Damage
+
+        data = self.raw(record, length)
+        found = None if data is None else decode(data)
+        return None if isinstance(found, Damage) else found
 
     def texts(self, record: int, length: int | None = None) -> list[Text]:
         """Read the texts of a record from its log."""
-        return self._back.texts(record, length)
+        data = self.raw(record, length)
+        return [] if data is None else self._back.texts_in(data, record)
 
     def let_go(self) -> None:
         """Close the logs that were read from; they are opened again when they are needed."""

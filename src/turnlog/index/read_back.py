@@ -19,7 +19,6 @@ from turnlog.log.reader import Placed, read_log
 from turnlog.log.sources import Seekable, open_source
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
-from turnlog.records.record import Record
 
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 _MOST_OPEN: Final = 16
@@ -59,17 +58,8 @@ class ReadBack:
             return None
         return data
 
-    def record(self, record: int, length: int | None = None) -> Record | None:
-        """Read a record from its log; None if it is not there any more."""
-        data = self.raw(record, length)
-        found = None if data is None else decode(data)
-        return None if isinstance(found, Damage) else found
-
-    def texts(self, record: int, length: int | None = None) -> list[Text]:
-        """Read the texts of a record from its log."""
-        data = self.raw(record, length)
-        if data is None:
-            return []
+    def texts_in(self, data: bytes, record: int) -> list[Text]:
+        """Give the texts of a record's bytes."""
         _, layout, kind = self._known(record >> OFFSET_BITS)
         if layout == BESIDE:
             return texts_of_side(kind, data)

@@ -50,7 +50,7 @@ from turnlog.questions.search_language import (
     is_only_filters,
     parse,
 )
-from turnlog.questions.search_near import Nearness
+from turnlog.questions.search_near import Nearness, begun
 from turnlog.questions.search_newest import Row, merged, newest_rows, rows_of
 from turnlog.questions.search_sql import Plan, Renderer
 from turnlog.questions.snippets import WIDTH, first_place
@@ -182,13 +182,16 @@ class _Searching:
         document = self._words(tree, wanted, with_results=with_results)
         if self._is_empty:
             nearness = Nearness(self._index.db, self._tokenizer, tables_for(results=with_results))
-            for near in nearness.near_to(tree):
+            # Which words others said must not be asked out by one who may not see all of it.
+            is_open = wanted.mask is None
+            for near in nearness.near_to(tree) if is_open else begun(tree):
                 document = self._words(near.tree, wanted, with_results=with_results)
                 if not self._is_empty:
                     self.notes.append(near.note)
                     return self._told(document)
-            self.notes += nearness.notes_on(tree)
-            self.notes += self._renderer.filters.notes_on(conjuncts(tree))
+            if is_open:
+                self.notes += nearness.notes_on(tree)
+                self.notes += self._renderer.filters.notes_on(conjuncts(tree))
         return self._told(document)
 
     def matching(

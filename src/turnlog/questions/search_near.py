@@ -57,12 +57,12 @@ class Nearness:
         """Give what comes near to *tree*, the nearest first."""
         words = _words_of(tree)
         if len(words) <= _FEW_WORDS:
-            yield from _begun(tree)
+            yield from begun(tree)
         are_words = all(self._tokenizer.terms(word.text) for word in words)
         if are_words and len(words) <= _MOST_WORDS and not self._unsaid(words):
             yield from self._fewer(tree, words)
         if len(words) > _FEW_WORDS:
-            yield from _begun(tree)
+            yield from begun(tree)
 
     def notes_on(self, tree: Node | None) -> list[str]:
         """Say why nothing was found, where a word tells."""
@@ -92,10 +92,11 @@ class Nearness:
         return sum(texts_with(self._db, table, asked, most) for table in self._tables)
 
 
-def _begun(tree: Node | None) -> Iterator[Near]:
-    begun = as_beginnings(tree)
-    if begun is not None and begun != tree:
-        yield Near(begun, "no text has these whole words: words that begin so are shown")
+def begun(tree: Node | None) -> Iterator[Near]:
+    """Give *tree* with every word as the beginning of one."""
+    beginnings = as_beginnings(tree)
+    if beginnings is not None and beginnings != tree:
+        yield Near(beginnings, "no text has these whole words: words that begin so are shown")
 
 
 def _is_asking(word: Word) -> bool:
