@@ -68,7 +68,8 @@ def test_filters_stay_as_they_are(retries):
     ("query", "notes"),
     [
         ("retry zqxv", ["no text has the word zqxv"]),
-        ("zqxv", ["no text has the word zqxv"]),
+        ("zqxv", []),
+        ("zqxv is:response", ["no text has the word zqxv"]),
         ("zq qz xq zx", [f"no text has the word {word}" for word in ("zq", "qz", "xq")]),
         ("retry ->>", []),
         ("->>", []),

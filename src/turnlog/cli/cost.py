@@ -132,10 +132,7 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
             "which branch and which tools a response is of, only the index knows",
             hint="ask without --no-index",
         )
-    has_titles = shape == "table" and "session" in asked.by
-    with open_source(
-        all_homes(homes), prices, no_index=no_index, is_traced=is_traced, has_titles=has_titles
-    ) as source:
+    with open_source(all_homes(homes), prices, no_index=no_index, is_traced=is_traced) as source:
         report_on = _Report(source, prices, asked, budgets, shape, now, homes, options)
         if report == "blocks":
             return _blocks(report_on)
@@ -261,7 +258,8 @@ def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan,
         except UsageError:
             known = None  # Nobody asked for one.
     if found.rows:
-        titles = report.source.titles() if "session" in report.asked.by else {}
+        sessions = {row.session for row in found.rows if isinstance(row.session, str)}
+        titles = report.source.titles(sessions) if "session" in report.asked.by else {}
         show_ledger(out, found, report.asked.by, known, titles)
         if left:
             out.print(f"[dim]… and {left:,} more in the total; --limit 0 shows all[/]")

@@ -24,12 +24,8 @@ def open_source(
     *,
     no_index: bool,
     is_traced: bool,
-    has_titles: bool = False,
 ) -> Iterator[Source]:
-    """Open the index, or read the logs without it.
-
-    What *is_traced* the logs do not tell; what *has_titles* they tell without them.
-    """
+    """Open the index, or read the logs without it; what is *is_traced* the logs do not tell."""
     from turnlog.errors import IndexUnavailable
     from turnlog.questions.sources import IndexSource, LogsSource
 
@@ -38,7 +34,7 @@ def open_source(
         from turnlog.cli.indexed import open_index
 
         try:
-            index = open_index(homes, stage="text" if is_traced or has_titles else "usage")
+            index = open_index(homes, stage="text" if is_traced else "usage")
         except IndexUnavailable as error:
             if is_traced:
                 raise

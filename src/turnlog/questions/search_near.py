@@ -65,7 +65,9 @@ class Nearness:
             yield from begun(tree)
 
     def notes_on(self, tree: Node | None) -> list[str]:
-        """Say why nothing was found, where a word tells."""
+        """Say why nothing was found, where one of several words tells."""
+        if len(conjuncts(tree)) < 2:
+            return []
         words = [each for each in _words_of(tree) if self._tokenizer.terms(each.text)]
         return [f"no text has the word {each.text}" for each in self._unsaid(words)[:_FEW_WORDS]]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from turnlog.errors import UsageError
+from turnlog.errors import TurnlogError, UsageError
 from turnlog.questions.spending import every_response, spent
 from turnlog.questions.traced import every_traced
 
@@ -30,8 +32,8 @@ class Source(Protocol):
         """Give every response of *period* with its branch and its tools."""
         ...
 
-    def titles(self) -> dict[str, str]:
-        """Give the titles of sessions, as far as they are known without another reading."""
+    def titles(self, sessions: Iterable[str]) -> dict[str, str]:
+        """Give the titles of *sessions*, as far as they are known without a whole reading."""
         ...
 
 
@@ -51,9 +53,24 @@ class IndexSource:
     def traced(self, period: Period) -> UsageScan:
         return every_traced(self._index, period)
 
-    def titles(self) -> dict[str, str]:
-        found = "SELECT session, title FROM sessions WHERE title IS NOT NULL"
-        return dict(self._index.db.execute(found))
+    def titles(self, sessions: Iterable[str]) -> dict[str, str]:
+        """Ask the index, and the ends of logs of which it has read no more than the figures."""
+        return {each: title for each in sessions if (title := self._title(each))}
+
+    def _title(self, session: str) -> str | None:
+        db = self._index.db
+        asked = "SELECT title FROM sessions WHERE session = ? AND title IS NOT NULL"
+        known = db.execute(asked, (session,)).fetchone()
+        if known is not None:
+            return str(known[0])
+        from turnlog.sessions.glanced import glance_at  # noqa: PLC0415 - Mostly it is known.
+
+        asked = "SELECT path FROM logs WHERE session = ? AND kind = 'session' AND gone_at IS NULL"
+        for (path,) in db.execute(asked, (session,)):
+            with suppress(TurnlogError, OSError):
+                if title := glance_at(path).summary.title:
+                    return title
+        return None
 
 
 class LogsSource:
@@ -72,5 +89,5 @@ class LogsSource:
             "branches and tools are known to the index only", hint="ask without --no-index"
         )
 
-    def titles(self) -> dict[str, str]:
+    def titles(self, _sessions: Iterable[str]) -> dict[str, str]:
         return {}
