@@ -24,8 +24,10 @@ from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.inert import inert
 from turnlog.layout import Home
-from turnlog.log.reader import Placed, read_log
+from turnlog.log.blobs import whole_line
+from turnlog.log.find_lines import find_lines
 from turnlog.questions.ledger import Period
+from turnlog.records.damage import Damage
 from turnlog.redact import Rules, Secret, gather_known
 from turnlog.render.contents import (
     ContentsDocument,
@@ -93,9 +95,10 @@ class Export(Struct, kw_only=True, dict=True):
         for session in gather(self.homes, self.ids):
             for log in session.logs:
                 with suppress(TurnlogError, OSError):  # Who renders it tells that.
-                    yield from (
-                        item.record.raw for item in read_log(log.path) if isinstance(item, Placed)
-                    )
+                    for _, found in find_lines(log.path, b"{"):
+                        line = found if isinstance(found, Damage) else whole_line(log.path, found)
+                        if not isinstance(line, Damage):
+                            yield line
 
     def _gather_secrets(self, session_id: str) -> None:
         """Put down which secrets left with a session, since that was asked for."""

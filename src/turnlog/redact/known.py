@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 from turnlog.redact.finding import find_secrets
+from turnlog.redact.headers import find_sent
+from turnlog.redact.names import find_named
 from turnlog.redact.rules import Pattern, Rules
 
 # A short value, or one without both letters and digits, may be a word of the text around it.
@@ -25,6 +28,8 @@ def gather_known(lines: Iterable[bytes], rules: Rules) -> Rules:
     """Give *rules* that also find the values which are secrets somewhere in *lines* of JSON."""
     known: dict[str, str] = {}
     for line in lines:
+        if not rules.patterns and not _names_any(line):
+            continue
         for secret in find_secrets(line, rules):
             if not secret.masked.startswith(_NAMELESS) or len(known) >= _MOST:
                 continue
@@ -36,6 +41,12 @@ def gather_known(lines: Iterable[bytes], rules: Rules) -> Rules:
         kinds.setdefault(known[value], []).append(re.escape(value))
     patterns = (Pattern(kind, re.compile("|".join(values))) for kind, values in kinds.items())
     return Rules((*rules.patterns, *patterns), rules.values, rules.digests, rules.allowed)
+
+
+def _names_any(line: bytes) -> bool:
+    """Tell whether a value stands beside a telling name: a third of the work, and mostly all."""
+    low = line.lower()
+    return any(True for _ in chain(find_named(line, low), find_sent(line, low)))
 
 
 def _said(written: bytes) -> str:
