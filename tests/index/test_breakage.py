@@ -251,6 +251,16 @@ def test_a_corrupt_full_text_table(own, tmp_path, table):
     assert differences(rows_of(homes), rebuilt(homes)) == ""
 
 
+def test_a_place_that_cannot_even_be_looked_at(tree, monkeypatch, tmp_path):
+    homes, _ = tree
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / ("x" * 300)))
+    assert open_for_reading(homes) is None
+    for work in (refresh, open_fresh):
+        with pytest.raises(IndexUnavailable) as caught:
+            work(homes)
+        assert "TURNLOG_HOME" in caught.value.hint
+
+
 def test_tables_that_change_just_then_are_not_broken():
     error = sqlite3.OperationalError("vtable constructor failed: said")
     error.sqlite_errorcode = sqlite3.SQLITE_SCHEMA

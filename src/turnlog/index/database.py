@@ -78,7 +78,7 @@ def open_index(
 def open_for_reading(homes: Sequence[Home]) -> sqlite3.Connection | None:
     """Open the index of *homes* as it is; None if there is none that can be read."""
     path = index_path(homes)
-    if not path.is_file():
+    if not os.path.isfile(path):  # It says no, too, of what nobody may look at.
         return None
     try:
         connection = _connect(path, read_only=True)
