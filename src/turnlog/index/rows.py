@@ -25,15 +25,9 @@ from turnlog.index.lines import (
     touched,
 )
 from turnlog.index.sound import sound_row
-from turnlog.index.texts import Kind, leaves
+from turnlog.index.texts import Kind, text_of_block
 from turnlog.index.words import as_indexed
-from turnlog.records.blocks import (
-    CallBlock,
-    DocumentBlock,
-    ResultBlock,
-    TextBlock,
-    ThinkingBlock,
-)
+from turnlog.records.blocks import CallBlock, ResultBlock
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Author
 from turnlog.sessions.agents import AGENT_TOOLS
@@ -42,8 +36,7 @@ _NO_ANSWER: Final = (None, None, None, None)
 # Plain values, looked up once: there are several for every line.
 _AGENT, _ASSISTANT = Author.AGENT.value, Author.ASSISTANT.value
 _PROGRAM, _TOOL = Author.PROGRAM.value, Author.TOOL.value
-_PROMPT, _RESPONSE, _THINKING = int(Kind.PROMPT), int(Kind.RESPONSE), int(Kind.THINKING)
-_CALL, _RESULT, _CONTEXT = int(Kind.CALL), int(Kind.RESULT), int(Kind.CONTEXT)
+_PROMPT, _RESPONSE = Kind.PROMPT, Kind.RESPONSE
 
 
 class Rows:
@@ -86,7 +79,7 @@ class Rows:
         )
         self.records.append(sound_row(row))
         for part, (kind, text) in enumerate(found.texts):
-            self._text(offset, part, int(kind), text)
+            self._text(offset, part, kind, text)
         for asked in found.asked:
             told = (offset, asked.block, asked.call_id, asked.tool, asked.digest)
             call = sound_row((*told, asked.path, asked.action, *_NO_ANSWER))
@@ -110,7 +103,7 @@ class Rows:
             note, meant = noted(line)
             flags |= meant
             if note is not None:
-                self._text(offset, 0, int(note.kind), note.text)
+                self._text(offset, 0, note.kind, note.text)
         elif kind == "assistant":
             author = _AGENT if in_agent else _ASSISTANT
             model, said = message.model, message.id
@@ -162,13 +155,13 @@ class Rows:
         self._uuid_before, self._short_uuid_before = uuid, short_uuid(uuid)
         return self._short_uuid_before
 
-    def _text(self, offset: int, part: int, kind: int, text: str) -> None:
+    def _text(self, offset: int, part: int, kind: Kind, text: str) -> None:
         words = as_indexed(text)
-        self.texts.append((self.folded.last_second, offset, part, kind, words))
+        self.texts.append((self.folded.last_second, offset, part, int(kind), words))
         self.text_bytes += len(words)
 
     def _take(
-        self, blocks: tuple[Any, ...], plain: int, offset: int, at_us: int | None
+        self, blocks: tuple[Any, ...], plain: Kind, offset: int, at_us: int | None
     ) -> tuple[bool, bool]:
         """Make rows of a message's blocks, of which *plain* text is this.
 
@@ -177,30 +170,19 @@ class Rows:
         part = 0
         asks = failed = False
         for number, block in enumerate(blocks):
-            shape = type(block)
-            if shape is CallBlock:
-                kind, given = _CALL, block.input
-                text = leaves(given)
+            kind, text = text_of_block(block, plain)
+            if text:
+                self._text(offset, part, kind, text)
+                part += 1
+            if type(block) is CallBlock:
                 asks = asks or block.name in AGENT_TOOLS
-                told = (offset, number, block.id, block.name, digest_of(given))
-                self._asked([*told, *touched(block.name, given), *_NO_ANSWER], at_us)
-            elif shape is ResultBlock:
-                kind, text = _RESULT, block.text
+                told = (offset, number, block.id, block.name, digest_of(block.input))
+                self._asked([*told, *touched(block.name, block.input), *_NO_ANSWER], at_us)
+            elif type(block) is ResultBlock:
                 is_error = block.is_error is True
                 failed = failed or is_error
                 came = offset, is_error, None, signature_of(text) if is_error else None
                 self._answered(block.tool_use_id, at_us, came)
-            elif shape is TextBlock:
-                kind, text = plain, block.text
-            elif shape is ThinkingBlock:
-                kind, text = _THINKING, block.thinking
-            elif shape is DocumentBlock:
-                kind, text = _CONTEXT, block.title or ""
-            else:
-                continue
-            if text:
-                self._text(offset, part, kind, text)
-                part += 1
         return asks, failed
 
     def _asked(self, call: list[Any], at_us: int | None) -> None:

@@ -99,24 +99,22 @@ def texts_of(record: Record) -> list[Text]:
 
 def texts_of_blocks(blocks: Iterable[Any], plain: Kind) -> list[Text]:
     """Give the texts of a message's blocks, of which *plain* text is this; none is empty."""
-    found = []
-    for block in blocks:
-        shape = type(block)
-        if shape is ResultBlock:
-            kind, text = _RESULT, block.text
-        elif shape is CallBlock:
-            kind, text = _CALL, leaves(block.input)
-        elif shape is TextBlock:
-            kind, text = plain, block.text
-        elif shape is ThinkingBlock:
-            kind, text = _THINKING, block.thinking
-        elif shape is DocumentBlock:
-            kind, text = _CONTEXT, block.title or ""
-        else:
-            continue
-        if text:
-            found.append(Text(kind, text))
-    return found
+    found = (text_of_block(block, plain) for block in blocks)
+    return [Text(*each) for each in found if each[1]]
+
+
+def text_of_block(block: Any, plain: Kind) -> tuple[Kind, str]:
+    """Give the text of a block and what it is, *plain* text being this; empty if it has none."""
+    shape = type(block)
+    if shape is ResultBlock:
+        return _RESULT, block.text
+    if shape is CallBlock:
+        return _CALL, leaves(block.input)
+    if shape is TextBlock:
+        return plain, block.text
+    if shape is ThinkingBlock:
+        return _THINKING, block.thinking
+    return _CONTEXT, block.title or "" if shape is DocumentBlock else ""
 
 
 def leaves(value: Any) -> str:
