@@ -55,6 +55,7 @@ def test_what_was_quoted_or_refused_is_not_left_out(retries):
     assert notes == ["no text has all of these words; left out: number"]
     assert told(found(retries, '"flaky retry" number')) == ([], [])
     assert not found(retries, "flaky retry number -uploader").hits
+    assert told(found(retries, "flak* numb*")) == ([], [])
 
 
 def test_filters_stay_as_they_are(retries):
@@ -113,6 +114,15 @@ def test_pages_go_on(retries):
     first = found(retries, "mended number uploader fail", limit=1, per_session=0)
     assert len(first.hits) == 1
     assert first.next is None
+
+
+def test_a_word_of_several_pieces_is_counted_in_what_tools_answered(retries):
+    for query in (
+        "retry tree-sitter",
+        "retry well-known-word flaky number",
+        "up-load now-and-then",
+    ):
+        assert found(retries, query, with_results=True).notes
 
 
 def test_results_count_where_they_are_asked_for(tmp_path):

@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 from turnlog.questions.matching import (
     Tokenizer,
     as_beginnings,
-    as_phrase,
     conjuncts,
     joined,
     wanted_leaves,
 )
 from turnlog.questions.search_filters import Table
 from turnlog.questions.search_language import Node, Word
+from turnlog.questions.search_sql import expression_for
 from turnlog.questions.vocabulary import texts_with
 
 _FEW_WORDS: Final = 3
@@ -90,8 +90,11 @@ class Nearness:
                 yield Near(rest, f"no text has all of these words; left out: {told}")
 
     def _texts_with(self, word: Word, most: int) -> int:
-        asked = as_phrase(word)
-        return sum(texts_with(self._db, table, asked, most) for table in self._tables)
+        terms = self._tokenizer.terms(word.text)
+        return sum(
+            texts_with(self._db, table, expression_for(word, terms, table), most)
+            for table in self._tables
+        )
 
 
 def begun(tree: Node | None) -> Iterator[Near]:
@@ -106,5 +109,6 @@ def _is_asking(word: Word) -> bool:
 
 
 def _words_of(tree: Node | None) -> list[Word]:
-    """Give the words that all have to be there, each once."""
-    return list(dict.fromkeys(each for each in conjuncts(tree) if isinstance(each, Word)))
+    """Give the words that all have to be there, each once; a beginning by a star was meant so."""
+    words = (each for each in conjuncts(tree) if isinstance(each, Word) and not each.is_prefix)
+    return list(dict.fromkeys(words))

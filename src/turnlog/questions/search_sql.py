@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any as Anything
 from typing import Final, NamedTuple
 
@@ -218,12 +218,8 @@ class Renderer:
         terms = self._tokenizer.terms(leaf.text)
         if not terms:
             return None
-        if self._table == "said":
-            return _Said(as_phrase(leaf), True)
-        words = [Word(term) for term in terms]
-        words[-1] = Word(terms[-1], isinstance(leaf, Word) and leaf.is_prefix)
-        distinct = dict.fromkeys(map(as_phrase, words))
-        return _Said(" AND ".join(distinct), len(terms) == 1)
+        expression = expression_for(leaf, terms, self._table)
+        return _Said(expression, self._table == "said" or len(terms) == 1)
 
     def _begins_no_word(self, node: Node) -> bool:
         """Tell whether *node* is a beginning of no word: SQLite would read all others first."""
@@ -262,6 +258,15 @@ class Renderer:
             return ALWAYS if is_upper else NEVER
         parts = [self._bound(each, depth + 1, is_upper=is_upper) for each in node.nodes]
         return both(parts) if isinstance(node, All) else either(parts)
+
+
+def expression_for(leaf: Word | Phrase, terms: Sequence[str], table: Table) -> str:
+    """Write a leaf of these *terms* for a full-text table; one of them knows no order of words."""
+    if table == "said":
+        return as_phrase(leaf)
+    words = [Word(term) for term in terms]
+    words[-1] = Word(terms[-1], isinstance(leaf, Word) and leaf.is_prefix)
+    return " AND ".join(dict.fromkeys(map(as_phrase, words)))
 
 
 def _kinds(table: Table) -> Condition:
