@@ -152,8 +152,6 @@ def test_any_text_has_terms_and_a_snippet(text):
 def test_places_are_those_that_sqlite_marks(text, leaves):
     found = Tokenizer().spans(text, leaves)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matching, "_SHORT", 0)
-        assert Tokenizer().spans(text, leaves) == found
         patch.setattr(matching, "_ascii_sought", lambda _: None)
         assert Tokenizer().spans(text, leaves) == found
         patch.setattr(matching, "_FEW_LONE", 0)
@@ -216,17 +214,6 @@ def test_a_place_is_guessed_at_the_first_whole_word(text, terms):
     inside = [text.find(each) for each in terms if each in text]
     phrases = [(each,) for each in terms]
     assert snippets.first_place(text, phrases) == min(said or inside, default=None)
-
-
-@given(
-    st.text("ab_é .λ漢", max_size=30),
-    st.lists(st.text("abé", min_size=1, max_size=2), min_size=1, max_size=3).map(tuple),
-)
-def test_a_place_is_the_same_in_short_texts_and_in_long_ones(text, phrase):
-    place = snippets.first_place(text, [phrase])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snippets, "_SHORT", 0)
-        assert snippets.first_place(text, [phrase]) == place
 
 
 def test_a_place_is_guessed_whatever_is_a_capital_letter():

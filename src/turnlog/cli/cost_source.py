@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_source(
-    homes: tuple[Home, ...],
-    prices: Prices,
-    *,
-    no_index: bool,
-    is_traced: bool,
+    homes: tuple[Home, ...], prices: Prices, *, no_index: bool, is_traced: bool
 ) -> Iterator[Source]:
     """Open the index, or read the logs without it; what is *is_traced* the logs do not tell."""
     from turnlog.errors import IndexUnavailable

@@ -47,6 +47,10 @@ class Index(Closing):
         """Give the log and the offset of a record."""
         return self._back.place(record)
 
+    def length(self, record: int) -> int | None:
+        """Tell how long a record is; None if the index does not know it."""
+        return self._back.length(record)
+
     def raw(self, record: int, length: int | None = None) -> bytes | None:
         """Read a record's bytes from its log; None if they are not there any more."""
         return self._back.raw(record, length)

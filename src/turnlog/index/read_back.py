@@ -14,7 +14,7 @@ from turnlog.errors import TurnlogError
 from turnlog.index.beside import texts_of_side
 from turnlog.index.ids import BESIDE, OFFSET_BITS
 from turnlog.index.texts import Text, texts_of
-from turnlog.log.blobs import STUB, whole_line
+from turnlog.log.blobs import whole_line
 from turnlog.log.reader import Placed, read_log
 from turnlog.log.sources import Seekable, open_source
 from turnlog.records.codec import decode
@@ -38,25 +38,24 @@ class ReadBack:
 
     def raw(self, record: int, length: int | None = None) -> bytes | None:
         """Read a record's bytes from its log; None if they are not there any more."""
+        length = self.length(record) if length is None else length
         if length is None:
-            row = self._db.execute("SELECT length FROM records WHERE id = ?", (record,)).fetchone()
-            if row is None:
-                return None
-            length = int(row[0])
+            return None
         log, offset = record >> OFFSET_BITS, record & _OFFSET
         try:
             source = self._open.get(log) or self._opened(log)
             if source is None:  # No way into the middle of this one.
                 return _unpacked_at(self._known(log)[0], offset)
             data = source.read_at(length, offset)
-            if len(data) != length:
-                return None
-            if data.startswith(STUB):
-                whole = whole_line(self._known(log)[0], data)
-                return None if isinstance(whole, Damage) else whole
+            whole = whole_line(self._known(log)[0], data) if len(data) == length else None
+            return None if isinstance(whole, Damage) else whole
         except (TurnlogError, OSError):
             return None
-        return data
+
+    def length(self, record: int) -> int | None:
+        """Tell how long a record is; None if the index does not know it."""
+        row = self._db.execute("SELECT length FROM records WHERE id = ?", (record,)).fetchone()
+        return None if row is None else int(row[0])
 
     def texts_in(self, data: bytes, record: int) -> list[Text]:
         """Give the texts of a record's bytes."""

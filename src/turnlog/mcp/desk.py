@@ -85,11 +85,9 @@ class BoundedIndex(Index):
 
     def raw(self, record: int, length: int | None = None) -> bytes | None:
         self._deadline.check()
+        length = self.length(record) if length is None else length
         if length is None:
-            row = self.db.execute("SELECT length FROM records WHERE id = ?", (record,)).fetchone()
-            if row is None:
-                return None
-            length = int(row[0])
+            return None
         if length > LARGEST_RECORD_BYTES:
             self.unread += 1
             return None

@@ -178,8 +178,6 @@ def _tool_of(known: Known, found: Found, texts: list[Text]) -> tuple[str | None,
     calls = known.calls(found)
     if not calls:
         return None, False
-    if len(calls) == 1 and len(texts) == 1:
-        return calls[0][0] or None, bool(calls[0][1])
     alike = [part for part, text in enumerate(texts) if text.kind == found.kind]
     which = alike.index(found.part) if len(alike) == len(calls) else 0
     return calls[which][0] or None, bool(calls[which][1])

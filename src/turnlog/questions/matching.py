@@ -31,8 +31,6 @@ _LONE: Final = "\x7f"
 """Stands for any character that is a word of its own, where no such word is sought."""
 _FEW_LONE: Final = 20
 _MOST_SPANS: Final = 200
-_SHORT: Final = 20_000
-"""Texts up to this length are looked through word by word."""
 _BETWEEN: Final = r"[\x00-/:-`{-~]"
 """What stands between two words of a phrase, as a regular expression has it."""
 _BEFORE, _BEHIND = "\x01", "\x02"
@@ -292,54 +290,20 @@ def _found(words: str, sought: Iterable[Sought]) -> list[Span]:
 
 
 def _places_of(words: str, sought: Sought) -> Iterator[Span]:
-    """Find the first of some terms where the others follow, and where the last of them ends.
-
-    Of what follows nothing is taken: what says the same twice may begin within another match. A
-    regular expression pays for long texts only: to compile one takes as long as a page of others.
-    """
-    if len(words) > _SHORT:
-        yield from ((each.start(), each.end(1)) for each in _pattern(*sought).finditer(words))
-        return
-    first, size = sought[0][0], len(sought[0][0])
-    at = words.find(first)
-    while at >= 0:
-        end = None if at and _is_letter(words[at - 1]) else _end(words, at + size, sought)
-        if end is None:
-            at = words.find(first, at + 1)
-        else:
-            yield at, end
-            at = words.find(first, at + size)
+    """Find the first of some terms where the others follow, and where the last of them ends."""
+    return ((each.start(), each.end(1)) for each in _pattern(*sought).finditer(words))
 
 
 @lru_cache(maxsize=256)
 def _pattern(terms: tuple[str, ...], is_prefix: bool) -> re.Pattern[str]:  # noqa: FBT001
     """Give what finds the first of *terms* where the others follow, up to the end of its group.
 
-    It begins with a word as it stands, since that is found fastest, and looks back from there.
+    It begins with a word as it stands, since that is found fastest, and looks back from there. Of
+    what follows nothing is taken: what says the same twice may begin within another match.
     """
     first, rest = terms[0], "".join(f"{_BETWEEN}+{term}" for term in terms[1:])
     ends = f"{LETTER}*" if is_prefix else f"(?!{LETTER})"
     return re.compile(f"{first}(?<!{LETTER}{first})(?=({rest}{ends}))")
-
-
-def _end(words: str, at: int, sought: Sought) -> int | None:
-    """Tell where the last of some terms ends if all but the first follow from *at* on."""
-    terms, is_prefix = sought
-    size = len(words)
-    for term in terms[1:]:
-        begin = at
-        while at < size and words[at] < _LONE and not words[at].isalnum():
-            at += 1
-        if at == begin or not words.startswith(term, at):
-            return None
-        at += len(term)
-    while is_prefix and at < size and _is_letter(words[at]):
-        at += 1
-    return None if at < size and _is_letter(words[at]) else at
-
-
-def _is_letter(character: str) -> bool:
-    return character > _LONE or character.isalnum()
 
 
 def _places(text: str, piece: str) -> list[Span]:

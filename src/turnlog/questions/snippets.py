@@ -28,7 +28,6 @@ _LEAD: Final = 300
 # These have letters of ASCII as their small ones.
 _ALSO_ASCII: Final = ("\u0130", "\u212a")
 _MOST_LOOKED_AT: Final = 1_000_000
-_SHORT: Final = 20_000
 _SPACED: Final = 2
 _LONGEST_LINE: Final = 400
 # To reach the end of a word the piece may be this much shorter than it could be.
@@ -79,7 +78,7 @@ def make_snippet(
 def first_place(text: str, phrases: Sequence[tuple[str, ...]]) -> int | None:
     """Guess where a long text has the first of *phrases* as words; accents may hide it."""
     plain = _in_small_letters(text, phrases)
-    said = [place for each in phrases if (place := _place_as_words(plain, each)) >= 0]
+    said = [found.start() for each in phrases if (found := _as_words(each).search(plain))]
     places = said or [place for words in phrases if (place := plain.find(words[0])) >= 0]
     return min(places, default=None)
 
@@ -93,39 +92,12 @@ def _in_small_letters(text: str, phrases: Sequence[tuple[str, ...]]) -> str:
     return text.encode(errors="surrogatepass").lower().decode(errors="surrogatepass")
 
 
-def _place_as_words(text: str, words: tuple[str, ...]) -> int:
-    """Find *words* one behind the other; -1 if they stand nowhere so."""
-    if len(text) > _SHORT:  # To compile this takes longer than to look through others.
-        found = _as_words(words).search(text)
-        return found.start() if found else -1
-    first, size = words[0], len(words[0])
-    at = text.find(first)
-    while at >= 0:
-        if not (at and text[at - 1].isalnum()) and _follow(text, at + size, words):
-            return at
-        at = text.find(first, at + 1)
-    return -1
-
-
 @lru_cache(maxsize=256)
 def _as_words(words: tuple[str, ...]) -> re.Pattern[str]:
     """Give what finds *words* one behind the other; it begins with one, which is found fastest."""
     first, *rest = map(re.escape, words)
     behind = "".join(rf"[\W_]+{each}" for each in rest)
     return re.compile(rf"{first}(?<![^\W_]{first}){behind}(?![^\W_])")
-
-
-def _follow(text: str, at: int, words: tuple[str, ...]) -> bool:
-    """Tell whether all but the first of *words* follow from *at* on."""
-    size = len(text)
-    for word in words[1:]:
-        begin = at
-        while at < size and not text[at].isalnum():
-            at += 1
-        if at == begin or not text.startswith(word, at):
-            return False
-        at += len(word)
-    return at == size or not text[at].isalnum()
 
 
 def _marked(text: str, marker: Marker, near: int | None) -> list[Span]:
