@@ -40,3 +40,18 @@ def test_nothing_that_steers_is_left_and_doing_it_twice_changes_nothing(text):
     once = inert(text)
     assert not set(once) & set("\u200b\u202e\x1b\n")
     assert inert(once) == once
+
+
+def test_nothing_active_is_printable():
+    active = [chr(code) for code in range(0x110000) if inert(f"x{chr(code)}x") != f"x{chr(code)}x"]
+    assert len(active) > 2_000  # Surrogates among them.
+    assert not any(map(str.isprintable, active))
+
+
+@given(st.text(alphabet="ab\u0645\u200d\u202e\x1b\x0b\n\t\r"), st.sampled_from(["", "\n", "\n\t"]))
+def test_only_what_is_to_be_kept_is_kept(text, keep):
+    shown = inert(text, keep=keep)
+    for each in "\n\t\r\x0b\x1b\u202e":
+        assert shown.count(each) == (text.count(each) if each in keep else 0)
+    apart = [inert(piece) for piece in text.split("\n")]
+    assert inert(text, keep="\n") == "\n".join(apart)

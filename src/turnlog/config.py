@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -78,10 +77,16 @@ def load_config(directory: str | os.PathLike[str]) -> Config:
     path = Path(directory) / FILE_NAME
     try:
         text = _read(path)
-        said = tomllib.loads(text) if text is not None else {}
+        said = {} if text is None else _parsed(text)
     except (OSError, ValueError, RecursionError) as error:
         return Config(path, problems=(SettingProblem(FILE_NAME, str(error)),))
     return _config(path, said)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - Most have no settings, and it takes its time.
+
+    return tomllib.loads(text)
 
 
 def _read(path: Path) -> str | None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# C0 and C1 controls, DEL, bidi controls and isolates, zero-width and line separators, surrogates.
-_ACTIVE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff]"
+# C1 controls, DEL, bidi controls and isolates, zero-width and line separators, surrogates.
+_BEYOND_C0 = (
+    "\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff"
 )
+_ACTIVE = re.compile(f"[\x00-\x1f{_BEYOND_C0}]")
+# Without tabs and line ends, which most texts are full of and mostly keep.
+_ACTIVE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_C0}]")
 # Persian and the scripts of India are spelt with joiners, and many emoji are several joined. They
 # hide something only where there is nothing to join: beside plain ASCII, blanks or one another.
 _JOINERS = "\u200c\u200d"
@@ -23,7 +25,10 @@ _UNJOINED = re.compile(f"[\x00-\x7f\u00a0\u2000-\u206f\u3000]|{_ACTIVE.pattern}"
 
 def inert(text: str, *, keep: str = "") -> str:
     """Make every active character of *text* visible, except those in *keep*."""
-    return _ACTIVE.sub(lambda m: m[0] if m[0] in keep or _joins(m) else _visible(m[0]), text)
+    if text.isprintable():  # Nothing active is.
+        return text
+    active = _ACTIVE_IN_LINES if "\t" in keep and "\n" in keep else _ACTIVE
+    return active.sub(lambda m: m[0] if m[0] in keep or _joins(m) else _visible(m[0]), text)
 
 
 def inert_bytes(data: bytes, limit: int = 100) -> str:

@@ -4,11 +4,13 @@ import base64
 from time import process_time
 
 import pytest
+from pygments.lexers import get_lexer_by_name
 
 from render import hostile
 from render.pages import ID, assert_inert, home_of, page_of
 from sessions.trees import answer, call, record
 from turnlog.inert import inert
+from turnlog.render import highlighting
 from turnlog.render.session_style import SCRIPT
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 60).decode()
@@ -201,3 +203,8 @@ def test_no_log_can_make_a_page_slow(tmp_path, piece):
     page = page_of(home)
     assert process_time() - began < 8
     assert_inert(page, SCRIPT)
+
+
+@pytest.mark.parametrize("name", sorted(set(highlighting._LANGUAGES.values())))
+def test_every_language_has_the_lexer_that_pygments_has_for_it(name):
+    assert type(highlighting._lexer(name)) is type(get_lexer_by_name(name))

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.cli.terminal import counted, size
+from turnlog.cli.uncollected import uncollected
 from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.inert import inert
@@ -74,7 +75,8 @@ class Export(Struct, kw_only=True, dict=True):
         elif len(self.ids) > 1 or self._is_into_directory:
             self._write_several()
         else:
-            self._write_one(Session.find(self.homes, self.ids[0]))
+            with uncollected():
+                self._write_one(Session.find(self.homes, self.ids[0]))
             self._gather_secrets(self.ids[0])
         self._note_secrets()
         if self.out.masked:
@@ -189,7 +191,8 @@ class Export(Struct, kw_only=True, dict=True):
             told = tell(session, self.choice, self.out)
             counting = _Counted(told.turns)
             told.turns = iter(counting)
-            total += self._put_quietly(folder / name, pages(self.shape, told))
+            with uncollected():
+                total += self._put_quietly(folder / name, pages(self.shape, told))
             listed.append(Listed(file=name, session=told.head, turns=counting.count))
         if listed:
             index = folder / f"index.{self.shape}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -24,6 +23,7 @@ from turnlog.cli.options import (
     tell_problems,
     timezone_option,
 )
+from turnlog.cli.uncollected import uncollected
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -166,14 +166,8 @@ def _report(
 ) -> int:
     from turnlog.questions.insights import insights, last_active
 
-    # Much is made here and next to nothing thrown away: looking for it takes a tenth of the time.
-    was_collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with uncollected():
         found = insights(index, prices, asked)
-    finally:
-        if was_collecting:
-            gc.enable()
     is_empty = not found.overview.prompts and not found.overview.messages
     if as_json:
         show_json(found)

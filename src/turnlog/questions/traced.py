@@ -7,7 +7,6 @@ which of them has the figures says nothing about which has the call.
 
 from __future__ import annotations
 
-import sqlite3
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
@@ -17,6 +16,8 @@ from turnlog.questions.spending import every_response
 from turnlog.records.responses import Response
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from turnlog.index.opening import Index
     from turnlog.questions.ledger import Period
     from turnlog.questions.usage_scan import UsageScan

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from turnlog.render.page import Fragment, escaped
@@ -39,6 +40,34 @@ _LANGUAGES: Final = {
     **dict.fromkeys(("docker", "dockerfile"), "docker"),
     **dict.fromkeys(("ini", "cfg", "conf", "properties"), "ini"),
     **{name: name for name in ("go", "java", "swift", "php", "lua", "sql", "toml", "css", "html")},
+}
+# Asked by name, Pygments would first load the list of all that it knows, which are hundreds.
+_LEXERS: Final = {
+    "bash": ("shell", "BashLexer"),
+    "c": ("c_cpp", "CLexer"),
+    "cpp": ("c_cpp", "CppLexer"),
+    "csharp": ("dotnet", "CSharpLexer"),
+    "css": ("css", "CssLexer"),
+    "diff": ("diff", "DiffLexer"),
+    "docker": ("configs", "DockerLexer"),
+    "go": ("go", "GoLexer"),
+    "html": ("html", "HtmlLexer"),
+    "ini": ("configs", "IniLexer"),
+    "java": ("jvm", "JavaLexer"),
+    "javascript": ("javascript", "JavascriptLexer"),
+    "json": ("data", "JsonLexer"),
+    "kotlin": ("jvm", "KotlinLexer"),
+    "lua": ("scripting", "LuaLexer"),
+    "make": ("make", "MakefileLexer"),
+    "php": ("php", "PhpLexer"),
+    "python": ("python", "PythonLexer"),
+    "ruby": ("ruby", "RubyLexer"),
+    "rust": ("rust", "RustLexer"),
+    "sql": ("sql", "SqlLexer"),
+    "swift": ("objective", "SwiftLexer"),
+    "toml": ("configs", "TOMLLexer"),
+    "typescript": ("javascript", "TypeScriptLexer"),
+    "yaml": ("data", "YamlLexer"),
 }
 # From the general to the special, as Pygments nests them; the last that fits wins.
 _KINDS: Final = (
@@ -107,7 +136,8 @@ def _kind(token: Any) -> str:
 
 @cache
 def _lexer(name: str) -> Lexer:
-    from pygments.lexers import get_lexer_by_name
-
-    lexer: Lexer = get_lexer_by_name(name, stripnl=False, ensurenl=False)
+    module, kind = _LEXERS[name]
+    lexer: Lexer = getattr(import_module(f"pygments.lexers.{module}"), kind)(
+        stripnl=False, ensurenl=False
+    )
     return lexer

@@ -16,6 +16,7 @@ import hashlib
 import html
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Final, TypeAlias
 
 from turnlog.inert import inert
@@ -52,9 +53,8 @@ def element(tag: str, /, *children: Child, **attributes: str | float | bool | No
     True is an attribute without a value; None and False are none. An address of a scheme that
     could run something is left out; to ask for a handler or a style is a mistake of the caller.
     """
-    if not _NAME.fullmatch(tag):
-        raise ValueError(f"{tag!r} is no element")
-    opened = "".join(_attribute(name, value) for name, value in attributes.items())
+    _check_element(tag)
+    opened = "".join([_attribute(name, value) for name, value in attributes.items()])
     if tag in _VOID:
         return Fragment(f"<{tag}{opened}>")
     return Fragment(f"<{tag}{opened}>{''.join(_flat(children))}</{tag}>")
@@ -155,24 +155,37 @@ def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _flat(children: Child) -> Iterable[str]:
-    if children is None:
-        return
-    if isinstance(children, Fragment):
-        yield children
-    elif isinstance(children, str):
-        yield escaped(children)
-    else:
-        for child in children:
-            yield from _flat(child)
+def _flat(children: Iterable[Child]) -> list[str]:
+    """Give all that is in *children*, and in those among them that have some, as HTML."""
+    flat: list[str] = []
+    for child in children:
+        if isinstance(child, Fragment):
+            flat.append(child)
+        elif isinstance(child, str):
+            flat.append(escaped(child))
+        elif child is not None:
+            flat += _flat(child)
+    return flat
+
+
+@cache  # Pages are made of few names, very often.
+def _check_element(tag: str) -> None:
+    if not _NAME.fullmatch(tag):
+        raise ValueError(f"{tag!r} is no element")
+
+
+@cache
+def _attribute_name(name: str) -> str:
+    written = name.removesuffix("_").replace("_", "-")
+    if not _NAME.fullmatch(written) or _FORBIDDEN.fullmatch(written):
+        raise ValueError(f"{written!r} is no attribute of a page of ours")
+    return written
 
 
 def _attribute(name: str, value: str | float | bool | None) -> str:  # noqa: FBT001
     if value is None or value is False:
         return ""
-    written = name.removesuffix("_").replace("_", "-")
-    if not _NAME.fullmatch(written) or _FORBIDDEN.fullmatch(written):
-        raise ValueError(f"{written!r} is no attribute of a page of ours")
+    written = _attribute_name(name)
     if value is True:
         return f" {written}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
