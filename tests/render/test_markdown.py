@@ -13,6 +13,7 @@ from render import hostile
 from render.pages import home_of, markdown_of
 from sessions.trees import answer, call, record
 from turnlog.inert import inert
+from turnlog.render import inert_markdown as inert_module
 from turnlog.render.inert_markdown import fenced, inert_markdown, plain, span
 
 PIECES = (
@@ -69,6 +70,18 @@ def test_code_comes_out_as_it_went_in(text):
     line = next(iter(readers())).renderInline(span(text))
     assert list(harm_in(plain(text))) == []
     assert html.unescape(re.sub(r"</?code>", "", line)).split() == text.split()
+
+
+LINES = st.lists(
+    st.text(alphabet="ab |>#*_-+=1.)(!&\\\t:/\"'{}$", max_size=12), min_size=1, max_size=6
+)
+
+
+@given(LINES.map("\n".join))
+def test_what_has_nothing_that_could_do_something_stays_as_it_is(text):
+    text = inert_module.inert(text, keep="\n\t").strip("\n")
+    assert inert_markdown(text) == text
+    assert inert_module._closed("".join(inert_module._pieces(text))) == text
 
 
 def test_a_whole_evil_session_does_nothing(tmp_path):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _LONGEST: Final = 100_000
+# Without one of these nothing is HTML, a link, an image or code, and nothing is left open.
+_MARKUP: Final = re.compile(r"[<\[\]`~]")
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
 _LINK: Final = re.compile(r"\]\((?=\s*(\S*))")
 _DEFINED: Final = re.compile(r"^([\s>*+\-\d.)]*)\[(?=[^\]]*\]:)", re.MULTILINE)
@@ -38,6 +40,8 @@ def inert_markdown(text: str) -> str:
     text = inert(text, keep="\n\t").strip("\n")
     if is_too_much(text, _LONGEST):
         return fenced(text)
+    if not _MARKUP.search(text):
+        return text
     try:
         safe = _closed("".join(_pieces(text)))
     except RecursionError:
@@ -161,12 +165,18 @@ def _closed(text: str) -> str | None:
 
     What was made is read once more, as viewers of both kinds read it: it is inert, or not used.
     """
-    for tail in ("", *_fences(text)):
-        whole = text + tail
-        readings = [_reader(tables=tables).parse(f"{whole}\n\n{_END}") for tables in (True, False)]
-        if all(_ends_well(tokens) and _is_inert(tokens) for tokens in readings):
-            return whole
-    return None
+    if _is_safe(text):
+        return text
+    closed = (text + fence for fence in _fences(text))
+    return next(filter(_is_safe, closed), None)
+
+
+def _is_safe(text: str) -> bool:
+    """Tell whether *text* is inert and ends where it ends, to viewers of both kinds."""
+    # Where there is nothing that only one kind knows, both read the same.
+    kinds = (True, False) if "|" in text or "~~" in text else (True,)
+    readings = (_reader(tables=tables).parse(f"{text}\n\n{_END}") for tables in kinds)
+    return all(_ends_well(tokens) and _is_inert(tokens) for tokens in readings)
 
 
 def _ends_well(tokens: list[Token]) -> bool:
