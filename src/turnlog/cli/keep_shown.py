@@ -32,7 +32,7 @@ class KeepDocument(Struct, kw_only=True):
     copied: int
     """Those of which a copy was made or added to."""
     sessions: list[str]
-    """The sessions they belong to."""
+    """The sessions they belong to, also those of which only agents' logs are left."""
     read_bytes: int
     written_bytes: int
     """How large the copies are that were written, on disk."""
@@ -88,7 +88,8 @@ def show_problems(run: KeepRun) -> None:
 def _summary(run: KeepRun) -> str:
     from turnlog.cli.terminal import counted, size
 
-    what = counted(len(run.sessions), "session") if run.sessions else counted(run.copied, "file")
+    # Files, not sessions: which of them are sessions only a look into the logs would tell.
+    what = counted(run.copied, "file")
     return f"Kept {what}: read {size(run.read_bytes)}, now {size(run.written_bytes)} on disk"
 
 

@@ -65,18 +65,18 @@ def _lines(out: Console, label: str, lines: list[str]) -> None:
 def _kept_lines(status: KeepStatus) -> list[str]:
     from turnlog.cli.terminal import counted, size
 
-    sessions = sum(home.sessions for home in status.homes)
+    files = sum(home.files for home in status.homes)
     gone = sum(home.gone for home in status.homes)
     older = sum(home.older for home in status.homes)
-    if not any(home.files for home in status.homes):
+    if not files:
         return ["nothing yet: [cyan]turnlog keep[/]"]
     held, packed = (
         sum(home.size_bytes for home in status.homes),
         sum(home.packed_bytes for home in status.homes),
     )
-    lines = [f"{counted(sessions, 'session')}, {size(held)} in {size(packed)} on disk"]
+    lines = [f"{counted(files, 'file')}, {size(held)} in {size(packed)} on disk"]
     if gone:
-        lines.append(f"{counted(gone, 'session is', 'sessions are')} gone at the source")
+        lines.append(f"{counted(gone, 'main log is', 'main logs are')} gone at the source")
     if older:
         lines.append(f"{counted(older, 'copy', 'copies')} of what files held before a rewriting")
     return lines
@@ -87,7 +87,7 @@ def _home_line(home: HomeStatus) -> str:
 
     there = "" if home.is_there else " [yellow](gone)[/]"
     return (
-        f"{short_path(home.home)}{there} [dim]{counted(home.sessions, 'session')},"
+        f"{short_path(home.home)}{there} [dim]{counted(home.files, 'file')},"
         f" {size(home.packed_bytes)}[/]"
     )
 
@@ -100,10 +100,10 @@ def _run_lines(status: KeepStatus, now: datetime) -> list[str]:
     line = _ago(now, min(runs)) if runs else "never"
     if copied and _ago(now, max(copied)) != line:
         line += f"; something was copied {_ago(now, max(copied))}"
-    behind = sum(home.behind_sessions for home in status.homes)
+    behind = sum(home.behind_files for home in status.homes)
     changed = sum(home.behind_bytes for home in status.homes)
     if behind:
-        they = counted(behind, "session is", "sessions are")
+        they = counted(behind, "file is", "files are")
         what = f"{they} not kept as {'it is' if behind == 1 else 'they are'} now"
         return [line, f"[yellow]{what}[/] [dim]({size(changed)})[/]"]
     if runs and not changed:

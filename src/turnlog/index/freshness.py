@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION = 3
+VERSION = 4
 MARK = 0x7475726E  # "turn"
 
 # Younger than this, a directory's time is not trusted.

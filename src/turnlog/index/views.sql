@@ -8,7 +8,8 @@
 CREATE VIEW v_projects AS
 SELECT
     s.project AS project,  -- The directory.
-    count(*) AS sessions,  -- How many sessions worked in it.
+    sum(s.gone_at IS NULL) AS sessions,  -- How many sessions worked in it …
+    sum(s.gone_at IS NOT NULL) AS gone,  -- … and how many more did that are gone.
     sum(s.agents) AS agents,  -- How many agents they called.
     sum(s.prompts) AS prompts,  -- How many prompts were typed.
     sum(s.records) AS records,  -- Records in their main logs.
@@ -19,7 +20,7 @@ FROM v_sessions AS s
 WHERE s.project IS NOT NULL
 GROUP BY s.project;
 
--- Sessions, one row for each home that one lies in.
+-- Sessions, one row for each home that one lies in. Agents' logs alone are none: see v_agents.
 CREATE VIEW v_sessions AS
 SELECT
     s.session AS session,  -- Its id.
@@ -47,7 +48,8 @@ SELECT
     s.size_bytes AS size_bytes,  -- The size of its main log.
     s.path AS log  -- Its main log; of several, the newest.
 FROM sessions AS s
-LEFT JOIN projects AS p ON p.id = s.project;
+LEFT JOIN projects AS p ON p.id = s.project
+WHERE NOT s.is_sidechain AND s.path <> '';
 
 -- Agents, and the call that asked for each.
 CREATE VIEW v_agents AS

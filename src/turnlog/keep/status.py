@@ -31,7 +31,7 @@ class HomeStatus(Struct, kw_only=True):
     home: str
     is_there: bool
     sessions: int
-    """Sessions whose log is kept."""
+    """Main logs that are kept: sessions, as far as names tell."""
     gone: int
     """Those among them that are gone at their source."""
     files: int
@@ -42,7 +42,9 @@ class HomeStatus(Struct, kw_only=True):
     older: int
     """Copies of what files held before they were rewritten."""
     behind_sessions: int
-    """Sessions that changed since they were kept, or are not kept yet."""
+    """The sessions, as far as names tell, of which something changed since, or is not kept yet."""
+    behind_files: int
+    """The files of theirs, and of nobody, that changed or are not kept yet."""
     behind_bytes: int
     """How large the files are that changed."""
     last_run_at: datetime | None
@@ -146,6 +148,7 @@ def _home_status(home: Home, period: Period | None, problems: list[Problem]) -> 
         packed_bytes=sum(kept.packed_bytes for kept in (*current, *older)),
         older=len(older),
         behind_sessions=_owners(behind),
+        behind_files=len(behind),
         behind_bytes=sum(file.size_bytes for file in behind),
         last_run_at=last_run_at(kept_place(home)),
         last_kept_at=max((kept.kept_at for kept in current), default=None),

@@ -85,6 +85,8 @@ class Validation(Struct, kw_only=True):
     """Findings beyond the first ten thousand, counted only."""
     first_at: datetime | None = None
     last_at: datetime | None = None
+    is_sidechain: bool = False
+    """The first record is an agent's, as ``SessionSummary`` has it: no session's main log."""
     versions: Counter[str] = field(default_factory=Counter)
     types: Counter[str] = field(default_factory=Counter)
 
@@ -146,6 +148,9 @@ def _glued(line: int, offset: int, records: int) -> Finding:
 
 def _take_record(result: Validation, placed: Placed, *, strict: bool) -> None:
     record = placed.record
+    # Marks of turnlog's own stand before the first.
+    if isinstance(record, Linked) and result.records == result.types["turnlog"]:
+        result.is_sidechain = record.is_sidechain
     result.records += 1
     result.types[record.type or "(none)"] += 1
     at = record.at

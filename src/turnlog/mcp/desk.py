@@ -177,7 +177,8 @@ class Desk:
 
         Those with an id in *but* are not meant.
         """
-        which, begins = "true", "" if text == LATEST else check_session_id(text)
+        begins = "" if text == LATEST else check_session_id(text)
+        which = "s.path <> '' AND s.gone_at IS NULL"  # As the tool `sessions` lists them.
         if begins:
             which = "substr(s.session, 1, length(?1)) = ?1"
         if self.scope is not None:

@@ -94,6 +94,7 @@ def sessions(
             branch=branch,
             tool=tool,
             tag=tag,
+            gone=False,  # No other tool could read it.
             archived={"no": False, "only": True, "also": None}[archived],
             sort=sort,
             reverse=reverse,

@@ -109,10 +109,9 @@ def check_up(patient: Patient) -> Checkup:
         findings=found,
         checks=checks,
         homes=[os.fspath(home) for home in patient.homes],
-        sessions=len({id_ for (_, id_), logs in patient.sessions.items()
-                      if logs[0].kind == "session"}),
+        sessions=len(patient.session_ids),
         logs=len(patient.logs),
         size_bytes=sum(seen.size_bytes for seen in patient.surveyed),
         in_use=len(patient.in_use),
         checked_at=patient.now,
-    )  # fmt: skip
+    )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -151,6 +153,16 @@ class Patient:
             if log.session_id is not None:
                 found.setdefault((os.fspath(log.home), log.session_id), []).append(log)
         return found
+
+    @property
+    def session_ids(self) -> set[str]:
+        """The sessions that have a main log; the index knows which of those are an agent's."""
+        mains = {each for each, logs in self.sessions.items() if logs[0].kind == "session"}
+        if self.index is not None:
+            query = "SELECT home, session FROM sessions WHERE is_sidechain"
+            with suppress(sqlite3.Error):  # That it is broken is a check of its own.
+                mains -= set(self.index.db.execute(query).fetchall())
+        return {session for _, session in mains}
 
     @cached_property
     def running(self) -> dict[str, Running]:

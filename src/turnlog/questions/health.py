@@ -91,12 +91,13 @@ def examine(
     health = Health()
     count = _Count()
     for log in logs:
-        count.see(log)
         try:
             result = validate(log.path, strict=strict, cap=cap)
         except (TurnlogError, OSError) as error:
             health.findings.append(_unreadable(log.path, str(error)))
+            count.see(log, is_agents=log.kind == "agent")
             continue
+        count.see(log, is_agents=log.kind == "agent" or result.is_sidechain)
         _add(health, count, log, result)
         progress(result.size_bytes)
     health.findings += [_unreadable(problem.path, problem.reason) for problem in problems]
@@ -115,12 +116,12 @@ class _Count:
         self.versions: Counter[str] = Counter()
         self.types: Counter[str] = Counter()
 
-    def see(self, log: LogFile) -> None:
+    def see(self, log: LogFile, *, is_agents: bool) -> None:
         home = os.fspath(log.home)
         self.homes.add(home)
         if log.project_key is not None:
             self.projects.add((home, log.project_key))
-        if log.kind == "agent":
+        if is_agents:
             self.agents += 1
         elif log.session_id is not None:
             self.sessions.add(log.session_id)

@@ -17,6 +17,7 @@ from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.questions.listed import (
     COUNTERS,
+    IS_THERE,
     JOIN_PAID,
     LISTED,
     Conditions,
@@ -104,7 +105,7 @@ def list_projects(
     )
     query = (
         f"WITH {LISTED}, {paid()}, summed AS (SELECT place,"  # noqa: S608 - Ours.
-        " sum(NOT is_sidechain AND NOT is_gone) AS sessions,"
+        f" sum({IS_THERE}) AS sessions,"
         " sum(NOT is_sidechain AND is_gone) AS gone,"
         f" sum(CASE WHEN is_sidechain THEN 0 ELSE prompts END) AS prompts, {sums},"
         " min(started_at) AS first_at, max(active_at) AS last_at, sum(agents) AS agents,"

@@ -16,7 +16,7 @@ from turnlog.index.opening import Index
 from turnlog.prices.cost import Prices
 from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.questions.ledger import Period, Question, ledger
-from turnlog.questions.listed import COUNTERS, LISTED, models_in
+from turnlog.questions.listed import COUNTERS, IS_THERE, LISTED, models_in
 from turnlog.questions.live_doing import Program
 from turnlog.questions.spending import spent
 from turnlog.sessions.life import Life
@@ -45,7 +45,7 @@ class Row(Struct, kw_only=True):
 
 _ROWS: Final = (
     f"WITH {LISTED} SELECT session, home, path, layout, place, title, started_at, active_at,"  # noqa: S608
-    " records, git_branch, models, life FROM listed WHERE NOT is_sidechain AND NOT is_gone"
+    f" records, git_branch, models, life FROM listed WHERE {IS_THERE}"
     " AND (active_at >= ? OR session IN (SELECT value FROM json_each(?)))"
     " ORDER BY active_at DESC LIMIT ?"
 )

@@ -21,7 +21,7 @@ from turnlog.prices.cost import Prices
 from turnlog.questions.indexed_catalog import IndexedSession, list_indexed
 from turnlog.questions.keeping import Keepings
 from turnlog.questions.ledger import LedgerRow, Period, Question, ledger
-from turnlog.questions.listed import tokens_of
+from turnlog.questions.listed import IS_THERE, LISTED, tokens_of
 from turnlog.questions.local_times import LocalTimes
 from turnlog.questions.spending import spent
 
@@ -112,7 +112,7 @@ def _period(
     names = list(days)
     used = [rows[day] for day in names if day in rows]
     active = index.db.execute(
-        "SELECT count(*) FROM sessions WHERE NOT is_sidechain AND last_active_at >= ?",
+        f"WITH {LISTED} SELECT count(*) FROM listed WHERE {IS_THERE} AND active_at >= ?",  # noqa: S608
         (microseconds(since),),
     ).fetchone()
     return PeriodRow(
@@ -134,7 +134,7 @@ def _attention(
     unpriced: Iterable[str],
 ) -> Attention:
     damaged = index.db.execute(
-        "SELECT count(*) FROM sessions WHERE damages > 0 AND gone_at IS NULL AND path <> ''"
+        f"WITH {LISTED} SELECT count(*) FROM listed WHERE {IS_THERE} AND damages > 0"  # noqa: S608
     ).fetchone()
     return Attention(
         damaged=damaged[0],

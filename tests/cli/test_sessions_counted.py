@@ -1,0 +1,101 @@
+"""Whoever counts sessions counts the same ones, whatever lies in a home."""
+
+import pytest
+
+from index.homes import SESSIONS, answered, asked, lines, log_path, made_home
+from mcp_world import ask, cli, opened
+
+NORMAL, BEREFT, ASIDE, EMPTY, NAMED = SESSIONS[:5]
+THERE = {NORMAL, EMPTY, NAMED}
+
+
+def make_odd(directory):
+    """A session; agents that lost theirs; an agent in a main log's place; two logs of no prompt."""
+    homes = made_home(directory / "home")
+    log_path(homes, NORMAL).write_bytes(lines(asked(1, NORMAL), answered(1, NORMAL)))
+    for number, agent in ((2, "a1"), (3, "a2")):
+        theirs = {"isSidechain": True, "agentId": agent, "timestamp": "2026-05-01T00:00:00Z"}
+        log_path(homes, BEREFT, agent=agent).write_bytes(lines(answered(number, BEREFT, **theirs)))
+    aside = (asked(4, ASIDE, isSidechain=True), answered(4, ASIDE, isSidechain=True))
+    log_path(homes, ASIDE).write_bytes(lines(*aside))
+    log_path(homes, EMPTY).write_bytes(b"")
+    log_path(homes, NAMED).write_bytes(
+        lines({"type": "ai-title", "sessionId": NAMED, "aiTitle": "Only a title"})
+    )
+    return homes[0].path
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    with opened(tmp_path_factory.mktemp("odd"), make_odd) as (home, desk):
+        yield home, desk()
+
+
+def ids(document):
+    return [row["id"] for row in document["sessions"]]
+
+
+@pytest.mark.parametrize("asked_for", [[], ["--wide"], ["--sort", "tokens"]])
+def test_a_session_has_a_main_log_of_its_own(world, asked_for):
+    home, _ = world
+    found = cli(home, "sessions", *asked_for)
+    assert found["total"] == len(found["sessions"]) == len(THERE)
+    assert set(ids(found)) == THERE
+
+
+def test_one_of_which_only_agents_are_left_is_gone(world):
+    home, _ = world
+    assert ids(cli(home, "sessions", "--gone")) == [BEREFT]
+    projects = cli(home, "projects")["projects"]
+    assert sum(row["sessions"] for row in projects) == len(THERE)
+    assert sum(row["gone"] for row in projects) == 1
+    assert sum(row["messages"] for row in projects) == 4  # What they used was used.
+
+
+def test_check_and_doctor_count_those_as_agents(world):
+    home, _ = world
+    totals = cli(home, "check")["totals"]
+    assert (totals["sessions"], totals["agents"], totals["logs"]) == (len(THERE), 3, 6)
+    checkup = cli(home, "doctor")
+    assert (checkup["sessions"], checkup["logs"]) == (len(THERE), 6)
+
+
+def test_the_overview_counts_the_same(world):
+    home, _ = world
+    found = cli(home)
+    assert found["total"] == len(THERE)
+    assert set(ids(found)) == THERE
+    # Where no record says when, the file's own time counts, as in the list.
+    since = cli(home, "sessions", "--since", "30d")["total"]
+    assert found["periods"][-1]["sessions"] == since == 2
+
+
+def test_sql_sees_the_same(world):
+    home, _ = world
+    rows = cli(home, "sql", "SELECT session FROM v_sessions")["rows"]
+    assert {row[0] for row in rows} == THERE
+    query = "SELECT project, sessions, gone FROM v_projects"
+    assert cli(home, "sql", query)["rows"] == [["/srv/kites", 1, 0]]
+    assert cli(home, "sql", "SELECT count(*) FROM v_agents")["rows"] == [[2]]
+
+
+def test_agents_are_told_of_the_same(world):
+    _, desk = world
+    found = ask(desk, "sessions")
+    assert found["total"] == len(THERE)
+    assert set(ids(found)) == THERE
+    # Also by a word instead of an id, though the agents were active later than it.
+    assert ask(desk, "session", session="latest")["id"] in THERE
+
+
+def test_keep_tells_of_files_which_it_does_not_look_into(world, capsys):
+    from turnlog.cli.app import run
+
+    home, _ = world
+    assert run(["keep", "--home", str(home)]) == 0
+    assert run(["keep", "status", "--home", str(home)]) == 0
+    shown = capsys.readouterr().out
+    assert "Kept 6 files: " in shown
+    assert "kept        6 files, " in shown
+    assert "session is" not in shown
+    assert "sessions are" not in shown
