@@ -113,6 +113,7 @@ SCHEMAS = {
     "query-sequences": Sequences,
     "query-series": Series,
     "recover": Recovery,
+    "recover-list": SessionList,
     "refresh": RefreshDocument,
     "repair": RepairDocument,
     "resume": ResumeDocument,

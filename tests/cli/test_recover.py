@@ -1,8 +1,21 @@
 """`turnlog recover`: what is wrong with a session, and its mending."""
 
 import json
+from pathlib import Path
+
+import jsonschema
+import pytest
 
 from cli.conftest import DAMAGED, WHOLE
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+
+
+def fits(name, text):
+    """Give the document; it is as its schema says."""
+    found = json.loads(text)
+    jsonschema.validate(found, json.loads((SCHEMAS / f"{name}.json").read_text("utf-8")))
+    return found
 
 
 def test_without_a_session_those_that_crashed_are_listed(turnlog, home):
@@ -15,7 +28,10 @@ def test_without_a_session_those_that_crashed_are_listed(turnlog, home):
     code, out, _ = turnlog("recover", "--home", home)
     assert (code, "11111111" in out) == (1, True)
     code, out, _ = turnlog("recover", "--home", home, "--json")
-    assert (code, [row["id"] for row in json.loads(out)["sessions"]]) == (1, [WHOLE])
+    found = fits("recover-list", out)
+    assert (code, [row["id"] for row in found["sessions"]]) == (1, [WHOLE])
+    with pytest.raises(jsonschema.ValidationError):  # It is not what is said of one session.
+        fits("recover", out)
 
 
 def test_it_is_a_dry_run_unless_told_to_write(turnlog, home, damaged_log):
@@ -30,7 +46,7 @@ def test_it_is_a_dry_run_unless_told_to_write(turnlog, home, damaged_log):
 def test_writing_mends_and_then_there_is_nothing_left(turnlog, home, damaged_log):
     before = damaged_log.read_bytes()
     code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--write", "--json")
-    found = json.loads(out)
+    found = fits("recover", out)
     assert (code, found["written"], found["salvaged"]) == (0, True, 2)
     with open(found["originals"][0], "rb") as file:
         assert file.read() == before

@@ -49,7 +49,7 @@ class SessionRow(Struct, kw_only=True, frozen=True):
 
 
 class SessionList(Struct, kw_only=True):
-    """What `turnlog sessions --json` prints."""
+    """What `turnlog sessions --json` prints; of those that crashed, `turnlog recover --json`."""
 
     sessions: list[SessionRow]
     next: int | None

@@ -47,7 +47,10 @@ class Bridge(Struct, frozen=True, kw_only=True):
 
 
 class Recovery(Struct, kw_only=True):
-    """What is wrong with a session, and whether it has been mended."""
+    """What is wrong with a session, and whether it has been mended.
+
+    `turnlog recover SESSION --json` prints it.
+    """
 
     id: str
     path: str
