@@ -97,7 +97,32 @@ def test_every_format_is_told_by_its_ending_and_masks_secrets(export, tmp_path, 
 def test_markdown_goes_to_the_screen(export):
     assert "> Fix the kite" in export("7777")
     assert "It flies." in export("7777", "--turns", "1")
-    assert "Nothing was said." in export("7777", "--turns", "2-", "--no-tools")
+    assert "It flies." in export("7777", "--turns", "-2")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [("99-100", "has no turns 99-100"), ("2-", "has no turns 2-"), ("2", "has no turn 2")],
+)
+def test_turns_that_are_not_there_are_missed(export, tmp_path, asked, words):
+    path = tmp_path / "talk.md"
+    said = export("7777", "--turns", asked, "-o", path, code=2)
+    assert f"error: session {ID} {words}" in said
+    assert "hint: it has 1, counted from 1" in said
+    assert not path.exists()
+    assert words in export("7777", "8888", "--turns", asked, "-o", f"{tmp_path / 'both'}/", code=2)
+
+
+def test_sessions_without_the_turns_get_no_page_and_the_others_do(turnlog, home, tmp_path):
+    with (home / "projects" / "-srv-orchard" / f"{OTHER}.jsonl").open("a") as log:
+        more = said("y", "z", "And another", timestamp="2026-03-05T10:01:00Z")
+        log.write(json.dumps(more | {"sessionId": OTHER}) + "\n")
+    both = ("7777", "8888", "--home", home, "-o", f"{tmp_path / 'both'}/")
+    own = {"TURNLOG_HOME": str(tmp_path / "own")}
+    code, _, err = turnlog("export", *both, "--turns", "2", "--format", "md", **own)
+    assert code == 0
+    assert "notice: 1 session has none of these turns, and no page" in err
+    assert sorted(os.listdir(tmp_path / "both")) == [f"{OTHER}.md", "index.md"]
 
 
 def test_lines_without_masking_are_the_logs_own_bytes(export, home, tmp_path):

@@ -177,18 +177,24 @@ class Export(Struct, kw_only=True, dict=True):
         listed: list[Listed] = []
         total = 0
         count = lost = 0
+        short: list[NotFound] = []
         for session in self._sessions():
             try:
                 session.path  # noqa: B018 - An error if there is none.
             except NotFound:
                 lost += 1
                 continue
-            count += 1
             if self.shape == "jsonl":
+                count += 1
                 total += self._put_logs(folder, session)
                 continue
             name = f"{file_name(session.id)}.{self.shape}"
-            told = tell(session, self.choice, self.out)
+            try:
+                told = tell(session, self.choice, self.out)
+            except NotFound as error:
+                short.append(error)
+                continue
+            count += 1
             counting = _Counted(told.turns)
             told.turns = iter(counting)
             with uncollected():
@@ -200,6 +206,11 @@ class Export(Struct, kw_only=True, dict=True):
         if lost:
             words = counted(lost, "session has", "sessions have")
             click.echo(f"notice: {words} only agents' logs left, and no page", err=True)
+        if short and not count:
+            raise short[0]
+        if short:
+            words = counted(len(short), "session has", "sessions have")
+            click.echo(f"notice: {words} none of these turns, and no page", err=True)
         what = counted(count, "session")
         click.echo(f"wrote {what} to {inert(str(folder))} ({size(total)})", err=True)
 

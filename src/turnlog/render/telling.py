@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from turnlog.errors import NotFound
 from turnlog.questions.usage_scan import scan_logs
 from turnlog.records.record import Record, Spoken
 from turnlog.records.record import Result as ResultRecord
@@ -43,8 +45,13 @@ _DEEPEST: Final = 6
 
 
 def tell(session: Session, choice: Choice, out: Outgoing) -> Conversation:
-    """Read *session*: its head at once, its turns as they are asked for."""
+    """Read *session*: its head at once, its turns as they are asked for.
+
+    An error if there is none of the turns that were chosen.
+    """
     reading = _Reading(session, choice, out)
+    if choice.turns is not None:
+        reading.check_turns(*choice.turns)
     return Conversation(head=reading.head(), turns=reading.turns(), strays=reading.strays())
 
 
@@ -89,6 +96,17 @@ class _Reading:
             other_branches=len(self._others) if self.choice.thread != "all" else 0,
             is_redacted=out.is_redacted,
         )
+
+    def check_turns(self, first: int, last: int | None) -> None:
+        """Raise if no turn is wanted: nothing of an export would say why it is empty."""
+        there = [turn.prompt is not None for turns, _ in self._stretches() for turn in turns]
+        if not any(map(self.choice.wants, accumulate(there))):
+            asked = f"turn {first}" if first == last else f"turns {first}-{last or ''}"
+            count = sum(there)
+            raise NotFound(
+                f"session {self.session.id} has no {asked}",
+                hint=f"it has {count:,}, counted from 1" if count else "nothing was asked in it",
+            )
 
     def turns(self) -> Iterator[Turn]:
         """Read the turns that are wanted, in order."""
