@@ -115,6 +115,10 @@ def test_undo_puts_everything_back(turnlog, home, log):
     assert code == 0
     assert "put back" in out
     assert log.read_bytes() == before
+    (original,) = log.parent.glob("*.original-*")
+    assert original.read_bytes() == before
+    assert f"still there: {original}" in out
+    assert "hint: removing it gains the room" in out
     assert "nothing was taken out" in turnlog("compact", "7777", "--home", home, "--undo")[1]
 
 

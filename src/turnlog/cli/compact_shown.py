@@ -68,8 +68,20 @@ def show_undoing(done: Undoing, *, write: bool) -> None:
         out.print("  [green]✓[/] nothing was taken out of it")
     elif back and not write:
         out.print("[dim]hint: nothing was changed; --write does it[/]")
+    _still_there(out, [path for log in done.logs if log.written for path in log.originals])
     if done.lost:
         out.print("[dim]hint: a kept copy may have the blob: turnlog restore SESSION[/]")
+
+
+def _still_there(out: Console, originals: list[str]) -> None:
+    """Say what was put back and lies there still: to undo removes nothing, as nothing else does."""
+    for path in originals[:_SHOWN]:
+        out.print(f"  [dim]still there: {short_path(path)}[/]", soft_wrap=True)
+    if len(originals) > _SHOWN:
+        out.print(f"  [dim]… and {len(originals) - _SHOWN:,} more[/]")
+    if originals:
+        it = "it" if len(originals) == 1 else "them"
+        out.print(f"[dim]hint: removing {it} gains the room; the log holds all of {it} again[/]")
 
 
 def _back(log: UndoneLog) -> str:
