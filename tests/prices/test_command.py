@@ -63,6 +63,14 @@ def test_the_price_of_a_day(run):
     assert isinstance(bad.exception, UsageError)
 
 
+def test_first_prices_are_not_said_to_be_of_that_time(run):
+    words = "First prices are listed for any time: when models came out is not known."
+    assert words in run("--at", "2024-01-01").output
+    assert words in run("claude-opus-5", "--at", "2024-01-01").output
+    assert words not in run("claude-opus-4-6", "--at", "2026-06-01").output
+    assert words not in run().output
+
+
 def test_json_is_one_document_with_money_as_text(run):
     result = run("claude-opus-4-6", "--json")
     document = json.loads(result.output)

@@ -50,6 +50,7 @@ class PriceRow(Amounts, kw_only=True):
     provider: str
     source: str
     since: date | None
+    """Null for a model's first price: nobody tells when the model came out."""
     until: date | None
     hours: str | None
     long_context: list[LongContext]
@@ -83,7 +84,8 @@ Examples:
 def command(model: str | None, at: datetime | None, *, as_json: bool, as_csv: bool) -> int:
     """Show the prices used, what they are from, and when they hold.
 
-    MODEL is a name as logs have it. Without one the models of Anthropic are listed.
+    MODEL is a name as logs have it. Without one the models of Anthropic are listed. Nobody tells
+    when a model came out, so its first price holds for any time before, also for --at.
     """
     from turnlog.layout import turnlog_home
     from turnlog.prices.configured import configured_prices
@@ -98,7 +100,7 @@ def command(model: str | None, at: datetime | None, *, as_json: bool, as_csv: bo
 
         show_csv(PriceRow, document.prices)
     else:
-        _show(document, model)
+        _show(document, model, at)
     return 0 if document.prices else 1
 
 
@@ -167,7 +169,7 @@ def _amounts(rates: Rates) -> dict[str, str]:
     return amounts | {"web_search": written(price_per_thousand(rates.web_search))}
 
 
-def _show(found: PriceDocument, model: str | None) -> None:
+def _show(found: PriceDocument, model: str | None, at: datetime | None) -> None:
     from turnlog.cli.terminal import console, safe
 
     out = console()
@@ -186,6 +188,10 @@ def _show(found: PriceDocument, model: str | None) -> None:
     _show_table(out, found, by_time=model is not None)
     if model is not None:
         _show_terms(out, found.prices[-1])
+    if at is not None and any(row.since is None for row in found.prices):
+        out.print(
+            "\n[dim]First prices are listed for any time: when models came out is not known.[/]"
+        )
     out.print(
         f"\n[dim]Dollars per million tokens at the API, from genai-prices {found.genai_prices}"
         " and\nturnlog's own table. With a subscription, costs are an estimate.[/]"
