@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from keep.orchard_store import ID, KEY, Broken, fails_at, files, in_trash, make
 from turnlog.errors import LogError, LogLocked, NotALog, StorageFull, TurnlogError, UsageError
-from turnlog.keep.trash import Doomed, Trash
+from turnlog.keep.trash import Trash
+from turnlog.keep.trashed import Doomed
 from turnlog.log.system import lock
 from turnlog.sessions.journal import Journal
 
@@ -251,10 +252,9 @@ def test_a_full_disk_while_copying_leaves_the_original(trash, home, own, monkeyp
         full.setattr(os, "link", link)
         with pytest.raises(StorageFull) as told:
             discard(trash, home)
-    assert "delete again" in told.value.hint
+    assert "nothing was deleted" in told.value.hint
     assert files(home.path) == before
-    assert not [name for name in files(own / "trash") if name.endswith(".part")]
-    assert trash.finish(trash.entries()[0]) == len(NAMES)
+    assert os.listdir(own / "trash") == []
 
 
 def test_a_different_file_is_not_overwritten_and_nothing_is_half_put_back(trash, home, own):
@@ -417,12 +417,15 @@ def test_everything_is_private_whatever_the_umask(home, own):
 
 
 def test_a_log_that_somebody_writes_stays(trash, home, own):
+    before = files(home.path)
     with open(home.path / NAMES[-1], "ab") as file:
         assert lock(file.fileno(), 0)
         with pytest.raises(LogLocked):
             discard(trash, home)
-    assert (home.path / NAMES[-1]).exists()
-    assert trash.finish(trash.entries()[0]) == 1
+    assert files(home.path) == before
+    assert os.listdir(own / "trash") == []
+    assert [event["event"] for event in events(own)] == ["deleted", "restored"]
+    assert trash.journal.deletions() == {}
 
 
 def test_a_trash_that_is_a_link_or_a_file_is_refused(home, own, tmp_path):
@@ -482,7 +485,53 @@ def test_a_broken_system_is_told_with_the_way_out(trash, home, monkeypatch):
     monkeypatch.setattr(os, "rename", rename)
     with pytest.raises(LogError) as told:
         discard(trash, home)
-    assert "every file is whole" in told.value.hint
+    assert told.value.hint == "nothing was deleted; every file is where it was"
+
+
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_a_home_that_is_read_only_leaves_nothing_in_the_trash(
+    trash, home, own, monkeypatch, is_copied
+):
+    before = files(home.path)
+    if is_copied:
+        separate(monkeypatch)
+    refuse_in(monkeypatch, home.path, "rename", "src_dir_fd")
+    refuse_in(monkeypatch, home.path, "unlink", "dir_fd")
+    with pytest.raises(LogError, match="read-only") as told:
+        discard(trash, home)
+    assert "nothing was deleted" in told.value.hint
+    assert files(home.path) == before
+    assert os.listdir(own / "trash") == []
+    assert trash.journal.deletions() == {}
+
+
+def test_what_cannot_be_put_back_stays_in_the_trash_and_says_so(trash, home, own, monkeypatch):
+    before = files(home.path)
+    with monkeypatch.context() as broken:
+        refuse_in(broken, home.path / "projects", "rename", "src_dir_fd")
+        refuse_in(broken, own, "link", "src_dir_fd")
+        with pytest.raises(LogError) as told:
+            discard(trash, home)
+    assert "delete again" in told.value.hint
+    check_nothing_lost(before, home, own)
+    (trashed,) = trash.entries()
+    assert trash.is_unfinished(trashed)
+    assert trash.restore(trashed)
+    assert files(home.path) == before
+
+
+def refuse_in(monkeypatch, place, name, argument):
+    """Let a system call fail for what lies in *place*, as if that were read-only."""
+    real = getattr(os, name)
+
+    def refuse(*names, **more):
+        fd = more.get(argument)
+        where = os.path.realpath(f"/proc/self/fd/{fd}") if fd is not None else str(names[0])
+        if f"{where}/".startswith(f"{place}/"):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real(*names, **more)
+
+    monkeypatch.setattr(os, name, refuse)
 
 
 def test_a_real_other_file_system(home, monkeypatch):

@@ -29,7 +29,8 @@ from turnlog.keep.moving import Spot, locked, remove_empty
 from turnlog.keep.restorable import project_of
 from turnlog.keep.retention_policy import load_grace
 from turnlog.keep.running import runs
-from turnlog.keep.trash import Doomed, Trash, Tree, told
+from turnlog.keep.trash import Trash, told
+from turnlog.keep.trashed import Doomed, Tree
 from turnlog.layout import Home, LogFile, turnlog_home
 from turnlog.layout.kept import KEPT_SUFFIX, kept_place
 from turnlog.layout.walk import Walk

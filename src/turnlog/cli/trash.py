@@ -19,7 +19,8 @@ from turnlog.cli.options import (
 from turnlog.records.when import is_between
 
 if TYPE_CHECKING:
-    from turnlog.keep.trash import Trash, Trashed
+    from turnlog.keep.trash import Trash
+    from turnlog.keep.trashed import Trashed
 
 What = Literal["list", "restore", "empty"]
 _HALF: Final = "some of it is still where it was: delete or restore it first"

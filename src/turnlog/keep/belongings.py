@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from turnlog.keep.trash import Tree
+from turnlog.keep.trashed import Tree
 from turnlog.layout import Home, LogName, Problem, read_name
 from turnlog.layout.home_files import OF_SESSIONS, home_files, owner_of
 from turnlog.layout.kept import KEPT_SUFFIX, kept_place

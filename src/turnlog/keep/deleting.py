@@ -34,7 +34,8 @@ from turnlog.keep.listings import (
 from turnlog.keep.moving import Spot, locked, remove_empty
 from turnlog.keep.placing import HOUR, sweep
 from turnlog.keep.running import refuse_if_opened, refuse_if_running
-from turnlog.keep.trash import GRACE, Doomed, Trash, Trashed, told
+from turnlog.keep.trash import GRACE, Trash, told
+from turnlog.keep.trashed import Doomed, Trashed
 from turnlog.layout import Home, LogFile, turnlog_home
 from turnlog.layout.kept import kept_place
 from turnlog.sessions.dated import find_any_session, share_out

@@ -6,10 +6,11 @@
         kept/projects/…       kept copies of them, under the names that they had in the mirror
 
 What is to go is written down and synced before the first file moves, and every file is whole in its
-old place or in the trash at every moment. So whatever kills a deletion, deleting again finishes it,
-and restoring puts back whatever is there. Nothing is overwritten, neither here nor where it is put
-back. A purge takes an entry out of the trash in one step, then removes it. Deletions and purges are
-written into turnlog's journal before they happen.
+old place or in the trash at every moment. A deletion that fails puts back what it moved, and its
+entry goes; whatever kills one, deleting again finishes it, and restoring puts back whatever is
+there. Nothing is overwritten, neither here nor where it is put back. A purge takes an entry out of
+the trash in one step, then removes it. Deletions and purges are written into turnlog's journal
+before they happen.
 """
 
 from __future__ import annotations
@@ -18,22 +19,21 @@ import contextlib
 import os
 import re
 import shutil
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
-from turnlog.errors import LogError, NotALog, UsageError
+from turnlog.errors import LogError, TurnlogError, UsageError
 from turnlog.keep.catalogue import KeptFile
 from turnlog.keep.moving import Moved, Spot, is_same_file, locked, move
 from turnlog.keep.placing import sweep_beneath
+from turnlog.keep.trashed import Doomed, Trashed, TrashedFile, TrashEntry, described, place_of
 from turnlog.layout import Problem, looks_like_log
-from turnlog.layout.kept import is_inner_name, kept_place
+from turnlog.layout.kept import is_inner_name
 from turnlog.sessions.beside import Folder, Unreadable, failure
 from turnlog.sessions.flat_files import hold, is_missing, put_object, read_object
 from turnlog.sessions.journal import DELETED, PURGED, RESTORED, Journal
@@ -43,61 +43,7 @@ ENTRY: Final = "entry.json"
 _PURGING: Final = ".purging-"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_ID: Final = 80
-
-Tree = Literal["home", "kept"]
-
-
-class TrashedFile(Struct, frozen=True, kw_only=True):
-    """A file that went: in which tree it lay, its name there, and what it was like."""
-
-    tree: Tree
-    name: str
-    size_bytes: int
-    mode: int
-    mtime_ns: int
-
-
-class TrashEntry(Struct, frozen=True, kw_only=True):
-    """Something deleted together: a session of one home, mostly."""
-
-    session: str
-    others: list[str] = []
-    """More sessions that have records in the logs among its files."""
-    home: str
-    title: str | None = None
-    why: str
-    deleted_at: datetime
-    purge_after_at: datetime
-    files: list[TrashedFile]
-    catalogue: list[KeptFile] = []
-    """What the catalogue said of the kept copies among them."""
-
-    @property
-    def sessions(self) -> list[str]:
-        """The sessions that went with it."""
-        return [self.session, *self.others]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-
-class Trashed(NamedTuple):
-    """An entry of the trash and its name there."""
-
-    name: str
-    entry: TrashEntry
-
-    def is_due(self, now: datetime) -> bool:
-        """Its time of grace is over."""
-        return now >= self.entry.purge_after_at
-
-
-class Doomed(NamedTuple):
-    """A file that is to go."""
-
-    tree: Tree
-    name: str
+_WHOLE: Final = "every file is whole"
 
 
 class Trash:
@@ -140,7 +86,7 @@ class Trash:
         files = trashed.entry.files
         gone = [file for file in files if self._new(trashed.name, file).status() is None]
         with told(self.path / trashed.name, "delete"):
-            return any(_old(trashed.entry, file).status() is not None for file in gone)
+            return any(place_of(trashed.entry, file).status() is not None for file in gone)
 
     def _names(self) -> list[str]:
         try:
@@ -189,8 +135,8 @@ class Trash:
         *others* are sessions that go with them, *held* the names of logs that the caller holds.
         """
         with self._held():
-            described = [file for each in files if (file := _described(home, each)) is not None]
-            if not described:
+            found = [file for each in files if (file := described(home, each)) is not None]
+            if not found:
                 return None
             entry = TrashEntry(
                 session=session_id,
@@ -200,13 +146,30 @@ class Trash:
                 why=why,
                 deleted_at=now,
                 purge_after_at=now + grace,
-                files=described,
+                files=found,
                 catalogue=list(catalogue),
             )
             trashed = Trashed(self._begin(entry), entry)
             self._note(DELETED, trashed, at=now, why=why)
-            self._move_all(trashed, described, held)
+            try:
+                self._move_all(trashed, found, held)
+            except (TurnlogError, OSError) as error:
+                self._take_back(trashed, error)
+                raise
         return trashed
+
+    def _take_back(self, trashed: Trashed, error: Exception) -> None:
+        """Put back what moved before *error*; where that fails too, the entry stays, and is true.
+
+        What was copied here and could not be removed there, as in a home that is read-only, goes.
+        """
+        with contextlib.suppress(TurnlogError, OSError):
+            for file in trashed.entry.files:
+                move(self._new(trashed.name, file), place_of(trashed.entry, file), claim=True)
+            self._note(RESTORED, trashed)
+            self._remove(trashed.name)
+            if isinstance(error, TurnlogError) and error.hint.startswith(_WHOLE):
+                error.hint = "nothing was deleted; every file is where it was"
 
     def finish(self, trashed: Trashed, *, held: frozenset[str] = frozenset()) -> int:
         """Go on with a deletion that was cut short; tell how many files were still to go."""
@@ -221,7 +184,7 @@ class Trash:
 
     def _is_waiting(self, trashed: Trashed, file: TrashedFile) -> bool:
         """Tell whether a file of an entry is still, or still also, in its old place."""
-        old, new = _old(trashed.entry, file), self._new(trashed.name, file)
+        old, new = place_of(trashed.entry, file), self._new(trashed.name, file)
         with told(old.path, "delete"):
             if old.status() is None:
                 return False
@@ -248,7 +211,7 @@ class Trash:
         self, trashed: Trashed, files: Iterable[TrashedFile], held: frozenset[str]
     ) -> None:
         for file in files:
-            old = _old(trashed.entry, file)
+            old = place_of(trashed.entry, file)
             is_free = looks_like_log(old.parts[-1]) and file.name not in held
             with told(old.path, "delete"), locked(old) if is_free else contextlib.nullcontext():
                 move(old, self._new(trashed.name, file))
@@ -263,7 +226,7 @@ class Trash:
         """
         with self._held():
             pairs = [
-                (self._new(trashed.name, file), _old(trashed.entry, file))
+                (self._new(trashed.name, file), place_of(trashed.entry, file))
                 for file in trashed.entry.files
             ]
             for here, there in pairs:
@@ -343,36 +306,6 @@ def _part_of_name(session_id: str) -> str:
     return _UNSAFE.sub("-", session_id)[:_LONGEST_ID]
 
 
-def _old(entry: TrashEntry, file: TrashedFile) -> Spot:
-    """Tell where a file of an entry was."""
-    root = Path(entry.home) if file.tree == "home" else kept_place(entry.home)
-    return Spot(root, file.name)
-
-
-def _described(home: str, doomed: Doomed) -> TrashedFile | None:
-    root = Path(home) if doomed.tree == "home" else kept_place(home)
-    spot = Spot(root, doomed.name)
-    try:
-        status = spot.status()
-    except OSError as error:
-        raise failure(error, spot.path) from None
-    if status is None:
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        raise NotALog(
-            f"{spot.path} is not a regular file",
-            path=spot.path,
-            hint="symbolic links and devices are not deleted with a session; remove it yourself",
-        )
-    return TrashedFile(
-        tree=doomed.tree,
-        name=doomed.name,
-        size_bytes=status.st_size,
-        mode=stat.S_IMODE(status.st_mode),
-        mtime_ns=status.st_mtime_ns,
-    )
-
-
 def _files_beneath(place: Path) -> Iterator[str]:
     for _, _, files in os.walk(place):
         yield from (each for each in files if not each.startswith(".turnlog-"))
@@ -396,5 +329,5 @@ def told(path: Path, deed: str) -> Iterator[None]:
         raise _taken(path) from None
     except OSError as error:
         failed = failure(error, path)
-        failed.hint = f"every file is whole, here or in the trash; {deed} again to finish"
+        failed.hint = f"{_WHOLE}, here or in the trash; {deed} again to finish"
         raise failed from None
