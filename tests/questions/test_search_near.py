@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -102,6 +103,35 @@ def test_many_words_are_beginnings_only_if_one_was_never_said(retries):
     texts, notes = told(found(retries, "the retr is flak it never"))
     assert texts == ["The retry is flaky: it never waits. Mended in the uploader."]
     assert notes == ["no text has these whole words: words that begin so are shown"]
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("flaky since:3d", {}),
+        ("flaky after:2026-11-09", {}),
+        ("flaky is:response before:2026-10-01", {}),
+        ("flaky", {"since": NOW - timedelta(days=3)}),
+        ("flaky", {"until": NOW - timedelta(days=100), "newest": True}),
+        ('"retry is flaky" since:1d', {"offset": 7}),
+    ],
+)
+def test_what_only_another_time_has_is_told(retries, query, options):
+    latest = ["texts of another time have this, the latest of 2026-11-01"]
+    assert told(found(retries, query, **options)) == ([], latest)
+    assert told(found(retries, query, mask=str, **options)) == ([], [])
+
+
+def test_the_day_is_that_of_whoever_asks(retries):
+    document = search(retries, "flaky since:3d", now=NOW, zone=ZoneInfo("Pacific/Kiritimati"))
+    assert document.notes == ["texts of another time have this, the latest of 2026-11-02"]
+
+
+@pytest.mark.parametrize(
+    "query", ["zqxv since:3d", "since:3d", "->> since:3d", "flaky -since:2026-10-01", "flaky zqxv"]
+)
+def test_nothing_is_said_of_time_where_it_is_not_to_blame(retries, query):
+    assert not [note for note in found(retries, query).notes if "time" in note]
 
 
 def test_whoever_may_not_see_all_learns_nothing_from_what_comes_near(retries):

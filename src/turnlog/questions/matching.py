@@ -205,6 +205,21 @@ def is_bound(wanted: Filter) -> bool:
     return wanted.at is not None or wanted.field in ("session", "project")
 
 
+def wordless(tree: Node | None, tokenizer: Tokenizer) -> str | None:
+    """Give what to scan logs for, if *tree* asks for nothing but pieces that are no words."""
+    pieces = []
+    for node in conjuncts(tree):
+        inner = node.node if isinstance(node, Not) else node
+        if isinstance(inner, Filter):
+            if node is not inner or not is_bound(inner):
+                return None
+        elif not isinstance(inner, Word | Phrase) or tokenizer.terms(inner.text):
+            return None
+        elif node is inner:
+            pieces.append(inner.text)
+    return max(pieces, key=len, default=None)
+
+
 def names_session(tree: Node | None) -> bool:
     """Tell whether *tree* asks for one session."""
     return any(isinstance(each, Filter) and each.field == "session" for each in conjuncts(tree))

@@ -32,25 +32,22 @@ from turnlog.questions.hits import Hit, Known, Look, read_hit
 from turnlog.questions.matching import (
     Tokenizer,
     conjuncts,
-    is_bound,
     joined,
     meets,
     names_session,
     wanted_leaves,
     wants_answers,
+    wordless,
 )
 from turnlog.questions.scan_search import Found, Patience, Within
 from turnlog.questions.search_filters import tables_for
 from turnlog.questions.search_language import (
     Filter,
     Node,
-    Not,
-    Phrase,
-    Word,
     is_only_filters,
     parse,
 )
-from turnlog.questions.search_near import Nearness, begun
+from turnlog.questions.search_near import Nearness, begun, of_another_time, undated
 from turnlog.questions.search_newest import Row, merged, newest_rows, rows_of
 from turnlog.questions.search_sql import Plan, Renderer
 from turnlog.questions.snippets import WIDTH, first_place
@@ -145,7 +142,7 @@ def search(
     if session is not None:
         bounds.append(Filter("session", session))
     wanted = Wanted(limit=limit, offset=offset, context=context, width=width, mask=mask)
-    searching = _Searching(index, now)
+    searching = _Searching(index, now.astimezone(zone))
     if exact or regex:
         if not text.strip():
             raise UsageError("there is nothing to look for", hint="give a piece of text")
@@ -169,7 +166,7 @@ class _Searching:
         self.notes: list[str] = []
         self._index = index
         self._known = Known(index)
-        self._now = now.timestamp()
+        self._now, self._zone = now.timestamp(), now.tzinfo
         self._patience = Patience()
         self._tokenizer = Tokenizer()
         self._renderer = Renderer(index.db, self._tokenizer)
@@ -192,6 +189,8 @@ class _Searching:
             if is_open:
                 self.notes += nearness.notes_on(tree)
                 self.notes += self._renderer.filters.notes_on(conjuncts(tree))
+                rest = undated(tree)
+                self.notes += self._notes_on_time(rest, wanted, with_results=with_results)
         return self._told(document)
 
     def matching(
@@ -231,7 +230,7 @@ class _Searching:
 
     def _words(self, tree: Node | None, wanted: Wanted, *, with_results: bool) -> SearchDocument:
         leaves = list(wanted_leaves(tree))
-        needle = self._needle(tree)
+        needle = wordless(tree, self._tokenizer)
         if needle is None:
             found = self._found(tree, wanted, with_results=with_results)
         else:
@@ -254,19 +253,18 @@ class _Searching:
         )
         return self._page(found, wanted, look)
 
-    def _needle(self, tree: Node | None) -> str | None:
-        """Give what to scan for, if *tree* asks for nothing but pieces that are no words."""
-        pieces = []
-        for node in conjuncts(tree):
-            inner = node.node if isinstance(node, Not) else node
-            if isinstance(inner, Filter):
-                if node is not inner or not is_bound(inner):
-                    return None
-            elif not isinstance(inner, Word | Phrase) or self._tokenizer.terms(inner.text):
-                return None
-            elif node is inner:
-                pieces.append(inner.text)
-        return max(pieces, key=len, default=None)
+    def _notes_on_time(
+        self, tree: Node | None, wanted: Wanted, *, with_results: bool
+    ) -> Iterator[str]:
+        """Say whether texts of another time have what was asked; *tree* is bound to none."""
+        if tree is None or wordless(tree, self._tokenizer) is not None:
+            return
+        first = structs.replace(wanted, newest=True, limit=1, offset=0, context=0, per_session=0)
+        here, self._patience = self._patience, Patience()  # What it leaves out is not missed.
+        found = self._words(tree, first, with_results=with_results).hits
+        self._patience = here
+        if found:
+            yield of_another_time(found[0].at, self._zone)
 
     def _found(
         self,

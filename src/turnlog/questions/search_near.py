@@ -4,13 +4,14 @@ A few words may be beginnings of others. A sentence is not made of such: people 
 fix the flaky retry". The words that only make it a question are left out at once, then the
 commonest, one after the other, until some text has all that are left. A word that nobody ever said
 is never left out, since it was probably what mattered: then nothing is the answer, and a note says
-which word it is.
+which word it is. Nor is a time: where only texts of another have it, a note says so.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
 from typing import Final, NamedTuple
 
 from turnlog.questions.matching import (
@@ -21,7 +22,7 @@ from turnlog.questions.matching import (
     wanted_leaves,
 )
 from turnlog.questions.search_filters import Table
-from turnlog.questions.search_language import Node, Word
+from turnlog.questions.search_language import Filter, Node, Word
 from turnlog.questions.search_sql import expression_for
 from turnlog.questions.vocabulary import texts_with
 
@@ -102,6 +103,19 @@ def begun(tree: Node | None) -> Iterator[Near]:
     beginnings = as_beginnings(tree)
     if beginnings is not None and beginnings != tree:
         yield Near(beginnings, "no text has these whole words: words that begin so are shown")
+
+
+def undated(tree: Node | None) -> Node | None:
+    """Give *tree* bound to no time; None if it was bound to none, or to nothing else."""
+    nodes = conjuncts(tree)
+    rest = [each for each in nodes if not (isinstance(each, Filter) and each.at is not None)]
+    return joined(rest) if len(rest) < len(nodes) else None
+
+
+def of_another_time(at: datetime | None, zone: tzinfo | None) -> str:
+    """Say that texts of another time have what was asked, the latest of them of *at*."""
+    when = "" if at is None else f", the latest of {at.astimezone(zone).date()}"
+    return f"texts of another time have this{when}"
 
 
 def _is_asking(word: Word) -> bool:
