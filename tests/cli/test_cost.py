@@ -61,6 +61,23 @@ def test_the_table_fits_and_says_what_is_left_out(turnlog, spent):
     assert "An estimate at the API's prices. 1 repeat folded." in out
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("--since", "2025-11-17"),
+        ("--model", "nobody"),
+        ("--project", "/srv/kites"),
+        ("blocks", "--since", "2025-11-17"),
+        ("session", "--explain", SESSION[:8]),
+        ("--since", "2025-11-17", "--until", "2025-11-18", "--compare"),
+    ],
+)
+def test_of_a_part_it_is_said_that_repeats_are_those_of_all_logs(turnlog, spent, asked):
+    code, out, _ = turnlog("cost", *asked, "--home", spent)
+    assert code == 0
+    assert "An estimate at the API's prices. In all logs: 1 repeat folded." in out
+
+
 def test_any_combination_as_csv_and_markdown(turnlog, spent):
     arguments = ("cost", "--by", "day,model", "--home", spent, "--timezone", "UTC")
     code, out, _ = turnlog(*arguments, "--csv")

@@ -276,7 +276,7 @@ def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan,
                 report.budgets, report.source, report.prices, report.asked, now=report.now
             ),
         )
-    show_skipped(out, found.skipped, is_empty=not found.rows)
+    show_skipped(out, found.skipped, is_empty=not found.rows, is_part=report.asked.period.is_part)
 
 
 def _compare(report: _Report) -> int:
@@ -329,7 +329,7 @@ def _blocks(report: _Report) -> int:
             show_blocks(out, found, asked.zone)
         else:
             report.tell_nothing()
-        show_skipped(out, found.skipped, is_empty=not found.rows)
+        show_skipped(out, found.skipped, is_empty=not found.rows, is_part=asked.period.is_part)
     return 0 if found.rows else 1
 
 

@@ -73,8 +73,13 @@ def show_ledger(
     out.print(table)
 
 
-def show_skipped(out: Console, skipped: SkippedDocument, *, is_empty: bool = False) -> None:
-    """Say what is in no figure, or that nothing is; nothing at all if there are no figures."""
+def show_skipped(
+    out: Console, skipped: SkippedDocument, *, is_empty: bool = False, is_part: bool = True
+) -> None:
+    """Say what is in no figure, or that nothing is; nothing at all if there are no figures.
+
+    Of a report on a part of what the logs hold, that the rest is counted here as well.
+    """
     from turnlog.cli.terminal import counted, safe
 
     told: list[str] = []
@@ -92,7 +97,8 @@ def show_skipped(out: Console, skipped: SkippedDocument, *, is_empty: bool = Fal
     for row in skipped.unpriced:
         out.print(f"[yellow]no price[/] {safe(row.model)}: {row.tokens:,} tokens in no cost")
     estimate = "" if is_empty else "An estimate at the API's prices. "
-    out.print(f"[dim]{estimate}{', '.join(told) or 'Nothing was left out'}.[/]")
+    where = "In all logs: " if is_part and told else ""
+    out.print(f"[dim]{estimate}{where}{', '.join(told) or 'Nothing was left out'}.[/]")
 
 
 def write_lists(rows: Iterable[Sequence[str]], names: int, *, as_markdown: bool) -> None:

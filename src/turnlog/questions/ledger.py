@@ -86,9 +86,10 @@ class UnpricedRow(Struct, kw_only=True):
 
 
 class SkippedDocument(Struct, kw_only=True):
-    """What is in no figure, or not as it was written."""
+    """What is in no figure, or not as it was written: in all logs, whatever part was asked for."""
 
     unpriced: list[UnpricedRow] = field(default_factory=list)
+    """Only of what was asked for."""
     repeats: int = 0
     """Records that told of a response which another record tells of."""
     synthetic: int = 0
@@ -119,6 +120,11 @@ class Period(Struct, frozen=True, kw_only=True):
     project: str | None = None
     model: str | None = None
     session: str | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Not everything is asked for."""
+        return self != Period()
 
     def holds(self, response: Response) -> bool:
         """Tell whether *response* is asked for; one without a date is in no stretch of time."""

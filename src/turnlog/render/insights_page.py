@@ -356,7 +356,7 @@ def _footer(found: Insights, zone: tzinfo, clean: Clean) -> Fragment:
         told.append(f"{count(len(skipped.places))} places damaged or odd")
     if skipped.undated:
         told.append(f"{count(skipped.undated)} responses without a date")
-    left_out = ", ".join(told) or "Nothing was left out"
+    left_out = f"In all logs: {', '.join(told)}" if told else "Nothing was left out"
     unpriced = ", ".join(row.model for row in skipped.unpriced)
     return element(
         "footer",
