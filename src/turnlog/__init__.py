@@ -81,6 +81,11 @@ if TYPE_CHECKING:
     from turnlog.errors import (
         WriteFailed as WriteFailed,
     )
+    from turnlog.keep.archiving import Archived as Archived
+    from turnlog.keep.copying import KeepRun as KeepRun
+    from turnlog.keep.deleting import Deletion as Deletion
+    from turnlog.keep.restoring import Restored as Restored
+    from turnlog.keep.session import KeptSession as KeptSession
     from turnlog.log.buffered import BufferedLog as BufferedLog
     from turnlog.log.follow import Restart as Restart
     from turnlog.log.follow import follow_log as follow_log
@@ -121,6 +126,22 @@ if TYPE_CHECKING:
     from turnlog.prices.cost import Prices as Prices
     from turnlog.prices.cost import cost as cost
     from turnlog.prices.cost import load_prices as load_prices
+    from turnlog.prices.rates import Unpriced as Unpriced
+    from turnlog.questions.catalog import SessionRow as SessionRow
+    from turnlog.questions.health import Health as Health
+    from turnlog.questions.hits import Hit as Hit
+    from turnlog.questions.indexed_catalog import IndexedSession as IndexedSession
+    from turnlog.questions.insights import Insights as Insights
+    from turnlog.questions.ledger import Figures as Figures
+    from turnlog.questions.ledger import Ledger as Ledger
+    from turnlog.questions.ledger import LedgerRow as LedgerRow
+    from turnlog.questions.query import QueryDocument as QueryDocument
+    from turnlog.questions.search import SearchDocument as SearchDocument
+    from turnlog.questions.sql import SqlDocument as SqlDocument
+    from turnlog.records.blocks import CallBlock as CallBlock
+    from turnlog.records.blocks import ResultBlock as ResultBlock
+    from turnlog.records.blocks import TextBlock as TextBlock
+    from turnlog.records.blocks import ThinkingBlock as ThinkingBlock
     from turnlog.records.codec import (
         Envelope as Envelope,
     )
@@ -184,7 +205,9 @@ if TYPE_CHECKING:
     from turnlog.sessions import build as build
     from turnlog.sessions.convert import Converted as Converted
     from turnlog.sessions.convert import convert as convert
+    from turnlog.sessions.following import Followed as Followed
     from turnlog.sessions.fork import fork as fork
+    from turnlog.sessions.life import State as State
     from turnlog.sessions.metadata import Metadata as Metadata
     from turnlog.sessions.recover import Recovery as Recovery
     from turnlog.sessions.replay import replay as replay
@@ -219,6 +242,11 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "UsageError",
         "WriteFailed",
     ),
+    "turnlog.keep.archiving": ("Archived",),
+    "turnlog.keep.copying": ("KeepRun",),
+    "turnlog.keep.deleting": ("Deletion",),
+    "turnlog.keep.restoring": ("Restored",),
+    "turnlog.keep.session": ("KeptSession",),
     "turnlog.log.buffered": ("BufferedLog",),
     "turnlog.log.follow": ("Restart", "follow_log"),
     "turnlog.log.opening": ("open_log",),
@@ -228,6 +256,17 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.log.validate": ("Finding", "Validation", "validate"),
     "turnlog.log.writer": ("Appended", "LogWriter", "News"),
     "turnlog.prices.cost": ("Prices", "cost", "load_prices"),
+    "turnlog.prices.rates": ("Unpriced",),
+    "turnlog.questions.catalog": ("SessionRow",),
+    "turnlog.questions.health": ("Health",),
+    "turnlog.questions.hits": ("Hit",),
+    "turnlog.questions.indexed_catalog": ("IndexedSession",),
+    "turnlog.questions.insights": ("Insights",),
+    "turnlog.questions.ledger": ("Figures", "Ledger", "LedgerRow"),
+    "turnlog.questions.query": ("QueryDocument",),
+    "turnlog.questions.search": ("SearchDocument",),
+    "turnlog.questions.sql": ("SqlDocument",),
+    "turnlog.records.blocks": ("CallBlock", "ResultBlock", "TextBlock", "ThinkingBlock"),
     "turnlog.records.codec": ("Envelope", "decode", "decode_envelope", "encode"),
     "turnlog.records.damage": ("Damage", "Reason"),
     "turnlog.records.meaning": ("Author", "Meaning", "author_of", "meaning_of"),
@@ -247,7 +286,9 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.records.usage": ("Usage",),
     "turnlog.sessions": ("build",),
     "turnlog.sessions.convert": ("Converted", "convert"),
+    "turnlog.sessions.following": ("Followed",),
     "turnlog.sessions.fork": ("fork",),
+    "turnlog.sessions.life": ("State",),
     "turnlog.sessions.metadata": ("Metadata",),
     "turnlog.sessions.recover": ("Recovery",),
     "turnlog.sessions.replay": ("replay",),

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.opening import Index, open_fresh
-from turnlog.index.refresh import Refreshed, refresh
 from turnlog.keep.archiving import Archived, Unarchived
+from turnlog.keep.copying import KeepRun, keep
 from turnlog.keep.deleting import ASKED, Deletion, Terms, delete_session
 from turnlog.keep.resetting import reset_project
 from turnlog.keep.retention import RetentionReport, retain_configured
@@ -42,11 +41,9 @@ from turnlog.layout import (
 )
 from turnlog.log.closing import Closing
 from turnlog.log.writer import Durability, LogWriter
+from turnlog.questions.asking import Asking
 from turnlog.questions.catalog import SessionRow, list_sessions
-from turnlog.questions.local_times import MachineZone
-from turnlog.questions.query import QueryDocument, query
-from turnlog.questions.search import SearchDocument, SearchOptions, search
-from turnlog.questions.sql import SqlDocument, run_sql
+from turnlog.questions.meant import project_meant
 from turnlog.sessions import build
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.flat_writing import FlatWriter
@@ -58,8 +55,13 @@ from turnlog.sessions.registry import Reindexed, reindex
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import SessionWriter
 
+if TYPE_CHECKING:  # Asked for seldom, and imported then.
+    from turnlog.keep.restoring import Restored
+    from turnlog.render.conversation import ThreadName
+    from turnlog.render.exporting import Shape
 
-class Store(Closing):
+
+class Store(Asking, Closing):
     """The sessions of some homes; *root* is where new ones are written."""
 
     def __init__(self, homes: Iterable[Home], root: Path) -> None:
@@ -67,13 +69,15 @@ class Store(Closing):
         self.root = root
 
     def sessions(
-        self, *, project: str | None = None, archived: bool | None = False
+        self, *, project: str | os.PathLike[str] | None = None, archived: bool | None = False
     ) -> list[SessionRow]:
-        """List the sessions, the one that was active last first.
+        """List the sessions, the one that was active last first, from the logs themselves.
 
-        With *archived* those that are archived instead, with None all of them.
+        *project* keeps those that worked in that directory or below it. With *archived* those that
+        are archived are listed instead, with None all of them. ``find_sessions`` asks for more.
         """
-        return list_sessions(self.homes, project=project, archived=archived).sessions
+        within = None if project is None else project_meant(project, self.homes)
+        return list_sessions(self.homes, project=within, archived=archived).sessions
 
     def session(self, text: str) -> KeptSession:
         """Give the session whose id begins with *text*, or the ``latest``."""
@@ -150,6 +154,74 @@ class Store(Closing):
         """Put an archived session back as it was."""
         return self.session(text).unarchive()
 
+    def keep(self, text: str | None = None) -> KeepRun:
+        """Bring turnlog's own copies up to date: of everything, or of one session.
+
+        What is kept stays when the agent deletes its own, and is found like everything else. The
+        files are only read; ``run.problems`` says what could not be kept.
+        """
+        if text is not None:
+            return self.session(text).keep()
+        return keep(self.homes)
+
+    def restore(
+        self,
+        text: str,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        project: str | os.PathLike[str] | None = None,
+        generation: int | None = None,
+        only: str | None = None,
+        partial: bool = False,
+    ) -> Restored:
+        """Put a kept session back to where its agent finds it, or into the home *to*.
+
+        It goes on in *project* if one is named. A file that is there and differs is never
+        overwritten: then it is an error, and nothing is written. *generation* is what the log was
+        before it was rewritten, *only* one part of the session; with *partial*, what does not read
+        back is left out.
+        """
+        from turnlog.keep.restorable import all_mirrors, find_restorable, mirrors
+        from turnlog.keep.restoring import note_restored, restore
+
+        # The user's own homes may be gone altogether, and are not listed any more.
+        among = all_mirrors if self.root == turnlog_home() else mirrors
+        done = restore(
+            find_restorable(among(self.homes), text),
+            to=to,
+            project=project,
+            generation=generation,
+            only=only,
+            partial=partial,
+        )
+        if to is None and project is None and generation is None:
+            note_restored((done,))
+        return done
+
+    def export(
+        self,
+        text: str,
+        *,
+        format: Shape = "md",  # noqa: A002
+        thread: ThreadName = "whole",
+        turns: tuple[int, int | None] | None = None,
+        tools: bool = True,
+        thinking: bool = True,
+        images: bool = True,
+        redact: bool = True,
+    ) -> str:
+        """Give a session as Markdown (``md``), a self-contained page (``html``) or ``json``.
+
+        Secrets are masked unless *redact* is false. *thread* is ``whole``, ``main`` (since the last
+        compaction) or ``all`` branches; *turns* are the first and the last, counted from 1, and
+        None for the last is the end.
+        """
+        from turnlog.render.conversation import Choice
+        from turnlog.render.exporting import exported
+
+        choice = Choice(thread=thread, turns=turns, tools=tools, thinking=thinking, images=images)
+        return exported(self.session(text), format, choice, is_redacted=redact)
+
     def delete(self, text: str) -> Deletion:
         """Move a session and all that belongs to it to the trash; doing it again changes nothing.
 
@@ -217,36 +289,6 @@ class Store(Closing):
     ) -> Iterator[Followed]:
         """Give what is appended to a session and its agents, as it happens, until *stop* is set."""
         return follow_session(self.session(text), from_start=from_start, stop=stop)
-
-    def refresh(self, *, rebuild: bool = False) -> Refreshed:
-        """Bring the index up to date with the logs; with *rebuild*, make it anew."""
-        return refresh(self.homes, rebuild=rebuild)
-
-    def index(self) -> Index:
-        """Open the index, refreshed, for those who ask it several questions; close it after use."""
-        return open_fresh(self.homes)
-
-    def search(self, text: str, **options: Unpack[SearchOptions]) -> SearchDocument:
-        """Find what was said; ``questions.search_language`` tells what may be asked for."""
-        with self.index() as index:
-            return search(index, text, now=datetime.now(UTC), zone=MachineZone(), **options)
-
-    def query(
-        self,
-        resource: str,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-        transform: Mapping[str, Any] | None = None,
-        aggregate: Mapping[str, Any] | None = None,
-        output: Mapping[str, Any] | None = None,
-    ) -> QueryDocument:
-        """Ask about records, messages or calls: choose, group, count and sort them."""
-        with self.index() as index:
-            return query(index, resource, filter, transform, aggregate, output)
-
-    def sql(self, statement: str, parameters: Sequence[Any] = (), **bounds: Any) -> SqlDocument:
-        """Ask the documented views in SQL, read only, within bounds of rows and time."""
-        with self.index() as index:
-            return run_sql(index, statement, parameters=tuple(parameters), **bounds)
 
     def reindex(self) -> Reindexed:
         """Rebuild the caches of the root's flat sessions from their logs."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
-from turnlog.cli.moments import zone_named
 from turnlog.cli.options import (
     csv_option,
     home_option,
@@ -24,6 +23,7 @@ from turnlog.cli.options import (
     when_option,
 )
 from turnlog.errors import UsageError
+from turnlog.questions.local_times import WEEKDAYS
 
 if TYPE_CHECKING:
     from turnlog.prices.cost import Prices
@@ -48,7 +48,6 @@ REPORTS: Final[dict[str, tuple[Unit, ...]]] = {
     "tool": ("tool",),
 }
 _OTHERS: Final = ("blocks", "budgets")
-_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 @click.command(
@@ -82,7 +81,7 @@ Examples:
 @timezone_option
 @click.option(
     "--week-starts",
-    type=click.Choice(_DAYS),
+    type=click.Choice(WEEKDAYS),
     default="monday",
     show_default=True,
     help="The first day of a week.",
@@ -125,13 +124,7 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     tell_problems((*problems, *broken))
     from turnlog.cli.cost_source import open_source
 
-    is_traced = _is_traced(asked)
-    no_index = options["no_index"]
-    if is_traced and no_index:
-        raise UsageError(
-            "which branch and which tools a response is of, only the index knows",
-            hint="ask without --no-index",
-        )
+    no_index, is_traced = options["no_index"], asked.is_traced
     with open_source(all_homes(homes), prices, no_index=no_index, is_traced=is_traced) as source:
         report_on = _Report(source, prices, asked, budgets, shape, now, homes, options)
         if report == "blocks":
@@ -164,23 +157,22 @@ class _Report(NamedTuple):
         tell_nothing("responses", self.homes, self.given)
 
     def usage(self, asked: Question, *, is_single: bool = False) -> UsageScan:
-        """Give what a question is about; added up, if that changes no figure."""
-        if _is_traced(asked):
-            return self.source.traced(asked.period)
-        if is_single or asked.mode != "calculate":
-            return self.source.responses(asked.period)
-        return self.source.sums(asked.period)
+        """Give what a question is about."""
+        from turnlog.questions.sources import usage_asked
+
+        return usage_asked(self.source, asked, is_single=is_single)
 
 
 def _question(report: str, options: dict[str, Any], homes: tuple[str, ...]) -> Question:
-    from turnlog.questions.ledger import Question
+    from turnlog.questions.ledger import Question, units_named
+    from turnlog.questions.meant import zone_meant
 
-    zone = zone_named(options["timezone"])
+    zone = zone_meant(options["timezone"])
     by = options["by"]
     return Question(
-        by=_units(by) if by is not None else REPORTS.get(report, ()),
+        by=units_named(by) if by is not None else REPORTS.get(report, ()),
         zone=zone,
-        week_starts=_DAYS.index(options["week_starts"]),
+        week_starts=WEEKDAYS.index(options["week_starts"]),
         period=_period(options, homes),
         mode=options["mode"],
     )
@@ -216,13 +208,13 @@ def _shape(report: str, options: dict[str, Any]) -> Shape:
 
 def _ledger(report: _Report, limit: int, *, has_trend: bool) -> int:
     from turnlog.cli.cost_shown import write_lists
-    from turnlog.questions.ledger import ledger, rows_as_lists
+    from turnlog.questions.ledger import cut_rows, ledger, rows_as_lists
     from turnlog.questions.trends import add_trends, trends
 
     asked = report.asked
     scan = report.usage(asked)
     found = ledger(scan, report.prices, asked)
-    left = _cut(found, asked.by, limit)
+    left = cut_rows(found, asked.by, limit)
     known = trends(scan, report.prices, asked, now=report.now) if has_trend else None
     if report.shape == "json":
         if known is not None:
@@ -234,16 +226,6 @@ def _ledger(report: _Report, limit: int, *, has_trend: bool) -> int:
         rows = rows_as_lists(found, asked.by)
         write_lists(rows, len(asked.by), as_markdown=report.shape == "markdown")
     return 0 if found.rows else 1
-
-
-def _cut(found: Ledger, by: tuple[Unit, ...], limit: int) -> int:
-    """Keep the latest rows, or the dearest; give how many are left out, but for the totals."""
-    from turnlog.questions.local_times import TIMES
-
-    left = max(0, len(found.rows) - limit) if limit else 0
-    if left:
-        found.rows = found.rows[left:] if by and by[0] in TIMES else found.rows[:limit]
-    return left
 
 
 def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan, left: int) -> None:
@@ -378,19 +360,3 @@ def _explain(report: _Report, row: str) -> int:
         show_explanation(out, found, report.asked.zone)
         show_skipped(out, found.skipped)
     return 0
-
-
-def _is_traced(asked: Question) -> bool:
-    from turnlog.questions.ledger import TRACED
-
-    return any(unit in TRACED for unit in asked.by)
-
-
-def _units(text: str) -> tuple[Unit, ...]:
-    from turnlog.questions.ledger import UNITS
-
-    asked = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
-    unknown = [each for each in asked if each not in UNITS]
-    if unknown or not asked:
-        raise click.UsageError(f"--by takes {', '.join(UNITS)}, not {text!r}")
-    return tuple(unit for each in asked for unit in UNITS if unit == each)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -25,10 +25,7 @@ from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.inert import inert
 from turnlog.layout import Home
-from turnlog.log.blobs import whole_line
-from turnlog.log.find_lines import find_lines
 from turnlog.questions.ledger import Period
-from turnlog.records.damage import Damage
 from turnlog.redact import Rules, Secret, gather_known
 from turnlog.render.contents import (
     ContentsDocument,
@@ -37,12 +34,13 @@ from turnlog.render.contents import (
     contents_page,
     newest_first,
 )
-from turnlog.render.conversation import Choice, Conversation, Turn
-from turnlog.render.gathering import gather
+from turnlog.render.conversation import Choice, Turn
+from turnlog.render.exporting import pages
+from turnlog.render.gathering import gather, known_lines
 from turnlog.render.lines import log_lines, session_lines
 from turnlog.render.outgoing import Outgoing
 from turnlog.render.tables import Row, TableName, Tables, as_csv
-from turnlog.render.telling import as_json, tell
+from turnlog.render.telling import tell
 from turnlog.sessions.beside import failure
 from turnlog.sessions.session import Session
 
@@ -90,17 +88,8 @@ class Export(Struct, kw_only=True, dict=True):
         rules = self.rules
         if self.is_redacted and has_texts:
             # What is a secret anywhere in these sessions is one wherever else it stands.
-            rules = gather_known(self._lines(), rules)
+            rules = gather_known(known_lines(gather(self.homes, self.ids)), rules)
         return Outgoing(is_redacted=self.is_redacted, rules=rules)
-
-    def _lines(self) -> Iterator[bytes]:
-        for session in gather(self.homes, self.ids):
-            for log in session.logs:
-                with suppress(TurnlogError, OSError):  # Who renders it tells that.
-                    for _, found in find_lines(log.path, b"{"):
-                        line = found if isinstance(found, Damage) else whole_line(log.path, found)
-                        if not isinstance(line, Damage):
-                            yield line
 
     def _gather_secrets(self, session_id: str) -> None:
         """Put down which secrets left with a session, since that was asked for."""
@@ -335,22 +324,6 @@ def file_name(name: str) -> str:
     if plain == name:
         return plain
     return f"{plain}-{sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
-
-
-def pages(shape: str, conversation: Conversation) -> Iterator[bytes]:
-    """Give a conversation in the shape that was asked for."""
-    if shape == "html":
-        from turnlog.render.session_page import session_page
-
-        yield from (piece.encode() for piece in session_page(conversation))
-    elif shape == "md":
-        from turnlog.render.markdown import session_markdown
-
-        yield from (piece.encode() for piece in session_markdown(conversation))
-    else:
-        from turnlog.render.conversation import document_of
-
-        yield as_json(document_of(conversation))
 
 
 def _contents(shape: str, listed: list[Listed]) -> bytes:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnlog.cli.indexed import no_refresh_option, open_index
-from turnlog.cli.moments import zone_named
 from turnlog.cli.options import (
     csv_option,
     force_option,
@@ -78,9 +77,10 @@ def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **option
     """
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.prices.configured import configured_prices
+    from turnlog.questions.meant import zone_meant
 
     _check(options, as_json=as_json)
-    zone = zone_named(options["timezone"])
+    zone = zone_meant(options["timezone"])
     asked = _asked(options, zone)
     prices, problems = configured_prices(turnlog_home())
     tell_problems(problems)

@@ -45,20 +45,17 @@ def _when(
     """Read a time as people say it; days are those of --timezone where there is one, or ours."""
     if value is None:
         return None
-    from datetime import UTC, datetime
+    from turnlog.questions.meant import moment_meant, zone_meant
 
-    from turnlog.cli.moments import zone_named
-    from turnlog.records.when import moment
-
-    return moment(value, now=datetime.now(UTC), zone=zone_named(context.params.get("timezone")))
+    return moment_meant(value, zone_meant(context.params.get("timezone")))
 
 
 def _where(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """Read a directory as people say it: ``.`` is this one, a name that of a project."""
     if not value:
         return None
-    from turnlog.cli.project_named import project_meant
     from turnlog.layout import all_homes
+    from turnlog.questions.meant import project_meant
 
     return project_meant(value, all_homes(context.params.get("homes") or ()))
 
@@ -157,12 +154,12 @@ def page_options(function: F) -> F:
 
 def session_meant(name: str | None, homes: Iterable[str]) -> str | None:
     """Give the beginning of the ids that *name* means: itself, or that of the latest session."""
-    if name != "latest":
-        return name or None
+    if name is None:
+        return None
     from turnlog.layout import all_homes
-    from turnlog.sessions.dated import find_any_session
+    from turnlog.questions import meant
 
-    return find_any_session(all_homes(tuple(homes)), name)[0].session_id
+    return meant.session_meant(name, all_homes(tuple(homes)))
 
 
 def sessions_in(project: str | None, homes: Iterable[Home]) -> set[str | None] | None:

@@ -11,7 +11,6 @@ from msgspec import Struct, structs
 
 from turnlog.cli.csv_shown import show_csv
 from turnlog.cli.indexed import no_refresh_option, open_index
-from turnlog.cli.moments import zone_named
 from turnlog.cli.options import (
     csv_option,
     home_option,
@@ -153,9 +152,10 @@ def series(
     """Show how much happened in each hour, day or week."""
     from turnlog.cli.nothing import tell_nothing
     from turnlog.cli.query_shown import tell_rest
+    from turnlog.questions.meant import zone_meant
     from turnlog.questions.patterns import Point, time_series
 
-    zone = zone_named(timezone)
+    zone = zone_meant(timezone)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = time_series(index, interval, metric, zone=zone, **asked)
     if as_json:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
@@ -39,7 +39,7 @@ _COLUMNS: Final = ("messages", "input", "output", "cache_write_5m", "cache_write
 _COUNTS: Final = (*_COLUMNS, "web_searches")
 TRACED: Final = ("branch", "tool")
 """What only the index knows."""
-UNITS: Final = (*TIMES, "session", "project", "model", "agent", *TRACED)
+UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 
 
 class Figures(Struct, kw_only=True):
@@ -150,6 +150,22 @@ class Question(Struct, frozen=True, kw_only=True):
     period: Period = Period()
     mode: Mode = "calculate"
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether it is about what only the index knows."""
+        return any(unit in TRACED for unit in self.by)
+
+
+def units_named(by: str | Iterable[str]) -> tuple[Unit, ...]:
+    """Give what to group by: names, or one text with commas between them."""
+    said = by.split(",") if isinstance(by, str) else by
+    asked = dict.fromkeys(each.strip() for each in said if each.strip())
+    unknown = [each for each in asked if each not in UNITS]
+    if unknown or not asked:
+        what = repr(unknown[0]) if unknown else "nothing"
+        raise UsageError(f"rows cannot be by {what}", hint=f"there are {', '.join(UNITS)}")
+    return tuple(unit for each in asked for unit in UNITS if unit == each)
+
 
 def ledger(scan: UsageScan, prices: Prices, asked: Question) -> Ledger:
     """Account for what *scan* found."""
@@ -161,6 +177,14 @@ def ledger(scan: UsageScan, prices: Prices, asked: Question) -> Ledger:
         rows.append(_row(asked.by, key, figures_of(bill)))
     rows.sort(key=lambda row: _order(row, asked.by))
     return Ledger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
+
+
+def cut_rows(found: Ledger, by: Sequence[Unit], limit: int) -> int:
+    """Keep the latest rows, or the dearest; give how many are left out, but for the totals."""
+    left = max(0, len(found.rows) - limit) if limit else 0
+    if left:
+        found.rows = found.rows[left:] if by and by[0] in TIMES else found.rows[:limit]
+    return left
 
 
 class ResponseRow(Figures, kw_only=True):

@@ -6,8 +6,10 @@ A week is named by its first day. Names sort as the times do.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from typing import Final
+from typing import Final, Literal, get_args
 
+Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+WEEKDAYS: Final[tuple[Weekday, ...]] = get_args(Weekday)
 TIMES: Final = ("hour", "day", "week", "month")
 # How much of an ISO date and time names each; %Y would leave out the noughts of early years.
 _LENGTHS: Final = {"hour": 13, "day": 10, "week": 10, "month": 7}

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, tzinfo
 from itertools import islice
-from typing import Final, TypedDict
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -81,23 +81,6 @@ class Wanted(Struct, frozen=True, kw_only=True):
     context: int = 0
     width: int = WIDTH
     mask: Callable[[str], str] | None = None
-
-
-class SearchOptions(TypedDict, total=False):
-    """What `search` may be told beside the text, for those who pass it on."""
-
-    project: str | None
-    since: datetime | None
-    until: datetime | None
-    with_results: bool
-    newest: bool
-    exact: bool
-    regex: bool
-    limit: int
-    offset: int
-    context: int
-    per_session: int | None
-    width: int
 
 
 def search(

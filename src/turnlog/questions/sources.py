@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-from turnlog.errors import TurnlogError, UsageError
+from turnlog.errors import IndexUnavailable, TurnlogError, UsageError
+from turnlog.index.opening import Index, open_fresh
 from turnlog.questions.spending import every_response, spent
 from turnlog.questions.traced import every_traced
 
 if TYPE_CHECKING:
-    from turnlog.index.opening import Index
+    from turnlog.index.refreshed import Stage
+    from turnlog.layout import Home
     from turnlog.prices.cost import Prices
-    from turnlog.questions.ledger import Period
+    from turnlog.questions.ledger import Period, Question
     from turnlog.questions.usage_scan import UsageScan
 
 
@@ -35,6 +38,58 @@ class Source(Protocol):
     def titles(self, sessions: Iterable[str]) -> dict[str, str]:
         """Give the titles of *sessions*, as far as they are known without a whole reading."""
         ...
+
+
+def usage_asked(source: Source, asked: Question, *, is_single: bool = False) -> UsageScan:
+    """Give what a question is about; added up, if that changes no figure."""
+    if asked.is_traced:
+        return source.traced(asked.period)
+    if is_single or asked.mode != "calculate":
+        return source.responses(asked.period)
+    return source.sums(asked.period)
+
+
+class OpenIndex(Protocol):
+    """How an index is opened; a command shows meanwhile how far it is."""
+
+    def __call__(self, homes: Sequence[Home], *, stage: Stage) -> Index: ...
+
+
+@contextmanager
+def open_source(
+    homes: Sequence[Home],
+    prices: Prices,
+    *,
+    no_index: bool = False,
+    is_traced: bool = False,
+    open_index: OpenIndex = open_fresh,
+    tell: Callable[[str], None] | None = None,
+) -> Iterator[Source]:
+    """Open the index, or read the logs without it; what is *is_traced* the logs do not tell.
+
+    They are also read if the index cannot be had, and *tell* is told why.
+    """
+    if is_traced and no_index:
+        raise UsageError(
+            "which branch and which tools a response is of, only the index knows",
+            hint="leave out no-index",
+        )
+    index = None
+    if not no_index:
+        try:
+            index = open_index(homes, stage="text" if is_traced else "usage")
+        except IndexUnavailable as error:
+            if is_traced:
+                raise
+            if tell is not None:
+                tell(f"{error.message}; read the logs instead")
+    if index is not None:
+        with index:
+            yield IndexSource(index, prices)
+        return
+    from turnlog.questions.usage_scan import scan_usage  # noqa: PLC0415 - Seldom.
+
+    yield LogsSource(scan_usage(homes, workers=os.cpu_count() or 1))
 
 
 class IndexSource:
@@ -85,9 +140,7 @@ class LogsSource:
     responses = sums
 
     def traced(self, _period: Period) -> UsageScan:
-        raise UsageError(
-            "branches and tools are known to the index only", hint="ask without --no-index"
-        )
+        raise UsageError("branches and tools are known to the index only", hint="ask the index")
 
     def titles(self, _sessions: Iterable[str]) -> dict[str, str]:
         return {}

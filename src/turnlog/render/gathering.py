@@ -1,10 +1,15 @@
-"""Many sessions by their ids, found in one walk over the homes."""
+"""Many sessions by their ids, found in one walk over the homes; and all that their logs say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
+from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LogFile, find_everywhere
+from turnlog.log.blobs import whole_line
+from turnlog.log.find_lines import find_lines
+from turnlog.records.damage import Damage
 from turnlog.sessions.dated import share_out
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
@@ -31,6 +36,17 @@ def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:
     for name in ids:
         if name in found:
             yield Session(name, sorted(found[name], key=_order))
+
+
+def known_lines(sessions: Iterable[Session]) -> Iterator[bytes]:
+    """Give every line of every log of *sessions*, for those who look for what is a secret there."""
+    for session in sessions:
+        for log in session.logs:
+            with suppress(TurnlogError, OSError):  # Who renders it tells that.
+                for _, found in find_lines(log.path, b"{"):
+                    line = found if isinstance(found, Damage) else whole_line(log.path, found)
+                    if not isinstance(line, Damage):
+                        yield line
 
 
 def _order(log: LogFile) -> tuple[bool, bool, str]:

@@ -1,0 +1,369 @@
+"""What can be asked of the sessions of some homes, each question in one call.
+
+A store answers by these. Times, projects and sessions may be said as on the command line, options
+have its names, and answers are the documents that it prints with ``--json``. What is asked for is
+imported then: whoever only writes pays for none of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from turnlog.layout import Home
+
+if TYPE_CHECKING:
+    from turnlog.config import SettingProblem
+    from turnlog.index.opening import Index
+    from turnlog.index.refreshed import Refreshed
+    from turnlog.prices.cost import Mode
+    from turnlog.questions.health import Health
+    from turnlog.questions.indexed_catalog import IndexedSession, SessionSort
+    from turnlog.questions.insights import Insights
+    from turnlog.questions.ledger import Ledger, Unit
+    from turnlog.questions.local_times import Weekday
+    from turnlog.questions.meant import When
+    from turnlog.questions.query import QueryDocument
+    from turnlog.questions.search import SearchDocument
+    from turnlog.questions.sql import Parameters, SqlDocument
+
+_ALL: Final = 1_000_000
+
+
+class _Within(NamedTuple):
+    """What a question is about, as it was meant: instants, a whole path, a time zone."""
+
+    since: datetime | None
+    until: datetime | None
+    project: str | None
+    zone: tzinfo
+
+
+class Asking:
+    """Answers questions about the sessions of some *homes*; no file of theirs is changed."""
+
+    homes: tuple[Home, ...]
+
+    def index(self) -> Index:
+        """Open the index, refreshed, for those who ask it several questions; close it after use."""
+        from turnlog.index.opening import open_fresh
+
+        return open_fresh(self.homes)
+
+    def refresh(self, *, rebuild: bool = False) -> Refreshed:
+        """Bring the index up to date with the logs; with *rebuild*, make it anew.
+
+        Whatever asks the index does this first: it is for those who want it done beforehand.
+        """
+        from turnlog.index.refresh import refresh
+
+        return refresh(self.homes, rebuild=rebuild)
+
+    def find_sessions(
+        self,
+        *,
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        title: str | None = None,
+        model: str | None = None,
+        branch: str | None = None,
+        tool: str | None = None,
+        tag: str | None = None,
+        state: str | None = None,
+        damaged: bool = False,
+        with_agents: bool = False,
+        archived: bool | None = False,
+        gone: bool | None = None,
+        sort: SessionSort = "active",
+        reverse: bool = False,
+        limit: int = 0,
+        offset: int = 0,
+    ) -> list[IndexedSession]:
+        """List the sessions that meet all that is asked for, with what the index knows of them.
+
+        *title* and *model* are parts of a name, *branch*, *tool* and *tag* whole names. A session
+        is of every time from its first record to its last. *archived* and *gone* sessions alone are
+        listed if that is true, among the others if it is None. The first is the one that was active
+        last; or *sort* by started, title, records, prompts, tokens, agents, duration or size.
+        """
+        from turnlog.questions.indexed_catalog import list_indexed
+
+        within = self._within(since, until, project)
+        with self.index() as index:
+            return list_indexed(
+                index,
+                project=within.project,
+                since=within.since,
+                until=within.until,
+                text_in_title=title,
+                model=model,
+                branch=branch,
+                tool=tool,
+                tag=tag,
+                state=state,
+                has_damage=damaged or None,
+                has_agents=with_agents or None,
+                archived=archived,
+                gone=gone,
+                sort=sort,
+                reverse=reverse,
+                limit=limit or None,
+                offset=offset,
+            ).sessions
+
+    def search(
+        self,
+        text: str,
+        *,
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        session: str | None = None,
+        with_results: bool = False,
+        newest: bool = False,
+        exact: bool = False,
+        regex: bool = False,
+        limit: int = 20,
+        offset: int = 0,
+        context: int = 0,
+        per_session: int | None = None,
+        width: int | None = None,
+    ) -> SearchDocument:
+        """Find what was said; docs/search.md tells what *text* may ask for.
+
+        The best come first, or the *newest*. With *exact* all of *text* is a piece of text, with
+        *regex* an expression. *with_results* also looks through what tools answered. *limit* and
+        *offset* choose a page (0: no limit), *per_session* bounds the hits of one session;
+        *context* adds so many records around each hit, *width* says how long a snippet is.
+        """
+        from turnlog.questions.search import search
+        from turnlog.questions.snippets import WIDTH
+
+        within = self._within(since, until, project)
+        with self.index() as index:
+            return search(
+                index,
+                text,
+                now=datetime.now(UTC),
+                zone=within.zone,
+                since=within.since,
+                until=within.until,
+                project=within.project,
+                session=self._session(session),
+                with_results=with_results,
+                newest=newest,
+                exact=exact,
+                regex=regex,
+                limit=limit or _ALL,
+                offset=offset,
+                context=context,
+                per_session=per_session,
+                width=WIDTH if width is None else width,
+            )
+
+    def query(
+        self,
+        resource: str,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        transform: Mapping[str, Any] | None = None,
+        aggregate: Mapping[str, Any] | None = None,
+        output: Mapping[str, Any] | None = None,
+    ) -> QueryDocument:
+        """Ask about ``entries`` (records), ``messages`` or ``tools`` (calls).
+
+        *filter* chooses rows, as in ``{"role": "user", "project": "."}``; *transform* names the
+        fields to ``extract``, or one to ``group_by``; *aggregate* counts or adds up, as in
+        ``{"function": "sum", "field": "output"}``; *output* has ``sort_by``, ``sort_order``,
+        ``limit`` and ``offset``. A name that does not exist is an error that lists those that do.
+        """
+        from turnlog.questions.local_times import MachineZone
+        from turnlog.questions.query import query
+
+        with self.index() as index:
+            return query(index, resource, filter, transform, aggregate, output, zone=MachineZone())
+
+    def sql(
+        self,
+        statement: str,
+        parameters: Parameters = (),
+        *,
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        limit: int = 1_000,
+        seconds: float = 10,
+    ) -> SqlDocument:
+        """Ask the views that docs/sql.md lists by one SELECT; *parameters* are for its marks.
+
+        It ends after *limit* rows (0: as many as may be) or so many *seconds*. *since*, *until* and
+        *project* narrow the views before the statement sees them. It can change nothing.
+        """
+        from turnlog.questions.sql import MOST_ROWS, run_sql
+
+        within = self._within(since, until, project)
+        with self.index() as index:
+            return run_sql(
+                index,
+                statement,
+                parameters=parameters,
+                limit=limit or MOST_ROWS,
+                seconds=seconds,
+                since=within.since,
+                until=within.until,
+                project=within.project,
+            )
+
+    def cost(
+        self,
+        *,
+        by: str | Iterable[Unit] = "day",
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        session: str | None = None,
+        model: str | None = None,
+        timezone: str | tzinfo | None = None,
+        week_starts: Weekday = "monday",
+        mode: Mode = "calculate",
+        trend: bool = False,
+        limit: int = 0,
+        no_index: bool = False,
+    ) -> Ledger:
+        """Tell what was used and what it cost at the API's prices, every response counted once.
+
+        There is one row for each hour, day, week, month, session, project, model, agent, branch or
+        tool, or for each combination: *by* may be ``"model"``, ``"day,model"`` or ``["day",
+        "model"]``. *model* is a part of a model's name, *session* the beginning of an id, or
+        ``latest``. Costs are exact, as text: ``Decimal(found.totals.cost_usd)``; what has no price
+        is in no cost, and is listed in ``found.skipped``.
+
+        *mode* ``recorded`` takes the costs that logs recorded, ``auto`` those where there are any.
+        *trend* adds to each row how its cost went. A *limit* keeps the latest rows, or the dearest,
+        and leaves the totals. The logs are read if the index cannot be had, or with *no_index*.
+        """
+        from turnlog.layout import turnlog_home
+        from turnlog.prices.configured import configured_prices
+        from turnlog.questions.ledger import Period, Question, cut_rows, ledger, units_named
+        from turnlog.questions.sources import open_source, usage_asked
+        from turnlog.questions.trends import add_trends, trends
+
+        within = self._within(since, until, project, timezone)
+        asked = Question(
+            by=units_named(by),
+            zone=within.zone,
+            week_starts=_number_of(week_starts),
+            period=Period(
+                since=within.since,
+                until=within.until,
+                project=within.project,
+                model=model,
+                session=self._session(session),
+            ),
+            mode=mode,
+        )
+        prices, problems = configured_prices(turnlog_home())
+        warn(problems)
+        with open_source(
+            self.homes, prices, no_index=no_index, is_traced=asked.is_traced
+        ) as source:
+            scan = usage_asked(source, asked)
+            found = ledger(scan, prices, asked)
+            cut_rows(found, asked.by, limit)
+            if trend:
+                add_trends(found, trends(scan, prices, asked, now=datetime.now(UTC)))
+            return found
+
+    def insights(
+        self,
+        *,
+        since: When | None = "30d",
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        timezone: str | tzinfo | None = None,
+        limit: int = 10,
+    ) -> Insights:
+        """Report on a period: what was done, how it went, and what it cost.
+
+        docs/insights.md defines every figure. Lists have *limit* rows (0: all of them); without
+        *since* it is all of the time.
+        """
+        from turnlog.errors import UsageError
+        from turnlog.layout import turnlog_home
+        from turnlog.prices.configured import configured_prices
+        from turnlog.questions.insights import insights
+        from turnlog.questions.insights_asked import Asked
+
+        within = self._within(since, until, project, timezone)
+        asked = Asked(**within._asdict(), now=datetime.now(UTC), limit=limit or None)
+        if asked.since is not None and asked.until is not None and asked.since >= asked.until:
+            raise UsageError("the period ends before it begins", hint="since is before until")
+        prices, problems = configured_prices(turnlog_home())
+        warn(problems)
+        with self.index() as index:
+            return insights(index, prices, asked)
+
+    def check(self, text: str | None = None, *, strict: bool = False) -> Health:
+        """Check all logs, or those of the session whose id begins with *text*; change nothing.
+
+        ``found.is_well`` says it in a word, ``found.findings`` what is wrong and where. *strict*
+        also holds each record to the rules of its type.
+        """
+        from turnlog.config import load_config
+        from turnlog.layout import Problem, find_everywhere, turnlog_home
+        from turnlog.log.lines import LINE_CAP
+        from turnlog.questions.health import examine
+        from turnlog.sessions.dated import find_any_session
+
+        problems: list[Problem] = []
+        if text is None:
+            logs = list(find_everywhere(self.homes, problems=problems))
+        else:
+            logs = list(find_any_session(self.homes, text, problems=problems))
+        config = load_config(turnlog_home())
+        warn(config.problems)
+        cap = config.line_cap_bytes or LINE_CAP
+        return examine(logs, problems=problems, strict=strict, cap=cap)
+
+    def _within(
+        self,
+        since: When | None,
+        until: When | None,
+        project: str | os.PathLike[str] | None,
+        timezone: str | tzinfo | None = None,
+    ) -> _Within:
+        from turnlog.questions.meant import moment_meant, project_meant, zone_meant
+
+        zone = zone_meant(timezone)
+        return _Within(
+            moment_meant(since, zone),
+            moment_meant(until, zone),
+            None if project is None else project_meant(project, self.homes),
+            zone,
+        )
+
+    def _session(self, text: str | None) -> str | None:
+        from turnlog.questions.meant import session_meant
+
+        return session_meant(text, self.homes)
+
+
+def warn(problems: Iterable[SettingProblem]) -> None:
+    """Tell a program's log which settings cannot be read; they change nothing."""
+    for problem in problems:
+        from turnlog.inert import inert
+        from turnlog.log.telling import logger
+
+        logger.warning("config.toml: %s", inert(f"{problem.where}: {problem.reason}"))
+
+
+def _number_of(day: str) -> int:
+    from turnlog.errors import UsageError
+    from turnlog.questions.local_times import WEEKDAYS
+
+    named: Sequence[str] = WEEKDAYS
+    if day not in named:
+        raise UsageError(f"no week starts on {day!r}", hint=f"there are {', '.join(named)}")
+    return named.index(day)
