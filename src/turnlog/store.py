@@ -32,24 +32,21 @@ from turnlog.layout import (
     LayoutName,
     all_homes,
     check_session_id,
-    claude_log,
-    dated_log,
     flat_directory,
-    flat_log,
     new_session_id,
     turnlog_home,
 )
+from turnlog.layout.directories import whole
 from turnlog.log.closing import Closing
 from turnlog.log.writer import Durability, LogWriter
 from turnlog.questions.asking import Asking
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.meant import project_meant
 from turnlog.sessions import build
-from turnlog.sessions.dated_writing import DatedWriter
-from turnlog.sessions.flat_writing import FlatWriter
 from turnlog.sessions.following import Followed, follow_session
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.life import Running, State, check_move, marks_of, running_sessions
+from turnlog.sessions.opening import open_writer
 from turnlog.sessions.recover import Recovery, examine, recover
 from turnlog.sessions.registry import Reindexed, reindex
 from turnlog.sessions.session import Session
@@ -62,11 +59,21 @@ if TYPE_CHECKING:  # Asked for seldom, and imported then.
 
 
 class Store(Asking, Closing):
-    """The sessions of some homes; *root* is where new ones are written."""
+    """The sessions of some homes, seen as one; *root* is where new ones are written.
+
+    ``turnlog.open`` gives one. *text* is always the beginning of a session's id, or ``latest``;
+    what several ids begin with is an AmbiguousSession, what none does a NotFound. Sessions are
+    written (``create``, ``resume``, ``recover``) under the root alone. What only asks changes no
+    log: ``search``, ``query``, ``sql``, ``cost``, ``insights``, ``check``, ``export``, the lists.
+    """
 
     def __init__(self, homes: Iterable[Home], root: Path) -> None:
         self.homes = tuple(homes)
         self.root = root
+
+    def __repr__(self) -> str:
+        homes = [os.fspath(home) for home in self.homes]
+        return f"Store(homes={homes!r}, root={os.fspath(self.root)!r})"
 
     def sessions(
         self, *, project: str | os.PathLike[str] | None = None, archived: bool | None = False
@@ -81,7 +88,7 @@ class Store(Asking, Closing):
 
     def session(self, text: str) -> KeptSession:
         """Give the session whose id begins with *text*, or the ``latest``."""
-        return KeptSession.find(self.homes, text)
+        return self._known(KeptSession.find(self.homes, text))
 
     def create(
         self,
@@ -94,12 +101,15 @@ class Store(Asking, Closing):
     ) -> SessionWriter:
         """Begin a session that works in *project*; its log is there at once.
 
-        *model* is what a flat log says at its head.
+        *layout* is ``claude``, ``dated`` or ``flat``; *model* is what a flat log says at its head.
+        *durability* says when an append returns: ``fsync``, when it is on the disk, or ``flush``,
+        when the system has it. A session that is not closed will look as if it had crashed.
         """
         made = check_session_id(session_id) if session_id is not None else new_session_id()
         if session_id is not None and Session.find_exactly((Home(self.root),), made):
             raise UsageError(f"session {made} exists", hint="resume it instead")
-        return self._archivable(self._writer(layout, made, project, durability, model=model))
+        writer = open_writer(self.root, layout, made, project, durability, model=model)
+        return self._archivable(writer)
 
     def resume(
         self,
@@ -118,7 +128,9 @@ class Store(Asking, Closing):
         state = session.metadata.state
         check_move(state, state if state is State.CREATED else State.RESUMED)
         cwd = project or session.summary.cwd or "."
-        writer = self._writer(session.layout, session.id, cwd, durability, session=session)
+        writer = open_writer(
+            self.root, session.layout, session.id, cwd, durability, session=session
+        )
         return self._archivable(writer)
 
     def update(
@@ -141,7 +153,7 @@ class Store(Asking, Closing):
                 log.append_many({**each, "sessionId": session.id} for each in said)
         if pinned is not None:
             Journal.in_root(self.root).pin(session.id, pinned=pinned)
-        return KeptSession(session.id, session.logs)
+        return self._known(KeptSession(session.id, session.logs))
 
     def archive(self, text: str, *, remove: bool | None = None) -> Archived:
         """Compress a session and all that belongs to it, and leave it out of plain lists.
@@ -204,7 +216,7 @@ class Store(Asking, Closing):
         *,
         format: Shape = "md",  # noqa: A002
         thread: ThreadName = "whole",
-        turns: tuple[int, int | None] | None = None,
+        turns: int | tuple[int, int | None] | None = None,
         tools: bool = True,
         thinking: bool = True,
         images: bool = True,
@@ -213,13 +225,14 @@ class Store(Asking, Closing):
         """Give a session as Markdown (``md``), a self-contained page (``html``) or ``json``.
 
         Secrets are masked unless *redact* is false. *thread* is ``whole``, ``main`` (since the last
-        compaction) or ``all`` branches; *turns* are the first and the last, counted from 1, and
-        None for the last is the end.
+        compaction) or ``all`` branches; *turns* is one of them, counted from 1, or the first and
+        the last, which may be None for the end.
         """
         from turnlog.render.conversation import Choice
         from turnlog.render.exporting import exported
 
-        choice = Choice(thread=thread, turns=turns, tools=tools, thinking=thinking, images=images)
+        some = (turns, turns) if isinstance(turns, int) else turns
+        choice = Choice(thread=thread, turns=some, tools=tools, thinking=thinking, images=images)
         return exported(self.session(text), format, choice, is_redacted=redact)
 
     def delete(self, text: str) -> Deletion:
@@ -232,10 +245,14 @@ class Store(Asking, Closing):
         return delete_session(self.homes, text, own=own, terms=terms)
 
     def reset(self, project: str | os.PathLike[str]) -> list[Deletion]:
-        """Move all sessions under this store's root that worked in *project* to the trash."""
+        """Move all sessions under this store's root that worked in *project* to the trash.
+
+        If one of them cannot go, because it is running, none does.
+        """
         own = turnlog_home()
-        terms = Terms(f"reset of {os.path.abspath(project)}", datetime.now(UTC), load_grace(own))
-        return reset_project((Home(self.root),), project, own=own, terms=terms)
+        path = whole(os.fspath(project))
+        terms = Terms(f"reset of {path}", datetime.now(UTC), load_grace(own))
+        return reset_project((Home(self.root),), path, own=own, terms=terms)
 
     def retain(
         self,
@@ -275,19 +292,26 @@ class Store(Asking, Closing):
         return [row for row in self.sessions() if self._is_crashed(row, running.get(row.id))]
 
     def examine(self, text: str) -> Recovery:
-        """Say what is wrong with a session; nothing is changed."""
+        """Say what a crash left wrong in a session; nothing is changed."""
         session = self.session(text)
         return examine(session, self.running().get(session.id))
 
     def recover(self, text: str) -> Recovery:
-        """Mend a session of this store's root after a crash; nothing of it is thrown away."""
+        """Mend a session of this store's root after a crash; nothing of it is thrown away.
+
+        ``resume`` does not need it. It bridges gaps, so that an agent which goes on sends it whole.
+        """
         session = self._own(text)
         return recover(session, partial(self.resume, session.id), self.running().get(session.id))
 
     def follow(
         self, text: str, *, from_start: bool = False, stop: threading.Event | None = None
     ) -> Iterator[Followed]:
-        """Give what is appended to a session and its agents, as it happens, until *stop* is set."""
+        """Give what is appended to a session and its agents, as it happens, until *stop* is set.
+
+        ``each.record`` is the record; it is None where a log was damaged or replaced, and
+        ``each.item`` tells. With *from_start*, what stands there already is given first.
+        """
         return follow_session(self.session(text), from_start=from_start, stop=stop)
 
     def reindex(self) -> Reindexed:
@@ -300,7 +324,11 @@ class Store(Asking, Closing):
         )
 
     def close(self) -> None:
-        """Nothing is held open between calls."""
+        """Nothing is held open between calls: this changes nothing."""
+
+    def _known(self, session: KeptSession) -> KeptSession:
+        session.root = self.root
+        return session
 
     def _is_crashed(self, row: SessionRow, running: Running | None) -> bool:
         shared_by = row.id if row.layout == "dated" else None
@@ -326,57 +354,18 @@ class Store(Asking, Closing):
         writer.archive_with = lambda: self._own(writer.session_id).archive()
         return writer
 
-    def _writer(
-        self,
-        layout: LayoutName,
-        session_id: str,
-        cwd: str | os.PathLike[str],
-        durability: Durability,
-        *,
-        session: Session | None = None,
-        model: str | None = None,
-    ) -> SessionWriter:
-        """Open a writer: of *session*, where it lies, or of a new one."""
-        try:
-            cwd = os.path.abspath(cwd)
-        except FileNotFoundError:
-            raise UsageError(
-                "the working directory is gone", hint="name the project that the session works in"
-            ) from None
-        if layout == "dated":
-            return DatedWriter(
-                partial(dated_log, self.root, cwd),
-                session_id=session_id,
-                cwd=cwd,
-                earlier=session.paths if session else (),
-                root=self.root,
-                durability=durability,
-            )
-        if layout == "flat":
-            return FlatWriter(
-                session.path if session else flat_log(flat_directory(self.root), session_id),
-                session_id=session_id,
-                cwd=cwd,
-                root=self.root,
-                durability=durability,
-                model=model,
-            )
-        if layout != "claude":
-            raise UsageError(f"no layout called {layout!r}", hint="claude, dated or flat")
-        return SessionWriter(
-            session.path if session else claude_log(self.root, cwd, session_id),
-            session_id=session_id,
-            cwd=cwd,
-            root=self.root,
-            durability=durability,
-        )
-
 
 def open_store(root: str | os.PathLike[str] | None = None) -> Store:
-    """Open the sessions under *root*, or the user's own."""
+    """Open the sessions under *root*, a directory; without one, the user's own sessions.
+
+    Those are Claude Code's, wherever it keeps them, and turnlog's, to which new ones go. A root is
+    made with its first session. To write into an agent's home, name it.
+    """
     if root is None:
         own = Home(turnlog_home())  # Also before the first session is in it.
         return Store(dict.fromkeys((*all_homes(), own)), own.path)
+    if "://" in os.fspath(root):
+        raise UsageError(f"{os.fspath(root)!r} is no directory", hint="name the one to write to")
     path = Path(root).expanduser().absolute()
     return Store((Home(path),), path)
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import structs
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.keep.archiving import Archived, Unarchived, archive, is_archived, unarchive
@@ -15,11 +18,24 @@ from turnlog.keep.copying import KeepRun, keep
 from turnlog.keep.deleting import ASKED, Deletion, Terms, delete_session
 from turnlog.keep.retention_policy import load_grace
 from turnlog.layout import Home, turnlog_home
+from turnlog.sessions.journal import Journal
+from turnlog.sessions.metadata import Metadata
 from turnlog.sessions.session import Session
 
 
 class KeptSession(Session):
-    """A session of which turnlog takes care."""
+    """A session of a store: it can be read, and kept, archived and deleted as well."""
+
+    root: Path | None = None
+    """The root of the store that gave it out, which knows whether it is pinned."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """What is known of the session: title, times, state, counts, whether it is pinned."""
+        found = super().metadata
+        if self.root is None or found.id not in Journal.in_root(self.root).pins():
+            return found
+        return structs.replace(found, is_pinned=True)
 
     @property
     def is_archived(self) -> bool:
@@ -74,5 +90,7 @@ class KeptSession(Session):
             found = Session.find(self._homes(), self.id)
         except NotFound:
             return
+        root = self.root
         vars(self).clear()
         super().__init__(found.id, found.logs)
+        self.root = root

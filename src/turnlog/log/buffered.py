@@ -57,6 +57,7 @@ class BufferedLog(Closing):
 
     @property
     def path(self) -> os.PathLike[str]:
+        """Where the log lies."""
         return self._writer.path
 
     @property

@@ -79,7 +79,10 @@ def follow_log(
     poll_seconds: float = _POLL_SECONDS,
     cap: int = LINE_CAP,
 ) -> Iterator[Placed | Damage | Restart]:
-    """Give items of the log at *path* as they come, until *stop* is set."""
+    """Give items of the log at *path* as they come, until *stop* is set.
+
+    What stands behind *start* already is given first. A log that is not there yet is waited for.
+    """
     stop = stop or threading.Event()
     follower = LogFollower(path, start=start, cap=cap)
     while True:

@@ -22,6 +22,7 @@ from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import Literal, NamedTuple
 
+from turnlog.errors import UsageError
 from turnlog.log.blobs import STUB, decode_line
 from turnlog.log.closing import Closing
 from turnlog.log.lines import LINE_CAP, Splitter, too_long
@@ -100,6 +101,7 @@ class Reader(Closing):
         return next(self._items)
 
     def close(self) -> None:
+        """Let go of the log; nothing more is read."""
         self._items.close()
         self.source.close()
 
@@ -210,6 +212,14 @@ def read_range(
     path: str | os.PathLike[str], first: int, stop: int, *, cap: int = LINE_CAP
 ) -> Iterator[Placed]:
     """Give the records number *first* up to, not including, *stop*; the first is number 0."""
+    if first < 0 or stop < 0:
+        raise UsageError(
+            "records are counted from 0", hint="read_last gives the last ones of a log"
+        )
+    return _range(path, first, stop, cap)
+
+
+def _range(path: str | os.PathLike[str], first: int, stop: int, cap: int) -> Iterator[Placed]:
     with Reader(path, cap=cap) as reader:
         yield from islice((item for item in reader if isinstance(item, Placed)), first, stop)
 

@@ -55,10 +55,12 @@ class Repair(Struct, kw_only=True):
 
     @property
     def needed(self) -> bool:
+        """Whether there is anything to mend."""
         return bool(self.salvaged or self.quarantined or self.adds_newline)
 
     @property
     def quarantined_bytes(self) -> int:
+        """How many bytes were no record, and are kept in a file of their own."""
         return sum(damage.length for damage in self.quarantined)
 
 
@@ -69,7 +71,11 @@ def repair(
     cap: int = LINE_CAP,
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> Repair:
-    """Say how the log at *path* would be repaired; do it if *write* is true."""
+    """Say how the log at *path* would be repaired; do it if *write* is true.
+
+    Nothing is thrown away: the log as it was and what was no record stay beside it, in the files
+    *original* and *quarantine*.
+    """
     try:
         plan, is_archive = _plan(path, cap)
         if is_archive and write:

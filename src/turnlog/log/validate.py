@@ -92,6 +92,7 @@ class Validation(Struct, kw_only=True):
 
     @property
     def is_valid(self) -> bool:
+        """No whole line is damaged; one that is still being written does not count."""
         return not self.corrupt
 
     @property
@@ -100,6 +101,7 @@ class Validation(Struct, kw_only=True):
         return self.is_valid and not any(f.severity is not Severity.NOTE for f in self.findings)
 
     def add(self, finding: Finding) -> None:
+        """List a finding; of very many only the first are listed, and the rest counted."""
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
         else:
@@ -109,7 +111,10 @@ class Validation(Struct, kw_only=True):
 def validate(
     path: str | os.PathLike[str], *, strict: bool = False, cap: int = LINE_CAP
 ) -> Validation:
-    """Check the log at *path*, line by line."""
+    """Check the log at *path*, line by line; change nothing.
+
+    *strict* also holds each record to the rules of its type.
+    """
     with Reader(path, cap=cap) as reader:
         result = Validation(path=os.fspath(path), size_bytes=os.stat(path).st_size)
         line = 0

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from turnlog.errors import UsageError
 from turnlog.layout import Home
 
 if TYPE_CHECKING:
@@ -250,6 +251,7 @@ class Asking:
         from turnlog.questions.sources import open_source, usage_asked
         from turnlog.questions.trends import add_trends, trends
 
+        _check_count(limit)
         within = self._within(since, until, project, timezone)
         asked = Question(
             by=units_named(by),
@@ -290,12 +292,12 @@ class Asking:
         docs/insights.md defines every figure. Lists have *limit* rows (0: all of them); without
         *since* it is all of the time.
         """
-        from turnlog.errors import UsageError
         from turnlog.layout import turnlog_home
         from turnlog.prices.configured import configured_prices
         from turnlog.questions.insights import insights
         from turnlog.questions.insights_asked import Asked
 
+        _check_count(limit)
         within = self._within(since, until, project, timezone)
         asked = Asked(**within._asdict(), now=datetime.now(UTC), limit=limit or None)
         if asked.since is not None and asked.until is not None and asked.since >= asked.until:
@@ -359,8 +361,12 @@ def warn(problems: Iterable[SettingProblem]) -> None:
         logger.warning("config.toml: %s", inert(f"{problem.where}: {problem.reason}"))
 
 
+def _check_count(limit: int) -> None:
+    if limit < 0:
+        raise UsageError(f"{limit} is no count", hint="give 0 or more; 0 is all")
+
+
 def _number_of(day: str) -> int:
-    from turnlog.errors import UsageError
     from turnlog.questions.local_times import WEEKDAYS
 
     named: Sequence[str] = WEEKDAYS

@@ -14,11 +14,15 @@ from msgspec import Struct
 
 
 class TextBlock(Struct, frozen=True, tag="text"):
+    """What was said."""
+
     text: str
     citations: Any = None
 
 
 class ThinkingBlock(Struct, frozen=True, tag="thinking"):
+    """What the model thought before it answered."""
+
     thinking: str = ""
     signature: str | None = None
 

@@ -42,6 +42,7 @@ class Damage(Struct, frozen=True, kw_only=True):
 
     @property
     def end(self) -> int:
+        """The offset behind it."""
         return self.offset + self.length
 
     def moved(self, offset: int, line: int = 0) -> Damage:

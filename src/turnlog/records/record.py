@@ -43,11 +43,12 @@ class Message(Struct, frozen=True):
 
     @property
     def text(self) -> str:
+        """The text a person would read, without thinking, calls and results."""
         return self.content if isinstance(self.content, str) else text_of(self.content or ())
 
 
 class Record(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
-    """One line of a log."""
+    """One line of a log; *raw* are its bytes, *odd* names fields of a shape nobody expects."""
 
     # These three describe the decoding, not the line. Their wire names are never used: a line
     # that carries them anyway is decoded the lenient way, which ignores them.
@@ -102,6 +103,7 @@ class Spoken(Linked, frozen=True, kw_only=True):
 
     @property
     def blocks(self) -> tuple[AnyBlock, ...]:
+        """The parts of its message: text, thinking, calls, results, images."""
         return self.message.blocks if self.message else ()
 
     @property
@@ -111,10 +113,12 @@ class Spoken(Linked, frozen=True, kw_only=True):
 
     @property
     def calls(self) -> tuple[CallBlock, ...]:
+        """The tools that it asks."""
         return tuple(block for block in self.blocks if isinstance(block, CallBlock))
 
     @property
     def results(self) -> tuple[ResultBlock, ...]:
+        """What tools answered."""
         return tuple(block for block in self.blocks if isinstance(block, ResultBlock))
 
 
@@ -150,10 +154,12 @@ class Assistant(Spoken, frozen=True, kw_only=True, tag="assistant"):
 
     @property
     def usage(self) -> Usage | None:
+        """The tokens of the whole response, as far as they were known when this was written."""
         return self.message.usage if self.message else None
 
     @property
     def model(self) -> str | None:
+        """The model that answered."""
         return self.message.model if self.message else None
 
 
@@ -189,6 +195,7 @@ class System(Spoken, frozen=True, kw_only=True, tag="system"):
 
     @property
     def text(self) -> str:
+        """What the note says."""
         if isinstance(self.content, str):
             return self.content
         return self.message.text if self.message else ""
@@ -201,6 +208,7 @@ class Attachment(Linked, frozen=True, kw_only=True, tag="attachment"):
 
     @property
     def kind(self) -> str | None:
+        """What sort of context it is."""
         return _text_at(self.attachment, "type")
 
 
@@ -213,6 +221,7 @@ class Progress(Linked, frozen=True, kw_only=True, tag="progress"):
 
     @property
     def kind(self) -> str | None:
+        """What is going on."""
         return _text_at(self.data, "type")
 
 
@@ -225,6 +234,7 @@ class Call(Linked, frozen=True, kw_only=True, tag="tool_use"):
 
     @property
     def type(self) -> str:
+        """As its dialect spells it."""
         return "tool_call" if self.dialect == "orchestrator" else "tool_use"
 
 
@@ -239,6 +249,7 @@ class Result(Spoken, frozen=True, kw_only=True, tag="tool_result"):
 
     @property
     def text(self) -> str:
+        """What the tool answered."""
         return self.content if isinstance(self.content, str) else super().text
 
 
@@ -257,6 +268,7 @@ class Summary(Linked, frozen=True, kw_only=True, tag="summary"):
 
     @property
     def text(self) -> str:
+        """What it sums up."""
         return self.summary or _text_at(self.content, "summary") or ""
 
 
@@ -299,6 +311,7 @@ class Unknown(Linked, frozen=True, kw_only=True):
 
     @property
     def type(self) -> str:
+        """The type that nobody here knows."""
         return self.wire_type
 
 

@@ -45,6 +45,7 @@ class Usage(Struct, frozen=True):
 
     @property
     def cache_write_1h(self) -> int:
+        """Tokens written to the cache for an hour."""
         return self.cache_writes.one_hour if self.cache_writes else 0
 
     @property
@@ -55,6 +56,7 @@ class Usage(Struct, frozen=True):
 
     @property
     def web_searches(self) -> int:
+        """Searches that the API made."""
         return self.server_tools.web_searches if self.server_tools else 0
 
     @property

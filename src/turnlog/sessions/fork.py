@@ -62,7 +62,10 @@ def fork_records(
 
 
 def fork(session: Session, into: SessionWriter, at: str | None = None) -> int:
-    """Write a fork of *session* with *into*, a new session's writer; give how many records."""
+    """Write a fork of *session* with *into*, a new session's writer; give how many records.
+
+    It is the thread that ends in the record *at*, the beginning of a uuid, or in the newest tip.
+    """
     count = 0
     batch: list[dict[str, Any]] = []
     for fields in fork_records(session, at, for_claude=into.dialect == "claude"):

@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID, uuid4, uuid5
 
 from turnlog import __version__
-from turnlog.errors import UsageError
+from turnlog.errors import NotSerialisable, UsageError
 from turnlog.records.codec import encode
 from turnlog.records.dialects import dialect_of
 from turnlog.records.instants import iso
@@ -52,6 +52,11 @@ class Placer:
         self, record: Record | Mapping[str, Any], tip: str | None, now: datetime
     ) -> list[Fields]:
         """Give the lines that say *record* behind the record *tip*."""
+        if not isinstance(record, Record | Mapping):
+            raise NotSerialisable(
+                f"a {type(record).__name__} is not a record",
+                hint="turnlog.build makes records, as in build.user(text)",
+            )
         said = record.fields or _unsaid(record) if isinstance(record, Record) else dict(record)
         kind = said.get("type")
         if not isinstance(kind, str) or not kind:
@@ -134,3 +139,9 @@ def _unsaid(record: Record) -> Fields:
     """Give the fields of a record that never was a line."""
     found: Fields = loads(encode(record))
     return found
+
+
+def names_itself(record: Record | Mapping[str, Any]) -> bool:
+    """Tell whether a record has a uuid of its own."""
+    uuid = record.uuid if isinstance(record, Record) else record.get("uuid")
+    return isinstance(uuid, str)

@@ -74,6 +74,7 @@ class Recovery(Struct, kw_only=True):
 
     @property
     def needed(self) -> bool:
+        """Whether there is anything to mend."""
         return bool(self.crashed or self.salvaged or self.torn or self.bridges or self.lost)
 
 

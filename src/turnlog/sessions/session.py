@@ -41,12 +41,20 @@ class Turn(Struct):
 
 
 class Session:
-    """A session that may be read. *logs* are its main logs, first, and its agents'."""
+    """A session that may be read. *logs* are its main logs, first, and its agents'.
+
+    ``items`` gives its records as they stand in the log, ``records`` those of its whole thread.
+    Everything is read when it is asked for; ask the store for the session again to see what was
+    appended since.
+    """
 
     def __init__(self, session_id: str, logs: Sequence[LogFile]) -> None:
         self.id = session_id
         self.logs = tuple(logs)
         self.main_logs = _main_logs(self.logs)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
 
     @classmethod
     def find(cls, homes: Iterable[Home], text: str) -> Self:
@@ -86,7 +94,10 @@ class Session:
         return (item for item in read_log(log.path) if isinstance(item, Placed))
 
     def items(self) -> Iterator[Placed]:
-        """Read the records of the main logs, in order."""
+        """Read the records of the main logs, in order; ``item.record`` is the record.
+
+        Damage is passed over: ``turnlog.read_log(session.path)`` gives it, too.
+        """
         self.path  # noqa: B018 - An error if there is none.
         for number, log in enumerate(self.main_logs):
             items = self.read(log)
@@ -133,11 +144,12 @@ class Session:
 
     @cached_property
     def tree(self) -> Tree:
+        """Its records, each with its parent and its children."""
         return Tree(self.items())
 
     @cached_property
     def thread(self) -> list[Node]:
-        """The conversation as the agent itself would go on from it."""
+        """The conversation as the agent itself would go on from it: since the last compaction."""
         return main_thread(self.tree)
 
     @cached_property
@@ -147,6 +159,7 @@ class Session:
 
     @property
     def turns(self) -> list[Turn]:
+        """The whole thread, cut at each prompt."""
         return turns_of(self.whole_thread)
 
     @cached_property
@@ -163,9 +176,12 @@ class Session:
                 found[log.agent_id] = (log.path, traces)
         return link_agents(main, found)
 
-    def records(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Record]]:
-        """Read the records of *nodes* back, one by one."""
-        return records_of(self.paths, nodes)
+    def records(self, nodes: Iterable[Node] | None = None) -> Iterator[tuple[Node, Record]]:
+        """Read the records of *nodes*, or of the whole thread, one by one.
+
+        Nodes are what ``thread``, ``whole_thread``, ``turns`` and ``tree`` are made of.
+        """
+        return records_of(self.paths, self.whole_thread if nodes is None else nodes)
 
     def _gather(self, traces: Traces, log: LogFile) -> None:
         for item in self.read(log):

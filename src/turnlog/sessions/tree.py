@@ -61,6 +61,10 @@ class Node(Struct, eq=False):
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        # Not the nodes around it: with theirs they are the whole tree.
+        return f"Node({self.uuid!r}, {self.type!r}, offset={self.offset})"
+
     @property
     def is_spoken(self) -> bool:
         return self.type in _SPOKEN

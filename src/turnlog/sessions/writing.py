@@ -38,7 +38,7 @@ from turnlog.sessions import build
 from turnlog.sessions.beside import size_at
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.metadata import Metadata, MetadataFold
-from turnlog.sessions.placing import TREE_TYPES, Placer
+from turnlog.sessions.placing import TREE_TYPES, Placer, names_itself
 from turnlog.sessions.surroundings import git_branch, git_commit, process
 from turnlog.sessions.totals import Account, SessionTotals
 
@@ -64,7 +64,11 @@ def utc_now() -> datetime:
 
 
 class SessionWriter:
-    """Appends to one log of a session: the main one, or an agent's if *agent_id* is given."""
+    """Appends to one log of a session: the main one, or an agent's if *agent_id* is given.
+
+    Each thread and each process has a writer of its own; they may write to one session. A ``with``
+    block that ends by an exception leaves the session as one that crashed.
+    """
 
     archive_with: Callable[[], object] | None = None
     """How the session is archived once it is closed; the store that opened it knows."""
@@ -109,6 +113,9 @@ class SessionWriter:
         self._log = self._open(path)
         self._find_tip()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.session_id!r})"
+
     @property
     def tip(self) -> str | None:
         """The uuid of the record that the next one will follow."""
@@ -135,7 +142,10 @@ class SessionWriter:
         return found.metadata(self.session_id, is_pinned=self.session_id in pins, now=self._clock())
 
     def append(self, record: Record | Mapping[str, Any]) -> str | None:
-        """Append one record; give its uuid, or None if records of its type have none."""
+        """Append one record; give its uuid, or None if records of its type have none.
+
+        It is durable on return. Repeated with the same uuid, it is not written again.
+        """
         return self.append_many((record,))[0]
 
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> list[str | None]:
@@ -151,7 +161,7 @@ class SessionWriter:
             for record in given:
                 lines = self._placer.place(record, self._tip, self._clock())
                 uuids.append(lines[0].get("uuid"))
-                named = _names_itself(record)
+                named = names_itself(record)
                 for line in lines:
                     if not (named and self._has(line["uuid"])):
                         self._go_on_from(line)
@@ -388,8 +398,3 @@ class SessionWriter:
             "timestamp": iso(self._clock()),
         }
         return mark | {"process": msgspec.to_builtins(process())} | more
-
-
-def _names_itself(record: Record | Mapping[str, Any]) -> bool:
-    uuid = record.uuid if isinstance(record, Record) else record.get("uuid")
-    return isinstance(uuid, str)
