@@ -13,7 +13,9 @@ from io import StringIO
 
 import click
 import pytest
+import time_machine
 
+from cli.screens import NOW
 from examples_found import (
     LANGUAGES,
     PAGES,
@@ -185,17 +187,45 @@ def id_of(block):
     return block.where
 
 
-@pytest.mark.parametrize("block", of_language("python"), ids=id_of)
-def test_python_runs(block, world, monkeypatch):
+def programs():
+    """Give the blocks of Python of each page, which together are one program."""
+    found = {}
+    for block in of_language("python"):
+        found.setdefault(block.page, []).append(block)
+    return found
+
+
+PRINTED = re.compile(r"print\(.*\)  # → (.+)$", re.MULTILINE)
+"""What a line of an example says that it prints."""
+
+
+@pytest.mark.parametrize("page", programs())
+def test_python_runs_and_prints_what_the_page_says(page, world, monkeypatch):
+    for name, value in world.environ().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(world.orchard)
+    names = {"__name__": "__main__"}
+    with time_machine.travel(NOW):
+        for block in programs()[page]:
+            with redirect_stdout(StringIO()) as out:
+                exec(compile(block.text, block.where, "exec"), names)
+            printed = out.getvalue().splitlines()
+            assert bool(printed) == ("print(" in block.text), block.where
+            for promised in PRINTED.findall(block.text):
+                assert promised in printed, block.where
+    assert list((world.path / "agent" / "projects").rglob("*.jsonl"))
+
+
+def test_the_first_example_prints_what_it_cost_and_what_was_asked(world, monkeypatch):
+    (block,) = programs()["README.md"]
     for name, value in world.environ().items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(world.orchard)
     with redirect_stdout(StringIO()) as out:
         exec(compile(block.text, block.where, "exec"), {"__name__": "__main__"})
     printed = out.getvalue().splitlines()
-    assert len(printed) == 2  # What it cost, and the one prompt.
+    assert len(printed) == 2
     assert printed[1].endswith("How many apples?")
-    assert list((world.path / "agent" / "projects").rglob("*.jsonl"))
 
 
 @pytest.mark.parametrize("block", of_language("sql"), ids=id_of)

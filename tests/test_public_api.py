@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 
@@ -79,6 +80,27 @@ def test_a_long_session_can_be_printed(store):
     assert len(repr(turns[0])) < 500
 
 
+# -- the page -------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[1] / "docs" / "library.md").read_text("utf-8")
+
+
+def test_the_page_lists_every_public_name_and_no_other():
+    tables = [line for line in PAGE.partition("\n## Errors\n")[2].splitlines() if line[:1] == "|"]
+    named = set(re.findall(r"`(\w+)`", "\n".join(tables)))
+    assert named - {"ValueError", "LookupError", "OSError", "path"} == set(turnlog.__all__)
+
+
+def test_the_page_speaks_of_every_method_of_a_store():
+    methods = {name for name, _ in inspect.getmembers(turnlog.Store, inspect.isfunction)}
+    public = {name for name in methods if not name.startswith("_")}
+    assert {name for name in public if not re.search(rf"(?:\.|`){name}\b", PAGE)} == UNTOLD
+
+
+UNTOLD = {"close", "index", "pins", "refresh", "reindex", "running"}
+"""What help() tells, and a first reading can do without."""
+
+
 # -- reading --------------------------------------------------------------------------------
 
 
@@ -89,6 +111,40 @@ def test_the_records_of_a_session_are_those_of_its_whole_thread(store, written):
     assert [each for each, _ in session.records()] == session.whole_thread
     first = session.turns[0].nodes
     assert [record.text for _, record in session.records(first)] == said[:2]
+
+
+@pytest.mark.parametrize("layout", ["claude", "dated", "flat"])
+def test_every_record_has_a_text(store, layout):
+    with store.create(project=PROJECT, layout=layout) as session:
+        session.append(turnlog.build.user("Hello"))
+        session.append({"type": "attachment", "attachment": {"type": "file"}})
+    read = store.session("latest")
+    assert [item.record.text for item in read.items() if item.record.text] == ["Hello"]
+    assert "Hello" in [record.text for _, record in read.records()]
+
+
+def test_what_was_deleted_comes_back(store, written, tmp_path):
+    path = store.session("latest").path
+    data = path.read_bytes()
+    gone = store.delete("latest")
+    assert store.sessions() == []
+    back = store.undelete(written.session_id[:8])
+    assert (back.id, back.path.read_bytes()) == (written.session_id, data)
+    with pytest.raises(turnlog.NotFound):
+        store.undelete("latest")
+    with pytest.raises(turnlog.NotFound):
+        store.undelete(gone.entries[0])
+    store.delete(written.session_id)
+    with turnlog.open(tmp_path / "other") as other, pytest.raises(turnlog.NotFound):
+        other.undelete("latest")
+    with store.create(project=PROJECT, session_id=written.session_id) as again:
+        again.append(turnlog.build.user("Again"))
+    with pytest.raises(turnlog.UsageError):  # Another log lies there.
+        store.undelete(written.session_id)
+    entries = store.delete(written.session_id).entries
+    with pytest.raises(turnlog.AmbiguousSession):
+        store.undelete(written.session_id)
+    assert store.undelete(entries[-1]).metadata.prompts == 1
 
 
 def test_a_session_knows_that_it_is_pinned(store, written):
@@ -145,6 +201,12 @@ def test_an_address_is_no_directory(tmp_path, monkeypatch):
     with pytest.raises(turnlog.UsageError, match="no directory"):
         turnlog.open("postgresql://team/turnlog")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_is_no_store(store, written):
+    with pytest.raises(turnlog.UsageError) as told:
+        turnlog.open(written.path)
+    assert "read_log" in told.value.hint
 
 
 def test_a_project_in_ones_home_is_meant(store, tmp_path, monkeypatch):

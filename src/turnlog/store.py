@@ -27,6 +27,8 @@ from turnlog.keep.resetting import reset_project
 from turnlog.keep.retention import RetentionReport, retain_configured
 from turnlog.keep.retention_policy import load_grace
 from turnlog.keep.session import KeptSession
+from turnlog.keep.trash import Trash
+from turnlog.keep.undeleting import put_all_back, trashed_named
 from turnlog.layout import (
     Home,
     LayoutName,
@@ -239,10 +241,23 @@ class Store(Asking, Closing):
         """Move a session and all that belongs to it to the trash; doing it again changes nothing.
 
         Raises LogLocked if it is running, and NotFound if there never was such a session.
+        ``undelete`` puts it back.
         """
         own = turnlog_home()
         terms = Terms(ASKED, datetime.now(UTC), load_grace(own))
         return delete_session(self.homes, text, own=own, terms=terms)
+
+    def undelete(self, text: str) -> KeptSession:
+        """Put a deleted session back from the trash; ``latest`` is what was deleted last.
+
+        A file that is there and differs is never overwritten. Where a session was deleted more than
+        once, *text* is one of ``deletion.entries``.
+        """
+        trash = Trash(turnlog_home())
+        homes = {os.path.realpath(home) for home in self.homes}
+        found = trashed_named([each for each in trash.entries() if each.entry.home in homes], text)
+        put_all_back(trash, found)
+        return self.session(found[0].entry.session)
 
     def reset(self, project: str | os.PathLike[str]) -> list[Deletion]:
         """Move all sessions under this store's root that worked in *project* to the trash.
@@ -367,6 +382,8 @@ def open_store(root: str | os.PathLike[str] | None = None) -> Store:
     if "://" in os.fspath(root):
         raise UsageError(f"{os.fspath(root)!r} is no directory", hint="name the one to write to")
     path = Path(root).expanduser().absolute()
+    if path.is_file():
+        raise UsageError(f"{path} is a file", hint="a store is a directory; read_log reads a log")
     return Store((Home(path),), path)
 
 

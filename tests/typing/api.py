@@ -1,5 +1,7 @@
 """What a user's type checker sees. Checked by mypy, never run."""
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import assert_type
 
 import turnlog
@@ -12,6 +14,31 @@ def writing() -> None:
         assert_type(log.append_many([{"type": "user"}]), tuple[turnlog.Appended, ...])
     with turnlog.open_log("s.jsonl", durability="buffered") as later:
         assert_type(later, turnlog.BufferedLog)
+
+
+def stores() -> None:
+    with turnlog.open() as store:
+        assert_type(store, turnlog.Store)
+        assert_type(store.sessions(), list[turnlog.SessionRow])
+        assert_type(store.find_sessions(since="7d"), list[turnlog.IndexedSession])
+        assert_type(store.session("latest"), turnlog.KeptSession)
+        assert_type(store.search("apples", since=date(2026, 11, 1)), turnlog.SearchDocument)
+        assert_type(store.query("tools"), turnlog.QueryDocument)
+        assert_type(store.sql("SELECT 1"), turnlog.SqlDocument)
+        assert_type(store.cost(by=["day", "model"], since=datetime.now(UTC)), turnlog.Ledger)
+        assert_type(store.insights(), turnlog.Insights)
+        assert_type(store.check(), turnlog.Health)
+        assert_type(store.keep(), turnlog.KeepRun)
+        assert_type(store.restore("latest"), turnlog.Restored)
+        assert_type(store.export("latest", format="html"), str)
+        with store.create(project=".") as session:
+            assert_type(session, turnlog.SessionWriter)
+            assert_type(session.totals.cost_usd, Decimal)
+        for _, record in store.session("latest").records():
+            assert_type(record, turnlog.Record)
+        for each in store.follow("latest"):
+            assert_type(each.record, turnlog.Record | None)
+    assert_type(turnlog.cost({}, "claude-sonnet-4-5"), Decimal | turnlog.Unpriced)
 
 
 def reading() -> None:

@@ -181,7 +181,6 @@ def _row(
     blocks = record.blocks if isinstance(record, Spoken) else ()
     thoughts = [block.thinking for block in blocks if isinstance(block, ThinkingBlock)]
     said = record.message if isinstance(record, Assistant) else None
-    text = getattr(record, "text", "")
     calls, results, other = _tools(record)
     return RecordRow(
         number=numbers.get(node.uuid) if node else None,
@@ -192,7 +191,7 @@ def _row(
         meaning=meaning_of(record),
         message_id=said.id if said else None,
         at=record.at,
-        text=clean(text) if isinstance(text, str) and not isinstance(record, Result) else "",
+        text="" if isinstance(record, Result) else clean(record.text),
         thinking=clean("\n".join(thoughts)) if thinking and any(thoughts) else None,
         calls=calls,
         results=results,

@@ -91,7 +91,9 @@ def command(
     if not found and name is not None:
         raise NotFound(nothing, hint="turnlog trash shows what is there")
     if name is not None:
-        found = _named(found, name)
+        from turnlog.keep.undeleting import trashed_named
+
+        found = trashed_named(found, name)
     if what == "restore":
         return _restore(trash, found, as_json=as_json)
     is_bare = not found
@@ -170,41 +172,11 @@ def _is_of(trashed: Trashed, homes: tuple[str, ...]) -> bool:
     return not homes or trashed.entry.home in {os.path.realpath(each) for each in homes}
 
 
-def _named(found: list[Trashed], name: str) -> list[Trashed]:
-    """Give the entries that are meant: one by its name, or all of one session."""
-    from turnlog.errors import AmbiguousSession, NotFound
-
-    if entry := [each for each in found if each.name == name]:
-        return entry
-    if name == "latest":
-        return [max(found, key=lambda each: each.entry.deleted_at)]
-    ids = {one for each in found for one in each.entry.sessions}
-    meant = {name} & ids or {one for one in ids if name and one.startswith(name)}
-    if not meant:
-        raise NotFound(
-            f"nothing in the trash belongs to a session whose id begins with {name[:80]!r}",
-            hint="turnlog trash shows what is there",
-        )
-    if len(meant) > 1:
-        raise AmbiguousSession(
-            f"{name!r} begins the ids of {len(meant)} deleted sessions",
-            hint="give more characters of the id",
-        )
-    return [each for each in found if meant & set(each.entry.sessions)]
-
-
 def _restore(trash: Trash, found: list[Trashed], *, as_json: bool) -> int:
-    from turnlog.errors import AmbiguousSession
-    from turnlog.keep.deleting import put_back
+    from turnlog.keep.undeleting import put_all_back
 
-    if len({each.entry.home for each in found}) < len(found):
-        names = ", ".join(each.name for each in found)
-        raise AmbiguousSession(
-            f"this session was deleted several times: {names}", hint="name one of these entries"
-        )
     now = datetime.now(UTC)
-    for each in found:
-        put_back(trash, each)
+    put_all_back(trash, found)
     document = TrashDocument(entries=[_row(each, now) for each in found], written=True)
     if as_json:
         show_json(document)

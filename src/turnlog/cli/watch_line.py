@@ -137,8 +137,7 @@ def _text_of(record: Record) -> str:
             return found
         case Result():
             return record.text
-    text: Any = getattr(record, "text", "")
-    return text if isinstance(text, str) else ""
+    return record.text
 
 
 def _calls_of(record: Record, cwd: str | None) -> list[WatchedCall]:

@@ -71,6 +71,11 @@ class Record(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"
         return instant(self.timestamp)
 
     @property
+    def text(self) -> str:
+        """The text a person would read; nothing, of records that say none."""
+        return ""
+
+    @property
     def fields(self) -> dict[str, Any]:
         """The whole line as plain JSON, decoded anew at each call."""
         value = loads(self.raw) if self.raw else None

@@ -194,12 +194,12 @@ class Tables:
         )
 
     def _text(self, record: Record) -> str | None:
-        text = getattr(record, "text", None)
+        text = record.text
         if isinstance(record, Spoken) and record.results and not text:
             text = "\n".join(each.text for each in record.results)
         if isinstance(record, Result) and not isinstance(record.content, str):
             text = record.text
-        return self._out.text(text) if isinstance(text, str) and text else None
+        return self._out.text(text) if text else None
 
     def _name(self, name: str | None) -> str | None:
         return self._out.name(name) if name else None
