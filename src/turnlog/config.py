@@ -94,7 +94,7 @@ def _read(path: Path) -> str | None:
     try:
         # Neither a FIFO nor a huge file may hold up whoever only wants to know a setting.
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     with os.fdopen(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -255,10 +256,12 @@ def test_a_place_that_cannot_even_be_looked_at(tree, monkeypatch, tmp_path):
     homes, _ = tree
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / ("x" * 300)))
     assert open_for_reading(homes) is None
-    for work in (refresh, open_fresh):
+    for work in (refresh, partial(open_fresh, fallback="read")):
         with pytest.raises(IndexUnavailable) as caught:
             work(homes)
         assert "TURNLOG_HOME" in caught.value.hint
+    with open_fresh(homes) as index:
+        assert "one was made for this run alone" in index.refreshed.notices[0]
 
 
 def test_tables_that_change_just_then_are_not_broken():

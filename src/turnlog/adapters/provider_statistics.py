@@ -94,7 +94,7 @@ def _units(by: Iterable[Unit]) -> tuple[Unit, ...]:
 def _scan(home: Home) -> UsageScan:
     """Ask the index, or the logs where it cannot be had: the answers are the same."""
     try:
-        with open_fresh((home,), stage="usage") as index:
+        with open_fresh((home,), stage="usage", fallback="none") as index:
             return every_response(index, Period())
     except IndexUnavailable:
         return scan_usage((home,))

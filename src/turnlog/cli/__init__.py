@@ -50,6 +50,8 @@ def _exit(code: int) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         sys.exit(code)
+    if unwritable := sys.modules.get("turnlog.index.unwritable"):
+        unwritable.tidy_up()
     os._exit(code)
 
 

@@ -97,6 +97,6 @@ def _index(homes: tuple[Home, ...], *, no_refresh: bool) -> tuple[Index | None, 
     if not homes:
         return None, ""
     try:
-        return open_index(homes, no_refresh=no_refresh), ""
+        return open_index(homes, no_refresh=no_refresh, fallback="none"), ""
     except (TurnlogError, OSError, sqlite3.Error) as error:
         return None, str(error)

@@ -10,11 +10,12 @@ import click
 from turnlog.cli.bars import bar
 from turnlog.inert import inert
 
-__all__ = ["bar", "no_refresh_option", "open_index", "refreshed", "tell_notices"]
+__all__ = ["bar", "no_refresh_option", "open_index", "refreshed", "tell_all", "tell_notices"]
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
     from turnlog.index.refreshed import Refreshed, Stage
+    from turnlog.index.unwritable import Fallback
     from turnlog.layout import Home
 
 no_refresh_option = click.option(
@@ -40,12 +41,24 @@ def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:
     return done
 
 
-def open_index(homes: Sequence[Home], *, no_refresh: bool = False, stage: Stage = "text") -> Index:
+def open_index(
+    homes: Sequence[Home],
+    *,
+    no_refresh: bool = False,
+    stage: Stage = "text",
+    fallback: Fallback = "made",
+) -> Index:
     """Open the index of *homes*, refreshed first unless *no_refresh*."""
     from turnlog.index.opening import open_fresh
 
     with bar() as progress:
-        index = open_fresh(homes, stage=stage, is_stale_allowed=no_refresh, progress=progress)
+        index = open_fresh(
+            homes,
+            stage=stage,
+            is_stale_allowed=no_refresh,
+            progress=progress,
+            fallback=fallback,
+        )
     if index.refreshed is not None:
         tell_notices(index.refreshed)
     return index
@@ -53,5 +66,10 @@ def open_index(homes: Sequence[Home], *, no_refresh: bool = False, stage: Stage 
 
 def tell_notices(done: Refreshed) -> None:
     """Say on stderr what a refresh found that a person should know."""
-    for notice in done.notices:
+    tell_all(done.notices)
+
+
+def tell_all(notices: Sequence[str]) -> None:
+    """Say notices on stderr."""
+    for notice in notices:
         click.echo(f"notice: {inert(notice)}", err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from turnlog.cli.indexed import tell_all
 from turnlog.cli.options import (
     home_option,
     json_option,
@@ -54,6 +55,7 @@ def command(
     if as_json:
         live = _live(homes, project, since)
         live.ask()
+        tell_all(live.notices)
         document = live.look()
         show_json(document)
         return 0 if document.sessions else 1

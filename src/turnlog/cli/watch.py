@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct
 
+from turnlog.cli.indexed import tell_notices
 from turnlog.cli.options import (
     home_option,
     limit_option,
@@ -84,6 +85,7 @@ def command(
     )
 
     def tell(change: Change) -> None:
+        tell_notices(change.refreshed)
         if not shown.show(change):
             stop.set()
 

@@ -28,9 +28,13 @@ LAST_INDEX: Final = "records_with_error"
 TEXT_BYTES_AT_ONCE: Final = 64 * 1024 * 1024
 """So much text goes into one transaction. The full-text tables hold it in memory until its end."""
 _MERGED_SEGMENTS: Final = 8
+# With less than this SQLite cannot even begin.
+_LEAST_FREE_BYTES: Final = 64 * 1024
 
 # What SQLite says of a file that cannot be mended.
 _BROKEN_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+# And of a directory in which it can make no file, or a disk that has no room for one.
+_UNWRITABLE_CODES: Final = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
 _BROKEN: Final = (
     "malformed",
     "not a database",
@@ -85,7 +89,42 @@ def open_for_reading(homes: Sequence[Home]) -> sqlite3.Connection | None:
         if _state_of(connection) == VERSION:
             return connection
         connection.close()
-    except sqlite3.Error:
+    except sqlite3.Error as error:
+        return _opened_as_it_lies(path, error)
+    return None
+
+
+def open_again(path: str) -> sqlite3.Connection:
+    """Open the index at *path*, which was read already, once more for reading."""
+    connection = _connect(Path(path), read_only=True)
+    try:
+        connection.execute("PRAGMA user_version")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        unchanging = _opened_as_it_lies(Path(path), error)
+        if unchanging is None:
+            raise
+        connection = unchanging
+    return connection
+
+
+def _opened_as_it_lies(path: Path, error: sqlite3.Error) -> sqlite3.Connection | None:
+    """Open an index where nothing can be written beside it, as a file that nobody changes.
+
+    SQLite keeps a file of its own beside one with a write-ahead log, also if it only reads. Where
+    that cannot be, which is what *error* says then, and nothing waits in the log, it can be told to
+    do without.
+    """
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _UNWRITABLE_CODES:
+        return None
+    try:
+        if os.path.exists(wal := f"{path}-wal") and os.stat(wal).st_size:
+            return None
+        connection = _connect(path, read_only=True, more="&immutable=1")
+        if _state_of(connection) == VERSION:
+            return connection
+        connection.close()
+    except (sqlite3.Error, OSError):
         pass
     return None
 
@@ -117,10 +156,10 @@ def _opened(path: Path, homes: Sequence[Home], notices: list[str] | None) -> sql
     raise BrokenIndex("the index breaks again and again", path=path, hint="the disk may be failing")
 
 
-def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+def _connect(path: Path, *, read_only: bool = False, more: str = "") -> sqlite3.Connection:
     if not read_only and not path.exists():
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    uri = uri_of(os.fspath(path), "ro" if read_only else "rw")
+    uri = uri_of(os.fspath(path), "ro" if read_only else "rw") + more
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_MS / 1000)
     if not read_only:
         with suppress(sqlite3.DatabaseError):  # Told when it is first read.
@@ -222,10 +261,24 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def unavailable(path: Path, error: Exception) -> IndexUnavailable:
     """Give the error that says that the index cannot be written, and why."""
     return IndexUnavailable(
-        f"the index cannot be written: {error}",
+        f"the index cannot be written: {_why(path, error)}",
         path=path,
-        hint="set TURNLOG_HOME to a directory that can be written, or go on without the index",
+        hint="set TURNLOG_HOME to a directory that can be written",
     )
+
+
+def _why(path: Path, error: Exception) -> str:
+    """Say what is the matter; SQLite says only that it could not open a file, or use it."""
+    from shutil import disk_usage
+
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    with suppress(OSError):
+        if not os.access(path.parent, os.W_OK):
+            return "its directory is read only"
+        if disk_usage(path.parent).free < _LEAST_FREE_BYTES:
+            return "no space left on its disk"
+    return str(error)
 
 
 def is_broken(error: Exception) -> bool:
@@ -256,7 +309,7 @@ def move_aside(path: Path, why: str, notices: list[str] | None = None) -> None:
     """Put an index that cannot be used where it is in nobody's way; one such is kept."""
     aside = path.with_name(f"{path.stem}.{why}")
     for suffix in ("", "-wal", "-shm"):
-        with suppress(FileNotFoundError):
+        with _to_be_changed(path):
             os.replace(f"{path}{suffix}", f"{aside}{suffix}")
     if notices is not None:
         notices.append(f"the index was {_WHY.get(why, why)}: moved aside and made anew")
@@ -266,8 +319,19 @@ def remove_index(homes: Sequence[Home]) -> None:
     """Delete the index; it is made anew when it is next needed."""
     path = index_path(homes)
     for suffix in ("-wal", "-shm", ""):
-        with suppress(FileNotFoundError):
+        with _to_be_changed(path):
             os.remove(f"{path}{suffix}")
+
+
+@contextmanager
+def _to_be_changed(path: Path) -> Iterator[None]:
+    """Pass over what is not there; say it if the directory of the index cannot be changed."""
+    try:
+        yield
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise unavailable(path, error) from None
 
 
 _WHY: Final = {"broken": "broken", "older": "made by an older turnlog"}

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 VERSION = 4
 MARK = 0x7475726E  # "turn"
 
+ELSEWHERE: dict[str, str] = {}
+"""Where indexes lie in this run that could not be made in their own place: see ``unwritable``."""
+
 # Younger than this, a directory's time is not trusted.
 _SETTLED_NS = 2_000_000_000
 
@@ -29,7 +32,8 @@ def path_of_index(homes: list[str]) -> str:
     true = sorted({os.path.realpath(home) for home in homes})
     name = "\0".join(true).encode(errors="surrogateescape")
     digest = f"{crc32(name):08x}{crc32(name[::-1]):08x}"
-    return os.path.join(turnlog_home_path(), "index", f"{digest}.sqlite")
+    place = os.path.join(turnlog_home_path(), "index", f"{digest}.sqlite")
+    return ELSEWHERE.get(place, place)
 
 
 def logs_if_fresh(homes: list[str]) -> int | None:

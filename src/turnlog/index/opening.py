@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find
     from turnlog.index.read_back import ReadBack
     from turnlog.index.refreshed import Progress, Refreshed, Stage
     from turnlog.index.texts import Text
+    from turnlog.index.unwritable import Fallback
     from turnlog.layout import Home
     from turnlog.records.record import Record
 
@@ -102,8 +103,12 @@ def open_fresh(
     stage: Stage = "text",
     is_stale_allowed: bool = False,
     progress: Progress | None = None,
+    fallback: Fallback = "made",
 ) -> Index:
-    """Open the index of *homes*, refreshed first; as it is, if *is_stale_allowed* and it exists."""
+    """Open the index of *homes*, refreshed first; as it is, if *is_stale_allowed* and it exists.
+
+    Where it cannot be written, *fallback* tells what serves instead; if nothing does, it raises.
+    """
     db = open_for_reading(homes)
     refreshed = changed = None
     if db is not None and not is_stale_allowed and (changed := _changed(db, stage)) != []:
@@ -111,9 +116,9 @@ def open_fresh(
         db.close()
         db = None if refreshed is None else open_for_reading(homes)
     if db is None:
-        from turnlog.index.refresh import refresh
-
-        refreshed = refresh(homes, stage=stage, progress=progress, look=Look(changed))
+        refreshed = refreshed_if_possible(
+            homes, stage=stage, progress=progress, look=Look(changed), fallback=fallback
+        )
         db = open_for_reading(homes)
     if db is None:
         raise IndexUnavailable(
@@ -122,6 +127,25 @@ def open_fresh(
             hint="make it anew with: turnlog refresh --rebuild",
         )
     return Index(db, refreshed)
+
+
+def refreshed_if_possible(
+    homes: Sequence[Home],
+    *,
+    stage: Stage = "text",
+    progress: Progress | None = None,
+    look: Look | None = None,
+    fallback: Fallback = "made",
+) -> Refreshed:
+    """Refresh the index; where it cannot be written, see to what serves instead."""
+    from turnlog.index.refresh import refresh
+
+    try:
+        return refresh(homes, stage=stage, progress=progress, look=look)
+    except IndexUnavailable as error:
+        from turnlog.index.unwritable import refreshed_otherwise
+
+        return refreshed_otherwise(homes, error, stage=stage, fallback=fallback, progress=progress)
 
 
 def refreshed_by_watcher(homes: Sequence[Home], stage: Stage = "text") -> Refreshed | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -119,6 +119,18 @@ def has_changed(seen: Seen, entry: Known | None, *, usage_only: bool) -> bool:
 def is_absent(entry: Known, seen: dict[str, Seen], *, usage_only: bool) -> bool:
     """Tell whether a log was looked for and not found."""
     return entry.path not in seen and not (usage_only and entry.layout == BESIDE)
+
+
+def changed_among(
+    seen: dict[str, Seen], known: dict[str, Known], *, usage_only: bool
+) -> Iterator[str]:
+    """Give the paths of the logs that are not as the index knows them, or not there any more."""
+    for path, each in seen.items():
+        if has_changed(each, known.get(path), usage_only=usage_only):
+            yield path
+    for path, entry in known.items():
+        if entry.gone_at is None and is_absent(entry, seen, usage_only=usage_only):
+            yield path
 
 
 def look_again(db: sqlite3.Connection, paths: Iterable[str]) -> dict[str, Seen]:

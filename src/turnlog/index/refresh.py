@@ -46,8 +46,7 @@ from turnlog.index.freshness import (
 from turnlog.index.plan import (
     Plan,
     Seen,
-    has_changed,
-    is_absent,
+    changed_among,
     known_logs,
     look,
     look_again,
@@ -212,13 +211,7 @@ def _walk(homes: Sequence[Home], done: Refreshed, listed: _Listed) -> dict[str, 
 
 
 def _is_up_to_date(db: sqlite3.Connection, seen: dict[str, Seen], *, usage_only: bool) -> bool:
-    known = known_logs(db)
-    return not any(
-        has_changed(each, known.get(path), usage_only=usage_only) for path, each in seen.items()
-    ) and not any(
-        entry.gone_at is None and is_absent(entry, seen, usage_only=usage_only)
-        for entry in known.values()
-    )
+    return not any(changed_among(seen, known_logs(db), usage_only=usage_only))
 
 
 def _read_text(

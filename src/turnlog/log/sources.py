@@ -266,7 +266,10 @@ def open_error(error: OSError, path: str | os.PathLike[str]) -> LogError:
         return StorageFull(
             f"no room for {where}: {reason}", path=path, hint=hint, errno=error.errno
         )
-    return LogError(f"cannot open {where}: {reason}", path=path, errno=error.errno)
+    hint = ""
+    if error.errno == errno.EROFS:
+        hint = "TURNLOG_HOME names another place for what turnlog keeps itself"
+    return LogError(f"cannot open {where}: {reason}", path=path, hint=hint, errno=error.errno)
 
 
 _O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)

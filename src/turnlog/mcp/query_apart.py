@@ -17,6 +17,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import TurnlogError, UsageError
+from turnlog.index.freshness import ELSEWHERE
 from turnlog.index.opening import open_fresh
 from turnlog.layout import Home
 from turnlog.mcp.desk import BoundedIndex, Deadline, Desk
@@ -39,6 +40,8 @@ class Apart(NamedTuple):
     now: datetime
     zone: tzinfo
     seconds: float
+    elsewhere: dict[str, str]
+    """Where indexes lie that were made for this run alone."""
 
 
 class Told(NamedTuple):
@@ -59,7 +62,7 @@ def has_pattern(wanted: Filter) -> bool:
 def answer_apart(desk: Desk, query: Query) -> Told:
     """Answer a query in a child, within the time that the desk has left."""
     seconds = max(_LAST_SECONDS, desk.deadline.left - _LAST_SECONDS)
-    asked = Apart(desk.homes, desk.rules, query, desk.now(), desk.zone, seconds)
+    asked = Apart(desk.homes, desk.rules, query, desk.now(), desk.zone, seconds, ELSEWHERE)
     try:
         done = subprocess.run(  # noqa: S603 - Ourselves.
             [sys.executable, "-m", __name__],
@@ -83,6 +86,7 @@ def answer_apart(desk: Desk, query: Query) -> Told:
 
 
 def _answered(asked: Apart) -> Told:
+    ELSEWHERE.update(asked.elsewhere)
     try:
         plain = open_fresh(asked.homes, is_stale_allowed=True)
         with BoundedIndex(plain, Deadline(asked.seconds), asked.rules) as index:

@@ -8,6 +8,7 @@ asks is told so, and how far it is; the reading goes on, and the next one who as
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -18,14 +19,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from turnlog.errors import TurnlogError, UsageError
-from turnlog.index.database import open_for_reading
+from turnlog.errors import IndexUnavailable, TurnlogError, UsageError
+from turnlog.index.database import index_path, open_for_reading
 from turnlog.index.freshness import changed_logs, logs_if_fresh
 from turnlog.index.refresh import refresh
+from turnlog.index.unwritable import is_elsewhere, refreshed_otherwise
 from turnlog.layout import Home, find_everywhere
 
 if TYPE_CHECKING:
     from turnlog.mcp.desk import Deadline
+
+logger = logging.getLogger(__name__)
 
 LITTLE_BYTES: Final = 2_000_000
 """So much is read here rather than by another process."""
@@ -38,6 +42,8 @@ class Told(msgspec.Struct, kw_only=True):
     total_bytes: int = 0
     error: str = ""
     hint: str = ""
+    is_unwritable: bool = False
+    """The index cannot be written; something else may serve."""
     is_done: bool = False
 
 
@@ -54,14 +60,27 @@ class _Reading:
 
     def _run(self) -> None:
         try:
-            if new_bytes(self._homes) <= LITTLE_BYTES:
+            # Another process would not find an index that was made for this one alone.
+            if is_elsewhere(self._homes) or new_bytes(self._homes) <= LITTLE_BYTES:
                 refresh(self._homes)
             else:
                 self._read_elsewhere()
+        except IndexUnavailable as error:
+            self._read_otherwise(error)
         except Exception as error:  # noqa: BLE001 - Whoever waits raises it.
             self.error = error
         finally:
             self.done.set()
+
+    def _read_otherwise(self, error: IndexUnavailable) -> None:
+        """See to what serves instead of an index that cannot be written."""
+        try:
+            done = refreshed_otherwise(self._homes, error, stage="text", fallback="made")
+        except Exception as failed:  # noqa: BLE001
+            self.error = failed
+            return
+        for notice in done.notices:
+            logger.warning("%s", notice)
 
     def _read_elsewhere(self) -> None:
         command = [sys.executable, "-m", "turnlog.mcp.reading_on", *map(os.fspath, self._homes)]
@@ -70,6 +89,9 @@ class _Reading:
         ) as child:
             for line in child.stdout or ():
                 self.told = msgspec.json.decode(line, type=Told)
+        if self.told.is_unwritable:
+            place = index_path(self._homes)
+            raise IndexUnavailable(self.told.error, path=place, hint=self.told.hint)
         if self.told.error:
             raise UsageError(self.told.error, hint=self.told.hint)
         if not self.told.is_done:
@@ -136,7 +158,8 @@ def _read_here(homes: tuple[Home, ...]) -> None:
         refresh(homes, progress=note)
         tell(Told(is_done=True))
     except TurnlogError as error:
-        tell(Told(error=error.message, hint=error.hint))
+        is_unwritable = type(error) is IndexUnavailable
+        tell(Told(error=error.message, hint=error.hint, is_unwritable=is_unwritable))
     except BrokenPipeError:  # Nobody waits for it any more.
         os._exit(0)
 

@@ -58,10 +58,16 @@ def _changed(patient: Patient, db: sqlite3.Connection) -> int:
 
 
 def _wrong(patient: Patient, path: str, reason: str) -> list[Finding]:
+    place = os.path.dirname(path)
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)
+    can_be_made = os.path.isdir(place) and os.access(place, os.W_OK)
     return finding(
         "index",
         Urgency.LOOK,
         "The index cannot be used; logs are read instead, which takes longer",
         [Example(path=path, detail=reason)],
-        patient.command("refresh", "--rebuild"),
+        patient.command("refresh", "--rebuild")
+        if can_be_made
+        else patient.shell("ls", "-ld", place),
     )

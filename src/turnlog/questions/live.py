@@ -163,6 +163,8 @@ class Live:
         self.homes = tuple(homes)
         self._prices, self._zone = prices, zone
         self._recent, self._project, self._in_words = recent, project, in_words
+        self.notices: list[str] = []
+        """What whoever looks should know of the index that was asked."""
         self._asked = _Asked()
         self._programs: dict[str, Program] = {}
         self._bare: dict[str, Row] = {}
@@ -179,6 +181,7 @@ class Live:
                 context = figures["sessions"].get(session, {}).get("context_tokens")
                 rows[session].sums = sums | {"context_tokens": context}
             block, _ = active_block(IndexSource(index, self._prices), self._prices, now=now)
+            self.notices = index.refreshed.notices if index.refreshed else []
             today = LiveDay(day=figures["day"], cost_usd=figures["today"]["cost_usd"])
         self._asked = _Asked(rows, today, block)
 

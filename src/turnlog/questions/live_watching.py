@@ -92,6 +92,7 @@ class LiveWatch(Closing):
             problem = ""
             try:
                 self._live.ask(progress=self._progress)
+                problem = "; ".join(self._live.notices)
             except _Stopped:
                 return
             except (TurnlogError, OSError, sqlite3.Error) as error:

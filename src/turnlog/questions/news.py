@@ -17,10 +17,12 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
+from turnlog.errors import IndexUnavailable
 from turnlog.index.database import index_path, open_for_reading
 from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
 from turnlog.index.opening import Index, open_fresh
 from turnlog.index.refresh import Refreshed, refresh
+from turnlog.index.unwritable import make_elsewhere
 from turnlog.layout import Home
 from turnlog.log.closing import Closing
 from turnlog.records.record import Record
@@ -101,7 +103,10 @@ class News(Closing):
     @contextmanager
     def begin(self, since: datetime | None) -> Iterator[Change]:
         """Refresh; what happened *since*, if that is given, is news, and nothing else."""
-        done = refresh(self._homes)
+        try:
+            done = refresh(self._homes)
+        except IndexUnavailable as error:  # One that stays as it is has no news.
+            done = make_elsewhere(self._homes, error)
         with open_fresh(self._homes, is_stale_allowed=True) as index:
             self._remember(_standing(index.db))
             rows: list[tuple[Any, ...]] = []

@@ -14,6 +14,7 @@ from turnlog.questions.traced import every_traced
 
 if TYPE_CHECKING:
     from turnlog.index.refreshed import Stage
+    from turnlog.index.unwritable import Fallback
     from turnlog.layout import Home
     from turnlog.prices.cost import Prices
     from turnlog.questions.ledger import Period, Question
@@ -52,7 +53,7 @@ def usage_asked(source: Source, asked: Question, *, is_single: bool = False) -> 
 class OpenIndex(Protocol):
     """How an index is opened; a command shows meanwhile how far it is."""
 
-    def __call__(self, homes: Sequence[Home], *, stage: Stage) -> Index: ...
+    def __call__(self, homes: Sequence[Home], *, stage: Stage, fallback: Fallback) -> Index: ...
 
 
 @contextmanager
@@ -77,7 +78,10 @@ def open_source(
     index = None
     if not no_index:
         try:
-            index = open_index(homes, stage="text" if is_traced else "usage")
+            if is_traced:
+                index = open_index(homes, stage="text", fallback="made")
+            else:  # The logs tell the same, and are read faster than an index is made.
+                index = open_index(homes, stage="usage", fallback="none")
         except IndexUnavailable as error:
             if is_traced:
                 raise

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct, field
 
 from turnlog.errors import IndexUnavailable, UsageError
+from turnlog.index.database import open_again
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.opening import Index
 from turnlog.questions.sql_guard import Guard, check_statement
@@ -177,18 +178,11 @@ def _connect(index: Index) -> sqlite3.Connection:
     """Open the index once more, for one statement."""
     path = next(row[2] for row in index.db.execute("PRAGMA database_list") if row[1] == "main")
     try:
-        uri = f"file:{_quoted_path(path)}?mode=ro"
-        return sqlite3.connect(uri, uri=True, isolation_level=None)
+        return open_again(path)
     except sqlite3.OperationalError as error:
         raise IndexUnavailable(
             f"the index cannot be read: {error}", path=path, hint="turnlog refresh makes it anew"
         ) from None
-
-
-def _quoted_path(path: str) -> str:
-    from urllib.parse import quote  # noqa: PLC0415 - Only here, and slow to import.
-
-    return quote(path)
 
 
 def _lay_views(

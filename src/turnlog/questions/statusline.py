@@ -48,7 +48,7 @@ def update_figures(
     try:
         noted_at = time.time()
         asked = _asked(file.read(), session, noted_at)
-        with open_fresh(homes, stage="usage") as index:
+        with open_fresh(homes, stage="usage", fallback="none") as index:
             now = datetime.now(UTC)
             figures = reckon(index, prices, sessions=asked, now=now, zone=MachineZone())
         figures |= {"noted_at": noted_at, "asked": asked}

@@ -1,0 +1,37 @@
+"""The server where turnlog's own home cannot be written."""
+
+from desks import ONE, ORCHARD, Log, asked, desk_of
+from index.homes import own_index
+from turnlog.index.database import index_path, unavailable
+from turnlog.index.unwritable import tidy_up
+from turnlog.layout import find_homes
+from turnlog.mcp import reading_on
+from turnlog.mcp.query_tool import QUERY
+from turnlog.mcp.session_tool import SESSION
+
+
+def test_a_home_that_cannot_be_written_has_an_index_for_as_long_as_the_server_runs(tmp_path):
+    (tmp_path / "file").write_text("")
+    with own_index(tmp_path / "file" / "own"):
+        log = Log(tmp_path / "home", ONE, ORCHARD, hostile="").prompt("One").save()
+        desk = desk_of(find_homes((tmp_path / "home",)))
+        assert asked(desk, SESSION, session=ONE)["prompts"] == 1
+        log.prompt("Two " * 600_000).save()  # Else another process would read so much.
+        assert asked(desk, SESSION, session=ONE)["prompts"] == 2
+        found = asked(desk, QUERY, resource="messages", filter={"content_match": "^O.e$"})
+        assert len(found["rows"]) == 1
+        tidy_up()
+
+
+def test_an_index_that_cannot_be_written_is_asked_as_it_is(tmp_path, monkeypatch, caplog):
+    def refuse(homes):
+        raise unavailable(index_path(homes), PermissionError(13, "Permission denied"))
+
+    with own_index(tmp_path / "own"):
+        log = Log(tmp_path / "home", ONE, ORCHARD, hostile="").prompt("One").save()
+        desk = desk_of(find_homes((tmp_path / "home",)))
+        assert asked(desk, SESSION, session=ONE)["prompts"] == 1
+        monkeypatch.setattr(reading_on, "refresh", refuse)
+        log.prompt("Two").save()
+        assert asked(desk, SESSION, session=ONE)["prompts"] == 1
+        assert "read as it is, without what is new in 1 of 1 logs" in caplog.text
