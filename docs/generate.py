@@ -58,6 +58,7 @@ from turnlog.questions.insights_explained import InsightsExplanation
 from turnlog.questions.ledger import Explanation, Ledger
 from turnlog.questions.live import LiveDocument
 from turnlog.questions.overview import Overview
+from turnlog.questions.overview_bare import BareOverview
 from turnlog.questions.patterns import FileAccesses, Sequences, Series
 from turnlog.questions.query import QueryDocument
 from turnlog.questions.search import SearchDocument
@@ -75,6 +76,7 @@ SCHEMAS = {
     "export": ConversationDocument,
     "export-index": ContentsDocument,
     "overview": Overview,
+    "overview-bare": BareOverview,
     "top": LiveDocument,
     "mcp-install": SettingsDocument,
     "retain": RetentionReport,

@@ -11,7 +11,10 @@ from turnlog.cli.options import show_json, tell_problems
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.layout import Home
+    from turnlog.prices.cost import Prices
     from turnlog.questions.overview import Attention, Overview
+    from turnlog.questions.overview_bare import BareOverview
 
 _NEXT: Final = (
     ("turnlog show latest", "read the latest session"),
@@ -23,17 +26,13 @@ _NEXT: Final = (
 
 def show_overview(names: tuple[str, ...], *, as_json: bool) -> int:
     """Show how things are; give the exit code."""
-    from turnlog.cli.indexed import open_index
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.prices.configured import configured_prices
-    from turnlog.questions.local_times import MachineZone
-    from turnlog.questions.overview import overview
 
     homes = all_homes(names)
     prices, problems = configured_prices(turnlog_home())
     tell_problems(problems)
-    with open_index(homes) as index:
-        found = overview(index, homes, prices, now=datetime.now(UTC), zone=MachineZone())
+    found = _found(homes, prices)
     if as_json:
         show_json(found)
     else:
@@ -41,7 +40,24 @@ def show_overview(names: tuple[str, ...], *, as_json: bool) -> int:
     return 0 if found.total else 1
 
 
-def _show(found: Overview) -> None:
+def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
+    """Ask the index; where there is none and none can be made, the logs."""
+    from turnlog.cli.indexed import open_index, tell_all
+    from turnlog.errors import IndexUnavailable
+    from turnlog.questions.local_times import MachineZone
+    from turnlog.questions.overview import overview
+
+    try:
+        with open_index(homes, fallback="read") as index:
+            return overview(index, homes, prices, now=datetime.now(UTC), zone=MachineZone())
+    except IndexUnavailable as error:
+        from turnlog.questions.overview_bare import bare_overview
+
+        tell_all([f"{error.message}; read the logs instead"])
+        return bare_overview(homes, prices, now=datetime.now(UTC), zone=MachineZone())
+
+
+def _show(found: Overview | BareOverview) -> None:
     from turnlog.cli.terminal import console
 
     out = console()
@@ -58,7 +74,7 @@ def _show(found: Overview) -> None:
         out.print(f" [dim]$[/] {command:<{width}}  [dim]{what}[/]", no_wrap=True, crop=True)
 
 
-def _show_periods(out: Console, found: Overview) -> None:
+def _show_periods(out: Console, found: Overview | BareOverview) -> None:
     from turnlog.cli.cost_shown import spark
     from turnlog.cli.terminal import counted, short_count
     from turnlog.prices.money import shown
@@ -85,7 +101,7 @@ def _show_periods(out: Console, found: Overview) -> None:
     out.print(" [dim]costs are estimates at the API's prices[/]", no_wrap=True, crop=True)
 
 
-def _show_sessions(out: Console, found: Overview) -> None:
+def _show_sessions(out: Console, found: Overview | BareOverview) -> None:
     from turnlog.cli.sessions import session_table
 
     out.print()

@@ -6,10 +6,11 @@ the same ledger, so they agree with one another and with every other report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
-from typing import Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Struct
 
@@ -20,10 +21,16 @@ from turnlog.layout import Home
 from turnlog.prices.cost import Prices
 from turnlog.questions.indexed_catalog import IndexedSession, list_indexed
 from turnlog.questions.keeping import Keepings
-from turnlog.questions.ledger import LedgerRow, Period, Question, ledger
+from turnlog.questions.ledger import Period, Question, ledger
 from turnlog.questions.listed import IS_THERE, LISTED, tokens_of
 from turnlog.questions.local_times import LocalTimes
 from turnlog.questions.spending import spent
+
+if TYPE_CHECKING:
+    from turnlog.questions.catalog import SessionRow
+    from turnlog.questions.usage_scan import UsageScan
+
+T = TypeVar("T", bound="SessionRow")
 
 DAYS: Final = {"today": 1, "7 days": 7, "30 days": 30}
 """The periods, and how many days each has, today among them."""
@@ -52,10 +59,10 @@ class PeriodRow(Struct, kw_only=True):
 class Attention(Struct, kw_only=True):
     """What a person should look at."""
 
-    damaged: int
-    """Sessions with damage in their logs."""
-    crashed: int
-    """Of the latest sessions, those whose writer is gone without a goodbye."""
+    damaged: int | None
+    """Sessions with damage in their logs; null where only an index could tell."""
+    crashed: int | None
+    """Of the latest sessions, those whose writer is gone without a goodbye; null likewise."""
     unpriced: list[str]
     """Models of the period that have no known price: their cost is in no figure."""
     about_to_be_deleted: int
@@ -81,49 +88,69 @@ def overview(
     index: Index, homes: Sequence[Home], prices: Prices, *, now: datetime, zone: tzinfo
 ) -> Overview:
     """Look at everything at *now*."""
-    times = LocalTimes(zone)
-    today = datetime.fromisoformat(times.name("day", now)).date()
-    names = [(today - timedelta(days=back)).isoformat() for back in range(_LONGEST)]
-    asked = Question(by=("day",), zone=zone, period=Period(since=times.midnight(names[-1])))
-    found = ledger(spent(index, asked.period, prices), prices, asked)
-    rows = {row.day: row for row in found.rows if isinstance(row.day, str)}
+
+    def active(since: datetime) -> int:
+        query = f"WITH {LISTED} SELECT count(*) FROM listed WHERE {IS_THERE} AND active_at >= ?"  # noqa: S608
+        return int(index.db.execute(query, (microseconds(since),)).fetchone()[0])
+
+    days = LastDays(prices, now=now, zone=zone)
+    days.take(spent(index, days.asked.period, prices))
     # One list for what is shown and for what is looked into.
     catalog = list_indexed(index, gone=False, limit=_LOOKED_INTO, detailed=LATEST, now=now)
-    lately = now - timedelta(days=_LONGEST)
-    recent = [
-        row for row in catalog.sessions if row.last_active_at and row.last_active_at >= lately
-    ]
-    unpriced = [row.model for row in found.skipped.unpriced]
+    recent = lately_active(catalog.sessions, now)
     return Overview(
-        periods=[
-            _period(name, names[:days], rows, index, times.midnight(names[days - 1]))
-            for name, days in DAYS.items()
-        ],
-        days=[rows[name].cost_usd if name in rows else "0" for name in reversed(names)],
+        periods=days.periods(active),
+        days=days.costs,
         sessions=catalog.sessions[:LATEST],
         total=catalog.total,
-        attention=_attention(index, homes, now, recent, unpriced),
+        attention=_attention(index, homes, now, recent, days.unpriced),
     )
 
 
-def _period(
-    name: str, days: Iterable[str], rows: dict[str, LedgerRow], index: Index, since: datetime
-) -> PeriodRow:
-    names = list(days)
-    used = [rows[day] for day in names if day in rows]
-    active = index.db.execute(
-        f"WITH {LISTED} SELECT count(*) FROM listed WHERE {IS_THERE} AND active_at >= ?",  # noqa: S608
-        (microseconds(since),),
-    ).fetchone()
-    return PeriodRow(
-        period=name,
-        days=len(names),
-        since=names[-1],
-        sessions=active[0],
-        messages=sum(row.messages for row in used),
-        tokens=sum(map(tokens_of, used)),
-        cost_usd=f"{sum((Decimal(row.cost_usd) for row in used), Decimal(0)):f}",
-    )
+class LastDays:
+    """What was used on each of the last days."""
+
+    def __init__(self, prices: Prices, *, now: datetime, zone: tzinfo) -> None:
+        self._times, self._prices = LocalTimes(zone), prices
+        today = datetime.fromisoformat(self._times.name("day", now)).date()
+        self._names = [(today - timedelta(days=back)).isoformat() for back in range(_LONGEST)]
+        since = self._times.midnight(self._names[-1])
+        self.asked = Question(by=("day",), zone=zone, period=Period(since=since))
+
+    def take(self, scan: UsageScan) -> None:
+        """Reckon with what was used in the period that is asked for."""
+        found = ledger(scan, self._prices, self.asked)
+        self._rows = {row.day: row for row in found.rows if isinstance(row.day, str)}
+        self.unpriced = sorted({row.model for row in found.skipped.unpriced})
+        self.costs = [
+            self._rows[name].cost_usd if name in self._rows else "0"
+            for name in reversed(self._names)
+        ]
+
+    def periods(self, active: Callable[[datetime], int]) -> list[PeriodRow]:
+        """Add the days up; *active* tells how many sessions were active since an instant."""
+        return [self._period(name, self._names[:days], active) for name, days in DAYS.items()]
+
+    def _period(
+        self, name: str, days: Sequence[str], active: Callable[[datetime], int]
+    ) -> PeriodRow:
+        used = [self._rows[day] for day in days if day in self._rows]
+        return PeriodRow(
+            period=name,
+            days=len(days),
+            since=days[-1],
+            sessions=active(self._times.midnight(days[-1])),
+            messages=sum(row.messages for row in used),
+            tokens=sum(map(tokens_of, used)),
+            cost_usd=f"{sum((Decimal(row.cost_usd) for row in used), Decimal(0)):f}",
+        )
+
+
+def lately_active(rows: Iterable[T], now: datetime) -> list[T]:
+    """Give the sessions that were active in the longest period, of the latest."""
+    lately = now - timedelta(days=_LONGEST)
+    latest = islice(rows, _LOOKED_INTO)
+    return [row for row in latest if row.last_active_at and row.last_active_at >= lately]
 
 
 def _attention(
@@ -131,7 +158,7 @@ def _attention(
     homes: Sequence[Home],
     now: datetime,
     recent: Sequence[IndexedSession],
-    unpriced: Iterable[str],
+    unpriced: list[str],
 ) -> Attention:
     damaged = index.db.execute(
         f"WITH {LISTED} SELECT count(*) FROM listed WHERE {IS_THERE} AND damages > 0"  # noqa: S608
@@ -139,7 +166,7 @@ def _attention(
     return Attention(
         damaged=damaged[0],
         crashed=sum(row.crashed for row in recent),
-        unpriced=sorted(set(unpriced)),
+        unpriced=unpriced,
         about_to_be_deleted=sum(_lost(index, home, now) for home in homes if is_cleaned(home)),
         unkept=sum(row.keeping == "live" for row in recent),
     )
