@@ -59,19 +59,23 @@ class Home:
             os.utime(path, (at, at))
 
     def screen(self, *words, columns=80, typed="", stdout=None):
-        """Run a command; give its exit code and what was on the screen."""
+        """Run a command; give its exit code and what was on the screen.
+
+        Without *columns* its output goes into a pipe, which has no width.
+        """
         environ = {
             "PATH": "",  # No claude, no systemd, no cron, wherever this runs.
             "HOME": str(self.path),
             "TURNLOG_HOME": str(self.path / ".turnlog"),
             "TURNLOG_PAGER": "",
-            "COLUMNS": str(columns),
             "LINES": "50",
             "TERM": "xterm",
             "TZ": "UTC",
         }
+        if columns is not None:
+            environ["COLUMNS"] = str(columns)
         watch_line._console.cache_clear()  # It lives as long as a process.
-        out, err = Terminal(), Terminal()
+        out, err = Terminal() if columns is not None else Pipe(), Terminal()
         before = os.getcwd()
         with ExitStack() as stack:
             stack.enter_context(mock.patch.dict(os.environ, environ, clear=True))
@@ -117,6 +121,13 @@ class Terminal(io.TextIOWrapper):
     def text(self):
         self.flush()
         return self.buffer.getvalue().decode()
+
+
+class Pipe(Terminal):
+    """A stream that says it is none."""
+
+    def isatty(self):
+        return False
 
 
 class _Uuids:

@@ -1,4 +1,5 @@
-"""What every command shows, word for word: at 80 and 200 columns, without sessions, by mistake.
+"""What every command shows, word for word: at 80 and 200 columns, in a pipe, without sessions, by
+mistake.
 
 The screens are in snapshots/, one file a command, for people to read. After a change on purpose:
 TURNLOG_UPDATE_SNAPSHOTS=1 pytest tests/cli/test_snapshots.py, and read the difference.
@@ -88,6 +89,11 @@ SHOWN = {
     "compact": ["f38b", "f38b --write"],
     "completion": [],
 }  # fmt: skip
+# Of these it is shown as well what a pipe gets of the first of them.
+PIPED = {
+    ALONE, "sessions", "projects", "search", "query", "errors", "show", "files", "todos", "plans",
+    "prompts", "cost", "insights", "secrets", "watch", "doctor", "restore", "trash", "check",
+}  # fmt: skip
 # What must have happened before it can be shown.
 BEFORE = {
     "unarchive": ["archive 1235"],
@@ -125,7 +131,7 @@ def screens(name, home, tmp_path):
     """Give every screen of a command, as one text."""
     parts = []
     for number, words in enumerate(SHOWN[name]):
-        for columns in (80, 200):
+        for columns in (80, 200, None) if name in PIPED and not number else (80, 200):
             here = home
             if name in CHANGING:
                 here = Home(tmp_path / f"{number}-{columns}" / "ada")
@@ -173,7 +179,8 @@ def screen(home, name, words, columns, remark=""):
     """Give what is typed and what is then to be seen."""
     typed = " ".join(filter(None, ("turnlog", "" if name == ALONE else name, words)))
     code, out, err = home.screen(*shlex.split(typed)[1:], columns=columns)
-    about = ", ".join(filter(None, (f"{columns} columns", remark)))
+    where = "a pipe" if columns is None else f"{columns} columns"
+    about = ", ".join(filter(None, (where, remark)))
     told = f"--- on stderr\n{err}" if err else ""
     return f"=== $ {typed}   [{about}]\n{out}{told}--- exit code {code}\n"
 

@@ -67,10 +67,14 @@ def _show(deletions: list[Deletion]) -> None:
 
 
 def _show_one(out: Console, deletion: Deletion) -> None:
-    from turnlog.cli.terminal import counted, day, safe, short_path, size
+    from turnlog.cli.terminal import at_most, counted, day, safe, short_path, size
 
     name = f"[bold]{safe(deletion.id[:8])}[/]"
-    title = f": {safe(_cut(deletion.title))}" if deletion.title else ""
+    title = (
+        f": {safe(_cut(' '.join(deletion.title.split()), at_most(_TITLE, out.width)))}"
+        if deletion.title
+        else ""
+    )
     if deletion.was_deleted:
         out.print(f"[green]✓[/] {name} was deleted before{title}", soft_wrap=True)
         if not deletion.entries:
@@ -88,5 +92,5 @@ def _show_one(out: Console, deletion: Deletion) -> None:
         out.print(f"  [dim]hint: {undo} puts it back, until {until} at least[/]", soft_wrap=True)
 
 
-def _cut(title: str) -> str:
-    return title if len(title) <= _TITLE else f"{title[: _TITLE - 1]}…"
+def _cut(title: str, most: int) -> str:
+    return title if len(title) <= most else f"{title[: most - 1]}…"

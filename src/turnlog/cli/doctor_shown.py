@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from turnlog.cli.terminal import counted, safe, short_path, size
+from turnlog.cli.terminal import at_most, counted, safe, short_path, size
 from turnlog.inert import inert
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def _show_finding(out: Console, found: Finding, *, everything: bool) -> None:
         if each.session is None:
             _show_place(out, each)
         else:
-            out.print(_line(each, width), overflow="ellipsis", no_wrap=True)
+            title = _cut(" ".join((each.title or "").split()), at_most(_LONGEST_TITLE, out.width))
+            out.print(_line(each, width, title), overflow="ellipsis", no_wrap=True)
         if everything and each.command and not found.mends_all:
             _show_command(out, each.command, indent=6)
     left = found.count - len(shown)
@@ -75,11 +76,11 @@ def _show_finding(out: Console, found: Finding, *, everything: bool) -> None:
         out.print("     [dim]and so on; --all shows every case with its command[/]")
 
 
-def _line(each: Example, width: int) -> str:
-    title = f"  [dim]{safe(_cut(each.title))}[/]" if each.title else ""
+def _line(each: Example, width: int, title: str) -> str:
+    titled = f"  [dim]{safe(title)}[/]" if title else ""
     # Padded before it is escaped: what is escaped has more characters than it shows.
-    detail = safe(each.detail.ljust(width))
-    return f"     [bold]{safe((each.session or '')[:8])}[/]  {detail}{title}"
+    detail = safe(each.detail.ljust(width) if title else each.detail)
+    return f"     [bold]{safe((each.session or '')[:8])}[/]  {detail}{titled}"
 
 
 def _show_place(out: Console, each: Example) -> None:
@@ -96,8 +97,8 @@ def _show_wrapped(out: Console, text: str, indent: int, style: str = "") -> None
         out.print(" " * indent + safe(row), style=style)
 
 
-def _cut(title: str) -> str:
-    return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…"
+def _cut(title: str, most: int) -> str:
+    return title if len(title) <= most else title[: most - 1] + "…"
 
 
 def _show_command(out: Console, command: str, indent: int = 5) -> None:

@@ -157,10 +157,10 @@ def describe(
 
 
 def _show(found: SessionDocument) -> None:
-    from turnlog.cli.terminal import console, counted, safe, short_path, when
+    from turnlog.cli.terminal import console, counted, safe, short_path, titled, when
 
     out = console()
-    out.print(f"[bold]{safe(found.title or 'untitled')}[/]")
+    out.print(f"[bold]{titled(found.title)}[/]")
     out.print(f"[dim]{safe(found.id)}[/]\n")
     span = ""
     if found.started_at and found.last_active_at:

@@ -88,7 +88,7 @@ def _overview(out: Console, found: Insights) -> None:
     if width > 4 and len(costs) > 1:
         from turnlog.cli.cost_shown import spark
 
-        out.print(f"[dim]{'cost by day':15}[/][cyan]{spark(costs, width)}[/]")
+        out.print(f"[dim]{'cost by day':15}[/][cyan]{spark(costs, width).rstrip()}[/]")
     _weeks(out, found)
 
 
@@ -157,7 +157,7 @@ def _calendar(out: Console, found: Insights, zone: tzinfo) -> None:
     start = monday - 7 * (weeks - 1)
     top = max(values.values(), default=0)
     out.print("\n[bold]days[/]  [dim]messages; a week a column[/]")
-    out.print(f"    [dim]{_month_names(start, weeks)}[/]".rstrip())
+    out.print(f"    [dim]{_month_names(start, weeks).rstrip()}[/]")
     for row, name in enumerate(WEEKDAYS):
         cells = []
         for week in range(weeks):
@@ -195,7 +195,7 @@ def _hours(out: Console, found: Insights) -> None:
     top = max(max(row) for row in rows)
     out.print("\n[bold]hours[/]  [dim]messages by hour of the week[/]")
     if wide == 2:
-        out.print(f"    [dim]{''.join(f'{hour:02}    ' for hour in range(0, 24, 3))}[/]".rstrip())
+        out.print(f"    [dim]{'    '.join(f'{hour:02}' for hour in range(0, 24, 3))}[/]")
     for name, row in zip(WEEKDAYS, rows, strict=True):
         out.print(f"[dim]{name}[/] {''.join(_shade(value, top) * wide for value in row)}")
 

@@ -82,8 +82,10 @@ def draw(
 
 
 def _room(out: Console, widths: Sequence[int], figures: Sequence[int]) -> int:
+    from turnlog.cli.terminal import at_most
+
     taken = sum(widths[place] + _GAP for place in figures)
-    return min(out.width, _WIDEST) - taken
+    return min(out.width, at_most(_WIDEST, out.width)) - taken
 
 
 def _cut(text: str, room: int) -> str:

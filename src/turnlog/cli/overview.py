@@ -95,7 +95,7 @@ def _show_periods(out: Console, found: Overview | BareOverview) -> None:
             cell.ljust(width) if column == 0 else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
-        trend = f"  [cyan]{drawn}[/]" if row is rows[-1] else ""
+        trend = f"  [cyan]{drawn.rstrip()}[/]" if drawn and row is rows[-1] else ""
         line = f" {period}  [bold]{cost}[/]  {tokens}  {sessions}{trend}"
         out.print(line, no_wrap=True, crop=True)
     out.print(" [dim]costs are estimates at the API's prices[/]", no_wrap=True, crop=True)

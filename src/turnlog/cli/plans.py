@@ -192,7 +192,7 @@ def _version_row(version: PlanVersion, *, texts: bool) -> PlanVersionRow:
 
 
 def _show(found: PlansDocument, homes: tuple[str, ...], asked: dict[str, Any]) -> None:
-    from turnlog.cli.terminal import age, console, counted, safe
+    from turnlog.cli.terminal import age, console, counted, safe, titled
 
     out = console()
     if not found.plans:
@@ -205,7 +205,7 @@ def _show(found: PlansDocument, homes: tuple[str, ...], asked: dict[str, Any]) -
         gone = "" if row.path else " [yellow](its file is gone)[/]"
         facts = counted(len(row.versions), "version")
         facts += f", {counted(len(row.sessions), 'session')}" if row.sessions else ""
-        title = safe(row.title or "untitled")
+        title = titled(row.title)
         out.print(
             f"[dim]{age(now, row.changed_at):>10}[/]  [bold]{safe(row.name or '?')}[/]  {title}"
             f"  [dim]{facts}[/]{gone}"
@@ -218,13 +218,13 @@ def _show(found: PlansDocument, homes: tuple[str, ...], asked: dict[str, Any]) -
 
 
 def _show_one(row: PlanRow, text: str | None, *, only_text: bool) -> None:
-    from turnlog.cli.terminal import console, safe, safe_text, short_path, when
+    from turnlog.cli.terminal import console, safe, safe_text, short_path, titled, when
 
     out = console()
     if only_text:
         out.print(safe_text(row.versions[0].text or ""))
         return
-    out.print(f"[bold]{safe(row.title or 'untitled')}[/]")
+    out.print(f"[bold]{titled(row.title)}[/]")
     out.print(f"[dim]{short_path(row.path) if row.path else 'its file is gone'}[/]\n")
     for each in row.sessions:
         out.print(f" [bold]{'session':<10}[/]{safe(each.id)} [dim]by {safe(each.hint)}, a hint[/]")

@@ -201,11 +201,12 @@ def _show(found: PriceDocument, model: str | None, at: datetime | None) -> None:
 def _show_table(out: Console, found: PriceDocument, *, by_time: bool) -> None:
     from rich.table import Table
 
-    from turnlog.cli.terminal import safe
+    from turnlog.cli.terminal import at_most, safe
 
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     first = "holds" if by_time else "model"
-    table.add_column(first, no_wrap=True, overflow="ellipsis", min_width=18, max_width=40)
+    most = at_most(40, out.width)
+    table.add_column(first, no_wrap=True, overflow="ellipsis", min_width=18, max_width=most)
     for name in ("input", "output", "cache 5 min", "cache 1 h", "cache read"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in found.prices:

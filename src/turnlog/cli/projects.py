@@ -113,7 +113,7 @@ def _show(
 ) -> None:
     from rich.table import Table
 
-    from turnlog.cli.terminal import console
+    from turnlog.cli.terminal import at_most, console
 
     if not found.projects:
         from turnlog.cli.nothing import tell_nothing
@@ -137,7 +137,10 @@ def _show(
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
     table.add_column("project", no_wrap=True, overflow="ellipsis", width=width)
     for head, column, justify in shown:
-        table.add_column(head, no_wrap=True, overflow="ellipsis", width=column, justify=justify)
+        table.add_column(
+            head, no_wrap=True, overflow="ellipsis", min_width=column,
+            max_width=at_most(column, out.width), justify=justify,
+        )  # fmt: skip
     for row, name in zip(found.projects, names, strict=True):
         cells = _cells(row, now)
         style = "dim" if row.path is None else "cyan"

@@ -141,7 +141,7 @@ def _show(
     from rich.markup import escape
 
     from turnlog.cli.sessions import project_name
-    from turnlog.cli.terminal import age, console, counted, safe, safe_text
+    from turnlog.cli.terminal import age, at_most, console, counted, safe, safe_text
 
     out = console()
     if not found.prompts:
@@ -151,7 +151,7 @@ def _show(
         tell_nothing("prompts", homes, asked, hint=hint)
     now = datetime.now(UTC)
     names = [inert(project_name(row.project)) for row in found.prompts]
-    width = min(20, max(map(len, names), default=0))
+    width = min(at_most(20, out.width), max(map(len, names), default=0))
     for row, name in zip(found.prompts, names, strict=True):
         cut = name if len(name) <= width else f"{name[: width - 1]}…"
         head = f"[dim]{age(now, row.at):>10}[/]  [cyan]{escape(cut.ljust(width))}[/]"

@@ -19,11 +19,12 @@ def show_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Non
     from rich.cells import cell_len
     from rich.table import Table
 
-    from turnlog.cli.terminal import console, safe
+    from turnlog.cli.terminal import at_most, console, safe
     from turnlog.inert import inert
 
     out = console()
-    cells = [[inert(_cell(name, row.get(name))) for name in columns] for row in rows]
+    widest = at_most(_WIDEST, out.width)
+    cells = [[inert(_cell(name, row.get(name), widest)) for name in columns] for row in rows]
     widths = [
         max(cell_len(text) for text in (name, *(line[place] for line in cells)))
         for place, name in enumerate(columns)
@@ -76,7 +77,7 @@ def tell_rest(following: int | None, notes: Sequence[str] = ()) -> None:
         click.echo(f"note: {inert(note)}", err=True)
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: Any, widest: int) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -88,8 +89,8 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, dict | list):
-        return _flat(value)
-    text = " ".join(str(value)[: _WIDEST * 4].split())[:_WIDEST]
+        return _flat(value, widest)
+    text = " ".join(str(value)[: widest * 4].split())[:widest]
     return text[:8] if name == _SESSION else text
 
 
@@ -99,15 +100,15 @@ def _cut(name: str, text: str, width: int) -> str:
     return f"…{text[1 - width :]}" if is_long else text
 
 
-def _flat(value: Any) -> str:
+def _flat(value: Any, widest: int) -> str:
     """Write an object's values in a line; their keys take more room than they are worth."""
     import msgspec
 
     if isinstance(value, dict):
         texts = [each for each in value.values() if isinstance(each, str)]
         if texts:
-            return _cell("", "  ".join(texts))
-    return _cell("", msgspec.json.encode(value).decode(errors="replace"))
+            return _cell("", "  ".join(texts), widest)
+    return _cell("", msgspec.json.encode(value).decode(errors="replace"), widest)
 
 
 def _is_number(value: Any) -> bool:

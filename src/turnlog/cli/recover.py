@@ -60,7 +60,7 @@ def _list(rows: list[SessionRow], *, as_json: bool) -> int:
 
         show_json(SessionList(sessions=rows, next=None, total=len(rows)))
         return 1 if rows else 0
-    from turnlog.cli.terminal import console, counted, safe
+    from turnlog.cli.terminal import console, counted, safe, titled
 
     out = console()
     if not rows:
@@ -68,7 +68,7 @@ def _list(rows: list[SessionRow], *, as_json: bool) -> int:
         return 0
     out.print(f"{counted(len(rows), 'session')} crashed:")
     for row in rows:
-        out.print(f"  [bold]{safe(row.id[:8])}[/] {safe(row.title or 'untitled')}")
+        out.print(f"  [bold]{safe(row.id[:8])}[/] {titled(row.title)}")
     out.print("[dim]hint: turnlog recover SESSION says what is wrong with one[/]")
     return 1
 

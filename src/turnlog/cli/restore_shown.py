@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from turnlog.cli.terminal import age, console, counted, safe, short_path, size, when
+from turnlog.cli.terminal import age, console, counted, safe, short_path, size, titled, when
 from turnlog.keep.restoring import Outcome, Restored, RestoredFile
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def show_list(rows: list[RestorableRow], *, with_parts: bool) -> None:
             mark,
             age(now, row.last_active_at),
             size(row.size_bytes),
-            safe(row.title or row.project or "") + more,
+            titled(row.title or row.project) + more,
         )
     out.print(table)
     gone = sum(row.keeping == "restorable" for row in rows)

@@ -345,7 +345,7 @@ def _console() -> Console:
 
 
 def _show(found: Choices) -> None:
-    from turnlog.cli.terminal import age, counted, safe
+    from turnlog.cli.terminal import age, counted, safe, titled
 
     out = _console()
     if not found.sessions:
@@ -362,7 +362,7 @@ def _show(found: Choices) -> None:
             f"[cyan]{safe(project or '?')}[/]",
             f"[dim]{safe(row.git_branch)}[/]" if row.git_branch else "",
         )
-        title = f"[bold]{row.number:>3}  {safe(row.title or 'untitled')}[/]"
+        title = f"[bold]{row.number:>3}  {titled(row.title)}[/]"
         for line in (title, "     " + " [dim]·[/] ".join(filter(None, parts))):
             out.print(line, overflow="ellipsis", no_wrap=True, soft_wrap=False)
     if found.next is not None:

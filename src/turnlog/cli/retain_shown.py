@@ -120,10 +120,10 @@ def _sessions(rows: Sequence[ExpiredSession], width: int, *, with_allowed: bool)
     from rich.table import Table
 
     from turnlog.cli.sessions import project_name
-    from turnlog.cli.terminal import day, safe, size
+    from turnlog.cli.terminal import at_most, day, safe, size, titled
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
-    widest = 20 if width >= 100 else 13
+    widest = at_most(20 if width >= 100 else 13, width)
     project = max(7, *(min(widest, len(project_name(row.project))) for row in rows))
     # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
     table.add_column("session", no_wrap=True, width=8)
@@ -144,7 +144,7 @@ def _sessions(rows: Sequence[ExpiredSession], width: int, *, with_allowed: bool)
             *([f"{row.days:,}"] if with_allowed else []),
             size(row.size_bytes),
             f"[cyan]{safe(project_name(row.project))}[/]",
-            safe(row.title or "untitled"),
+            titled(row.title),
         )
     return table
 

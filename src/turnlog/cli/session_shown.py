@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from turnlog.cli.terminal import counted, safe, when
+from turnlog.cli.terminal import at_most, counted, safe, when
 from turnlog.inert import inert
 from turnlog.records.blocks import (
     CallBlock,
@@ -117,7 +117,8 @@ class Transcript:
     def prose(self, text: str, style: str = "", *, cut: bool = False) -> None:
         """Write text that may be long; with *cut*, of a paste only the beginning."""
         text, left = _beginning(text) if cut and not self.full else (text, "")
-        width = min(self.out.width - 3 * self.margin, _PROSE_WIDTH) - 2
+        room = self.out.width - 3 * self.margin
+        width = min(room, at_most(_PROSE_WIDTH, room)) - 2
         lines = (_wrapped(self.out, line, width) for line in text.split("\n"))
         words = Text("\n", style).join(line for wrapped in lines for line in wrapped)
         self._space("prose")

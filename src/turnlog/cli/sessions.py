@@ -204,9 +204,11 @@ def session_table(out: Console, rows: Any, *, sort: str = "active", wide: bool =
     """Draw a list of sessions, as wide as the terminal."""
     from rich.table import Table
 
+    from turnlog.cli.terminal import at_most
+
     now = datetime.now(UTC)
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
-    project = max(7, *(min(20, len(project_name(row.project))) for row in rows))
+    project = max(7, *(min(at_most(20, out.width), len(project_name(row.project))) for row in rows))
     # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
     table.add_column("session", no_wrap=True, width=8)
     table.add_column("", no_wrap=True, width=1)
@@ -216,8 +218,8 @@ def session_table(out: Console, rows: Any, *, sort: str = "active", wide: bool =
     more = _more(rows, now, sort=sort, wide=wide, room=room)
     for column in more:
         table.add_column(
-            column.head, no_wrap=True, overflow="ellipsis", width=column.width,
-            justify=column.justify,
+            column.head, no_wrap=True, overflow="ellipsis", min_width=column.width,
+            max_width=at_most(column.width, out.width), justify=column.justify,
         )  # fmt: skip
         room -= column.width + 2
     room = max(_TITLE_AT_LEAST, room)
@@ -260,9 +262,9 @@ def _more(rows: Any, now: datetime, *, sort: str, wide: bool, room: int) -> list
 
 
 def _cells(row: SessionRow | IndexedSession, now: datetime) -> tuple[tuple[str, ...], str]:
-    from turnlog.cli.terminal import age, safe
+    from turnlog.cli.terminal import age, safe, titled
 
-    title = safe(row.title or "untitled")
+    title = titled(row.title)
     agents = f" [dim]+{row.agents} agent{'s' if row.agents > 1 else ''}[/]" if row.agents else ""
     title = "".join(f"[{style}]({mark})[/] " for style, mark in _marks(row)) + title
     if row.running is not None:

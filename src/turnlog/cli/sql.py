@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # So much of a value must be seen on one line; else rows are shown one below the other.
 _LEAST_WIDTH: Final = 24
-_ENDLESS: Final = 10_000_000
 
 
 @click.command(
@@ -164,12 +163,12 @@ def _show_table(answer: SqlDocument) -> None:
         )
     for row in answer.rows:
         table.add_row(*(safe(_words(cell)) for cell in row))
-    out = console()
-    if not sys.stdout.isatty():  # A pipe has no width: nothing is cut or broken.
-        least = out.width
-        out.width = _ENDLESS  # A measure is never wider than its console.
-        out.width = max(least, out.measure(table).maximum)
-    out.print(table)
+    if sys.stdout.isatty():
+        console().print(table)
+        return
+    from turnlog.cli.piped import Piped
+
+    Piped().print(table)  # Also if COLUMNS is set: many columns in few would be one letter each.
 
 
 def _show_below(answer: SqlDocument) -> None:

@@ -8,20 +8,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from turnlog.inert import inert
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+ENDLESS: Final = 10_000_000
+"""The width of what has none: a pipe or a file."""
+
 
 def console() -> Console:
-    """Give a console that respects pipes and NO_COLOR and never interprets a log's text."""
+    """Give a console that respects pipes and NO_COLOR and never interprets a log's text.
+
+    It is as wide as the terminal, or as COLUMNS says; a pipe or a file has no width.
+    """
     from rich.console import Console
 
     # Without emoji=False the `:x:` of a line such as root:x:0:0 would be drawn as a cross.
-    return Console(highlight=False, markup=True, emoji=False, soft_wrap=not sys.stdout.isatty())
+    if _has_width():
+        is_terminal = sys.stdout.isatty()
+        return Console(highlight=False, markup=True, emoji=False, soft_wrap=not is_terminal)
+    from turnlog.cli.piped import Piped
+
+    return Piped()
+
+
+def at_most(columns: int, room: int) -> int:
+    """Give *columns*, which are enough for a person's eyes; in a pipe all the *room* there is."""
+    return room if room > ENDLESS // 2 else columns
+
+
+def _has_width() -> bool:
+    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
 
 
 def safe(text: str) -> str:
@@ -29,6 +49,11 @@ def safe(text: str) -> str:
     from rich.markup import escape
 
     return escape(inert(text))
+
+
+def titled(title: str | None) -> str:
+    """Write a session's or a plan's title on one line, harmless, however many lines it has."""
+    return safe(" ".join((title or "").split()) or "untitled")
 
 
 def safe_text(text: str) -> str:
@@ -48,7 +73,8 @@ def short_path(path: str | os.PathLike[str]) -> str:
 def log_name(path: str | os.PathLike[str], width: int = 72) -> str:
     """Name a log by its project and session, cut on the left, where names are alike."""
     text = os.sep.join(Path(path).parts[-2:])
-    return safe(text if len(text) <= width else "…" + text[1 - width :])
+    is_whole = len(text) <= width or not _has_width()
+    return safe(text if is_whole else "…" + text[1 - width :])
 
 
 def age(now: datetime, then: datetime | None) -> str:

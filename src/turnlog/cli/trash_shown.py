@@ -54,12 +54,12 @@ def show_restored(document: TrashDocument) -> None:
 def _table(rows: list[TrashRow], now: datetime, width: int) -> Any:
     from rich.table import Table
 
-    from turnlog.cli.terminal import age, day, safe, size
+    from turnlog.cli.terminal import age, at_most, day, safe, size, titled
     from turnlog.keep.retention import ORPHANED
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
     # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
-    why = max(3, *(min(24 if width >= 120 else 9, len(row.why)) for row in rows))
+    why = max(3, *(min(at_most(24 if width >= 120 else 9, width), len(row.why)) for row in rows))
     table.add_column("session", no_wrap=True, width=8)
     table.add_column("deleted", justify="right", no_wrap=True, width=10)
     table.add_column("stays until", no_wrap=True, width=11)
@@ -70,7 +70,7 @@ def _table(rows: list[TrashRow], now: datetime, width: int) -> Any:
     table.add_column("what it was", no_wrap=True, overflow="ellipsis", max_width=room)
     for row in rows:
         untitled = "left by a session" if row.why == ORPHANED else "untitled"
-        title = safe(row.title) if row.title else f"[dim]{untitled}[/]"
+        title = titled(row.title) if row.title else f"[dim]{untitled}[/]"
         more = f" [dim]+{len(row.others)} more[/]" if row.others else ""
         until = day(row.purge_after_at)
         table.add_row(

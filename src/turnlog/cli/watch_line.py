@@ -93,13 +93,13 @@ def show_row(row: WatchedRow) -> None:
 
     at = _clock(row.at) if row.at is not None else " " * 8
     project = re.split(r"[/\\]", (row.project or "").rstrip("/\\"))[-1] or "?"
+    out = _console()
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"{at} ", "dim")
-    line.append(f"{_fitted(inert(project), 14)} ", "cyan")
+    line.append(f"{_fitted(inert(project), 14, out)} ", "cyan")
     line.append(f"{inert((row.session or '')[:8]).ljust(8)} ", "dim")
-    line.append(f"{_fitted(inert(row.author), 9)} ")
+    line.append(f"{_fitted(inert(row.author), 9, out)} ")
     line.append(inert(_said(row)), _STYLES.get(Meaning(row.meaning), "") if row.meaning else "dim")
-    out = _console()
     if sys.stdout.isatty():
         out.print(line, overflow="ellipsis", no_wrap=True)
     else:
@@ -153,8 +153,11 @@ def _call(tool: str, given: Any, cwd: str | None) -> WatchedCall:
     return WatchedCall(tool=tool, argument=asked(given, cwd).text)
 
 
-def _fitted(text: str, width: int) -> str:
-    return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
+def _fitted(text: str, width: int, out: Console) -> str:
+    from turnlog.cli.terminal import at_most
+
+    most = at_most(width, out.width)
+    return text.ljust(width) if len(text) <= most else text[: most - 1] + "…"
 
 
 @cache
