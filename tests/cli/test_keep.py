@@ -75,7 +75,7 @@ def log_of(home, session):
 def test_it_keeps_and_says_so_and_then_there_is_nothing_new(run, kept, home):
     code, out, err = run()
     assert (code, err) == (0, "")
-    assert out.startswith("Kept 2 files: read ")
+    assert out.startswith("Kept 2 files of 2 sessions: read ")
     assert kept(WHOLE) == log_of(home, WHOLE).read_bytes()
     assert kept(DAMAGED) == log_of(home, DAMAGED).read_bytes()
     code, out, err = run()
@@ -86,7 +86,7 @@ def test_it_keeps_and_says_so_and_then_there_is_nothing_new(run, kept, home):
 def test_one_session_by_the_beginning_of_its_id(run, kept, home):
     code, out, _ = run("--session", WHOLE[:6])
     assert code == 0
-    assert out.startswith("Kept 1 file:")
+    assert out.startswith("Kept 1 file of 1 session:")
     assert kept(WHOLE)
     assert kept(DAMAGED) is None
     code, _, err = run("--session", "99999999")
@@ -117,7 +117,7 @@ def test_what_could_not_be_kept_is_told_and_is_exit_code_1(run, home):
     os.mkfifo(home / "projects" / "-home-ada-orchard" / "pipe\x1b[31m.jsonl")
     code, out, err = run()
     assert code == 1
-    assert "Kept 2 files" in out
+    assert "Kept 2 files of 2 sessions" in out
     assert err.startswith("not kept: ")
     assert "\x1b" not in err
     code, out, err = run("--quiet")
@@ -171,11 +171,11 @@ def test_status_says_what_would_be_lost_until_it_is_kept(run, home):
     run()
     code, out, _ = run("status")
     assert code == 0
-    assert " kept        2 files, " in out
+    assert " kept        2 files of 2 sessions, " in out
     assert "just now; nothing has changed since" in out
     assert "1 session within the next 7 days, all kept" in out
     log_of(home, WHOLE).unlink()
-    assert "1 main log is gone at the source" in run("status")[1]
+    assert "1 session is gone at the source" in run("status")[1]
 
 
 @pytest.mark.parametrize("columns", ["80", "200"])
@@ -422,8 +422,8 @@ def test_it_watches_and_ends_with_a_last_keeping(watched, home, kept, end):
     assert process.wait(20) == 0
     assert kept(WHOLE) == log.read_bytes()
     until(lambda: len(lines) >= 2)
-    assert b"Kept 2 files" in lines[0]
-    assert b"Kept 1 file:" in lines[1]
+    assert b"Kept 2 files of 2 sessions" in lines[0]
+    assert b"Kept 1 file of 1 session:" in lines[1]
     assert process.stderr.read() == b""
 
 

@@ -88,8 +88,9 @@ def show_problems(run: KeepRun) -> None:
 def _summary(run: KeepRun) -> str:
     from turnlog.cli.terminal import counted, size
 
-    # Files, not sessions: which of them are sessions only a look into the logs would tell.
     what = counted(run.copied, "file")
+    if run.sessions:
+        what += f" of {counted(len(run.sessions), 'session')}"
     return f"Kept {what}: read {size(run.read_bytes)}, now {size(run.written_bytes)} on disk"
 
 

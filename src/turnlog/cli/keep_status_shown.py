@@ -65,7 +65,10 @@ def _lines(out: Console, label: str, lines: list[str]) -> None:
 def _kept_lines(status: KeepStatus) -> list[str]:
     from turnlog.cli.terminal import counted, size
 
-    files = sum(home.files for home in status.homes)
+    files, sessions = (
+        sum(home.files for home in status.homes),
+        sum(home.sessions for home in status.homes),
+    )
     gone = sum(home.gone for home in status.homes)
     older = sum(home.older for home in status.homes)
     if not files:
@@ -74,9 +77,10 @@ def _kept_lines(status: KeepStatus) -> list[str]:
         sum(home.size_bytes for home in status.homes),
         sum(home.packed_bytes for home in status.homes),
     )
-    lines = [f"{counted(files, 'file')}, {size(held)} in {size(packed)} on disk"]
+    what = f"{counted(files, 'file')} of {counted(sessions, 'session')}"
+    lines = [f"{what}, {size(held)} in {size(packed)} on disk"]
     if gone:
-        lines.append(f"{counted(gone, 'main log is', 'main logs are')} gone at the source")
+        lines.append(f"{counted(gone, 'session is', 'sessions are')} gone at the source")
     if older:
         lines.append(f"{counted(older, 'copy', 'copies')} of what files held before a rewriting")
     return lines
@@ -87,7 +91,7 @@ def _home_line(home: HomeStatus) -> str:
 
     there = "" if home.is_there else " [yellow](gone)[/]"
     return (
-        f"{short_path(home.home)}{there} [dim]{counted(home.files, 'file')},"
+        f"{short_path(home.home)}{there} [dim]{counted(home.sessions, 'session')},"
         f" {size(home.packed_bytes)}[/]"
     )
 
@@ -103,8 +107,10 @@ def _run_lines(status: KeepStatus, now: datetime) -> list[str]:
     behind = sum(home.behind_files for home in status.homes)
     changed = sum(home.behind_bytes for home in status.homes)
     if behind:
-        they = counted(behind, "file is", "files are")
-        what = f"{they} not kept as {'it is' if behind == 1 else 'they are'} now"
+        sessions = sum(home.behind_sessions for home in status.homes)
+        of = f" of {counted(sessions, 'session')}" if sessions else ""
+        are, they = ("is", "it is") if behind == 1 else ("are", "they are")
+        what = f"{counted(behind, 'file')}{of} {are} not kept as {they} now"
         return [line, f"[yellow]{what}[/] [dim]({size(changed)})[/]"]
     if runs and not changed:
         return [f"{line}; nothing has changed since"]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from turnlog.errors import AmbiguousSession, NotFound
 from turnlog.keep.deleting import put_back
-from turnlog.keep.trash import Trash, Trashed
+from turnlog.keep.trash import Trash
+from turnlog.keep.trashed import Trashed
 from turnlog.layout.find import LATEST
 
 
