@@ -648,7 +648,7 @@ def test_an_index_that_is_broken_inside_is_told(world):
 def test_without_an_index_everything_is_still_looked_at(world):
     world.own.write_text("a file where a directory should be")
     with pytest.raises((IndexUnavailable, OSError)):
-        open_fresh(world.homes)
+        open_fresh(world.homes, fallback="none")
     world.log(ONE, [*talk(20), *talk(4, "x", start="gone")])
     found = world.check_up(is_indexed=False, no_index="not a directory")
     assert {each.kind for each in found.findings} == {"parents", "index"}

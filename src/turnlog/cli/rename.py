@@ -24,7 +24,7 @@ def command(name: str, title: str, homes: tuple[str, ...], *, as_json: bool) -> 
     SESSION is the beginning of a session's id, or "latest".
     """
     from turnlog.cli.labels import label, show
-    from turnlog.cli.terminal import titled
+    from turnlog.cli.terminal import safe
 
     _, document = label(name, homes, title=title.strip())
-    return show(document, f"is called {titled(document.title)}", as_json=as_json)
+    return show(document, f"is called {safe(document.title or 'untitled')}", as_json=as_json)
