@@ -51,7 +51,7 @@ class Watcher:
         self.ready.set()
 
     def _take(self, change):
-        batch = [each for each in change.happened if hasattr(each.record, "text")]
+        batch = [each for each in change.happened if each.record and each.record.text]
         self.batches.append(batch)
         self.told += batch
         self.ready.set()

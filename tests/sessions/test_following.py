@@ -60,7 +60,7 @@ class Follower:
             time.sleep(0.02)
 
     def texts(self):
-        return [each.record.text for each in list(self.live) if hasattr(each.record, "text")]
+        return [each.record.text for each in list(self.live) if each.record and each.record.text]
 
     @property
     def restarts(self):
@@ -102,9 +102,9 @@ def test_another_process_writes_and_an_agent_begins_meanwhile(store, session):
         follower.wait_for("main 149")
         follower.wait_for("agent 4")
     own = [each.record.text for each in follower.live
-           if each.agent_id is None and hasattr(each.record, "text")]  # fmt: skip
+           if each.agent_id is None and each.record and each.record.text]  # fmt: skip
     agents = [each.record.text for each in follower.live
-              if each.agent_id == "a1b2c3d4" and hasattr(each.record, "text")]  # fmt: skip
+              if each.agent_id == "a1b2c3d4" and each.record and each.record.text]  # fmt: skip
     assert own == [f"main {number}" for number in range(150)]
     assert agents == [f"agent {number}" for number in range(5)]
 
