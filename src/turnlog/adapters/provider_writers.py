@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from turnlog.adapters.provider_places import Project, check_ids
-from turnlog.errors import LogError, NotFound, UsageError
+from turnlog.errors import LogError, NotFound, TurnlogError, UsageError
 from turnlog.keep.session import KeptSession
 from turnlog.layout import todo_file
 from turnlog.records.codec import encode
@@ -235,5 +235,5 @@ def _close(slot: _Slot) -> None:
 def _close_quietly(slots: _Slots, pid: int) -> None:
     if os.getpid() == pid:
         for slot in slots.values():
-            with contextlib.suppress(LogError, UsageError):
+            with contextlib.suppress(TurnlogError, OSError):
                 _close(slot)
