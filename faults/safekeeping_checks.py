@@ -26,6 +26,7 @@ from turnlog.layout.find import find_everywhere
 from turnlog.log.packing import unpack
 from turnlog.log.reader import Placed, Reader
 from turnlog.questions.catalog import list_sessions
+from turnlog.sessions.journal import DELETED, RESTORED
 from turnlog.sessions.session import owner_in
 
 from .safekeeping_world import World, is_cache
@@ -178,9 +179,18 @@ def state_of(world: World) -> State:
 
 
 def _events(path: Path) -> object:
-    """Give what the journal says, once: a command that was cut off says it again."""
+    """Give what the journal says, once: a command that was cut off says it again.
+
+    A deletion that failed was taken back before the one that did not.
+    """
     records = [json.loads(each) for each in path.read_bytes().splitlines()]
-    return sorted({f"{each.get('event')} {each.get('sessionId')}" for each in records})
+    said: set[tuple[str, str]] = set()
+    for each in records:
+        event, session = str(each.get("event")), str(each.get("sessionId"))
+        if event == DELETED:
+            said.discard((RESTORED, session))
+        said.add((event, session))
+    return sorted(said)
 
 
 def _sorted(catalogue: dict[str, Any]) -> dict[str, Any]:
