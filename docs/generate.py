@@ -9,7 +9,9 @@ import io
 import json
 import re
 import sys
+from inspect import cleandoc
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -157,8 +159,20 @@ def cli_reference() -> str:
 
 def schema(kind: type) -> str:
     """Give the JSON Schema of what a command prints with --json."""
-    found = msgspec.json.schema(kind, schema_hook=_schema_of_path)
+    found = _tidy(msgspec.json.schema(kind, schema_hook=_schema_of_path))
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def _tidy(found: Any) -> Any:
+    """Give a schema with descriptions as they read: some Pythons leave them indented."""
+    if isinstance(found, list):
+        return [_tidy(each) for each in found]
+    if not isinstance(found, dict):
+        return found
+    return {
+        name: cleandoc(value) if name == "description" and isinstance(value, str) else _tidy(value)
+        for name, value in found.items()
+    }
 
 
 def _schema_of_path(kind: type) -> dict[str, str]:

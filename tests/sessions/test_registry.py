@@ -235,7 +235,7 @@ def test_a_log_without_a_word_tells_nothing():
         (b'{"n": NaN}', "not JSON"),
         (b'{"n": 1e999}', "not JSON"),
         (b'{"t": "\xff"}', "not JSON"),
-        (b"[" * 5000 + b"]" * 5000, "not JSON"),
+        (b"[" * 200_000 + b"]" * 200_000, "not JSON"),
         (b'{"a":' * 200 + b"1" + b"}" * 200, "nested too deep"),
         (b"[1]", "not an object"),
         (b"7", "not an object"),

@@ -72,10 +72,15 @@ def open_index(
     except (OSError, sqlite3.OperationalError) as error:
         raise unavailable(path, error) from None
     _bind_as_they_are()
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    except sqlite3.Error:
+        if opened is None:
+            connection.close()
+        raise
     return connection
 
 
@@ -85,12 +90,21 @@ def open_for_reading(homes: Sequence[Home]) -> sqlite3.Connection | None:
     if not os.path.isfile(path):  # It says no, too, of what nobody may look at.
         return None
     try:
-        connection = _connect(path, read_only=True)
-        if _state_of(connection) == VERSION:
-            return connection
-        connection.close()
+        return _readable(path)
     except sqlite3.Error as error:
         return _opened_as_it_lies(path, error)
+
+
+def _readable(path: Path, more: str = "") -> sqlite3.Connection | None:
+    """Open the index at *path* for reading; None if another version made it."""
+    connection = _connect(path, read_only=True, more=more)
+    try:
+        if _state_of(connection) == VERSION:
+            return connection
+    except sqlite3.Error:
+        connection.close()
+        raise
+    connection.close()
     return None
 
 
@@ -120,13 +134,9 @@ def _opened_as_it_lies(path: Path, error: sqlite3.Error) -> sqlite3.Connection |
     try:
         if os.path.exists(wal := f"{path}-wal") and os.stat(wal).st_size:
             return None
-        connection = _connect(path, read_only=True, more="&immutable=1")
-        if _state_of(connection) == VERSION:
-            return connection
-        connection.close()
+        return _readable(path, "&immutable=1")
     except (sqlite3.Error, OSError):
-        pass
-    return None
+        return None
 
 
 def _opened(path: Path, homes: Sequence[Home], notices: list[str] | None) -> sqlite3.Connection:

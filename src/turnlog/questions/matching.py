@@ -45,6 +45,10 @@ class Tokenizer:
         self._held: str | None = None
         self._terms: dict[str, tuple[str, ...]] = {}
 
+    def __del__(self) -> None:
+        if self._db is not None:
+            self._db.close()
+
     def terms(self, text: str) -> tuple[str, ...]:
         """Give the words of *text*, which somebody typed, as the full-text tables hold them."""
         known = self._terms.get(text)
