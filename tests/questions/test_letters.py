@@ -3,6 +3,7 @@
 import re
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,15 +22,15 @@ STEP = 16_384
 
 def told_by_sqlite(texts):
     """The words of each text, as a full-text table of the index has them."""
-    db = sqlite3.connect(":memory:", isolation_level=None)
-    db.execute(f"CREATE VIRTUAL TABLE one USING fts5 (text, {TOKENIZER})")
-    db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (one, instance)")
-    db.execute("BEGIN")
-    sounded = ((as_words(sound(text)),) for text in texts)
-    db.executemany("INSERT INTO one VALUES (?)", sounded)
-    words = [[] for _ in texts]
-    for term, number in db.execute("SELECT term, doc FROM terms ORDER BY doc, offset"):
-        words[number - 1].append(term)
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.execute(f"CREATE VIRTUAL TABLE one USING fts5 (text, {TOKENIZER})")
+        db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (one, instance)")
+        db.execute("BEGIN")
+        sounded = ((as_words(sound(text)),) for text in texts)
+        db.executemany("INSERT INTO one VALUES (?)", sounded)
+        words = [[] for _ in texts]
+        for term, number in db.execute("SELECT term, doc FROM terms ORDER BY doc, offset"):
+            words[number - 1].append(term)
     return words
 
 

@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -31,16 +32,15 @@ def marked(found):
 
 def fts(text, leaf):
     """What a full-text table of the index would say."""
-    db = sqlite3.connect(":memory:")
-    db.execute("CREATE VIRTUAL TABLE said USING fts5(text, content='',"
-               " tokenize='unicode61 remove_diacritics 2')")  # fmt: skip
     plain = text.replace("\0", " ")
-    db.execute("INSERT INTO said (rowid, text) VALUES (1, ?)", (as_words(plain),))
     star = " *" if getattr(leaf, "is_prefix", False) else ""
     quoted = as_words(leaf.text).replace('"', '""')
-    return bool(
-        db.execute("SELECT 1 FROM said WHERE said MATCH ?", (f'"{quoted}"{star}',)).fetchall()
-    )
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.execute("CREATE VIRTUAL TABLE said USING fts5(text, content='',"
+                   " tokenize='unicode61 remove_diacritics 2')")  # fmt: skip
+        db.execute("INSERT INTO said (rowid, text) VALUES (1, ?)", (as_words(plain),))
+        found = db.execute("SELECT 1 FROM said WHERE said MATCH ?", (f'"{quoted}"{star}',))
+        return bool(found.fetchall())
 
 
 @given(texts, st.one_of(words, prefixes, phrases))
