@@ -243,6 +243,7 @@ def test_tokens_are_the_ledgers(place, request, homes):
     else:
         homes = find_homes((SAMPLES,))
         index = open_fresh(homes)
+        request.addfinalizer(index.close)
     responses = scan_usage(homes).responses
     expected = by_session(responses)
     rows = list_indexed(index, now=NOON).sessions
