@@ -22,6 +22,9 @@ _SLICE, _FULL = 3, 30
 _QUIET = {"unlink", "unlinkat", "rmdir", "utimensat"}
 _LOUD = {"write", "pwrite64", "fdatasync", "rename", "renameat", "renameat2", "link", "linkat"}
 _LOUD |= {"ftruncate", "copy_file_range"}
+# These are done when they note that what they put back is kept already: if not, the next run that
+# keeps notes it.
+_NOTING = {"restore", "unarchive"}
 _REASONS = ("input/output error", "Input/output error", "No space left on device")
 
 
@@ -44,6 +47,10 @@ def _touches(call: Call, world: World) -> bool:
     return is_inside and call.name != "flock" and not call.result.startswith("-1")
 
 
+def _is_note(command: str, call: Call) -> bool:
+    return command in _NOTING and "/own/kept/" in call.arguments
+
+
 def _fail(tally: Tally, stage: Stage, directory: Path, call: Call, code: str) -> None:
     world, words = stage.world, stage.scene.words
     where = f"{code} from {call.name} number {call.nth} ({call.arguments[:90]})"
@@ -58,7 +65,7 @@ def _fail(tally: Tally, stage: Stage, directory: Path, call: Call, code: str) ->
         is_done = not differences(state_of(world), stage.check.final)
         if done.code == 0 and not is_done and call.name not in _QUIET:
             tally.violate(f"{where}: said that all was well: {done.out[-200:]!r}")
-        elif done.code == 0 and call.name in _LOUD:
+        elif done.code == 0 and call.name in _LOUD and not _is_note(words[0], call):
             tally.violate(f"{where}: said nothing of it")
         elif done.code != 0:
             judge_failure(tally, where, done)
