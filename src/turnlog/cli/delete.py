@@ -67,14 +67,10 @@ def _show(deletions: list[Deletion]) -> None:
 
 
 def _show_one(out: Console, deletion: Deletion) -> None:
-    from turnlog.cli.terminal import at_most, counted, day, safe, short_path, size
+    from turnlog.cli.terminal import counted, day, one_line, safe, short_path, size
 
     name = f"[bold]{safe(deletion.id[:8])}[/]"
-    title = (
-        f": {safe(_cut(' '.join(deletion.title.split()), at_most(_TITLE, out.width)))}"
-        if deletion.title
-        else ""
-    )
+    title = f": {safe(one_line(deletion.title, _TITLE, out.width))}" if deletion.title else ""
     if deletion.was_deleted:
         out.print(f"[green]✓[/] {name} was deleted before{title}", soft_wrap=True)
         if not deletion.entries:
@@ -90,7 +86,3 @@ def _show_one(out: Console, deletion: Deletion) -> None:
         until = day(deletion.purge_after_at)
         undo = f"turnlog trash restore {safe(deletion.id[:8])}"
         out.print(f"  [dim]hint: {undo} puts it back, until {until} at least[/]", soft_wrap=True)
-
-
-def _cut(title: str, most: int) -> str:
-    return title if len(title) <= most else f"{title[: most - 1]}…"

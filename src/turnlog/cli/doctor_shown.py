@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from turnlog.cli.terminal import at_most, counted, safe, short_path, size
+from turnlog.cli.terminal import counted, one_line, safe, short_path, size
 from turnlog.inert import inert
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _show_finding(out: Console, found: Finding, *, everything: bool) -> None:
         if each.session is None:
             _show_place(out, each)
         else:
-            title = _cut(" ".join((each.title or "").split()), at_most(_LONGEST_TITLE, out.width))
+            title = one_line(each.title or "", _LONGEST_TITLE, out.width)
             out.print(_line(each, width, title), overflow="ellipsis", no_wrap=True)
         if everything and each.command and not found.mends_all:
             _show_command(out, each.command, indent=6)
@@ -95,10 +95,6 @@ def _show_place(out: Console, each: Example) -> None:
 def _show_wrapped(out: Console, text: str, indent: int, style: str = "") -> None:
     for row in wrap(inert(text), max(20, out.width - indent - 1)):
         out.print(" " * indent + safe(row), style=style)
-
-
-def _cut(title: str, most: int) -> str:
-    return title if len(title) <= most else title[: most - 1] + "…"
 
 
 def _show_command(out: Console, command: str, indent: int = 5) -> None:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 def show_explanation(out: Console, found: InsightsExplanation, zone: tzinfo) -> None:
     """List the records, each with its figures and its place."""
-    from turnlog.cli.terminal import at_most, log_name, safe
+    from turnlog.cli.terminal import log_name, one_line, safe
 
     out.print(f"[bold]{safe(found.figure)}[/] {found.total:,}  [dim]{safe(found.about)}[/]\n")
     for row in found.rows:
         at = "no date" if row.at is None else f"{row.at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
         figures = "  ".join(_figures(row))
         session = safe((row.session or "")[:8])
-        out.print(f"{at} [cyan]{session}[/] {safe(_one_line(row.what, at_most(200, out.width)))}")
+        out.print(f"{at} [cyan]{session}[/] {safe(one_line(row.what, 200, out.width))}")
         if figures:
             out.print(f"  {figures}")
         if row.log:
@@ -50,8 +50,3 @@ def _figures(row: Behind) -> list[str]:
     if isinstance(row.added, int):
         told.append(f"+{row.added} -{row.removed} lines")
     return told
-
-
-def _one_line(text: str, most: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -40,6 +40,12 @@ def at_most(columns: int, room: int) -> int:
     return room if room > ENDLESS // 2 else columns
 
 
+def one_line(text: str, columns: int, room: int) -> str:
+    """Put *text* on one line and cut it to *columns*; in a pipe to all the *room* there is."""
+    line, most = " ".join(text.split()), at_most(columns, room)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def _has_width() -> bool:
     return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from turnlog.config import SettingProblem
     from turnlog.index.opening import Index
     from turnlog.index.refreshed import Refreshed
-    from turnlog.prices.cost import Mode
+    from turnlog.prices.cost import Mode, Prices
     from turnlog.questions.health import Health
     from turnlog.questions.indexed_catalog import IndexedSession, SessionSort
     from turnlog.questions.insights import Insights
@@ -245,8 +245,6 @@ class Asking:
         *trend* adds to each row how its cost went. A *limit* keeps the latest rows, or the dearest,
         and leaves the totals. The logs are read if the index cannot be had, or with *no_index*.
         """
-        from turnlog.layout import turnlog_home
-        from turnlog.prices.configured import configured_prices
         from turnlog.questions.ledger import Period, Question, cut_rows, ledger, units_named
         from turnlog.questions.sources import open_source, usage_asked
         from turnlog.questions.trends import add_trends, trends
@@ -266,8 +264,7 @@ class Asking:
             ),
             mode=mode,
         )
-        prices, problems = configured_prices(turnlog_home())
-        warn(problems)
+        prices = _prices()
         with open_source(
             self.homes, prices, no_index=no_index, is_traced=asked.is_traced
         ) as source:
@@ -292,8 +289,6 @@ class Asking:
         docs/insights.md defines every figure. Lists have *limit* rows (0: all of them); without
         *since* it is all of the time.
         """
-        from turnlog.layout import turnlog_home
-        from turnlog.prices.configured import configured_prices
         from turnlog.questions.insights import insights
         from turnlog.questions.insights_asked import Asked
 
@@ -302,8 +297,7 @@ class Asking:
         asked = Asked(**within._asdict(), now=datetime.now(UTC), limit=limit or None)
         if asked.since is not None and asked.until is not None and asked.since >= asked.until:
             raise UsageError("the period ends before it begins", hint="since is before until")
-        prices, problems = configured_prices(turnlog_home())
-        warn(problems)
+        prices = _prices()
         with self.index() as index:
             return insights(index, prices, asked)
 
@@ -359,6 +353,15 @@ def warn(problems: Iterable[SettingProblem]) -> None:
         from turnlog.log.telling import logger
 
         logger.warning("config.toml: %s", inert(f"{problem.where}: {problem.reason}"))
+
+
+def _prices() -> Prices:
+    from turnlog.layout import turnlog_home
+    from turnlog.prices.configured import configured_prices
+
+    prices, problems = configured_prices(turnlog_home())
+    warn(problems)
+    return prices
 
 
 def _check_count(limit: int) -> None:
