@@ -161,7 +161,7 @@ def _refresh_in_two(homes: Homes, stage: str) -> None:
 
     pipeline._WORTH_A_PROCESS_BYTES = 0  # noqa: SLF001 - As a larger tree would be.
     reading._CHUNK_LINES = 200  # noqa: SLF001
-    refreshing._BATCH_CHUNKS = 4  # noqa: SLF001
+    refreshing.MOST_CHUNKS = pipeline.MOST_CHUNKS = 4
     refresh(homes, stage=stage)
 
 

@@ -28,7 +28,7 @@ from index.homes import (
 )
 from index.rows import differences, rows_of
 from strategies import untidy_logs
-from turnlog.index import folds, reading, writing
+from turnlog.index import folds, placing, reading
 from turnlog.index import refresh as refreshing
 from turnlog.index.refresh import refresh
 from turnlog.layout import find_homes
@@ -78,7 +78,7 @@ def test_samples_that_grow_give_the_rows_of_whole_ones(tmp_path, seed):
 def test_chunks_of_one_line_each_give_the_same(tmp_path, monkeypatch, seed):
     monkeypatch.setattr(reading, "_CHUNK_TEXT_BYTES", 0)
     monkeypatch.setattr(reading, "_CHUNK_LINES", 0)
-    monkeypatch.setattr(refreshing, "_BATCH_CHUNKS", 1 + seed)
+    monkeypatch.setattr(refreshing, "MOST_CHUNKS", 1 + seed)
     monkeypatch.setattr(folds, "_OPEN_CALLS", 2)
     with own_index(tmp_path / "own"):
         homes = made_home(tmp_path / "home")
@@ -168,7 +168,7 @@ def test_a_log_of_several_chunks_whose_usage_was_read_before(tmp_path, monkeypat
 
 
 def test_a_crowded_second_runs_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "_SECONDS_AHEAD", 1)
+    monkeypatch.setattr(placing, "_SECONDS_AHEAD", 1)
     with own_index(tmp_path / "own"):
         homes = made_home(tmp_path / "home")
         for turn in range(4):

@@ -78,6 +78,13 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1
 
 
+def processors() -> int:
+    """Tell how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _start(work: Callable[[Sequence[T]], bytes], share: Sequence[T]) -> tuple[int, int]:
     """Start a child that does *work* for *share*; give its id and where it will answer."""
     here, there = os.pipe()

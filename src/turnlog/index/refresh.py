@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import MsgspecError, Struct
 
 from turnlog.errors import BrokenIndex
-from turnlog.index.chunks import Chunk
 from turnlog.index.database import (
     TEXT_BYTES_AT_ONCE,
     index_path,
@@ -55,19 +54,16 @@ from turnlog.index.plan import (
 from turnlog.index.refreshed import Progress, Refreshed, Stage
 from turnlog.index.sessions import note_sessions
 from turnlog.index.settling import settle_all
-from turnlog.index.writing import Writer
+from turnlog.index.writing import MOST_CHUNKS, Writer, all_or_nothing
 from turnlog.log.system import lock
 
 if TYPE_CHECKING:
+    from turnlog.index.chunks import Work
     from turnlog.index.usage import Readable
     from turnlog.layout import Home
 
 __all__ = ["Progress", "Refreshed", "Stage", "refresh"]
 
-# So many chunks go into one transaction, however little text they hold: a kill may lose them.
-_BATCH_CHUNKS: Final = 500
-# So much text is worth a transaction when little is left to read.
-_LAST_TEXT_BYTES: Final = 16 * 1024 * 1024
 # So little is read here at once, without another process.
 _LITTLE_BYTES: Final = 1_000_000
 # This part of the texts may be dead before the index is made anew.
@@ -146,7 +142,7 @@ def _refresh(
             done.replaced, done.gone = plan.replaced, plan.gone
             if listed is None and plan.new_bytes < _LITTLE_BYTES:
                 # All at once: each transaction writes the same few pages again.
-                _read(db, writer, plan, progress, usage_only=usage_only)
+                _read(db, homes, writer, plan, progress, usage_only=usage_only)
                 _settle(db)
                 return
     if listed is not None:
@@ -154,12 +150,13 @@ def _refresh(
         # problem walks again.
         listed.note(db, is_trusted=not done.problems)
     if plan is not None:
-        _read(db, writer, plan, progress, usage_only=usage_only)
+        _read(db, homes, writer, plan, progress, usage_only=usage_only)
     _settle(db)
 
 
 def _read(
     db: sqlite3.Connection,
+    homes: Sequence[Home],
     writer: Writer,
     plan: Plan,
     progress: Progress | None,
@@ -169,7 +166,7 @@ def _read(
     if usage_only:
         _read_usage(db, writer, plan, progress)
     else:
-        _read_text(db, writer, plan, progress)
+        _read_text(db, homes, writer, plan, progress)
 
 
 def _settle(db: sqlite3.Connection) -> None:
@@ -215,31 +212,32 @@ def _is_up_to_date(db: sqlite3.Connection, seen: dict[str, Seen], *, usage_only:
 
 
 def _read_text(
-    db: sqlite3.Connection, writer: Writer, plan: Plan, progress: Progress | None
+    db: sqlite3.Connection,
+    homes: Sequence[Home],
+    writer: Writer,
+    plan: Plan,
+    progress: Progress | None,
 ) -> None:
     """Read the logs and write what they hold, a batch at a time."""
-    if plan.new_bytes < _LITTLE_BYTES:
-        from turnlog.index.reading import chunks_of  # noqa: PLC0415
+    from turnlog.index.reading import chunks_of  # noqa: PLC0415 - Not for the ledger.
 
-        chunks: Iterator[Chunk] = chain.from_iterable(map(chunks_of, plan.works))
-    else:
-        from turnlog.index.pipeline import read_all  # noqa: PLC0415 - Seldom needed.
+    works: Iterable[Work] = plan.works
+    if plan.new_bytes >= _LITTLE_BYTES:
+        from turnlog.index.together import read_together  # noqa: PLC0415 - Seldom needed.
 
-        chunks = read_all(plan.works, plan.new_bytes)
+        works = read_together(homes, plan, progress)
+    chunks = chain.from_iterable(map(chunks_of, works))
     done_bytes = 0
     while (first := next(chunks, None)) is not None:
         text_bytes = 0
-        # The last ones are small, or all would wait for one to be written when the logs are read.
-        half_bytes = (done_bytes + plan.new_bytes) // 2
-        with _all_or_nothing(db, writer):
-            for chunk in chain((first,), islice(chunks, _BATCH_CHUNKS - 1)):
+        with all_or_nothing(db, writer):
+            for chunk in chain((first,), islice(chunks, MOST_CHUNKS - 1)):
                 writer.write(chunk)
                 done_bytes += chunk.bookmark.offset - chunk.start
                 if progress is not None:
                     progress(done_bytes, plan.new_bytes)
                 text_bytes += chunk.text_bytes
-                is_enough = text_bytes >= _LAST_TEXT_BYTES and done_bytes >= half_bytes
-                if is_enough or text_bytes >= TEXT_BYTES_AT_ONCE:
+                if text_bytes >= TEXT_BYTES_AT_ONCE:
                     break
             writer.write_texts()
 
@@ -255,22 +253,12 @@ def _read_usage(
 
     done_bytes = 0
     for batch in batched_usage(plan.works):
-        with _all_or_nothing(db, writer):
+        with all_or_nothing(db, writer):
             for chunk in batch:
                 write_usage_chunk(db, chunk, writer.names)
         done_bytes += sum(chunk.bookmark.offset - chunk.start for chunk in batch)
         if progress is not None:
             progress(done_bytes, plan.new_bytes)
-
-
-@contextmanager
-def _all_or_nothing(db: sqlite3.Connection, writer: Writer) -> Iterator[None]:
-    try:
-        with transaction(db):
-            yield
-    except BaseException:
-        writer.start_over()
-        raise
 
 
 @contextmanager

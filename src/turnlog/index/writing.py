@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from operator import itemgetter
+from contextlib import contextmanager
 from typing import Any, Final
 
 from turnlog.index.bookmarks import Bookmark
 from turnlog.index.chunks import Chunk, UsageChunk
-from turnlog.index.ids import OFFSET_BITS, SECOND_BITS
+from turnlog.index.database import transaction
+from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.names import Names
+from turnlog.index.placing import Placing, Text, let_go, texts_of
 from turnlog.index.sighted import write_sightings
-from turnlog.index.texts import ANSWERED
 
-# So far a crowded second may run over before it is asked again what is taken.
-_SECONDS_AHEAD: Final = 1000
+MOST_CHUNKS: Final = 500
+"""So many go into one transaction, however little text they hold: a kill may lose them."""
 # As far as SQLite can count; a file may claim to be from any time.
 _FAR_NS: Final = 2**63 - 1
 
@@ -35,10 +36,8 @@ class Writer:
         self.names = Names(connection)
         self._paths = Names(connection, "paths", "path")
         self._sessions: dict[tuple[str, str], int] = {}
-        self._texts: list[tuple[Any, ...]] = []
-        self._last: dict[int, int] = {}  # The last text's id of each second, as far as it is ours.
-        self._newest = 0  # The newest id when we began.
-        self._version = -1
+        self._texts: list[Text] = []
+        self._placing = Placing(connection)
         self.dropped: set[int] = set()
         """Logs of which a chunk did not fit."""
 
@@ -55,11 +54,7 @@ class Writer:
             self.dropped.add(chunk.log)
             return
         self._write(chunk, usage_offset=known[2], home=known[3])
-        base = chunk.log << OFFSET_BITS
-        self._texts += [
-            (second, base | offset, part, kind, words)
-            for second, offset, part, kind, words in chunk.texts
-        ]
+        self._texts += texts_of(chunk)
 
     def write_texts(self) -> None:
         """Write the texts that wait; to be called once, before the transaction is committed.
@@ -67,9 +62,14 @@ class Writer:
         They are put in order first: each time is a segment of the full-text tables, and the fewer
         there are, the sooner is everything written and found.
         """
-        texts, self._texts = self._texts, []
-        if texts:
-            self._write_texts(texts)
+        if not self._texts:
+            return
+        placed = self._placing.place(self._texts)
+        db = self._db
+        db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", placed.rows)
+        for table, words in (("said", placed.said), ("answered", placed.answered)):
+            insert = f"INSERT INTO {table} (rowid, text) VALUES (?, ?)"  # noqa: S608 - Ours.
+            db.executemany(insert, let_go(words))
 
     def note_later(self, sessions: Iterable[str | None]) -> None:
         """Remember that the rows of *sessions* must be made anew."""
@@ -166,49 +166,6 @@ class Writer:
         if usage_offset == chunk.usage_start and chunk.bookmark.offset >= usage_offset:
             write_usage(self._db, chunk, self.names, start=chunk.usage_start)
 
-    def _write_texts(self, texts: list[tuple[Any, ...]]) -> None:
-        """Give every text its id, and the words to the full-text tables, in the order of ids."""
-        texts.sort(key=itemgetter(0))
-        until = texts[-1][0] + _SECONDS_AHEAD
-        last = self._last_ids(texts[0][0], until)
-        placed: list[tuple[int, ...]] = []
-        said: list[tuple[int, bytes]] = []
-        answered: list[tuple[int, bytes]] = []
-        free = 0
-        for second, record, part, kind, words in texts:
-            free = max(free + 1, second << SECOND_BITS)
-            # Those of a crowded second run over into the next ones.
-            while (at := free >> SECOND_BITS) > until or last.get(at, -1) >= free:
-                if at > until:
-                    until = at + _SECONDS_AHEAD
-                    last = self._last_ids(at, until)
-                else:
-                    free = last[at] + 1
-            placed.append((free, record, part, kind))
-            (answered if kind in ANSWERED else said).append((free, words))
-        last.update((row[0] >> SECOND_BITS, row[0]) for row in placed)
-        texts.clear()
-        db = self._db
-        db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", placed)
-        db.executemany("INSERT INTO said (rowid, text) VALUES (?, ?)", _let_go(said))
-        db.executemany("INSERT INTO answered (rowid, text) VALUES (?, ?)", _let_go(answered))
-
-    def _last_ids(self, first: int, last: int) -> dict[int, int]:
-        """Give the last id that is taken in each second, at least from *first* to *last*."""
-        db = self._db
-        version = db.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._version:  # Somebody else wrote since: our memory is not enough.
-            self._version, self._last = version, {}
-            self._newest = db.execute("SELECT max(id) FROM texts").fetchone()[0] or 0
-        low, high = first << SECOND_BITS, min(self._newest, (last + 1) << SECOND_BITS)
-        if low <= high:
-            found = db.execute(
-                "SELECT id >> 8, max(id) FROM texts WHERE id BETWEEN ? AND ? GROUP BY id >> 8",
-                (low, high),
-            )
-            self._last |= dict(found)
-        return self._last
-
     def forget(self, log: int) -> None:
         """Forget everything that was read of a log that has become another one."""
         base = log << OFFSET_BITS
@@ -281,14 +238,18 @@ class Writer:
         self._paths.clear()
         self._sessions = {}
         self._texts = []
-        self._last, self._version = {}, -1
+        self._placing.start_over()
 
 
-def _let_go(rows: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Give *rows* in their order and keep none: what comes next needs the room."""
-    rows.reverse()
-    while rows:
-        yield rows.pop()
+@contextmanager
+def all_or_nothing(db: sqlite3.Connection, writer: Writer) -> Iterator[None]:
+    """Hold a transaction; if it is undone, *writer* forgets what it knew of it."""
+    try:
+        with transaction(db):
+            yield
+    except BaseException:
+        writer.start_over()
+        raise
 
 
 def _fits(chunk: Chunk, generation: int, text_offset: int, usage_offset: int) -> bool:

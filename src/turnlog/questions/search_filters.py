@@ -17,7 +17,7 @@ from fnmatch import translate
 from functools import cached_property
 from typing import Final, Literal
 
-from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, microseconds
+from turnlog.index.ids import LANE_BITS, LANES, OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, Kind
 from turnlog.questions.search_conditions import NEVER, Condition, both, one_of, surely
 from turnlog.questions.search_language import Filter, Node
@@ -53,7 +53,8 @@ SELECT coalesce(
     CASE WHEN (SELECT count(*) FROM ({_BEFORE})) < {_NEAR} THEN 0 END
 ) / 1000000 FROM records r WHERE
 """
-# A text has an id of its record's second, unless all of that second were taken.
+# A text has an id of its record's second, unless all of that second, or of its lane, were taken.
+_LANE_ENDS: Final = ", ".join(f"e.last - {each << LANE_BITS}" for each in range(LANES))
 _ERRING: Final = f"""
 WITH erring (id, first, last) AS MATERIALIZED (
     SELECT id, second << {SECOND_BITS}, (second + 1 << {SECOND_BITS}) - 1 FROM (
@@ -64,7 +65,7 @@ WITH erring (id, first, last) AS MATERIALIZED (
         LIMIT ?
     )
 )
-SELECT t.id, e.first IS NOT NULL AND NOT EXISTS (SELECT 1 FROM texts WHERE id = e.last)
+SELECT t.id, e.first IS NOT NULL AND NOT EXISTS (SELECT 1 FROM texts WHERE id IN ({_LANE_ENDS}))
 FROM erring e LEFT JOIN texts t ON t.id BETWEEN e.first AND e.last AND +t.record = e.id
 """
 _IS_KINDS: Final[dict[str, tuple[Kind, ...]]] = {
