@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -189,6 +191,71 @@ def test_processes_that_share_a_session_make_one_thread(store):
     for name in "abcd":
         mine = [text for text in texts if text.startswith(name)]
         assert mine == [f"{name}{number}" for number in range(15)]
+
+
+@pytest.mark.parametrize("layout", ["claude", "dated", "flat"])
+def test_threads_may_share_a_writer(store, layout):
+    session = store.create(layout=layout, durability="flush")
+    used = {"input_tokens": 3, "output_tokens": 2}
+    failed = []
+
+    def write(name):
+        try:
+            for number in range(25):
+                session.append(build.user(f"{name}{number}"))
+                # Everybody has this one; who comes first writes it.
+                session.append(build.user(f"same{number}") | {"uuid": f"same{number}"})
+                said = [{"type": "text", "text": name}]
+                session.append(build.assistant(said, model="claude-sonnet-4-5", usage=used))
+                assert session.totals.messages >= number
+        except Exception as error:
+            failed.append(error)
+
+    between = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=write, args=(name,)) for name in "abcdef"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(between)
+    assert not failed
+    assert session.totals.messages == 6 * 25
+    session.close()
+    found = store.session(session.session_id)
+    assert found.totals.messages == 6 * 25
+    texts = Counter(record.text for _, record in found.records())
+    assert all(texts[f"{name}{number}"] == 1 for name in "abcdef" for number in range(25))
+    assert all(texts[f"same{number}"] == 1 for number in range(25))
+    marks = session.path.read_bytes().count(b'"event":"opened"')
+    assert marks == 1
+
+
+def test_a_writer_that_another_thread_uses_can_be_used_by_a_forked_child(store):
+    session = store.create(session_id=ID)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def hold():
+        with session.turn:
+            inside.set()
+            go_on.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait()
+    if not (child := os.fork()):
+        try:
+            session.append(build.user("from the child"))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    go_on.set()
+    thread.join()
+    session.append(build.user("from the parent"))
+    assert [record.text for record in said(session.path)] == ["from the child", "from the parent"]
 
 
 # -- life ----------------------------------------------------------------------------------------

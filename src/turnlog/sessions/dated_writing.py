@@ -20,6 +20,7 @@ from turnlog.log.writer import Durability
 from turnlog.records.format import format_marker
 from turnlog.records.notes import session_of
 from turnlog.records.record import Record
+from turnlog.sessions.sharing import alone
 from turnlog.sessions.writing import WRITER, Clock, SessionWriter, utc_now
 
 
@@ -59,11 +60,13 @@ class DatedWriter(SessionWriter):
                 break
             self._look_through(path)
 
+    @alone
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> list[str | None]:
         """Append *records* in one write to the log of today, each behind the one before."""
         self._turn_page()
         return super().append_many(records)
 
+    @alone
     def close(self, *, archive: bool = False) -> None:
         """Say goodbye in the log of today, if anything was said, and close it."""
         if self._opened:

@@ -19,6 +19,7 @@ from turnlog.log.writer import Durability, News
 from turnlog.records.codec import encode
 from turnlog.records.record import Record
 from turnlog.sessions.registry import MetaFold, update_registry, write_meta
+from turnlog.sessions.sharing import alone
 from turnlog.sessions.writing import Clock, SessionWriter, utc_now
 
 AUTOSAVE_S: Final = 5.0
@@ -52,6 +53,7 @@ class FlatWriter(SessionWriter):
         )
         self._save()
 
+    @alone
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> list[str | None]:
         """Append *records* in one write; now and then, the caches follow."""
         uuids = super().append_many(records)
@@ -59,6 +61,7 @@ class FlatWriter(SessionWriter):
             self._save()
         return uuids
 
+    @alone
     def update(
         self, *, title: str | None = None, tag: str | None = None, pinned: bool | None = None
     ) -> None:
@@ -71,6 +74,7 @@ class FlatWriter(SessionWriter):
         init |= {"cwd": self.cwd} | ({"model": self._model} if self._model else {})
         return encode(init) + b"\n" + super()._head()
 
+    @alone
     def _leave(self) -> None:
         try:
             self._save()

@@ -39,6 +39,7 @@ from turnlog.sessions.beside import size_at
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.metadata import Metadata, MetadataFold
 from turnlog.sessions.placing import TREE_TYPES, Placer, names_itself
+from turnlog.sessions.sharing import Shared, alone
 from turnlog.sessions.surroundings import git_branch, git_commit, process
 from turnlog.sessions.totals import Account, SessionTotals
 
@@ -63,11 +64,11 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class SessionWriter:
+class SessionWriter(Shared):
     """Appends to one log of a session: the main one, or an agent's if *agent_id* is given.
 
-    Each thread and each process has a writer of its own; they may write to one session. A ``with``
-    block that ends by an exception leaves the session as one that crashed.
+    Threads may share one, or have writers of their own, as each process does; all may write to one
+    session. A ``with`` block that ends by an exception leaves the session as one that crashed.
     """
 
     archive_with: Callable[[], object] | None = None
@@ -87,6 +88,7 @@ class SessionWriter:
         lock_timeout: float | None = LOCK_TIMEOUT,
         clock: Clock = utc_now,
     ) -> None:
+        super().__init__()
         self.path = path
         self.session_id = session_id
         self.agent_id = agent_id
@@ -127,6 +129,7 @@ class SessionWriter:
         return self._placer.dialect
 
     @property
+    @alone
     def totals(self) -> SessionTotals:
         """What the session used and what it cost by now, its agents included."""
         account = self.folded(Account)
@@ -135,6 +138,7 @@ class SessionWriter:
         return account.priced()
 
     @property
+    @alone
     def metadata(self) -> Metadata:
         """What is known of the session by now; whether it is pinned, the store knows."""
         pins = Journal.in_root(self._root).pins() if self._root else ()
@@ -148,6 +152,7 @@ class SessionWriter:
         """
         return self.append_many((record,))[0]
 
+    @alone
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> list[str | None]:
         """Append *records* in one write, each the parent of the next."""
         given = list(records)
@@ -192,6 +197,7 @@ class SessionWriter:
         if pinned is not None and self._root is not None:
             Journal.in_root(self._root).pin(self.session_id, pinned=pinned)
 
+    @alone
     def mark(self, event: str, **more: Any) -> None:
         """Leave a mark of turnlog's own in the log; other readers pass over it."""
         if not self._opened:
@@ -213,6 +219,7 @@ class SessionWriter:
             clock=self._clock,
         )
 
+    @alone
     def folded(self, kind: type[F]) -> F:
         """Give the fold of *kind* over all records so far; it is kept current from now on."""
         if not self._closed:
@@ -226,6 +233,7 @@ class SessionWriter:
         assert isinstance(found, kind)
         return found
 
+    @alone
     def close(self, *, archive: bool = False) -> None:
         """Say goodbye, if anything was said, and close the log; *archive* the session then."""
         if archive and self.archive_with is None:
@@ -293,6 +301,7 @@ class SessionWriter:
             root=self._root,
         )
 
+    @alone
     def _leave(self) -> None:
         self._closed = True
         self._log.close()
