@@ -100,6 +100,13 @@ def test_markdown_goes_to_the_screen(export):
     assert "It flies." in export("7777", "--turns", "-2")
 
 
+@pytest.mark.parametrize("shape", ["md", "json", "jsonl", "csv"])
+def test_a_dash_is_the_screen(export, shape, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert export("7777", "--format", shape, "-o", "-") == export("7777", "--format", shape)
+    assert not (tmp_path / "-").exists()
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [("99-100", "has no turns 99-100"), ("2-", "has no turns 2-"), ("2", "has no turn 2")],

@@ -58,7 +58,12 @@ Examples:
 @home_option
 @period_options
 @click.option(
-    "-o", "--output", "target", metavar="PATH", help="A file, or a directory for several sessions."
+    "-o",
+    "--output",
+    "target",
+    metavar="PATH",
+    callback=lambda _context, _option, value: None if value == "-" else value,
+    help="A file, or a directory for several sessions; - is the screen.",
 )
 @click.option(
     "--format",
