@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid4, uuid5
 
+from msgspec import to_builtins
+
 from turnlog import __version__
 from turnlog.errors import NotSerialisable, UsageError
 from turnlog.records.codec import encode
@@ -20,6 +22,7 @@ from turnlog.records.instants import iso
 from turnlog.records.loose import loads
 from turnlog.records.record import Call, Record, Spoken
 from turnlog.records.translate import in_dialect
+from turnlog.sessions.surroundings import process
 
 Fields = dict[str, Any]
 
@@ -47,6 +50,16 @@ class Placer:
         self._cwd = cwd
         self._branch = branch
         self._tools: dict[str, str] = {}
+
+    def mark(self, event: str, now: datetime, **more: Any) -> Fields:
+        """Give the line of a mark of turnlog's own: what happened, and in which process."""
+        mark = {
+            "type": "turnlog",
+            "event": event,
+            "sessionId": self.session_id,
+            "timestamp": iso(now),
+        }
+        return mark | {"process": to_builtins(process())} | more
 
     def place(
         self, record: Record | Mapping[str, Any], tip: str | None, now: datetime

@@ -20,8 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeVar
 
-import msgspec
-
 from turnlog import __version__
 from turnlog.errors import NotFound, UsageError
 from turnlog.layout import agent_log_beside, new_agent_id
@@ -32,7 +30,6 @@ from turnlog.log.writer import Appended, Durability, LogWriter, News
 from turnlog.records.codec import Envelope, decode, encode
 from turnlog.records.damage import Damage
 from turnlog.records.format import format_marker
-from turnlog.records.instants import iso
 from turnlog.records.record import Linked, Record
 from turnlog.sessions import build
 from turnlog.sessions.beside import size_at
@@ -40,7 +37,7 @@ from turnlog.sessions.journal import Journal
 from turnlog.sessions.metadata import Metadata, MetadataFold
 from turnlog.sessions.placing import TREE_TYPES, Placer, names_itself
 from turnlog.sessions.sharing import Shared, alone
-from turnlog.sessions.surroundings import git_branch, git_commit, process
+from turnlog.sessions.surroundings import git_branch, git_commit
 from turnlog.sessions.totals import Account, SessionTotals
 
 WRITER: Final = f"turnlog {__version__}"
@@ -162,7 +159,7 @@ class SessionWriter(Shared):
         def decide(news: News) -> list[dict[str, Any]]:
             self._take_news(news)
             if not self._opened:
-                written.append(self._mark("opened", **self._opening))
+                written.append(self._placer.mark("opened", self._clock(), **self._opening))
             for record in given:
                 lines = self._placer.place(record, self._tip, self._clock())
                 uuids.append(lines[0].get("uuid"))
@@ -202,7 +199,7 @@ class SessionWriter(Shared):
         """Leave a mark of turnlog's own in the log; other readers pass over it."""
         if not self._opened:
             self.append_many(())
-        self._say(self._mark(event, **more))
+        self._say(self._placer.mark(event, self._clock(), **more))
 
     def agent(self, agent_id: str | None = None) -> SessionWriter:
         """Begin an agent: a log of its own in the same session. Without an id it gets a new one."""
@@ -243,7 +240,7 @@ class SessionWriter(Shared):
             )
         if not self._closed:
             if self._opened:
-                self._say(self._mark("ended"))
+                self._say(self._placer.mark("ended", self._clock()))
                 self._opened = False
             self._leave()
         if archive and self.archive_with is not None:
@@ -397,13 +394,3 @@ class SessionWriter(Shared):
         mine = record.is_sidechain == (self.agent_id is not None)
         if mine and record.type in TREE_TYPES and not record.is_meta:
             self._tip = record.uuid
-
-    def _mark(self, event: str, **more: Any) -> dict[str, Any]:
-        """Make a mark of turnlog's own."""
-        mark = {
-            "type": "turnlog",
-            "event": event,
-            "sessionId": self.session_id,
-            "timestamp": iso(self._clock()),
-        }
-        return mark | {"process": msgspec.to_builtins(process())} | more
