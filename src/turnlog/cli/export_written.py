@@ -20,9 +20,9 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.cli.terminal import counted, size
-from turnlog.cli.uncollected import uncollected
 from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
+from turnlog.index.uncollected import uncollected
 from turnlog.inert import inert
 from turnlog.layout import Home
 from turnlog.questions.ledger import Period

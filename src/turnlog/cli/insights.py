@@ -22,8 +22,8 @@ from turnlog.cli.options import (
     tell_problems,
     timezone_option,
 )
-from turnlog.cli.uncollected import uncollected
 from turnlog.errors import UsageError
+from turnlog.index.uncollected import uncollected
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index

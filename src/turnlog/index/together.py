@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from turnlog.index.pipeline import Readers, is_worth_it
 from turnlog.index.placing import placing_in_lanes
 from turnlog.index.segments import Press, statements_in, takes_segments
 from turnlog.index.settling import settle_all
+from turnlog.index.uncollected import uncollected
 from turnlog.index.writing import Writer, all_or_nothing
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _read(db: sqlite3.Connection, plan: Plan, progress: Progress | None) -> list
     readers = Readers(plan.works, plan.new_bytes, press, placing_in_lanes(db), tell)
     writer = Writer(db)
     is_settled = plan.new_bytes < _WORTH_SETTLING_BYTES
-    with _no_garbage(), closing(readers.batches()) as batches, suppress(IdsTaken):
+    with uncollected(), closing(readers.batches()) as batches, suppress(IdsTaken):
         for batch in batches:
             with all_or_nothing(db, writer):
                 write_batch(db, writer, batch)
@@ -59,18 +59,6 @@ def _read(db: sqlite3.Connection, plan: Plan, progress: Progress | None) -> list
                 is_settled = True
                 settle_all(db)
     return list(readers.left.values())
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Let nobody look for garbage: rows wait by the ten thousand, and none of them is any."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _size_of(homes: Sequence[Home]) -> int:

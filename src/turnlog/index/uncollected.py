@@ -1,6 +1,7 @@
-"""No search for garbage while much is made and little thrown away: it takes a tenth of the time.
+"""No search for garbage while much is made and little thrown away: that takes up to a tenth.
 
-Only for a process that is turnlog's own; a library leaves such things to the program around it.
+Only where nothing else runs meanwhile: in a process that is turnlog's own, or that has one thread.
+Otherwise a library leaves such things to the program around it.
 """
 
 from __future__ import annotations
