@@ -595,9 +595,9 @@ def test_the_ways_into_the_tables_come_all_at_once(homes, monkeypatch, record):
     log_path(homes).write_bytes(lines(record))
     seen = []
 
-    def noted(db):
+    def noted(db, *tables):
         seen.append(db.in_transaction)
-        make_indexes(db)
+        make_indexes(db, *tables)
 
     for module in (settling, refreshing):
         monkeypatch.setattr(module, "make_indexes", noted)

@@ -227,8 +227,8 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def make_indexes(connection: sqlite3.Connection) -> None:
-    """Make the ways into the tables, unless they are there."""
+def make_indexes(connection: sqlite3.Connection, *tables: str) -> None:
+    """Make the ways into *tables*, or into all, unless they are there."""
     query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?)"
     if connection.execute(query, (LAST_INDEX,)).fetchone()[0]:
         return
@@ -236,7 +236,8 @@ def make_indexes(connection: sqlite3.Connection) -> None:
 
     script = files("turnlog.index").joinpath("indexes.sql").read_text("utf-8")
     for statement in _statements(script):
-        connection.execute(statement)
+        if not tables or any(f" ON {table} " in statement for table in tables):
+            connection.execute(statement)
 
 
 def _statements(script: str) -> Iterator[str]:

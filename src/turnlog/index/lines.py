@@ -185,7 +185,8 @@ def names_agent(line: Line) -> bool:
 
 def found_in_record(record: Record) -> Found:
     """Tell what the index is to remember of *record*."""
-    author, meaning = author_of(record), meaning_of(record)
+    author = author_of(record)
+    meaning = meaning_of(record, author)
     linked = record if isinstance(record, Linked) else None
     in_agent = linked is not None and (linked.is_sidechain or linked.agent_id is not None)
     asked, answers = _calls_of(record)

@@ -148,16 +148,17 @@ CREATE VIRTUAL TABLE answered USING fts5(
     text, content='', tokenize='unicode61 remove_diacritics 2', detail='none', columnsize=0
 );
 
--- What logs tell of API responses: one row for each log and place in it, folded.
+-- What logs tell of API responses: one row for each log and place in it, folded. Log by log, as they
+-- are read: by their names, which are random, every batch would write all pages anew.
 CREATE TABLE sightings (
-    name TEXT NOT NULL,                -- The response's, see records/responses.py.
     log INTEGER NOT NULL,
+    name TEXT NOT NULL,                -- The response's, see records/responses.py.
     place BLOB NOT NULL,
     session INTEGER,                   -- names, as the next two.
     cwd INTEGER,
     model INTEGER,
     told BLOB NOT NULL,                -- The rest of it, see sighted.py.
-    PRIMARY KEY (name, log, place)
+    PRIMARY KEY (log, name, place)
 ) WITHOUT ROWID;
 
 -- Names whose sightings changed since the response was settled. If none was settled yet, one name

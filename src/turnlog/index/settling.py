@@ -56,46 +56,52 @@ def settle_all(db: sqlite3.Connection) -> None:
         changed = _by_session(db, which)
         db.execute(f"DELETE FROM messages WHERE {which}")  # noqa: S608 - Ours.
         concerned = set(changed)
-        db.executemany(_INSERT, _told_once(db, which, concerned, names))
+        make_indexes(db, "sightings")
+        contested = _contested(db, which)
+        db.executemany(_INSERT, _told_once(db, which, contested, concerned, names))
         make_indexes(db)  # At first not before: making them is faster than keeping them in order.
-        _settle_contested(db, which, changed, concerned, names)
+        concerned |= _settle_contested(db, which, contested, changed, names)
         _place(db, concerned)
         _add_up(db, concerned)
         db.execute("DELETE FROM unsettled")
 
 
+def _contested(db: sqlite3.Connection, which: str) -> set[str]:
+    """Give the names that several sightings tell of."""
+    several = f"SELECT name FROM sightings WHERE {which} GROUP BY name HAVING count(*) > 1"  # noqa: S608
+    return {row[0] for row in db.execute(several)}
+
+
 def _told_once(
-    db: sqlite3.Connection, which: str, concerned: set[int | None], names: Names
+    db: sqlite3.Connection,
+    which: str,
+    contested: set[str],
+    concerned: set[int | None],
+    names: Names,
 ) -> Iterator[tuple[Any, ...]]:
     """Give the messages that one sighting tells of: nearly all, and nothing is to be settled."""
-    once = db.execute(
-        "SELECT name, log, session, cwd, model, told FROM sightings"  # noqa: S608 - Ours.
-        f" WHERE {which} GROUP BY name HAVING count(*) = 1"
-    )
-    for row in once:
-        concerned.add(row[2])
-        yield message_of_one(row, names)
+    told = f"SELECT name, log, session, cwd, model, told FROM sightings WHERE {which}"  # noqa: S608
+    for row in db.execute(told):
+        if row[0] not in contested:
+            concerned.add(row[2])
+            yield message_of_one(row, names)
 
 
 def _settle_contested(
     db: sqlite3.Connection,
     which: str,
+    contested: set[str],
     changed: Changed,
-    concerned: set[int | None],
     names: Names,
-) -> None:
-    """Settle what several sightings tell of, and what depends on the same sessions."""
-    contested = [
-        row[0]
-        for row in db.execute(
-            f"SELECT name FROM sightings WHERE {which}"  # noqa: S608 - Ours.
-            " GROUP BY name HAVING count(*) > 1"
-        )
-    ]
+) -> set[int | None]:
+    """Settle what several sightings tell of, and what depends on the same sessions.
+
+    Give the sessions whose messages were settled.
+    """
     seen: dict[str, list[Sighting]] = {name: [] for name in contested}
     logs: dict[str, int] = {}
-    _load(db, "name", contested, seen, logs)
-    again = set(contested)
+    _load(db, "name", sorted(contested), seen, logs)
+    again = contested.copy()
     touched: dict[int, str] = dict(
         db.execute(
             "SELECT id, name FROM names WHERE id IN"  # noqa: S608 - Ours.
@@ -117,7 +123,7 @@ def _settle_contested(
         sessions = set(touched.values())
         again |= {name for name, found in whole.items() if _is_claimed(found, sessions)}
     if not seen:
-        return
+        return set()
     from turnlog.records.responses import Responses  # noqa: PLC0415 - Few are told of twice.
 
     folded = Responses()
@@ -125,15 +131,15 @@ def _settle_contested(
         for sighting in found:
             folded.put(name, sighting)
     settled = folded.settle_by_name()
-    concerned |= _sessions_of(db, again)
+    concerned = _sessions_of(db, again)
     _delete(db, again)
     rows = [
         _row(name, response, logs, names)
         for name in sorted(again)
         for response in settled.get(name, ())
     ]
-    concerned.update(row[4] for row in rows)
     db.executemany(_INSERT, rows)
+    return concerned | {row[4] for row in rows}
 
 
 def _load(

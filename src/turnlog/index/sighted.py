@@ -177,7 +177,7 @@ def write_sightings(
     db.executemany(
         "INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            (name, log, place, names[session], names[cwd], names[model], told)
+            (log, name, place, names[session], names[cwd], names[model], told)
             for name, place, session, cwd, model, told in found
         ),
     )

@@ -37,6 +37,8 @@ from turnlog.records.state import AiTitle, CustomTitle, Tag
 
 # Deeper than that nobody nests what a person would look for.
 _DEPTH: Final = 20
+# A tuple: a union would be made anew for every record.
+_SPEAKING: Final = (Assistant, User)
 
 
 class Kind(IntEnum):
@@ -92,7 +94,7 @@ class Text(NamedTuple):
 
 def texts_of(record: Record) -> list[Text]:
     """Give the texts of *record*; none is empty."""
-    if isinstance(record, Assistant | User):  # Nearly all are.
+    if isinstance(record, _SPEAKING):  # Nearly all are.
         return texts_of_blocks(record.blocks, _plain_of(record))
     return [text for text in _texts(record) if text.text]
 

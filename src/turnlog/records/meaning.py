@@ -19,11 +19,14 @@ from turnlog.records.record import (
     Progress,
     Record,
     Result,
+    Spoken,
     Summary,
     System,
     SystemInit,
     User,
 )
+
+_OF_MODEL = (Assistant, Call)  # A tuple: a union would be made anew at every question.
 
 
 class Author(StrEnum):
@@ -53,40 +56,57 @@ class Meaning(StrEnum):
 
 def author_of(record: Record) -> Author:
     """Tell whose words *record* carries."""
-    in_agent = isinstance(record, Linked) and (record.is_sidechain or record.agent_id is not None)
-    if isinstance(record, Assistant | Call):
-        return Author.AGENT if in_agent else Author.ASSISTANT
-    if isinstance(record, Result):
-        return Author.TOOL
     if isinstance(record, User):
-        if any(isinstance(block, ResultBlock) for block in record.blocks):
+        if ResultBlock in map(type, record.blocks):
             return Author.TOOL
         if record.is_meta or record.is_compact_summary:
             return Author.PROGRAM
-        return Author.CALLER if in_agent else Author.HUMAN
-    return Author.PROGRAM
+        return Author.CALLER if _is_in_agent(record) else Author.HUMAN
+    if isinstance(record, _OF_MODEL):
+        return Author.AGENT if _is_in_agent(record) else Author.ASSISTANT
+    return Author.TOOL if isinstance(record, Result) else Author.PROGRAM
 
 
-def meaning_of(record: Record) -> Meaning:
-    """Tell what *record* is; of several blocks the first that is more than text decides."""
+def _is_in_agent(record: Record) -> bool:
+    return isinstance(record, Linked) and (record.is_sidechain or record.agent_id is not None)
+
+
+def meaning_of(record: Record, author: Author | None = None) -> Meaning:
+    """Tell what *record* is; who knows its *author* may say so.
+
+    Of several blocks the first that is more than text decides.
+    """
     match record:
+        case User():
+            if record.is_compact_summary is True:
+                return Meaning.SUMMARY
+            author = author or author_of(record)
+            if author is Author.PROGRAM:
+                return Meaning.CONTEXT
+            return _meaning_of_blocks(record, author, Meaning.PROMPT)
+        case Assistant():
+            if record.is_api_error_message is True:
+                return Meaning.ERROR
+            return _meaning_of_blocks(record, author or author_of(record), Meaning.RESPONSE)
         case Call():
             return Meaning.CALL
         case Result(is_error=failed):
             return Meaning.ERROR if failed else Meaning.RESULT
-        case User(is_compact_summary=True) | Summary():
+        case Summary():
             return Meaning.SUMMARY
-        case User() if author_of(record) is Author.PROGRAM:
-            return Meaning.CONTEXT
-        case Assistant(is_api_error_message=True) | System(subtype="api_error"):
+        case System(subtype="api_error"):
             return Meaning.ERROR
-        case User() | Assistant():
-            found = [meaning_of_block(block, author_of(record)) for block in record.blocks]
-            plain = Meaning.RESPONSE if isinstance(record, Assistant) else Meaning.PROMPT
-            return next((meaning for meaning in found if meaning is not plain), plain)
         case System() | Attachment() | Progress() | SystemInit():
             return Meaning.CONTEXT
     return Meaning.STATE
+
+
+def _meaning_of_blocks(record: Spoken, author: Author, plain: Meaning) -> Meaning:
+    for block in record.blocks:
+        meaning = meaning_of_block(block, author)
+        if meaning is not plain:
+            return meaning
+    return plain
 
 
 def meaning_of_block(block: Any, author: Author) -> Meaning:

@@ -75,8 +75,9 @@ class Life(Struct):
         self.records += 1
         self.records_since_opened += 1
         self.goodbye_at = None
-        if record.at is not None:
-            self.last_active_at = max(record.at, self.last_active_at or record.at)
+        at = record.at
+        if at is not None:
+            self.last_active_at = max(at, self.last_active_at or at)
 
     def _take_mark(self, mark: Format) -> None:
         if mark.event == "opened":
