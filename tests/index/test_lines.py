@@ -56,7 +56,7 @@ def check_line(data: bytes) -> bool:
     record = decode(data)
     assert isinstance(record, Record)
     found = found_in_record(record)
-    fast, slow = Rows(Folded()), Rows(Folded())
+    fast, slow = Rows(Folded(), 1), Rows(Folded(), 1)
     for rows in (fast, slow):  # Calls that both may answer.
         for number, call_id in enumerate(("t1", "t2")):
             rows.folded.wait_for(call_id, OpenCall(number, 0, 1))

@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 from turnlog.index import segments
 from turnlog.index.segments import (
     TABLES,
-    Press,
-    add_segment,
+    add_segments,
+    press,
     statements_in,
     takes_segments,
+    taking_segments,
 )
 
 WORDS = ("apple", "äpfel", "Apple", "b", "42", "流", "a-b", "!", "", "\x00", "word" * 99)
 texts = st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join)
-batches = st.lists(st.lists(texts, max_size=40), max_size=12)
+batches = st.lists(st.tuples(*[st.lists(texts, max_size=40)] * len(TABLES)), max_size=12)
 
 
 @cache
@@ -52,27 +53,28 @@ def words_in(db: sqlite3.Connection, table: str) -> list[tuple[object, ...]]:
     return found
 
 
-def add(db: sqlite3.Connection, press: Press, table: str, rows: list[tuple[int, bytes]]) -> None:
-    segment = press.segment(table, rows)
-    if segment is not None:
+def add(db: sqlite3.Connection, **rows: list[tuple[int, bytes]]) -> None:
+    with taking_segments(db) as take:
+        take(press(statements_in(db), rows))
         with db:
             db.execute("BEGIN")
-            add_segment(db, table, segment)
+            add_segments(db)
 
 
 @settings(max_examples=60)
 @given(batches)
 def test_segments_hold_what_was_put_in(given):
     with closing(tables()) as moved, closing(tables()) as direct:
-        with Press(statements_in(moved)) as press:
-            number = 0
-            for table in TABLES:
-                for found in given:
-                    rows = [(number + at, text.encode()) for at, text in enumerate(found)]
-                    number += len(rows)
-                    insert = f"INSERT INTO {table} (rowid, text) VALUES (?, ?)"
-                    direct.executemany(insert, rows)
-                    add(moved, press, table, rows)
+        number = 0
+        for both in given:
+            batch = {}
+            for table, found in zip(TABLES, both, strict=True):
+                rows = [(number + at, text.encode()) for at, text in enumerate(found)]
+                number += len(rows)
+                insert = f"INSERT INTO {table} (rowid, text) VALUES (?, ?)"
+                direct.executemany(insert, rows)
+                batch[table] = rows
+            add(moved, **batch)
         for table in TABLES:
             assert words_in(moved, table) == words_in(direct, table)
             moved.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
@@ -88,16 +90,13 @@ def test_what_is_inserted_later_by_another_connection_joins_them(tmp_path, table
     path = tmp_path / "index"
     with closing(tables()) as made, closing(sqlite3.connect(path)) as target:
         made.backup(target)
-    with (
-        closing(sqlite3.connect(path, isolation_level=None)) as one,
-        Press(statements_in(one)) as press,
-    ):
+    with closing(sqlite3.connect(path, isolation_level=None)) as one:
         reading = sqlite3.connect(path)
         count = f"SELECT count(*) FROM {table} WHERE {table} MATCH 'word'"
         assert reading.execute(count).fetchone() == (0,)
         for turn in range(20):
             rows = [(turn * 1000 + at, b"word %d" % at) for at in range(300)]
-            add(one, press, table, rows)
+            add(one, **{table: rows})
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 insert = f"INSERT INTO {table} (rowid, text) VALUES (?, 'a small word')"
                 other.execute(insert, (turn * 1000 + 999,))
@@ -111,17 +110,19 @@ def test_what_is_inserted_later_by_another_connection_joins_them(tmp_path, table
 
 
 def test_large_segments_stand_where_small_ones_do_not_draw_them_into_a_merge():
-    with closing(tables()) as db, Press(statements_in(db)) as press:
+    with closing(tables()) as db:
         for turn in range(9):
             rows = [(turn * 10_000 + at, b"w%d x%d" % (at, at % 7)) for at in range(5_000)]
-            add(db, press, "said", rows)
-        levels = segments._Segments.of(db, "said").levels
+            add(db, said=rows)
+        levels = segments._Segments.of(db, "main", "said").levels
         assert not levels[0]
         assert max(map(len, levels)) < 8  # Of eight FTS5 makes one.
         large = {each for level in levels for each in level}
         for at in range(30):
             db.execute("INSERT INTO said (rowid, text) VALUES (?, 'small')", (1_000_000 + at,))
-        later = {each for level in segments._Segments.of(db, "said").levels for each in level}
+        later = {
+            each for level in segments._Segments.of(db, "main", "said").levels for each in level
+        }
         assert large <= later
 
 

@@ -7,13 +7,14 @@ batch is written whole or not at all; a kill loses no more than those that wait.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from turnlog.index.chunks import Chunk
 from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.placing import Placing, Row, Text, texts_of
-from turnlog.index.segments import Press, Segment, add_segment
+from turnlog.index.placing import Placing, Row, Text
+from turnlog.index.segments import add_segments, press
 from turnlog.index.writing import Writer
 
 
@@ -27,15 +28,16 @@ class Batch(Struct, array_like=True):
     chunks: list[Chunk]
     """Without their texts."""
     texts: list[Row]
-    said: Segment | None
-    answered: Segment | None
+    segments: bytes
+    """As ``press`` makes them."""
 
 
 class Gathering:
     """The chunks that one process has read and not yet given away."""
 
-    def __init__(self, placing: Placing, press: Press) -> None:
-        self._placing, self._press = placing, press
+    def __init__(self, placing: Placing, statements: Mapping[str, str]) -> None:
+        """Place texts with *placing*, and press their words for tables of these *statements*."""
+        self._placing, self._statements = placing, statements
         self._texts: list[Text] = []
         self.chunks: list[Chunk] = []
         self.text_bytes = 0
@@ -43,7 +45,7 @@ class Gathering:
     def add(self, chunk: Chunk) -> None:
         """Take *chunk*, and the texts out of it."""
         if chunk.problem is None:  # Else nothing of it will be written.
-            self._texts += texts_of(chunk)
+            self._texts += chunk.texts
             self.text_bytes += chunk.text_bytes
         chunk.texts = []
         self.chunks.append(chunk)
@@ -51,18 +53,17 @@ class Gathering:
     def batch(self) -> Batch:
         """Give what was gathered, and begin anew."""
         placed = self._placing.place(self._texts)
-        said = self._press.segment("said", placed.said)
-        answered = self._press.segment("answered", placed.answered)
-        made = Batch(self.chunks, placed.rows, said, answered)
+        words = {"said": placed.said, "answered": placed.answered}
+        made = Batch(self.chunks, placed.rows, press(self._statements, words))
         self.chunks, self.text_bytes = [], 0
         return made
 
 
 def write_batch(db: sqlite3.Connection, writer: Writer, batch: Batch) -> None:
-    """Write *batch* within the transaction that is open; ``segments`` says through what."""
+    """Write *batch* within the transaction that is open; its segments were taken already."""
     for chunk in batch.chunks:
         writer.write(chunk)
-    texts: list[tuple[int, int | None, int, int]] = [*batch.texts]
+    texts: Sequence[tuple[int, int | None, int, int]] = batch.texts
     if writer.dropped:  # Their words are in the segments: so they keep their ids, and are dead.
         texts = [
             (text, None if record >> OFFSET_BITS in writer.dropped else record, part, kind)
@@ -74,6 +75,4 @@ def write_batch(db: sqlite3.Connection, writer: Writer, batch: Batch) -> None:
     db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?, ?, ?)", texts)
     if db.total_changes - before < len(texts):
         raise IdsTaken
-    for table, segment in (("said", batch.said), ("answered", batch.answered)):
-        if segment is not None:
-            add_segment(db, table, segment)
+    add_segments(db)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from turnlog.index.bookmarks import Bookmark
+from turnlog.index.placing import Text
 from turnlog.index.sighted import Sighted, sighted
 from turnlog.index.usage import Skipped, Tellings
 from turnlog.log.digest import blake2b
@@ -54,21 +55,20 @@ class UsageChunk(Struct, array_like=True):
 
 
 class Chunk(UsageChunk, array_like=True):
-    """A stretch of a log. Rows are named by the offset of their record."""
+    """A stretch of a log. Rows are named by the ids of their records."""
 
     usage_start: int
     """Where the ledger's bookmark must stand."""
     records: list[tuple[Any, ...]]
-    """Offset, length, type, author, session, uuid, parent, at, model, branch, message, flags."""
-    texts: list[tuple[Any, ...]]
-    """Second, offset, part, kind, words in UTF-8."""
+    """Record, length, type, author, session, uuid, parent, at, model, branch, message, flags."""
+    texts: list[Text]
     calls: list[list[Any]]
-    """Offset, block, call id, tool, digest, path, action, and its answer if that is here as well:
-    offset, is error, duration, signature."""
+    """Record, block, call id, tool, digest, path, action, and its answer if that is here as well:
+    record, is error, duration, signature."""
     answers: list[tuple[Any, ...]]
-    """Of earlier calls: offset, is error, duration, signature, the call's offset and block."""
+    """Of earlier calls: record, is error, duration, signature, the call's record and block."""
     damages: list[tuple[Any, ...]]
-    """Offset, length, reason, detail, excerpt."""
+    """Record, length, reason, detail, excerpt."""
     folded: bytes
     tail_folded: bytes | None
     session: str | None

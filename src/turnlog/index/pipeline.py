@@ -23,10 +23,8 @@ from turnlog.index.batches import Batch, Gathering
 from turnlog.index.chunks import Work
 from turnlog.index.database import TEXT_BYTES_AT_ONCE
 from turnlog.index.ids import LANES
-from turnlog.index.placing import Placing
 from turnlog.index.processes import can_fork, processors
 from turnlog.index.reading import chunks_of
-from turnlog.index.segments import Press
 from turnlog.index.writing import MOST_CHUNKS
 
 _LENGTH_BYTES: Final = 8
@@ -60,16 +58,16 @@ class Readers:
         self,
         works: Sequence[Work],
         size_bytes: int,
-        press: Callable[[], Press],
-        placing: Callable[[int], Placing],
+        gathering: Callable[[int], Gathering],
         tell: Callable[[int], None],
     ) -> None:
         """Read *works*, which hold about *size_bytes* that are new.
 
-        *placing* gives ids in any lane; *tell* is told how many bytes were read so far.
+        *gathering* makes batches whose ids are of any lane; *tell* is told how many bytes were read
+        so far.
         """
         self._works, self._size_bytes = works, size_bytes
-        self._press, self._placing, self._tell = press, placing, tell
+        self._gathering, self._tell = gathering, tell
         self._processes = min(LANES, max(2, processors()))
         self._most_text_bytes = TEXT_BYTES_AT_ONCE // self._processes
         self._read_bytes_by = _Counters(self._processes)
@@ -90,14 +88,13 @@ class Readers:
             endings.callback(waiting.close)
             for child in children:  # Not before: who has threads does not fork.
                 child.receive_into(waiting)
-            with self._press() as press:
-                gathering = Gathering(self._placing(0), press)
-                for batch in self._shared(queue, waiting, gathering):
-                    yield batch
-                    self._strike_off(batch)
-                for batch in self._gathered(list(self.left.values()), gathering):
-                    yield batch
-                    self._strike_off(batch)
+            gathering = self._gathering(0)
+            for batch in self._shared(queue, waiting, gathering):
+                yield batch
+                self._strike_off(batch)
+            for batch in self._gathered(list(self.left.values()), gathering):
+                yield batch
+                self._strike_off(batch)
 
     @property
     def read_bytes(self) -> int:
@@ -154,8 +151,8 @@ class Readers:
             for other in others:  # Or it would never learn that nobody receives any more.
                 other.pipe.close()
             _widen(there)
-            with self._press() as press, os.fdopen(there, "wb", buffering=0) as pipe:
-                gathering = Gathering(self._placing(lane), press)
+            with os.fdopen(there, "wb", buffering=0) as pipe:
+                gathering = self._gathering(lane)
                 while some := queue.take():
                     for batch in self._full(some, gathering, lane):
                         _send(batch, pipe)

@@ -10,13 +10,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from turnlog.index.ids import LANE_BITS, LANES, OFFSET_BITS, SECOND_BITS
+from turnlog.index.ids import LANE_BITS, LANES, SECOND_BITS
 from turnlog.index.texts import ANSWERED
-
-if TYPE_CHECKING:
-    from turnlog.index.chunks import Chunk
 
 _LANE: Final = LANES - 1
 # So far a crowded second may run over before it is asked again what is taken.
@@ -106,13 +103,6 @@ def placing_in_lanes(db: sqlite3.Connection) -> Callable[[int], Placing]:
     """Ask *db* once for all that is taken; give what gives ids in any lane, also without it."""
     taken = dict(db.execute(f"SELECT {_LANES_TAKEN} GROUP BY 1").fetchall())
     return lambda lane: Placing(None, lane, taken)
-
-
-def texts_of(chunk: Chunk) -> Iterator[Text]:
-    """Give the texts of a chunk with the ids of their records."""
-    base = chunk.log << OFFSET_BITS
-    for second, offset, part, kind, words in chunk.texts:
-        yield second, base | offset, part, kind, words
 
 
 def let_go(words: Words) -> Iterator[tuple[int, bytes]]:

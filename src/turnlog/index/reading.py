@@ -78,7 +78,7 @@ class LogReading:
         self._is_fast = work.log.layout == "claude" and not self._is_day
         self._needles = needles_of(work.log.layout)
         self._passing = Passing()
-        self._rows = Rows(self.folded)
+        self._rows = Rows(self.folded, work.id)
         self._begin(work.start)
 
     def chunks(self) -> Iterator[Chunk]:

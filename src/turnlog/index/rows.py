@@ -1,6 +1,6 @@
 """The rows of a chunk, gathered record by record.
 
-Rows are named by the offset of their record. An answer whose call is in the same chunk goes into
+Rows are named by the id of their record. An answer whose call is in the same chunk goes into
 the call's own row; one to an earlier call is a row that says whose answer it is.
 
 Of a line that was decoded fast the rows are made at once, of any other record from what was found
@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from turnlog.index.folds import Folded, OpenCall
-from turnlog.index.ids import microseconds, short_uuid
+from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
 from turnlog.index.lines import (
     IS_ERROR,
     OF_AGENT,
@@ -24,6 +24,7 @@ from turnlog.index.lines import (
     signature_of,
     touched,
 )
+from turnlog.index.placing import Text
 from turnlog.index.sound import sound_row
 from turnlog.index.texts import Kind, text_of_block
 from turnlog.index.words import as_indexed
@@ -42,8 +43,9 @@ _PROMPT, _RESPONSE = Kind.PROMPT, Kind.RESPONSE
 class Rows:
     """What was gathered since the last chunk; ``Chunk`` tells what the rows hold."""
 
-    def __init__(self, folded: Folded) -> None:
+    def __init__(self, folded: Folded, log: int) -> None:
         self.folded = folded
+        self._log = log << OFFSET_BITS
         self._uuid_before: str | None = None
         self._short_uuid_before: bytes | str | None = None
         self.clear()
@@ -51,7 +53,7 @@ class Rows:
     def clear(self) -> None:
         """Begin anew; the lists that were gathered go to whoever took them."""
         self.records: list[tuple[Any, ...]] = []
-        self.texts: list[tuple[Any, ...]] = []
+        self.texts: list[Text] = []
         self.calls: list[list[Any]] = []
         self.answers: list[tuple[Any, ...]] = []
         self.damages: list[tuple[Any, ...]] = []
@@ -60,11 +62,12 @@ class Rows:
 
     def remember(self, found: Found, offset: int, length: int, session: str) -> None:
         """Make rows of what was found in a record; its texts may be such as UTF-8 cannot hold."""
+        record = self._log | offset
         at = self._dated(found.at)
         parent = self._short(found.parent)
         uuid = self._next(found.uuid)
         row = (
-            offset,
+            record,
             length,
             found.type,
             found.author,
@@ -79,13 +82,13 @@ class Rows:
         )
         self.records.append(sound_row(row))
         for part, (kind, text) in enumerate(found.texts):
-            self._text(offset, part, kind, text)
+            self._text(record, part, kind, text)
         for asked in found.asked:
-            told = (offset, asked.block, asked.call_id, asked.tool, asked.digest)
+            told = (record, asked.block, asked.call_id, asked.tool, asked.digest)
             call = sound_row((*told, asked.path, asked.action, *_NO_ANSWER))
             self._asked([*call], at)
         for answer in found.answers:
-            came = (offset, answer.is_error, answer.duration_us, answer.signature)
+            came = (record, answer.is_error, answer.duration_us, answer.signature)
             self._answered(answer.call_id, at, came)
 
     def remember_line(
@@ -93,6 +96,7 @@ class Rows:
     ) -> bool:
         """Make rows of a line that was decoded fast; tell whether it asks for an agent."""
         message, kind = line.message, line.type
+        record = self._log | offset
         at_us = self._dated(at)
         in_agent = line.is_sidechain is True or line.agent_id is not None
         flags = OF_AGENT if in_agent else 0
@@ -103,22 +107,22 @@ class Rows:
             note, meant = noted(line)
             flags |= meant
             if note is not None:
-                self._text(offset, 0, note.kind, note.text)
+                self._text(record, 0, note.kind, note.text)
         elif kind == "assistant":
             author = _AGENT if in_agent else _ASSISTANT
             model, said = message.model, message.id
             if line.is_api_error_message is True:
                 flags |= IS_ERROR
-            asks_for_agent, _ = self._take(message.content, _RESPONSE, offset, at_us)
+            asks_for_agent, _ = self._take(message.content, _RESPONSE, record, at_us)
         else:
             author = _TOOL
-            _, failed = self._take(message.content, _PROMPT, offset, at_us)
+            _, failed = self._take(message.content, _PROMPT, record, at_us)
             if failed:
                 flags |= IS_ERROR
         parent = self._short(line.parent_uuid)
         self.records.append(
             (
-                offset,
+                record,
                 length,
                 kind,
                 author,
@@ -136,8 +140,8 @@ class Rows:
 
     def damaged(self, damage: Damage) -> None:
         """Make a row of what could not be read."""
-        row = (damage.offset, damage.length, damage.reason.value, damage.detail, damage.excerpt)
-        self.damages.append(sound_row(row))
+        why = damage.reason.value, damage.detail, damage.excerpt
+        self.damages.append(sound_row((self._log | damage.offset, damage.length, *why)))
 
     def _dated(self, at: datetime | None) -> int | None:
         """Give an instant as rows have it; texts of records without one have the last that was."""
@@ -155,13 +159,13 @@ class Rows:
         self._uuid_before, self._short_uuid_before = uuid, short_uuid(uuid)
         return self._short_uuid_before
 
-    def _text(self, offset: int, part: int, kind: Kind, text: str) -> None:
+    def _text(self, record: int, part: int, kind: Kind, text: str) -> None:
         words = as_indexed(text)
-        self.texts.append((self.folded.last_second, offset, part, int(kind), words))
+        self.texts.append((self.folded.last_second, record, part, int(kind), words))
         self.text_bytes += len(words)
 
     def _take(
-        self, blocks: tuple[Any, ...], plain: Kind, offset: int, at_us: int | None
+        self, blocks: tuple[Any, ...], plain: Kind, record: int, at_us: int | None
     ) -> tuple[bool, bool]:
         """Make rows of a message's blocks, of which *plain* text is this.
 
@@ -172,23 +176,23 @@ class Rows:
         for number, block in enumerate(blocks):
             kind, text = text_of_block(block, plain)
             if text:
-                self._text(offset, part, kind, text)
+                self._text(record, part, kind, text)
                 part += 1
             if type(block) is CallBlock:
                 asks = asks or block.name in AGENT_TOOLS
-                told = (offset, number, block.id, block.name, digest_of(block.input))
+                told = (record, number, block.id, block.name, digest_of(block.input))
                 self._asked([*told, *touched(block.name, block.input), *_NO_ANSWER], at_us)
             elif type(block) is ResultBlock:
                 is_error = block.is_error is True
                 failed = failed or is_error
-                came = offset, is_error, None, signature_of(text) if is_error else None
+                came = record, is_error, None, signature_of(text) if is_error else None
                 self._answered(block.tool_use_id, at_us, came)
         return asks, failed
 
     def _asked(self, call: list[Any], at_us: int | None) -> None:
-        offset, block, call_id = call[:3]
+        record, block, call_id = call[:3]
         if call_id is not None:
-            self.folded.wait_for(call_id, OpenCall(offset, block, at_us))
+            self.folded.wait_for(call_id, OpenCall(record - self._log, block, at_us))
             self._calls_here[call_id] = call
         self.calls.append(call)
 
@@ -197,11 +201,12 @@ class Rows:
         call = self.folded.open_calls.pop(call_id, None)
         if call is None:
             return
-        offset, is_error, took, signature = came
+        record, is_error, took, signature = came
         if took is None and at_us is not None and call.at_us is not None:
             took = max(0, at_us - call.at_us)
         here = self._calls_here.pop(call_id, None)
         if here is None:
-            self.answers.append((offset, is_error, took, signature, call.offset, call.block))
+            asked = self._log | call.offset
+            self.answers.append((record, is_error, took, signature, asked, call.block))
         else:
-            here[-len(came) :] = offset, is_error, took, signature
+            here[-len(came) :] = record, is_error, took, signature

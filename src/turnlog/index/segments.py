@@ -1,13 +1,16 @@
 """Words become segments of the full-text tables away from the index, and move into it whole.
 
-    press = Press(statements_in(db))               # in any process
-    segment = press.segment("said", words)
-    add_segment(db, "said", segment)               # in the one that writes the index
+    pressed = press(statements_in(db), {"said": words})        # in any process
+    with taking_segments(db) as take:                          # in the one that writes the index
+        take(pressed)
+        ...                                                    # a transaction begins
+        add_segments(db)
 
 Most of the time that an index takes goes into its words, and SQLite lets only one connection write
 them. But what its FTS5 makes of a transaction is a segment: a sorted run of words, on pages that
-nothing outside it refers to. So every process makes segments in a database of its own, in memory,
-and the index takes in their pages as they are and puts them on its list of segments.
+nothing outside it refers to. So every process makes segments in a database of its own, in memory.
+It is sent as it is, stands beside the index, and the index takes in its pages and puts them on its
+list of segments.
 
 That needs to be known of FTS5's files, which every later SQLite has to read: how pages are
 numbered, how the list is written, and where rows and words are counted. ``takes_segments`` makes
@@ -23,22 +26,22 @@ it, as they would anybody's writing.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import Final
 
-from msgspec import Struct
-
 from turnlog.index.placing import Words, let_go
-from turnlog.log.closing import Closing
 
 TABLES: Final = ("said", "answered")
+_BESIDE: Final = "pressed"
 _FORMAT: Final = 4
 _COUNTS, _LIST = 1, 10
 """Rows of a table's data that are no pages: the counts of rows and words, the list of segments."""
 _PAGE_BITS: Final = 37
 """A page has the id of its segment and a number: segment << 37 | number."""
+_ONLY: Final = 1
+"""The number of the segment in a database that has one."""
 _COOKIE_BYTES: Final = 4
 _SINGLE: Final = 1 << 30
 """FTS5 begins another segment when it holds so much; more than anybody gives it at once."""
@@ -51,99 +54,93 @@ _HIGHEST: Final = 40
 """FTS5 knows twenty more. That far up they may be merged: there are hundreds."""
 
 
-class Segment(Struct, array_like=True):
-    """The words of some texts, as a full-text table has them."""
-
-    rows: int
-    words: int
-    leaves: int
-    """How many of the pages hold words; others say where to look."""
-    pages: list[tuple[int, bytes]]
-    terms: list[tuple[bytes, int]]
-    """Words with which pages begin, and which pages."""
-    sizes: list[tuple[int, bytes]]
-    """How many words each text has, if the table keeps that."""
-
-
-class Press(Closing):
-    """Makes segments in memory, one after the other."""
-
-    def __init__(self, statements: dict[str, str]) -> None:
-        self._db = sqlite3.connect(":memory:", isolation_level=None)
+def press(statements: Mapping[str, str], words: Mapping[str, Words]) -> bytes:
+    """Make a segment of the *words* for each table, which are in order of ids and are let go."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         for table, statement in statements.items():
-            self._db.execute(statement)
-            self._db.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('hashsize', {_SINGLE})")
-
-    def segment(self, table: str, words: Words) -> Segment | None:
-        """Make a segment of *words*, which are in order of ids and are let go; none of none."""
-        if not words:
-            return None
-        db = self._db
+            db.execute(statement)
+            db.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('hashsize', {_SINGLE})")
         db.execute("BEGIN")
-        db.executemany(f"INSERT INTO {table} (rowid, text) VALUES (?, ?)", let_go(words))
+        for table, rows in words.items():
+            db.executemany(f"INSERT INTO {table} (rowid, text) VALUES (?, ?)", let_go(rows))
         db.execute("COMMIT")
-        made = Segment(
-            *_counts(db, table),
-            leaves=_Segments.of(db, table).only(),
-            pages=db.execute(
-                f"SELECT id - ?1, block FROM {table}_data WHERE id > ?1", (1 << _PAGE_BITS,)
-            ).fetchall(),
-            terms=db.execute(f"SELECT term, pgno FROM {table}_idx").fetchall(),
-            sizes=db.execute(f"SELECT id, sz FROM {table}_docsize").fetchall()
-            if _has_sizes(db, table)
-            else [],
-        )
-        db.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")
-        return made
-
-    def close(self) -> None:
-        """Let go of the memory."""
-        self._db.close()
+        return db.serialize()
 
 
 def statements_in(db: sqlite3.Connection) -> dict[str, str]:
     """Tell how the full-text tables of an index were made."""
-    query = "SELECT name, sql FROM sqlite_master WHERE name IN (?, ?)"
+    query = "SELECT name, sql FROM main.sqlite_master WHERE name IN (?, ?)"
     return dict(db.execute(query, TABLES).fetchall())
 
 
 def takes_segments(db: sqlite3.Connection) -> bool:
     """Tell whether an index can be given segments: all is where it is known to be."""
     try:
-        with closing(Press(statements_in(db))) as press:
+        pressed = press(
+            statements_in(db), {each: [(1, b"one word"), (2, b"more")] for each in TABLES}
+        )
+        with taking_segments(db) as take:
+            take(pressed)
             for table in TABLES:
-                db.execute(f"UPDATE {table}_data SET block = block WHERE 0")  # May be forbidden.
-                query = f"SELECT v FROM {table}_config WHERE k = 'version'"
-                if db.execute(query).fetchone()[0] != _FORMAT or not _Segments.of(db, table):
+                db.execute(
+                    f"UPDATE main.{table}_data SET block = block WHERE 0"
+                )  # It may forbid it.
+                query = f"SELECT v FROM main.{table}_config WHERE k = 'version'"
+                if db.execute(query).fetchone()[0] != _FORMAT or not _Segments.of(
+                    db, "main", table
+                ):
                     return False
-                made = press.segment(table, [(1, b"one word"), (2, b"more")])
-                if made is None or (made.rows, made.words, made.leaves) != (2, 3, 1):
+                leaves = _Segments.of(db, _BESIDE, table).only()
+                if (*_counts(db, _BESIDE, table), leaves) != (2, 3, 1):
                     return False
-    except (sqlite3.Error, ValueError, IndexError, TypeError):
+    except (sqlite3.Error, ValueError, IndexError, TypeError, AttributeError):
         return False
     return True
 
 
-def add_segment(db: sqlite3.Connection, table: str, segment: Segment) -> None:
-    """Add *segment* to a full-text table, within the transaction that is open."""
-    if segment.leaves:  # Else no text has a word.
-        segments = _Segments.of(db, table)
-        number = segments.add(segment.leaves)
-        db.execute(f"UPDATE {table}_data SET block = ? WHERE id = {_LIST}", (segments.packed(),))
-        base = number << _PAGE_BITS
-        db.executemany(
-            f"INSERT INTO {table}_data VALUES (?, ?)",
-            ((base + page, data) for page, data in segment.pages),
-        )
-        db.executemany(
-            f"INSERT INTO {table}_idx VALUES (?, ?, ?)",
-            ((number, term, page) for term, page in segment.terms),
-        )
-    if segment.sizes:
-        db.executemany(f"INSERT INTO {table}_docsize VALUES (?, ?)", segment.sizes)
-    rows, words = _counts(db, table)
-    counts = _varint(rows + segment.rows) + _varint(words + segment.words)
-    db.execute(f"UPDATE {table}_data SET block = ? WHERE id = {_COUNTS}", (counts,))
+@contextmanager
+def taking_segments(db: sqlite3.Connection) -> Iterator[Callable[[bytes], None]]:
+    """Make room beside an index; what is given puts there what ``press`` made, for one to add.
+
+    Not within a transaction.
+    """
+
+    def take(pressed: bytes) -> None:
+        db.deserialize(pressed, name=_BESIDE)
+
+    db.execute(f"ATTACH ':memory:' AS {_BESIDE}")
+    try:
+        yield take
+    finally:
+        with suppress(sqlite3.Error):  # What went wrong before says more.
+            db.execute(f"DETACH {_BESIDE}")
+
+
+def add_segments(db: sqlite3.Connection) -> None:
+    """Add what stands beside the index to its tables, within the transaction that is open."""
+    for table in TABLES:
+        rows, words = _counts(db, _BESIDE, table)
+        if not rows:
+            continue
+        if leaves := _Segments.of(db, _BESIDE, table).only():  # Else no text has a word.
+            segments = _Segments.of(db, "main", table)
+            number = segments.add(leaves)
+            listed = f"UPDATE main.{table}_data SET block = ? WHERE id = {_LIST}"
+            db.execute(listed, (segments.packed(),))
+            db.execute(
+                f"INSERT INTO main.{table}_data SELECT id + ?, block FROM {_BESIDE}.{table}_data"
+                f" WHERE id > {_ONLY << _PAGE_BITS}",
+                (number - _ONLY << _PAGE_BITS,),
+            )
+            db.execute(
+                f"INSERT INTO main.{table}_idx SELECT ?, term, pgno FROM {_BESIDE}.{table}_idx",
+                (number,),
+            )
+        if _has_sizes(db, table):
+            db.execute(f"INSERT INTO main.{table}_docsize SELECT * FROM {_BESIDE}.{table}_docsize")
+        there = _counts(db, "main", table)
+        counts = _varint(there[0] + rows) + _varint(there[1] + words)
+        db.execute(f"UPDATE main.{table}_data SET block = ? WHERE id = {_COUNTS}", (counts,))
 
 
 class _Segments:
@@ -156,9 +153,10 @@ class _Segments:
         """Of each segment its number, its first page and its last."""
 
     @classmethod
-    def of(cls, db: sqlite3.Connection, table: str) -> _Segments:
+    def of(cls, db: sqlite3.Connection, where: str, table: str) -> _Segments:
         """Read the list; ValueError if it is not written as expected."""
-        (data,) = db.execute(f"SELECT block FROM {table}_data WHERE id = {_LIST}").fetchone()
+        query = f"SELECT block FROM {where}.{table}_data WHERE id = {_LIST}"
+        (data,) = db.execute(query).fetchone()
         levels, _count, written, *numbers = _varints(data[_COOKIE_BYTES:])
         found = cls(data[:_COOKIE_BYTES], written)
         rest = iter(numbers)
@@ -174,7 +172,7 @@ class _Segments:
         if not self.levels:
             return 0
         (((number, first, last),),) = self.levels
-        if (number, first) != (1, 1):
+        if (number, first) != (_ONLY, 1):
             raise ValueError("segments of another kind")
         return last
 
@@ -207,15 +205,16 @@ class _Segments:
         return self._cookie + b"".join(map(_varint, numbers))
 
 
-def _counts(db: sqlite3.Connection, table: str) -> tuple[int, int]:
+def _counts(db: sqlite3.Connection, where: str, table: str) -> tuple[int, int]:
     """Give the numbers of rows and of words in a table."""
-    (data,) = db.execute(f"SELECT block FROM {table}_data WHERE id = {_COUNTS}").fetchone()
+    query = f"SELECT block FROM {where}.{table}_data WHERE id = {_COUNTS}"
+    (data,) = db.execute(query).fetchone()
     rows, words = _varints(data) if data else (0, 0)
     return rows, words
 
 
 def _has_sizes(db: sqlite3.Connection, table: str) -> bool:
-    query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = ?)"
+    query = "SELECT EXISTS (SELECT 1 FROM main.sqlite_master WHERE name = ?)"
     return bool(db.execute(query, (f"{table}_docsize",)).fetchone()[0])
 
 

@@ -6,14 +6,13 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from turnlog.index.batches import IdsTaken, write_batch
+from turnlog.index.batches import Gathering, IdsTaken, write_batch
 from turnlog.index.database import index_path, open_index
 from turnlog.index.pipeline import Readers, is_worth_it
 from turnlog.index.placing import placing_in_lanes
-from turnlog.index.segments import Press, statements_in, takes_segments
+from turnlog.index.segments import statements_in, takes_segments, taking_segments
 from turnlog.index.settling import settle_all
 from turnlog.index.uncollected import uncollected
 from turnlog.index.writing import Writer, all_or_nothing
@@ -47,12 +46,20 @@ def _read(db: sqlite3.Connection, plan: Plan, progress: Progress | None) -> list
         if progress is not None:
             progress(read_bytes, plan.new_bytes)
 
-    press = partial(Press, statements_in(db))
-    readers = Readers(plan.works, plan.new_bytes, press, placing_in_lanes(db), tell)
+    placing, statements = placing_in_lanes(db), statements_in(db)
+    readers = Readers(
+        plan.works, plan.new_bytes, lambda lane: Gathering(placing(lane), statements), tell
+    )
     writer = Writer(db)
     is_settled = plan.new_bytes < _WORTH_SETTLING_BYTES
-    with uncollected(), closing(readers.batches()) as batches, suppress(IdsTaken):
+    with (
+        uncollected(),
+        taking_segments(db) as take,
+        closing(readers.batches()) as batches,
+        suppress(IdsTaken),
+    ):
         for batch in batches:
+            take(batch.segments)
             with all_or_nothing(db, writer):
                 write_batch(db, writer, batch)
             if not is_settled and readers.read_bytes >= plan.new_bytes * _SETTLED_AT:

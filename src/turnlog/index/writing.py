@@ -17,7 +17,7 @@ from turnlog.index.chunks import Chunk, UsageChunk
 from turnlog.index.database import transaction
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.names import Names
-from turnlog.index.placing import Placing, Text, let_go, texts_of
+from turnlog.index.placing import Placing, Text, let_go
 from turnlog.index.sighted import write_sightings
 
 MOST_CHUNKS: Final = 500
@@ -54,7 +54,7 @@ class Writer:
             self.dropped.add(chunk.log)
             return
         self._write(chunk, usage_offset=known[2], home=known[3])
-        self._texts += texts_of(chunk)
+        self._texts += chunk.texts
 
     def write_texts(self) -> None:
         """Write the texts that wait; to be called once, before the transaction is committed.
@@ -88,7 +88,7 @@ class Writer:
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (
-                    base | row[0],
+                    row[0],
                     row[1],
                     names[row[2]],
                     names[row[3]],
@@ -104,11 +104,8 @@ class Writer:
                 for row in chunk.records
             ),
         )
-        db.executemany(
-            "INSERT INTO damages VALUES (?, ?, ?, ?, ?)",
-            ((base | row[0], *row[1:]) for row in chunk.damages),
-        )
-        self._write_calls(chunk, base)
+        db.executemany("INSERT INTO damages VALUES (?, ?, ?, ?, ?)", chunk.damages)
+        self._write_calls(chunk)
         self._write_usage(chunk, usage_offset)
         mark = chunk.bookmark
         db.execute(
@@ -127,27 +124,16 @@ class Writer:
         )
         self.note_later((*sessions, chunk.session))
 
-    def _write_calls(self, chunk: Chunk, base: int) -> None:
+    def _write_calls(self, chunk: Chunk) -> None:
         self._db.executemany(
             "INSERT INTO calls (record, block, call_id, tool, digest, result, is_error,"
             " duration_us, signature) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    base | row[0],
-                    row[1],
-                    row[2],
-                    self.names[row[3]],
-                    row[4],
-                    None if row[7] is None else base | row[7],
-                    *row[8:],
-                )
-                for row in chunk.calls
-            ),
+            ((row[0], row[1], row[2], self.names[row[3]], row[4], *row[7:]) for row in chunk.calls),
         )
         self._db.executemany(
             "INSERT INTO touches VALUES (?, ?, ?, ?)",
             (
-                (base | row[0], row[1], self._paths[row[5]], row[6])
+                (row[0], row[1], self._paths[row[5]], row[6])
                 for row in chunk.calls
                 if row[5] is not None
             ),
@@ -155,10 +141,7 @@ class Writer:
         self._db.executemany(
             "UPDATE calls SET result = ?, is_error = ?, duration_us = ?, signature = ?"
             " WHERE record = ? AND block = ?",
-            (
-                (base | row[0], row[1], row[2], row[3], base | row[4], row[5])
-                for row in chunk.answers
-            ),
+            chunk.answers,
         )
 
     def _write_usage(self, chunk: Chunk, usage_offset: int) -> None:
