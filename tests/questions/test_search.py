@@ -129,7 +129,7 @@ def test_every_text_of_the_world_is_known_to_the_index(index, world):
     [
         "retry loop", '"retry loop"', "retry -loop", "retry OR apples", "retr*", "LOOP", "Retry",
         "std::vector", "v.push_back(x)", "tool:bash", "tool:B*", "file:*.py", "file:src/loop.rs",
-        "is:error", "is:agent retry", "type:thinking", "role:user", "role:assistant -model:haiku",
+        "is:agent retry", "type:thinking", "role:user", "role:assistant -model:haiku",
         "branch:feat/café", "project:PRESS", f"project:{ORCHARD}", "session:2222 Köln",
         "after:2026-11-02 before:2026-11-03", "since:9d loop", "(retry OR apples) -is:agent",
         "-tool:bash -role:human", "retry OR is:error", "-the", "✅", "->", ":= OR ✅",
@@ -143,6 +143,14 @@ def test_the_language_means_what_it_says(index, world, query):
     assert keys(ask(index, query)) == plain
     assert keys(ask(index, query, newest=True)) == plain
     assert keys(ask(index, query, with_results=True)) == expected(world, tree, with_results=True)
+
+
+@pytest.mark.parametrize("query", ["is:error", "role:tool", "tool:* is:error", "loop role:tool"])
+def test_what_tools_tell_is_asked_for_by_what_only_they_can_tell(index, world, query):
+    tree = parse(query, now=NOW, zone=UTC).tree
+    found = expected(world, tree, with_results=True)
+    assert any(kind == "result" for _, kind in found)
+    assert keys(ask(index, query)) == keys(ask(index, query, newest=True)) == found
 
 
 @pytest.mark.parametrize(

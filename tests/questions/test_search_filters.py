@@ -164,7 +164,9 @@ def check_errors(index, count, *, is_known):
     assert not is_known or meant == set(filters.listed(Filter("is", "error")))
     assert len(ask(index, "apple is:error").hits) == count
     assert len(ask(index, "apple is:error", newest=True, with_results=True).hits) == count
-    assert len(ask(index, "is:error", with_results=True).hits) == 2 * count
+    assert len(ask(index, "is:error").hits) == 2 * count
+    assert len(ask(index, "ow is:error").hits) == len(ask(index, "role:tool ow").hits) == count
+    assert not ask(index, "ow").hits
     assert {hit.is_error for hit in ask(index, "apple -is:error").hits} <= {False}
 
 

@@ -34,7 +34,7 @@ Examples:
   turnlog search retry backoff                 both words, the best hits first
   turnlog search '"connection refused"'        a phrase
   turnlog search 'migrat* -rollback since:2w'  beginnings, refusals, time
-  turnlog search 'tool:Bash is:error docker'   calls of Bash that failed
+  turnlog search 'tool:Bash is:error docker'   what went wrong in Bash
   turnlog search 'file:*.sql type:call'        what was done with SQL files
   turnlog search --results ENOSPC              also in what tools answered
   turnlog search --exact 'foo(bar, '           exactly this piece of text

@@ -60,6 +60,7 @@ def _read(db: sqlite3.Connection, plan: Plan, progress: Progress | None) -> list
     ):
         for batch in batches:
             take(batch.segments)
+            batch.segments = b""  # Or it would be held twice.
             with all_or_nothing(db, writer):
                 write_batch(db, writer, batch)
             if not is_settled and readers.read_bytes >= plan.new_bytes * _SETTLED_AT:

@@ -30,6 +30,7 @@ _WORDS: Final = re.compile(f"{LETTER}+")
 _LONE: Final = "\x7f"
 """Stands for any character that is a word of its own, where no such word is sought."""
 _FEW_LONE: Final = 20
+_TOLD_BY_TOOLS: Final = (Filter("is", "error"), Filter("role", "tool"))
 _MOST_SPANS: Final = 200
 _BETWEEN: Final = r"[\x00-/:-`{-~]"
 """What stands between two words of a phrase, as a regular expression has it."""
@@ -230,12 +231,19 @@ def names_session(tree: Node | None) -> bool:
 
 
 def wants_answers(tree: Node | None) -> bool:
-    """Tell whether *tree* asks for what tools answered, or for what was slipped in, by name."""
+    """Tell whether *tree* asks for what tools answered, or for what was slipped in.
+
+    By name; or every match has to be such as mostly tools tell, as what went wrong is.
+    """
+    return _names_answers(tree) or any(each in _TOLD_BY_TOOLS for each in conjuncts(tree))
+
+
+def _names_answers(tree: Node | None) -> bool:
     match tree:
         case Filter(field="is" | "type", value=value):
             return any(kind.name.lower() == value.lower() for kind in ANSWERED)
         case All() | Any():
-            return any(map(wants_answers, tree.nodes))
+            return any(map(_names_answers, tree.nodes))
     return False
 
 
