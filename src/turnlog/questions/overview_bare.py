@@ -6,12 +6,12 @@ whole of each log tells (damage, crashes) is not known.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
+from turnlog.index.processes import processors
 from turnlog.keep.cleanup import losses
 from turnlog.layout import Home
 from turnlog.prices.cost import Prices
@@ -51,7 +51,7 @@ def bare_overview(
         return sum(row.last_active_at is not None and row.last_active_at >= since for row in every)
 
     days = LastDays(prices, now=now, zone=zone)
-    days.take(scan_usage(homes, workers=os.cpu_count() or 1))
+    days.take(scan_usage(homes, workers=processors()))
     lost = losses(homes, now, WITHIN_DAYS)
     return BareOverview(
         periods=days.periods(active),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
@@ -91,9 +90,10 @@ def open_source(
         with index:
             yield IndexSource(index, prices)
         return
-    from turnlog.questions.usage_scan import scan_usage  # noqa: PLC0415 - Seldom.
+    from turnlog.index.processes import processors  # noqa: PLC0415 - Seldom.
+    from turnlog.questions.usage_scan import scan_usage  # noqa: PLC0415
 
-    yield LogsSource(scan_usage(homes, workers=os.cpu_count() or 1))
+    yield LogsSource(scan_usage(homes, workers=processors()))
 
 
 class IndexSource:
