@@ -12,6 +12,10 @@ IN_MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 
 
 run: $(VENV)/.installed
 	@$(BIN)/turnlog check --or-sample samples/claude || test $$? -eq 1  # 1: it found something
+	@echo
+	@$(BIN)/turnlog --or-sample samples/claude
+	@echo
+	@echo " turnlog is $(BIN)/turnlog here; pip install . puts it on your path"
 
 test: $(VENV)/.dev browser
 	$(BIN)/ruff check .

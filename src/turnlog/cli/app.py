@@ -125,9 +125,17 @@ class Commands(click.Group):
 @home_option
 @json_option
 @click.option("--no-pager", is_flag=True, help="Print long output whole; TURNLOG_PAGER= does too.")
+@click.option(
+    "--or-sample", hidden=True, metavar="DIR", help="Look at DIR if you have no sessions."
+)
 @click.pass_context
 def app(
-    context: click.Context, homes: tuple[str, ...], *, as_json: bool, no_pager: bool
+    context: click.Context,
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    no_pager: bool,
+    or_sample: str | None,
 ) -> int | None:
     """Keep, search, price and mend the session logs of coding agents.
 
@@ -140,7 +148,7 @@ def app(
     if context.invoked_subcommand is None:
         from turnlog.cli.overview import show_overview
 
-        return show_overview(homes, as_json=as_json)
+        return show_overview(homes, as_json=as_json, or_sample=or_sample)
     if homes or as_json:
         raise click.UsageError(
             f"--home and --json go behind {context.invoked_subcommand}", ctx=context

@@ -17,6 +17,7 @@ from turnlog.cli.options import (
     json_option,
     line_cap,
     logs_named,
+    naming,
     show_json,
 )
 
@@ -203,7 +204,7 @@ def _show_way_out(out: Console, health: Health, homes: tuple[str, ...]) -> None:
         return
     log = next(log for log in health.logs if log.path == damaged[0].path)
     name = log.session[:8] if log.session and log.in_home else log.path
-    words = ["turnlog", "repair", name, *(word for home in homes for word in ("--home", home))]
+    words = ["turnlog", "repair", name, *naming(homes)]
     out.print("\n [dim]hint: see what can be saved with[/]")
     out.print(f"   {safe(shlex.join(words))}", soft_wrap=True)
 

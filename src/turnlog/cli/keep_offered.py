@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ WITHIN_DAYS = 7
 
 def offer_keeping(out: Console, names: tuple[str, ...]) -> None:
     """Say in two lines what will be lost, or that it could be; nothing if all is kept."""
+    from turnlog.cli.options import to_type
     from turnlog.cli.terminal import counted, safe
     from turnlog.keep.cleanup import losses, period_of
     from turnlog.layout import find_homes
@@ -21,9 +21,7 @@ def offer_keeping(out: Console, names: tuple[str, ...]) -> None:
 
     homes = [home for home in find_homes(names) if (home.path / "projects").is_dir()]
     lost = [loss for loss in losses(homes, datetime.now(UTC), WITHIN_DAYS) if not loss.is_kept]
-    command = shlex.join(
-        ["turnlog", "keep", *(word for name in names for word in ("--home", name))]
-    )
+    command = to_type("turnlog keep", names)
     if lost:
         will = counted(len(lost), "log") + " will be deleted by Claude Code within"
         out.print(f"\n [yellow]![/] {will} {WITHIN_DAYS} days; this keeps a copy of all:")

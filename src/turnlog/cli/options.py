@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -30,6 +31,16 @@ home_option = click.option(
     help="A directory in which an agent keeps its sessions; may be given several times.  "
     "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
 )
+
+
+def naming(homes: Iterable[str]) -> list[str]:
+    """Give the arguments that name *homes*: what one command was told, the next one needs."""
+    return [word for home in homes for word in ("--home", home)]
+
+
+def to_type(command: str, homes: Iterable[str]) -> str:
+    """Give a command line that asks the same *homes*, as a shell takes it."""
+    return shlex.join([*command.split(), *naming(homes)])
 
 
 def _one_shape(context: click.Context, _parameter: click.Parameter, value: bool) -> bool:  # noqa: FBT001

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from turnlog.cli.options import show_json, tell_problems
+from turnlog.cli.options import show_json, tell_problems, to_type
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,23 +20,25 @@ _NEXT: Final = (
     ("turnlog show latest", "read the latest session"),
     ("turnlog search WORDS", "find what was said, in every session"),
     ("turnlog cost", "what it cost, by day, project, model"),
-    ("turnlog --help", "everything else"),
 )
+_HELP: Final = ("turnlog --help", "everything else")
 
 
-def show_overview(names: tuple[str, ...], *, as_json: bool) -> int:
-    """Show how things are; give the exit code."""
+def show_overview(names: tuple[str, ...], *, as_json: bool, or_sample: str | None = None) -> int:
+    """Show how things are, or how *or_sample* is if there are no sessions; give the exit code."""
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.prices.configured import configured_prices
 
-    homes = all_homes(names)
     prices, problems = configured_prices(turnlog_home())
     tell_problems(problems)
-    found = _found(homes, prices)
+    found = _found(all_homes(names), prices)
+    if not found.total and or_sample is not None:
+        names = (or_sample,)
+        found = _found_in_logs(all_homes(names), prices)  # No index of what is not the user's.
     if as_json:
         show_json(found)
     else:
-        _show(found)
+        _show(found, names)
     return 0 if found.total else 1
 
 
@@ -51,14 +53,19 @@ def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
         with open_index(homes, fallback="read") as index:
             return overview(index, homes, prices, now=datetime.now(UTC), zone=MachineZone())
     except IndexUnavailable as error:
-        from turnlog.questions.overview_bare import bare_overview
-
         tell_all([f"{error.message}; read the logs instead"])
-        return bare_overview(homes, prices, now=datetime.now(UTC), zone=MachineZone())
+        return _found_in_logs(homes, prices)
 
 
-def _show(found: Overview | BareOverview) -> None:
-    from turnlog.cli.terminal import console
+def _found_in_logs(homes: tuple[Home, ...], prices: Prices) -> BareOverview:
+    from turnlog.questions.local_times import MachineZone
+    from turnlog.questions.overview_bare import bare_overview
+
+    return bare_overview(homes, prices, now=datetime.now(UTC), zone=MachineZone())
+
+
+def _show(found: Overview | BareOverview, homes: tuple[str, ...]) -> None:
+    from turnlog.cli.terminal import console, safe
 
     out = console()
     if not found.total:
@@ -67,11 +74,12 @@ def _show(found: Overview | BareOverview) -> None:
         return
     _show_periods(out, found)
     _show_sessions(out, found)
-    _show_attention(out, found.attention)
+    _show_attention(out, found.attention, homes)
     out.print()
-    width = max(len(command) for command, _ in _NEXT)
-    for command, what in _NEXT:
-        out.print(f" [dim]$[/] {command:<{width}}  [dim]{what}[/]", no_wrap=True, crop=True)
+    following = [*((to_type(command, homes), what) for command, what in _NEXT), _HELP]
+    width = max(len(command) for command, _ in following)
+    for command, what in following:
+        out.print(f" [dim]$[/] {safe(command):<{width}}  [dim]{what}[/]", no_wrap=True, crop=True)
 
 
 def _show_periods(out: Console, found: Overview | BareOverview) -> None:
@@ -111,7 +119,7 @@ def _show_sessions(out: Console, found: Overview | BareOverview) -> None:
         out.print(f"[dim]… {more}[/]", no_wrap=True, crop=True)
 
 
-def _show_attention(out: Console, found: Attention) -> None:
+def _show_attention(out: Console, found: Attention, homes: tuple[str, ...]) -> None:
     from turnlog.cli.terminal import counted, safe
     from turnlog.questions.overview import WITHIN_DAYS
 
@@ -125,12 +133,13 @@ def _show_attention(out: Console, found: Attention) -> None:
         lines.append((f"{counted(found.damaged, 'session')} with damage", "turnlog doctor"))
     if found.crashed:
         lines.append((f"{counted(found.crashed, 'session')} crashed", "turnlog recover"))
-    if found.unpriced:
+    lines = [(what, to_type(command, homes)) for what, command in lines]
+    if found.unpriced:  # What models cost, no home tells.
         models = ", ".join(found.unpriced[:3])
         lines.append((f"no price known for {models}", "turnlog prices --help"))
     if lines:
         out.print()
     width = max((len(what) for what, _ in lines), default=0)
     for what, command in lines:
-        line = f" [yellow]![/] {safe(what):<{width}}  [dim]$[/] {command}"
+        line = f" [yellow]![/] {safe(what):<{width}}  [dim]$[/] {safe(command)}"
         out.print(line, no_wrap=True, overflow="ellipsis")

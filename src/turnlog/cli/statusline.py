@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import click
 
-from turnlog.cli.options import home_option, tell_problems
+from turnlog.cli.options import home_option, naming, tell_problems
 
 _BACKGROUND_NICENESS = 10
 
@@ -60,12 +60,8 @@ def command(
     else:
         from turnlog.cli.statusline_answered import answer
 
-        answer([*_named(homes), *(() if pattern is None else ("--format", pattern))])
+        answer([*naming(homes), *(() if pattern is None else ("--format", pattern))])
     return 0
-
-
-def _named(homes: tuple[str, ...]) -> list[str]:
-    return [each for home in homes for each in ("--home", home)]
 
 
 def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
@@ -73,7 +69,7 @@ def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
     program = "turnlog"
     if shutil.which(program) is None and os.access(sys.argv[0], os.X_OK):
         program = os.path.abspath(sys.argv[0])
-    words = [program, "statusline", *_named(tuple(map(os.path.abspath, homes)))]
+    words = [program, "statusline", *naming(map(os.path.abspath, homes))]
     if pattern is not None:
         words += ["--format", pattern]
     settings = {"statusLine": {"type": "command", "command": shlex.join(words)}}
