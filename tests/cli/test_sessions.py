@@ -8,6 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
+import turnlog as turnlog_library
 from turnlog.cli.sessions import SORTS, STATES
 from turnlog.questions.indexed_catalog import SESSION_SORTS, SessionCatalog
 from turnlog.sessions.life import State
@@ -122,6 +123,20 @@ def test_a_call_that_nobody_answered_was_interrupted(turnlog, home):
     asked = {"type": "assistant", "uuid": "a", "parentUuid": "u-one", "message": message}
     log.write_bytes(log.read_bytes() + json.dumps(asked | {"sessionId": WHOLE}).encode() + b"\n")
     assert "Bash make → no result: interrupted" in turnlog("show", "1111", "--home", home)[1]
+    said = {"sessionId": WHOLE, "pid": os.getpid(), "status": "busy"}
+    (home / "sessions").mkdir()
+    (home / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(said))
+    assert "Bash make → no result yet" in turnlog("show", "1111", "--home", home)[1]
+
+
+def test_a_call_of_a_session_that_is_written_still_has_no_result_yet(turnlog, tmp_path):
+    block = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "make"}}
+    with turnlog_library.open(tmp_path) as store, store.create(project="/p") as session:
+        session.append({"type": "assistant", "message": {"role": "assistant", "content": [block]}})
+        shown = turnlog("show", session.session_id, "--home", tmp_path)[1]
+        assert "Bash make → no result yet" in shown
+    shown = turnlog("show", session.session_id, "--home", tmp_path)[1]
+    assert "Bash make → no result: interrupted" in shown
 
 
 def test_what_a_log_says_cannot_steer_the_terminal(turnlog, home):

@@ -78,6 +78,7 @@ class Transcript:
         read_agent: ReadAgent | None = None,
         margin: int = 0,
         is_cut: bool = False,
+        is_live: Callable[[], bool] = bool,
     ) -> None:
         self.out = out
         self.thinking = thinking
@@ -88,6 +89,8 @@ class Transcript:
         self.margin = margin
         self.is_cut = is_cut
         """More follows that is not shown, and a result may be there."""
+        self.is_live = is_live
+        """Tells whether whoever writes the session lives, and a result may come yet."""
         self.shown: set[str] = set()
         """The agents that have found their place."""
         self._open: dict[str, _Asked] = {}
@@ -95,7 +98,7 @@ class Transcript:
         self._before: Literal["", "prose", "tool"] = ""
 
     def show(self, pairs: Iterable[Pair]) -> Iterator[None]:
-        """Write records, one a step; a call that nobody answers is said to be interrupted."""
+        """Write records, one a step; a call that nobody will answer was interrupted."""
         for node, record in pairs:
             if node is not None and node.uuid in self.gaps:
                 self._gap(self.gaps[node.uuid])
@@ -145,6 +148,7 @@ class Transcript:
             agents=self.agents if self.margin < _DEEPEST else None,
             read_agent=self.read_agent,
             margin=self.margin + 1,
+            is_live=self.is_live,
         )
         inner.shown = self.shown
         for _ in inner.show(self.read_agent(agent)):
@@ -225,10 +229,13 @@ class Transcript:
 
     def _interrupt(self, *, at_end: bool = False) -> None:
         """Write the calls that have no result by now."""
-        is_further = at_end and self.is_cut
-        words = "its result is not in this part" if is_further else "no result: interrupted"
+        words, style = "no result: interrupted", "yellow"
+        if at_end and self.is_cut:
+            words, style = "its result is not in this part", "dim"
+        elif at_end and self._open and self.is_live():
+            words, style = "no result yet", "dim"
         for call in self._open.values():
-            self._call(call, Words(words), "dim" if is_further else "yellow")
+            self._call(call, Words(words), style)
             self._agents_of(call.block.id)
         self._late |= self._open
         self._open.clear()

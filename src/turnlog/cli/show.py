@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from turnlog.cli.session_shown import Transcript
     from turnlog.cli.show_document import BranchRow
     from turnlog.cli.show_view import Asked, View
+    from turnlog.layout import Home
     from turnlog.sessions.agents import Agent
     from turnlog.sessions.filters import Filter
 
@@ -103,7 +104,8 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     from turnlog.layout import all_homes
     from turnlog.sessions.session import Session
 
-    session = Session.find(all_homes(homes), name)
+    places = all_homes(homes)
+    session = Session.find(places, name)
     if options["branches"]:
         from turnlog.cli.show_document import branches_document
 
@@ -124,7 +126,7 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
 
         show_json(document_of(view, agents=options["agents"], thinking=options["thinking"]))
     else:
-        return _show(view, options)
+        return _show(view, places, options)
     return 0
 
 
@@ -178,12 +180,13 @@ def _filter(options: dict[str, Any]) -> Filter:
     return only & filters.between(options["since"], options["until"])
 
 
-def _show(view: View, options: dict[str, Any]) -> int:
+def _show(view: View, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
     from turnlog.cli.session_shown import Transcript
     from turnlog.cli.terminal import console, safe
+    from turnlog.sessions.life import is_being_written
 
-    out = console()
-    agents = view.session.agents if options["agents"] else ()
+    out, session = console(), view.session
+    agents = session.agents if options["agents"] else ()
     made: dict[str, list[Agent]] = {}
     for agent in agents:
         if agent.spawn is not None:
@@ -196,6 +199,7 @@ def _show(view: View, options: dict[str, Any]) -> int:
         agents=made,
         read_agent=view.agent_pairs,
         is_cut=view.next is not None,
+        is_live=lambda: is_being_written(session.id, session.path, homes),
     )
     steps = chain(_show_view(shown, view), _show_others(shown, view, agents))
     for _ in steps:
@@ -204,7 +208,7 @@ def _show(view: View, options: dict[str, Any]) -> int:
         out.print("Nothing was said here.")
         given = [f"--{name}" for name, value in _FILTERS.items() if options[value]]
         less = f"leave out {' or '.join(given)}"
-        check = f"turnlog check {safe(view.session.id[:8])} tells what is in its log"
+        check = f"turnlog check {safe(session.id[:8])} tells what is in its log"
         out.print(f"[dim]hint: {less if given else check}[/]")
         return 1
     return 0

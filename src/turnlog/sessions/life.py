@@ -215,6 +215,12 @@ def running_sessions(homes: Iterable["Home"]) -> dict[str, Running]:
     return found
 
 
+def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> bool:
+    """Tell whether somebody who writes a session lives; *log* is its last main log."""
+    program = running_sessions(homes).get(session_id)
+    return (program is not None and program.is_alive) or marks_of(log, session_id).is_running
+
+
 def _is_the_same(pid: int, started: Any) -> bool:
     """Tell whether *pid* is still the process that began at *started*, as far as one can tell."""
     living = process(pid)
