@@ -64,6 +64,11 @@ class SessionDocument(Struct, kw_only=True):
     """The ways the conversation went, as `turnlog show --branches` lists them."""
     gaps: int
     replaced: int
+    """Records that a later one with the same uuid stands for."""
+    conflicts: int
+    """Those of them that said something else."""
+    carried: dict[str, int]
+    """Records that name other sessions, by session."""
     agents: list[AgentRow]
     logs: list[str]
 
@@ -142,6 +147,8 @@ def describe(
         branches=len(branches_of(tree)),
         gaps=len(tree.gaps),
         replaced=len(tree.replaced),
+        conflicts=len(session.conflicts),
+        carried=session.carried,
         agents=[
             AgentRow(
                 id=agent.id,
@@ -184,6 +191,11 @@ def _show(found: SessionDocument) -> None:
         ("tag", found.tag or ""),
         ("records", f"{found.records:,}, of which {found.thread_records:,} in the main thread"),
         ("turns", tree),
+        ("repeated", _repeated(found)),
+        *(
+            ("carried", f"{counted(count, 'record')} of session {other}")
+            for other, count in found.carried.items()
+        ),
     ]
     for name, value in rows:
         if value:
@@ -194,6 +206,18 @@ def _show(found: SessionDocument) -> None:
         out.print(f" [bold]{'agent':<10}[/]{safe(agent.id)}  {safe(what)} [dim]({how})[/]")
     for log in found.logs:
         out.print(f" [bold]{'log':<10}[/]{short_path(log)}", soft_wrap=True)
+
+
+def _repeated(found: SessionDocument) -> str:
+    """Say how many records stand there twice, and whether they say the same."""
+    from turnlog.cli.terminal import counted
+
+    if not found.replaced:
+        return ""
+    told = f"{counted(found.replaced, 'record')} stood there before under the same uuid"
+    if not found.conflicts:
+        return f"{told}, the same"
+    return f"{told}, {found.conflicts:,} with other content; the last counts"
 
 
 def _cost(found: SessionDocument) -> str:

@@ -183,6 +183,23 @@ class Session:
         """
         return records_of(self.paths, self.whole_thread if nodes is None else nodes)
 
+    @property
+    def conflicts(self) -> list[Node]:
+        """The records that a later one with the same uuid replaced, and that said something else.
+
+        One that was written twice as it is, is none.
+        """
+        replaced = self.tree.replaced
+        counting = {node.uuid: self.tree.by_uuid[node.uuid] for node in replaced}
+        later = {node.uuid: record.raw for node, record in self.records(counting.values())}
+        return [node for node, record in self.records(replaced) if record.raw != later[node.uuid]]
+
+    @property
+    def carried(self) -> dict[str, int]:
+        """How many records of its main logs name other sessions: a fork or a resume copied them."""
+        named = self.tree.session_ids
+        return {other: count for other, count in named.most_common() if other != self.id}
+
     def _gather(self, traces: Traces, log: LogFile) -> None:
         for item in self.read(log):
             traces.see(item)

@@ -15,6 +15,7 @@ Promises:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final
@@ -105,7 +106,11 @@ class Tree:
         self.replaced: list[Node] = []
         self.loose: list[Placed] = []
         self.gaps: list[Gap] = []
+        self.session_ids: Counter[str] = Counter()
+        """How many records name each session."""
         for placed in items:
+            if placed.record.session_id is not None:
+                self.session_ids[placed.record.session_id] += 1
             node = _node(placed, len(self.by_uuid) + len(self.replaced))
             if node is None:
                 self.loose.append(placed)
