@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ from turnlog.questions.meant import project_meant
 from turnlog.sessions import build
 from turnlog.sessions.following import Followed, follow_session
 from turnlog.sessions.journal import Journal
-from turnlog.sessions.life import Running, State, check_move, marks_of, running_sessions
+from turnlog.sessions.life import Running, State, check_move, running_sessions, was_left
 from turnlog.sessions.opening import open_writer
 from turnlog.sessions.recover import Recovery, examine, recover
 from turnlog.sessions.registry import Reindexed, reindex
@@ -134,6 +134,21 @@ class Store(Asking, Closing):
             self.root, session.layout, session.id, cwd, durability, session=session
         )
         return self._archivable(writer)
+
+    def go_on(
+        self,
+        *,
+        project: str | os.PathLike[str] = ".",
+        idle: timedelta = timedelta(days=1),
+        layout: LayoutName = "claude",
+        durability: Durability = "fsync",
+    ) -> SessionWriter:
+        """Open the root's session that was active last in *project*; a new one if it was *idle*."""
+        here, since = os.path.abspath(project), datetime.now(UTC) - idle
+        for row in list_sessions((Home(self.root),), project=here).sessions:
+            if row.project == here and row.last_active_at and row.last_active_at > since:
+                return self.resume(row.id, project=project, durability=durability)
+        return self.create(project=project, layout=layout, durability=durability)
 
     def update(
         self,
@@ -304,7 +319,8 @@ class Store(Asking, Closing):
     def crashed(self) -> list[SessionRow]:
         """List the sessions whose writer is gone without having said goodbye."""
         running = self.running()
-        return [row for row in self.sessions() if self._is_crashed(row, running.get(row.id))]
+        rows = self.sessions()
+        return [row for row in rows if was_left(row.path, row.sharer, running.get(row.id))]
 
     def examine(self, text: str) -> Recovery:
         """Say what a crash left wrong in a session; nothing is changed."""
@@ -344,14 +360,6 @@ class Store(Asking, Closing):
     def _known(self, session: KeptSession) -> KeptSession:
         session.root = self.root
         return session
-
-    def _is_crashed(self, row: SessionRow, running: Running | None) -> bool:
-        shared_by = row.id if row.layout == "dated" else None
-        if running is not None:
-            return running.was_killed(marks_of(row.path, shared_by))
-        # A writer may say goodbye after its marks were read, and be gone when it is looked for:
-        # what it said is there when the marks are read once more.
-        return all(marks_of(row.path, shared_by).crashed for _ in range(2))
 
     def _own(self, text: str) -> KeptSession:
         """Find a session that is this store's to write."""

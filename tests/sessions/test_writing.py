@@ -77,6 +77,24 @@ def test_two_writers_of_one_session_make_one_thread(store):
     assert [record.text for record in said(one.path)] == ["one", "two", "three", "four"]
 
 
+@pytest.mark.parametrize("layout", ["claude", "dated", "flat"])
+def test_one_goes_on_where_one_was_unless_that_is_long_ago(store, tmp_path, layout):
+    def go_on(project="here", **more):
+        with store.go_on(project=tmp_path / project, layout=layout, **more) as session:
+            session.append(build.user("Hello"))
+        return session.session_id
+
+    first = go_on()
+    assert go_on() == first
+    assert go_on("elsewhere") != first
+    assert go_on("here/below") != first
+    assert go_on() == first
+    later = go_on(idle=timedelta(0))
+    assert later != first
+    assert go_on() == later
+    assert store.session(later).layout == layout
+
+
 def test_a_repeated_uuid_is_written_once_also_by_another_process(store):
     fields = build.user("once") | {"uuid": "fixed"}
     with store.create(session_id=ID) as session:

@@ -47,6 +47,11 @@ class SessionRow(Struct, kw_only=True, frozen=True):
     tag: str | None = None
     models: list[str] = []
 
+    @property
+    def sharer(self) -> str | None:
+        """Its id, if other sessions have records in its log, too."""
+        return self.id if self.layout == "dated" else None
+
 
 class SessionList(Struct, kw_only=True):
     """What `turnlog sessions --json` prints; of those that crashed, `turnlog recover --json`."""

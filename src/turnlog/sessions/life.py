@@ -215,6 +215,17 @@ def running_sessions(homes: Iterable["Home"]) -> dict[str, Running]:
     return found
 
 
+def was_left(log: str | os.PathLike[str], session_id: str | None, running: Running | None) -> bool:
+    """Tell whether a session's writer is gone without a goodbye; *session_id* if others share it.
+
+    A writer may say goodbye after its marks were read, and be gone when it is looked for: what it
+    said is there when the marks are read once more.
+    """
+    if running is not None:
+        return running.was_killed(marks_of(log, session_id))
+    return all(marks_of(log, session_id).crashed for _ in range(2))
+
+
 def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> bool:
     """Tell whether somebody who writes a session lives; *log* is its last main log."""
     program = running_sessions(homes).get(session_id)
