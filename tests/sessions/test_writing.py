@@ -17,7 +17,16 @@ from turnlog import build
 from turnlog.errors import InvalidId, UsageError
 from turnlog.log.reader import Placed, read_log
 from turnlog.records.state import Format
-from turnlog.sessions.life import IDLE, MOVES, Life, State, check_move, claude_processes, life_of
+from turnlog.sessions.life import (
+    IDLE,
+    MOVES,
+    Life,
+    State,
+    check_move,
+    claude_processes,
+    life_of,
+    recency,
+)
 from turnlog.sessions.session import tree_of
 from turnlog.sessions.surroundings import git_branch, git_commit, process
 
@@ -300,6 +309,17 @@ def test_a_session_lives_from_created_to_expired(store):
     again.append(build.user("More"))
     assert life(session.path).state(now) is State.ACTIVE
     assert life(session.path).state(now + IDLE + timedelta(days=1)) is State.EXPIRED
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(-9, "active"), (0, "active"), (299, "active"), (300, "inactive"), (3599, "inactive"),
+     (3600, "stale"), (10**8, "stale")],
+)  # fmt: skip
+def test_how_recent_a_session_is(seconds, told):
+    now = datetime(2026, 11, 1, tzinfo=UTC)
+    assert recency(now - timedelta(seconds=seconds), now) == told
+    assert recency(None, now) is None
 
 
 def test_illegal_moves_raise_and_say_what_is_legal():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -40,6 +40,8 @@ class SessionDocument(Struct, kw_only=True):
     models: dict[str, int]
     layout: str
     state: str
+    recency: str | None
+    """Active within five minutes, inactive within an hour, or stale."""
     running: str | None
     """What the program that has it open says it does, such as "busy"; null if none has."""
     crashed: bool
@@ -110,6 +112,7 @@ def describe(
     *pins* are the ids of those that are pinned, *running* what its program left about itself.
     """
     from turnlog.sessions.branches import branches_of
+    from turnlog.sessions.life import recency
 
     alive = running is not None and running.is_alive
     own = "running" if session.facts.life.is_running else None
@@ -127,6 +130,7 @@ def describe(
         models=found.models,
         layout=session.layout,
         state=known.state,
+        recency=recency(found.last_active_at, datetime.now(UTC)),
         running=running.doing if running is not None and alive else own,
         crashed=known.crashed or (running is not None and not alive),
         ended_at=known.ended_at,
@@ -235,6 +239,10 @@ def _cost(found: SessionDocument) -> str:
 
 
 def _state(found: SessionDocument) -> str:
+    from turnlog.cli.terminal import age
+
     ended = "crashed" if found.crashed else "ended" if found.ended_at else ""
     beside = found.running or ended
+    if not beside and found.last_active_at and found.recency in ("inactive", "stale"):
+        beside = f"last heard of {age(datetime.now(UTC), found.last_active_at)}"
     return ", ".join(filter(None, (found.state, beside, "pinned" if found.pinned else "")))

@@ -43,6 +43,28 @@ class State(StrEnum):
     DELETED = "deleted"
 
 
+class Recency(StrEnum):
+    """How long ago a session was active, wherever it stands in its life."""
+
+    ACTIVE = "active"  # Within five minutes.
+    INACTIVE = "inactive"  # Within an hour.
+    STALE = "stale"
+
+
+_ACTIVE: Final = timedelta(minutes=5)
+_INACTIVE: Final = timedelta(hours=1)
+
+
+def recency(last_active_at: datetime | None, now: datetime) -> Recency | None:
+    """Tell how long ago a session was active; None if nothing says when."""
+    if last_active_at is None:
+        return None
+    quiet = now - last_active_at
+    if quiet < _ACTIVE:
+        return Recency.ACTIVE
+    return Recency.INACTIVE if quiet < _INACTIVE else Recency.STALE
+
+
 # What may follow what. Whatever is not here is a mistake.
 MOVES: Final = {
     State.CREATED: {State.CREATED, State.ACTIVE, State.EXPIRED, State.DELETED},
