@@ -12,8 +12,9 @@ from questions.test_ledger import instants, response, scan
 from turnlog.prices.cost import load_prices
 from turnlog.questions.blocks import active_block, blocks
 from turnlog.questions.budgets import Budget, Budgets, budget_report, budgets_from
-from turnlog.questions.ledger import Period, Question, ledger
+from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.local_times import LocalTimes
+from turnlog.questions.periods import Period
 from turnlog.questions.sources import LogsSource
 
 # A Wednesday.

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from turnlog.errors import UsageError
 from turnlog.prices.cost import load_prices
 from turnlog.questions import ledger as engine
-from turnlog.questions.ledger import UNITS, Period, Question, explain, rows_as_lists
+from turnlog.questions.ledger import UNITS, Question, explain, rows_as_lists
 from turnlog.questions.local_times import TIMES, LocalTimes, MachineZone
+from turnlog.questions.periods import Period
 from turnlog.questions.traced import Traced
 from turnlog.questions.trends import add_trends, trends
 from turnlog.questions.usage_scan import UsageScan

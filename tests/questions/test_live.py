@@ -16,10 +16,11 @@ import turnlog
 from index.homes import own_index
 from questions.live_world import World, call, prompt, result, said, thought, until
 from turnlog.index.opening import open_fresh
-from turnlog.questions.ledger import Period, Question, ledger
+from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.live import LiveDocument
 from turnlog.questions.live_doing import Activity, Doing, LogEnd
 from turnlog.questions.live_watching import LiveWatch
+from turnlog.questions.periods import Period
 from turnlog.questions.spending import every_response
 from turnlog.questions.status_figures import window_of
 from turnlog.records.codec import decode

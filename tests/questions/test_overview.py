@@ -10,8 +10,9 @@ from index.homes import SESSIONS, answered, asked, lines, log_path, made_home, o
 from turnlog.index.opening import open_fresh
 from turnlog.keep.copying import keep
 from turnlog.prices.configured import configured_prices
-from turnlog.questions.ledger import Period, Question, ledger
+from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.overview import LATEST, overview
+from turnlog.questions.periods import Period
 from turnlog.questions.spending import spent
 
 NOW = datetime(2026, 3, 31, 20, tzinfo=UTC)

@@ -16,7 +16,8 @@ from turnlog.index.opening import open_fresh
 from turnlog.layout import turnlog_home
 from turnlog.prices.configured import configured_prices
 from turnlog.questions.blocks import blocks
-from turnlog.questions.ledger import Period, Question, ledger
+from turnlog.questions.ledger import Question, ledger
+from turnlog.questions.periods import Period
 from turnlog.questions.spending import every_response
 from turnlog.questions.status_figures import VERSION, FiguresFile, end_of_file
 from turnlog.questions.statusline import reckon, update_figures

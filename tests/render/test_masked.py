@@ -9,7 +9,7 @@ from planted import KINDS, plant, survives
 from render.pages import ID, home_of, told
 from sessions.trees import answer, call, record
 from turnlog.layout import find_homes
-from turnlog.questions.ledger import Period
+from turnlog.questions.periods import Period
 from turnlog.render.conversation import document_of
 from turnlog.render.lines import session_lines
 from turnlog.render.markdown import session_markdown

@@ -20,7 +20,8 @@ from render.pages import ID, home_of
 from turnlog.errors import UsageError
 from turnlog.index.opening import open_fresh
 from turnlog.layout import find_homes
-from turnlog.questions.ledger import Period, Question, ledger
+from turnlog.questions.ledger import Question, ledger
+from turnlog.questions.periods import Period
 from turnlog.questions.sources import IndexSource
 from turnlog.render.outgoing import Outgoing
 from turnlog.render.parquet import MARK, schema_of, write_parquet

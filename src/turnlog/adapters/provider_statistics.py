@@ -19,7 +19,8 @@ from turnlog.adapters.provider_reading import count_messages, thread_of
 from turnlog.errors import IndexUnavailable, UsageError
 from turnlog.index.opening import open_fresh
 from turnlog.layout import Home
-from turnlog.questions.ledger import TRACED, Ledger, Period, Question, Unit, ledger
+from turnlog.questions.ledger import TRACED, Ledger, Question, Unit, ledger
+from turnlog.questions.periods import Period
 from turnlog.questions.spending import every_response
 from turnlog.questions.usage_scan import UsageScan, scan_usage
 from turnlog.sessions.session import Session

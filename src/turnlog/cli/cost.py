@@ -28,7 +28,8 @@ from turnlog.questions.local_times import WEEKDAYS
 if TYPE_CHECKING:
     from turnlog.prices.cost import Prices
     from turnlog.questions.budgets import Budgets
-    from turnlog.questions.ledger import Ledger, Period, Question, Unit
+    from turnlog.questions.ledger import Ledger, Question, Unit
+    from turnlog.questions.periods import Period
     from turnlog.questions.sources import Source
     from turnlog.questions.trends import Trends
     from turnlog.questions.usage_scan import UsageScan
@@ -179,7 +180,7 @@ def _question(report: str, options: dict[str, Any], homes: tuple[str, ...]) -> Q
 
 
 def _period(options: dict[str, Any], homes: tuple[str, ...]) -> Period:
-    from turnlog.questions.ledger import Period
+    from turnlog.questions.periods import Period
 
     return Period(
         since=options["since"] or options["last"],

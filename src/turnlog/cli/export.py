@@ -14,7 +14,7 @@ from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
     from turnlog.cli.export_written import Export
-    from turnlog.questions.ledger import Period
+    from turnlog.questions.periods import Period
     from turnlog.render.conversation import Choice
 
 FORMATS: Final = ("md", "html", "json", "jsonl", "csv", "parquet")
@@ -166,7 +166,7 @@ def _choice(options: dict[str, Any]) -> Choice:
 
 
 def _period(options: dict[str, Any]) -> Period:
-    from turnlog.questions.ledger import Period
+    from turnlog.questions.periods import Period
 
     return Period(since=options["since"], until=options["until"], project=options["project"])
 

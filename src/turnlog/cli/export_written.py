@@ -11,9 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
@@ -25,7 +24,8 @@ from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.index.uncollected import uncollected
 from turnlog.inert import inert
 from turnlog.layout import Home
-from turnlog.questions.ledger import Period
+from turnlog.log.digest import sha256
+from turnlog.questions.periods import Period
 from turnlog.redact import Rules, Secret, gather_known
 from turnlog.render.contents import (
     ContentsDocument,
@@ -39,10 +39,12 @@ from turnlog.render.exporting import pages
 from turnlog.render.gathering import gather, known_lines
 from turnlog.render.lines import log_lines, session_lines
 from turnlog.render.outgoing import Outgoing
-from turnlog.render.tables import Row, TableName, Tables, as_csv
 from turnlog.render.telling import tell
 from turnlog.sessions.beside import failure
 from turnlog.sessions.session import Session
+
+if TYPE_CHECKING:
+    from turnlog.render.tables import Row, TableName, Tables
 
 _TABLES: Final = ("csv", "parquet")
 _PAGES: Final = ("md", "html", "json")
@@ -244,6 +246,8 @@ class Export(Struct, kw_only=True, dict=True):
     # -- tables -----------------------------------------------------------------------------
 
     def _write_tables(self) -> None:
+        from turnlog.render.tables import Tables, as_csv
+
         tables = Tables(self._sessions, self.out, self.period)
         only = frozenset(self.ids) if self.names else None
         with self._messages(tables, only) as messages:

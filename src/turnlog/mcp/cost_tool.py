@@ -16,8 +16,9 @@ from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import sparse
 from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Until
 from turnlog.prices.configured import configured_prices
-from turnlog.questions.ledger import Figures, Ledger, Period, Question, SkippedDocument, ledger
+from turnlog.questions.ledger import Figures, Ledger, Question, SkippedDocument, ledger
 from turnlog.questions.local_times import TIMES
+from turnlog.questions.periods import Period
 from turnlog.questions.query_filters import projects_in
 from turnlog.questions.spending import spent
 

@@ -245,7 +245,8 @@ class Asking:
         *trend* adds to each row how its cost went. A *limit* keeps the latest rows, or the dearest,
         and leaves the totals. The logs are read if the index cannot be had, or with *no_index*.
         """
-        from turnlog.questions.ledger import Period, Question, cut_rows, ledger, units_named
+        from turnlog.questions.ledger import Question, cut_rows, ledger, units_named
+        from turnlog.questions.periods import Period
         from turnlog.questions.sources import open_source, usage_asked
         from turnlog.questions.trends import add_trends, trends
 

@@ -20,12 +20,12 @@ from turnlog.prices.cost import Bill, Mode, Prices
 from turnlog.prices.rates import Unpriced
 from turnlog.questions.ledger import (
     Figures,
-    Period,
     SkippedDocument,
     figures_of,
     skipped_of,
     sum_of,
 )
+from turnlog.questions.periods import Period
 from turnlog.questions.sources import Source
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.responses import Response

@@ -31,13 +31,13 @@ from turnlog.config import SettingProblem
 from turnlog.prices.cost import Prices
 from turnlog.questions.blocks import BlockRow, active_block
 from turnlog.questions.ledger import (
-    Period,
     Question,
     SkippedDocument,
     UnpricedRow,
     ledger,
 )
 from turnlog.questions.local_times import LocalTimes
+from turnlog.questions.periods import Period
 from turnlog.questions.sources import Source
 
 BudgetName = Literal["daily", "weekly", "monthly", "block"]

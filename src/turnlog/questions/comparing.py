@@ -20,13 +20,13 @@ from turnlog.questions.ledger import (
     Figures,
     Ledger,
     LedgerRow,
-    Period,
     Question,
     SkippedDocument,
     Unit,
     UnpricedRow,
 )
 from turnlog.questions.local_times import TIMES, LocalTimes
+from turnlog.questions.periods import Period
 
 Key = tuple[str | int | None, ...]
 

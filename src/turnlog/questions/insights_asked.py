@@ -14,7 +14,8 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from turnlog.index.ids import SECOND_BITS, instant_at, microseconds
 from turnlog.index.opening import Index
-from turnlog.questions.ledger import Figures, Period, Question, Unit
+from turnlog.questions.ledger import Figures, Question, Unit
+from turnlog.questions.periods import Period
 from turnlog.questions.query_filters import projects_in
 
 SHOWN: Final = 10

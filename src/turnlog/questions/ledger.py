@@ -21,11 +21,11 @@ from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from turnlog.errors import UsageError
 from turnlog.index.usage import Skipped
-from turnlog.layout.directories import is_within
 from turnlog.prices.cost import Bill, Mode, Prices
 from turnlog.prices.money import total_usd
 from turnlog.prices.rates import Unpriced
 from turnlog.questions.local_times import TIMES, LocalTimes
+from turnlog.questions.periods import Period
 from turnlog.questions.traced import Traced
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.counters import Counters
@@ -110,34 +110,6 @@ class Ledger(Struct, kw_only=True):
     skipped: SkippedDocument
     steps: list[str] | UnsetType = UNSET
     """The hours, days or months of the rows' trends, if asked for."""
-
-
-class Period(Struct, frozen=True, kw_only=True):
-    """Which responses are asked for; half-open in time."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    project: str | None = None
-    model: str | None = None
-    session: str | None = None
-
-    @property
-    def is_part(self) -> bool:
-        """Not everything is asked for."""
-        return self != Period()
-
-    def holds(self, response: Response) -> bool:
-        """Tell whether *response* is asked for; one without a date is in no stretch of time."""
-        at = response.at
-        if (self.since or self.until) and at is None:
-            return False
-        return (
-            (self.since is None or at is None or at >= self.since)
-            and (self.until is None or at is None or at < self.until)
-            and (self.project is None or is_within(response.project, self.project))
-            and (self.model is None or self.model.lower() in response.model_name.lower())
-            and (self.session is None or (response.session or "").startswith(self.session))
-        )
 
 
 class Question(Struct, frozen=True, kw_only=True):

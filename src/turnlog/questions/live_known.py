@@ -15,9 +15,10 @@ from turnlog.index.ids import instant_at, microseconds
 from turnlog.index.opening import Index
 from turnlog.prices.cost import Prices
 from turnlog.questions.keeping import Keeping, Keepings
-from turnlog.questions.ledger import Period, Question, ledger
+from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.listed import COUNTERS, IS_THERE, LISTED, models_in
 from turnlog.questions.live_doing import Program
+from turnlog.questions.periods import Period
 from turnlog.questions.spending import spent
 from turnlog.sessions.life import Life
 

@@ -21,9 +21,10 @@ from turnlog.layout import Home
 from turnlog.prices.cost import Prices
 from turnlog.questions.indexed_catalog import IndexedSession, list_indexed
 from turnlog.questions.keeping import Keepings
-from turnlog.questions.ledger import Period, Question, ledger
+from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.listed import IS_THERE, LISTED, tokens_of
 from turnlog.questions.local_times import LocalTimes
+from turnlog.questions.periods import Period
 from turnlog.questions.spending import spent
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from turnlog.index.unwritable import Fallback
     from turnlog.layout import Home
     from turnlog.prices.cost import Prices
-    from turnlog.questions.ledger import Period, Question
+    from turnlog.questions.ledger import Question
+    from turnlog.questions.periods import Period
     from turnlog.questions.usage_scan import UsageScan
 
 

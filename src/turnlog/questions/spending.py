@@ -30,7 +30,7 @@ from turnlog.records.responses import Responded, Response
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
     from turnlog.prices.cost import Prices
-    from turnlog.questions.ledger import Period
+    from turnlog.questions.periods import Period
 
 
 def spent(index: Index, period: Period, prices: Prices) -> UsageScan:

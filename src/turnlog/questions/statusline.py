@@ -20,8 +20,9 @@ from turnlog.index.opening import Index, open_fresh
 from turnlog.prices.cost import Prices
 from turnlog.prices.money import shown
 from turnlog.questions.blocks import LENGTH, blocks
-from turnlog.questions.ledger import Period, Question, ledger
+from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.local_times import MachineZone
+from turnlog.questions.periods import Period
 from turnlog.questions.spending import every_response, spent
 from turnlog.questions.status_figures import FiguresFile, number_of, within
 

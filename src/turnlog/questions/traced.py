@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from turnlog.index.opening import Index
-    from turnlog.questions.ledger import Period
+    from turnlog.questions.periods import Period
     from turnlog.questions.usage_scan import UsageScan
 
 

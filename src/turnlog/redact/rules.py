@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 from time import thread_time
 from typing import Any, Final
 
@@ -63,6 +62,8 @@ class _Broken(Exception):
 
 def digest_of(value: str) -> str:
     """Give what stands for a secret wherever it must be recognised."""
+    from hashlib import sha256  # noqa: PLC0415 - It brings OpenSSL; secrets are few.
+
     return sha256(value.encode("utf-8", "surrogateescape")).hexdigest()
 
 

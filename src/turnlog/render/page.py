@@ -12,7 +12,6 @@ it names by their digests. So a page needs no ``style`` attribute and no handler
 from __future__ import annotations
 
 import base64
-import hashlib
 import html
 import re
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from turnlog.inert import inert
+from turnlog.log.digest import sha256
 
 Child: TypeAlias = "str | Fragment | Iterable[Child] | None"
 
@@ -57,7 +57,8 @@ def element(tag: str, /, *children: Child, **attributes: str | float | bool | No
     opened = "".join([_attribute(name, value) for name, value in attributes.items()])
     if tag in _VOID:
         return Fragment(f"<{tag}{opened}>")
-    return Fragment(f"<{tag}{opened}>{''.join(_flat(children))}</{tag}>")
+    # Put together once: whatever stands inside is copied at every level.
+    return Fragment("".join([f"<{tag}{opened}>", *_flat(children), f"</{tag}>"]))
 
 
 def is_safe_address(address: str) -> bool:
@@ -151,7 +152,7 @@ def _policy(style: str, script: str) -> str:
 def _digest(text: str) -> str:
     if not text:
         return "'none'"
-    digest = hashlib.sha256(text.encode()).digest()
+    digest = sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
@@ -182,9 +183,16 @@ def _attribute_name(name: str) -> str:
     return written
 
 
+@cache
+def _class(value: str) -> str:
+    return f' class="{escaped(value)}"'
+
+
 def _attribute(name: str, value: str | float | bool | None) -> str:  # noqa: FBT001
     if value is None or value is False:
         return ""
+    if name == "class_" and isinstance(value, str):
+        return _class(value)
     written = _attribute_name(name)
     if value is True:
         return f" {written}"

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import json
 
 from turnlog.prices.cost import Prices
-from turnlog.questions.ledger import Period
+from turnlog.questions.periods import Period
 from turnlog.questions.sources import Source
 from turnlog.questions.traced import Traced
 from turnlog.records.meaning import author_of, meaning_of
