@@ -1,8 +1,9 @@
 """Whole programs measured: the time they take, and the memory of all their processes together.
 
-A program may start others, so its memory is asked of the kernel while it runs: every few
-milliseconds the high-water marks of all its processes that are alive are added up, and the largest
-sum counts. Pages that two processes share count twice, so the truth is rather less.
+A program may start others, so its memory is asked of the kernel while it runs: ten times a second
+the high-water marks of all its processes that are alive are added up, and the largest sum counts.
+To ask more often would slow down what is measured. Pages that two processes share count twice, so
+the truth is rather less.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 TURNLOG = "from turnlog.cli import main; main()"
-_EVERY_SECONDS = 0.02
+_EVERY_SECONDS = 0.1
 _HIGH_WATER = re.compile(rb"VmHWM:\s+(\d+) kB")
 
 

@@ -15,10 +15,10 @@ from turnlog.index import segments
 from turnlog.index.segments import (
     TABLES,
     add_segments,
+    beside,
     press,
     statements_in,
     takes_segments,
-    taking_segments,
 )
 
 WORDS = ("apple", "äpfel", "Apple", "b", "42", "流", "a-b", "!", "", "\x00", "word" * 99)
@@ -54,11 +54,9 @@ def words_in(db: sqlite3.Connection, table: str) -> list[tuple[object, ...]]:
 
 
 def add(db: sqlite3.Connection, **rows: list[tuple[int, bytes]]) -> None:
-    with taking_segments(db) as take:
-        take(press(statements_in(db), rows))
-        with db:
-            db.execute("BEGIN")
-            add_segments(db)
+    with beside(db, press(statements_in(db), rows)), db:
+        db.execute("BEGIN")
+        add_segments(db)
 
 
 @settings(max_examples=60)

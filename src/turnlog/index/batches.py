@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from msgspec import Struct
 
 from turnlog.index.chunks import Chunk
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.placing import Placing, Row, Text
-from turnlog.index.segments import add_segments, press
+from turnlog.index.segments import add_segments, beside, press
 from turnlog.index.writing import Writer
 
 
@@ -30,6 +31,11 @@ class Batch(Struct, array_like=True):
     texts: list[Row]
     segments: bytes
     """As ``press`` makes them."""
+
+    def beside(self, db: sqlite3.Connection) -> AbstractContextManager[None]:
+        """Let its segments stand beside the index, and there alone; then it can be written."""
+        pressed, self.segments = self.segments, b""
+        return beside(db, pressed)
 
 
 class Gathering:
@@ -60,7 +66,7 @@ class Gathering:
 
 
 def write_batch(db: sqlite3.Connection, writer: Writer, batch: Batch) -> None:
-    """Write *batch* within the transaction that is open; its segments were taken already."""
+    """Write *batch*, which stands beside the index, within the transaction that is open."""
     for chunk in batch.chunks:
         writer.write(chunk)
     texts: Sequence[tuple[int, int | None, int, int]] = batch.texts

@@ -1,8 +1,7 @@
 """Words become segments of the full-text tables away from the index, and move into it whole.
 
     pressed = press(statements_in(db), {"said": words})        # in any process
-    with taking_segments(db) as take:                          # in the one that writes the index
-        take(pressed)
+    with beside(db, pressed):                                  # in the one that writes the index
         ...                                                    # a transaction begins
         add_segments(db)
 
@@ -26,7 +25,7 @@ it, as they would anybody's writing.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import Final
@@ -79,8 +78,7 @@ def takes_segments(db: sqlite3.Connection) -> bool:
         pressed = press(
             statements_in(db), {each: [(1, b"one word"), (2, b"more")] for each in TABLES}
         )
-        with taking_segments(db) as take:
-            take(pressed)
+        with beside(db, pressed):
             for table in TABLES:
                 db.execute(
                     f"UPDATE main.{table}_data SET block = block WHERE 0"
@@ -99,18 +97,13 @@ def takes_segments(db: sqlite3.Connection) -> bool:
 
 
 @contextmanager
-def taking_segments(db: sqlite3.Connection) -> Iterator[Callable[[bytes], None]]:
-    """Make room beside an index; what is given puts there what ``press`` made, for one to add.
-
-    Not within a transaction.
-    """
-
-    def take(pressed: bytes) -> None:
-        db.deserialize(pressed, name=_BESIDE)
-
+def beside(db: sqlite3.Connection, pressed: bytes) -> Iterator[None]:
+    """Hold what ``press`` made beside an index. Not within a transaction, which may begin then."""
     db.execute(f"ATTACH ':memory:' AS {_BESIDE}")
     try:
-        yield take
+        db.deserialize(pressed, name=_BESIDE)
+        del pressed  # That is a copy.
+        yield
     finally:
         with suppress(sqlite3.Error):  # What went wrong before says more.
             db.execute(f"DETACH {_BESIDE}")

@@ -12,7 +12,7 @@ from turnlog.index.batches import Gathering, IdsTaken, write_batch
 from turnlog.index.database import index_path, open_index
 from turnlog.index.pipeline import Readers, is_worth_it
 from turnlog.index.placing import placing_in_lanes
-from turnlog.index.segments import statements_in, takes_segments, taking_segments
+from turnlog.index.segments import statements_in, takes_segments
 from turnlog.index.settling import settle_all
 from turnlog.index.uncollected import uncollected
 from turnlog.index.writing import Writer, all_or_nothing
@@ -52,16 +52,9 @@ def _read(db: sqlite3.Connection, plan: Plan, progress: Progress | None) -> list
     )
     writer = Writer(db)
     is_settled = plan.new_bytes < _WORTH_SETTLING_BYTES
-    with (
-        uncollected(),
-        taking_segments(db) as take,
-        closing(readers.batches()) as batches,
-        suppress(IdsTaken),
-    ):
+    with uncollected(), closing(readers.batches()) as batches, suppress(IdsTaken):
         for batch in batches:
-            take(batch.segments)
-            batch.segments = b""  # Or it would be held twice.
-            with all_or_nothing(db, writer):
+            with batch.beside(db), all_or_nothing(db, writer):
                 write_batch(db, writer, batch)
             if not is_settled and readers.read_bytes >= plan.new_bytes * _SETTLED_AT:
                 is_settled = True
