@@ -144,7 +144,7 @@ class Store(Asking, Closing):
         durability: Durability = "fsync",
     ) -> SessionWriter:
         """Open the root's session that was active last in *project*; a new one if it was *idle*."""
-        here, since = os.path.abspath(project), datetime.now(UTC) - idle
+        here, since = whole(os.fspath(project)), datetime.now(UTC) - idle
         for row in list_sessions((Home(self.root),), project=here).sessions:
             if row.project == here and row.last_active_at and row.last_active_at > since:
                 return self.resume(row.id, project=project, durability=durability)

@@ -79,6 +79,18 @@ def test_everything_comes_back(orchard):
     assert "0 sessions restored, 2 already there" in out
 
 
+def test_a_whole_home_moves_and_the_old_one_stays(orchard, tmp_path):
+    new = tmp_path / "config" / "claude"
+    code, out, _ = orchard("restore", "--all", "--to", new)
+    assert code == 0
+    assert "2 sessions restored" in out
+    assert files_in(new) == files_in(orchard.home) == orchard.files
+    (new / MAIN).write_bytes(b"another\n")
+    code, _, _ = orchard("restore", "--all", "--to", new)
+    assert code == 1
+    assert (new / MAIN).read_bytes() == b"another\n"
+
+
 def test_a_home_that_is_nowhere_named_is_found_by_its_copies(orchard, tmp_path):
     shutil.rmtree(orchard.home)
     code, _, _ = orchard("restore", "7777", CLAUDE_CONFIG_DIR=str(tmp_path / "another"))

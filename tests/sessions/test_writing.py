@@ -87,7 +87,7 @@ def test_two_writers_of_one_session_make_one_thread(store):
 
 
 @pytest.mark.parametrize("layout", ["claude", "dated", "flat"])
-def test_one_goes_on_where_one_was_unless_that_is_long_ago(store, tmp_path, layout):
+def test_one_goes_on_where_one_was_unless_that_is_long_ago(store, tmp_path, layout, monkeypatch):
     def go_on(project="here", **more):
         with store.go_on(project=tmp_path / project, layout=layout, **more) as session:
             session.append(build.user("Hello"))
@@ -102,6 +102,9 @@ def test_one_goes_on_where_one_was_unless_that_is_long_ago(store, tmp_path, layo
     assert later != first
     assert go_on() == later
     assert store.session(later).layout == layout
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with store.go_on(project="~/here", layout=layout) as session:
+        assert session.session_id == later
 
 
 def test_a_repeated_uuid_is_written_once_also_by_another_process(store):
