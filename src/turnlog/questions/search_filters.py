@@ -65,7 +65,8 @@ WITH erring (id, first, last) AS MATERIALIZED (
         LIMIT ?
     )
 )
-SELECT t.id, e.first IS NOT NULL AND NOT EXISTS (SELECT 1 FROM texts WHERE id IN ({_LANE_ENDS}))
+SELECT t.id, t.kind,
+       e.first IS NOT NULL AND NOT EXISTS (SELECT 1 FROM texts WHERE id IN ({_LANE_ENDS}))
 FROM erring e LEFT JOIN texts t ON t.id BETWEEN e.first AND e.last AND +t.record = e.id
 """
 _IS_KINDS: Final[dict[str, tuple[Kind, ...]]] = {
@@ -137,15 +138,19 @@ class Filters:
         is_kind = wanted.field == "type" and wanted.value.upper() in Kind.__members__
         return is_kind or bool(self.ids(wanted))
 
-    def listed(self, wanted: Filter) -> list[int] | None:
-        """Give the ids of all texts that a filter may mean; None if many, or not known."""
-        return self._erring if wanted == _ERRORS else None
+    def listed(self, wanted: Filter, table: Table) -> list[int] | None:
+        """Give the ids of all texts of *table* that a filter may mean; None if many, or unknown."""
+        if wanted != _ERRORS or self._erring is None:
+            return None
+        is_apart = table == "answered"
+        return [text for text, kind, _ in self._erring if (kind in ANSWERED) == is_apart]
 
     @cached_property
-    def _erring(self) -> list[int] | None:
+    def _erring(self) -> list[tuple[int, int, int]] | None:
+        """The texts of what went wrong, if they are few and known."""
         rows = self._db.execute(_ERRING, (_FEW_ERRORS + 1,)).fetchall()
-        is_known = len(rows) <= _FEW_ERRORS and all(row[1] for row in rows)
-        return [row[0] for row in rows if row[0] is not None] if is_known else None
+        is_known = len(rows) <= _FEW_ERRORS and all(row[2] for row in rows)
+        return [row for row in rows if row[0] is not None] if is_known else None
 
     def _made(self, wanted: Filter, table: Table) -> list[Condition]:
         """Give what has to be so all together; what needs no record is asked before it is read."""

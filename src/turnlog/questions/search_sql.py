@@ -119,8 +119,10 @@ class Renderer:
         key = f"{table}.rowid" if wanted else "t.id"
         driving = Condition(f"{table} MATCH ?", (expression,)) if wanted else _kinds(table)
         where = [driving, *_within(nodes, key), both(conditions), Condition(_NOT_LISTED_TWICE)]
-        listed = (self.filters.listed(node) for node in nodes if isinstance(node, Filter))
-        where += [one_of(f"+{key}", ids) for ids in listed if ids is not None]
+        listed = (self.filters.listed(node, table) for node in nodes if isinstance(node, Filter))
+        # Words are sought once, not for each of them; none is known before any are sought.
+        which = f"+{key}" if wanted else key
+        where += [one_of(which, ids) if ids else NEVER for ids in listed if ids is not None]
         where += [] if last is None else [Condition(f"{key} <= ?", (last,))]
         # For every range words are sought anew, beginnings are put together, a rank is counted.
         is_dear = is_ranked or '" *' in expression
