@@ -125,9 +125,11 @@ def _memory() -> Row:
     os.makedirs(os.path.dirname(log), exist_ok=True)
     if not os.path.exists(log):
         os.link(log_of(1_000_000_000), log)
+    # Not of getrusage, which counts what this process held when it started that one.
     code = (
-        "import resource, sys; from turnlog.cli.app import run; run(sys.argv[1:]);"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+        "import sys; from turnlog.cli.app import run; run(sys.argv[1:]);"
+        "told = open('/proc/self/status').read().split();"
+        "print(told[told.index('VmHWM:') + 1], file=sys.stderr)"
     )
     command = [sys.executable, "-c", code, "cost", "--json", "--no-index", "--home", home]
     told = subprocess.run(command, capture_output=True, check=True, text=True)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 IDLE: Final = timedelta(days=30)
 _MARK: Final = b'"type":"turnlog"'
+_LOOKED_AT_BYTES: Final = 16 * 1024 * 1024
 
 
 class State(StrEnum):
@@ -145,17 +146,19 @@ class Life(Struct):
         return bool(silent) and not self.is_running
 
 
-def marks_of(path: str | os.PathLike[str], session_id: str | None = None) -> Life:
+def marks_of(
+    path: str | os.PathLike[str], session_id: str | None = None, *, start: int = 0
+) -> Life:
     """Gather from the marks alone who writes a log, or *session_id*'s part of one, or did.
 
     Nothing else is decoded, so a gigabyte takes a fraction of a second; counts and times of what
-    was said are left out.
+    was said are left out. Of a long one the part from *start* on may be enough.
     """
     from turnlog.log.find_lines import find_lines  # noqa: PLC0415 - The fold needs no search.
     from turnlog.records.notes import session_of  # noqa: PLC0415
 
     life = Life()
-    for _, line in find_lines(path, _MARK):
+    for _, line in find_lines(path, _MARK, start=start):
         record = decode(line) if isinstance(line, bytes) else None
         if isinstance(record, Format) and session_id in (None, session_of(record)):
             life.take(record)
@@ -249,9 +252,17 @@ def was_left(log: str | os.PathLike[str], session_id: str | None, running: Runni
 
 
 def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> bool:
-    """Tell whether somebody who writes a session lives; *log* is its last main log."""
+    """Tell whether somebody who writes a session lives; *log* is its last main log.
+
+    Of a long log only the end is looked at: who opened it before that, and lives, is overlooked.
+    """
+    from turnlog.sessions.beside import size_at  # noqa: PLC0415 - The fold writes nothing.
+
     program = running_sessions(homes).get(session_id)
-    return (program is not None and program.is_alive) or marks_of(log, session_id).is_running
+    if program is not None and program.is_alive:
+        return True
+    start = max(0, size_at(log) - _LOOKED_AT_BYTES)
+    return marks_of(log, session_id, start=start).is_running
 
 
 def _is_the_same(pid: int, started: Any) -> bool:
