@@ -74,26 +74,20 @@ def statements_in(db: sqlite3.Connection) -> dict[str, str]:
 
 def takes_segments(db: sqlite3.Connection) -> bool:
     """Tell whether an index can be given segments: all is where it is known to be."""
+    tried = {table: [(1, b"one word"), (2, b"more")] for table in TABLES}
     try:
-        pressed = press(
-            statements_in(db), {each: [(1, b"one word"), (2, b"more")] for each in TABLES}
-        )
-        with beside(db, pressed):
-            for table in TABLES:
-                db.execute(
-                    f"UPDATE main.{table}_data SET block = block WHERE 0"
-                )  # It may forbid it.
-                query = f"SELECT v FROM main.{table}_config WHERE k = 'version'"
-                if db.execute(query).fetchone()[0] != _FORMAT or not _Segments.of(
-                    db, "main", table
-                ):
-                    return False
-                leaves = _Segments.of(db, _BESIDE, table).only()
-                if (*_counts(db, _BESIDE, table), leaves) != (2, 3, 1):
-                    return False
+        with beside(db, press(statements_in(db), tried)):
+            return all(_is_as_known(db, table) for table in TABLES)
     except (sqlite3.Error, ValueError, IndexError, TypeError, AttributeError):
         return False
-    return True
+
+
+def _is_as_known(db: sqlite3.Connection, table: str) -> bool:
+    db.execute(f"UPDATE main.{table}_data SET block = block WHERE 0")  # That may be forbidden.
+    (version,) = db.execute(f"SELECT v FROM main.{table}_config WHERE k = 'version'").fetchone()
+    _Segments.of(db, "main", table)
+    made = (*_counts(db, _BESIDE, table), _Segments.of(db, _BESIDE, table).only())
+    return (version, *made) == (_FORMAT, 2, 3, 1)
 
 
 @contextmanager

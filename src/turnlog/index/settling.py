@@ -98,9 +98,9 @@ def _settle_contested(
 
     Give the sessions whose messages were settled.
     """
-    seen: dict[str, list[Sighting]] = {name: [] for name in contested}
+    seen: dict[str, list[Sighting]] = {name: [] for name in sorted(contested)}
     logs: dict[str, int] = {}
-    _load(db, "name", sorted(contested), seen, logs)
+    _load(db, "name", list(seen), seen, logs)
     again = contested.copy()
     touched: dict[int, str] = dict(
         db.execute(
