@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager
 
 from msgspec import Struct
 
-from turnlog.index.chunks import Chunk
+from turnlog.index.chunks import Chunk, Unplaced
 from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.placing import Placing, Row, Text
+from turnlog.index.placing import Placing, Row
 from turnlog.index.segments import add_segments, beside, press
 from turnlog.index.writing import Writer
 
@@ -44,7 +44,7 @@ class Gathering:
     def __init__(self, placing: Placing, statements: Mapping[str, str]) -> None:
         """Place texts with *placing*, and press their words for tables of these *statements*."""
         self._placing, self._statements = placing, statements
-        self._texts: list[Text] = []
+        self._texts: list[Unplaced] = []
         self.chunks: list[Chunk] = []
         self.text_bytes = 0
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from turnlog.index.bookmarks import Bookmark
-from turnlog.index.placing import Text
 from turnlog.index.sighted import Sighted, sighted
 from turnlog.index.usage import Skipped, Tellings
 from turnlog.log.digest import blake2b
@@ -20,6 +19,11 @@ from turnlog.records.sightings import SYNTHETIC, Sighting
 
 if TYPE_CHECKING:
     from turnlog.index.usage import Readable
+
+
+Unplaced = tuple[int, int, int, int, bytes]
+"""A text that has no id yet: its second, its record, the number in that, the kind, and its words in
+UTF-8."""
 
 
 class Work(Struct, frozen=True):
@@ -61,7 +65,7 @@ class Chunk(UsageChunk, array_like=True):
     """Where the ledger's bookmark must stand."""
     records: list[tuple[Any, ...]]
     """Record, length, type, author, session, uuid, parent, at, model, branch, message, flags."""
-    texts: list[Text]
+    texts: list[Unplaced]
     calls: list[list[Any]]
     """Record, block, call id, tool, digest, path, action, and its answer if that is here as well:
     record, is error, duration, signature."""

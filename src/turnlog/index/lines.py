@@ -19,7 +19,7 @@ from msgspec import Raw, Struct, field
 from turnlog.index.texts import Kind, Text, leaves, texts_of
 from turnlog.log.digest import blake2b
 from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
-from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.meaning import Author, Meaning, author_of, is_in_agent, meaning_of
 from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record, Result, Spoken
 from turnlog.records.usage_lines import ToldLine, ToldMessage
 
@@ -188,7 +188,6 @@ def found_in_record(record: Record) -> Found:
     author = author_of(record)
     meaning = meaning_of(record, author)
     linked = record if isinstance(record, Linked) else None
-    in_agent = linked is not None and (linked.is_sidechain or linked.agent_id is not None)
     asked, answers = _calls_of(record)
     is_error = meaning is Meaning.ERROR or any(answer.is_error for answer in answers)
     said = record if isinstance(record, Assistant) else None
@@ -202,7 +201,7 @@ def found_in_record(record: Record) -> Found:
         linked.git_branch if linked else None,
         said.message.id if said and said.message else None,
         (IS_ERROR if is_error else 0)
-        | (OF_AGENT if in_agent else 0)
+        | (OF_AGENT if is_in_agent(record) else 0)
         | (SLIPPED_IN if meaning is Meaning.CONTEXT else 0),
         texts_of(record),
         asked,

@@ -10,10 +10,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from turnlog.index.ids import LANE_BITS, LANES, SECOND_BITS
 from turnlog.index.texts import ANSWERED
+
+if TYPE_CHECKING:
+    from turnlog.index.chunks import Unplaced
 
 _LANE: Final = LANES - 1
 # So far a crowded second may run over before it is asked again what is taken.
@@ -21,8 +24,6 @@ _SECONDS_AHEAD: Final = 1000
 _FAR_SECOND: Final = 1 << 62 - SECOND_BITS
 _LANES_TAKEN: Final = f"id >> {LANE_BITS}, max(id) FROM texts"
 
-Text = tuple[int, int, int, int, bytes]
-"""The second, the record's id, the number in it, the kind, and the words in UTF-8."""
 Row = tuple[int, int, int, int]
 """A row of the table of texts."""
 Words = list[tuple[int, bytes]]
@@ -56,7 +57,7 @@ class Placing:
         """Forget the ids that were given: they were rolled back."""
         self._last, self._version = {}, -1
 
-    def place(self, texts: list[Text]) -> Placed:
+    def place(self, texts: list[Unplaced]) -> Placed:
         """Give every text its id; *texts* are put in order first, and let go."""
         texts.sort(key=itemgetter(0))
         until = self._look_up(texts[0][0], texts[-1][0]) if texts else 0

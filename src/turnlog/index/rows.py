@@ -10,7 +10,7 @@ in it. Both give the same, and a test compares them.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from turnlog.index.folds import Folded, OpenCall
 from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
@@ -24,7 +24,6 @@ from turnlog.index.lines import (
     signature_of,
     touched,
 )
-from turnlog.index.placing import Text
 from turnlog.index.sound import sound_row
 from turnlog.index.texts import Kind, text_of_block
 from turnlog.index.words import as_indexed
@@ -32,6 +31,9 @@ from turnlog.records.blocks import CallBlock, ResultBlock
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Author
 from turnlog.sessions.agents import AGENT_TOOLS
+
+if TYPE_CHECKING:
+    from turnlog.index.chunks import Unplaced
 
 _NO_ANSWER: Final = (None, None, None, None)
 # Plain values, looked up once: there are several for every line.
@@ -53,7 +55,7 @@ class Rows:
     def clear(self) -> None:
         """Begin anew; the lists that were gathered go to whoever took them."""
         self.records: list[tuple[Any, ...]] = []
-        self.texts: list[Text] = []
+        self.texts: list[Unplaced] = []
         self.calls: list[list[Any]] = []
         self.answers: list[tuple[Any, ...]] = []
         self.damages: list[tuple[Any, ...]] = []

@@ -56,7 +56,7 @@ def settle_all(db: sqlite3.Connection) -> None:
         changed = _by_session(db, which)
         db.execute(f"DELETE FROM messages WHERE {which}")  # noqa: S608 - Ours.
         concerned = set(changed)
-        make_indexes(db, "sightings")
+        make_indexes(db, "sightings")  # By name they stand together.
         contested = _contested(db, which)
         db.executemany(_INSERT, _told_once(db, which, contested, concerned, names))
         make_indexes(db)  # At first not before: making them is faster than keeping them in order.

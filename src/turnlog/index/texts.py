@@ -21,6 +21,7 @@ from turnlog.records.blocks import (
 )
 from turnlog.records.meaning import Author, author_of
 from turnlog.records.record import (
+    SAID,
     Assistant,
     Attachment,
     Call,
@@ -37,8 +38,6 @@ from turnlog.records.state import AiTitle, CustomTitle, Tag
 
 # Deeper than that nobody nests what a person would look for.
 _DEPTH: Final = 20
-# A tuple: a union would be made anew for every record.
-_SPEAKING: Final = (Assistant, User)
 
 
 class Kind(IntEnum):
@@ -94,7 +93,7 @@ class Text(NamedTuple):
 
 def texts_of(record: Record) -> list[Text]:
     """Give the texts of *record*; none is empty."""
-    if isinstance(record, _SPEAKING):  # Nearly all are.
+    if isinstance(record, SAID):  # Nearly all are.
         return texts_of_blocks(record.blocks, _plain_of(record))
     return [text for text in _texts(record) if text.text]
 

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from turnlog.index.bookmarks import Bookmark
-from turnlog.index.chunks import Chunk, UsageChunk
+from turnlog.index.chunks import Chunk, Unplaced, UsageChunk
 from turnlog.index.database import transaction
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.names import Names
-from turnlog.index.placing import Placing, Text, let_go
+from turnlog.index.placing import Placing, let_go
 from turnlog.index.sighted import write_sightings
 
 MOST_CHUNKS: Final = 500
@@ -36,7 +36,7 @@ class Writer:
         self.names = Names(connection)
         self._paths = Names(connection, "paths", "path")
         self._sessions: dict[tuple[str, str], int] = {}
-        self._texts: list[Text] = []
+        self._texts: list[Unplaced] = []
         self._placing = Placing(connection)
         self.dropped: set[int] = set()
         """Logs of which a chunk did not fit."""

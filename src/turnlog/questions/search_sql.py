@@ -120,7 +120,7 @@ class Renderer:
         driving = Condition(f"{table} MATCH ?", (expression,)) if wanted else _kinds(table)
         where = [driving, *_within(nodes, key), both(conditions), Condition(_NOT_LISTED_TWICE)]
         listed = (self.filters.listed(node, table) for node in nodes if isinstance(node, Filter))
-        # Words are sought once, not for each of them; none is known before any are sought.
+        # Words are sought once, not for each of them; where there is none, not at all.
         which = f"+{key}" if wanted else key
         where += [one_of(which, ids) if ids else NEVER for ids in listed if ids is not None]
         where += [] if last is None else [Condition(f"{key} <= ?", (last,))]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, Union
+from typing import Any, Union
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +25,7 @@ from turnlog.records.dialects import BY_NAME, dialect_of
 from turnlog.records.kinds import CLAUDE_KINDS, KIND_BY_TYPE
 from turnlog.records.lenient import build
 from turnlog.records.loose import BOM, NotJson, loads_noting
-from turnlog.records.record import Assistant, Record, Unknown, User
+from turnlog.records.record import SAID, Record, Unknown
 from turnlog.records.state import STATE_PREFIXES, STATE_TYPES, State
 
 _REFUSALS = (ValueError, RecursionError)
@@ -51,9 +51,6 @@ class Envelope(Struct, frozen=True, rename="camel"):
     version: str | None = None
 
 
-# A tuple: a union would be made anew for every record.
-_SPEAKING: Final = (User, Assistant)
-
 _decode_fast = msgspec.json.Decoder(Union[CLAUDE_KINDS]).decode  # noqa: UP007
 envelope_decoder = msgspec.json.Decoder(Envelope)
 _decode_envelope = envelope_decoder.decode
@@ -67,7 +64,7 @@ def decode(line: bytes) -> Record | Damage:
         return _decode_slowly(line)
     if record.odd or record.dialect != "claude":
         return _decode_slowly(line)
-    if isinstance(record, _SPEAKING) and record.message is None:
+    if isinstance(record, SAID) and record.message is None:
         return _decode_slowly(line)  # Another dialect's, or nothing was said.
     force_setattr(record, "raw", line)
     return record

@@ -61,13 +61,14 @@ def author_of(record: Record) -> Author:
             return Author.TOOL
         if record.is_meta or record.is_compact_summary:
             return Author.PROGRAM
-        return Author.CALLER if _is_in_agent(record) else Author.HUMAN
+        return Author.CALLER if is_in_agent(record) else Author.HUMAN
     if isinstance(record, _OF_MODEL):
-        return Author.AGENT if _is_in_agent(record) else Author.ASSISTANT
+        return Author.AGENT if is_in_agent(record) else Author.ASSISTANT
     return Author.TOOL if isinstance(record, Result) else Author.PROGRAM
 
 
-def _is_in_agent(record: Record) -> bool:
+def is_in_agent(record: Record) -> bool:
+    """Tell whether *record* was written by an agent, or for one."""
     return isinstance(record, Linked) and (record.is_sidechain or record.agent_id is not None)
 
 

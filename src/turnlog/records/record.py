@@ -168,6 +168,10 @@ class Assistant(Spoken, frozen=True, kw_only=True, tag="assistant"):
         return self.message.model if self.message else None
 
 
+SAID = (User, Assistant)
+"""What people and models say. A tuple: a union would be made anew for every record."""
+
+
 class System(Spoken, frozen=True, kw_only=True, tag="system"):
     """A note of the agent program itself; *subtype* says which kind."""
 

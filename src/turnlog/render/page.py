@@ -183,16 +183,9 @@ def _attribute_name(name: str) -> str:
     return written
 
 
-@cache
-def _class(value: str) -> str:
-    return f' class="{escaped(value)}"'
-
-
 def _attribute(name: str, value: str | float | bool | None) -> str:  # noqa: FBT001
     if value is None or value is False:
         return ""
-    if name == "class_" and isinstance(value, str):
-        return _class(value)
     written = _attribute_name(name)
     if value is True:
         return f" {written}"

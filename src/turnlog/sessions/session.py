@@ -192,7 +192,11 @@ class Session:
         replaced = self.tree.replaced
         counting = {node.uuid: self.tree.by_uuid[node.uuid] for node in replaced}
         later = {node.uuid: record.raw for node, record in self.records(counting.values())}
-        return [node for node, record in self.records(replaced) if record.raw != later[node.uuid]]
+        return [
+            node
+            for node, record in self.records(replaced)
+            if record.raw != later.get(node.uuid, record.raw)  # The log may be rewritten under us.
+        ]
 
     @property
     def carried(self) -> dict[str, int]:
