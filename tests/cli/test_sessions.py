@@ -360,3 +360,17 @@ def test_what_cannot_be_read_is_told_beside_the_list(turnlog, home):
         assert "11111111" in out
         assert err.startswith(f"warning: not listed: {bad}: ")
         assert "hint: turnlog doctor" in err
+
+
+def test_a_prompt_that_nobody_took_is_told_whole(turnlog, home):
+    (log,) = home.glob(f"projects/*/{WHOLE}.jsonl")
+    words = "and then " + "paint it blue " * 20
+    said = {"type": "queue-operation", "operation": "enqueue", "content": words}
+    at = {"timestamp": "2026-11-01T10:00:00.000Z", "sessionId": WHOLE}
+    with log.open("a") as file:
+        file.write(json.dumps(said | at) + "\n")
+    _, out, _ = turnlog("info", WHOLE, "--home", home)
+    assert f"{words.strip()} (typed 2026-11-01 " in out
+    assert "never taken)" in out
+    told = json.loads(turnlog("info", WHOLE, "--home", home, "--json")[1])["queued"]
+    assert told == [{"text": words, "at": "2026-11-01T10:00:00Z"}]

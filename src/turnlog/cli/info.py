@@ -26,6 +26,13 @@ class AgentRow(Struct, kw_only=True):
     found_by: str | None
 
 
+class QueuedRow(Struct, kw_only=True):
+    """A prompt that was typed while the agent was busy, and that it never took."""
+
+    text: str
+    at: datetime | None
+
+
 class SessionDocument(Struct, kw_only=True):
     """What `turnlog info --json` prints."""
 
@@ -71,6 +78,8 @@ class SessionDocument(Struct, kw_only=True):
     """Those of them that said something else."""
     carried: dict[str, int]
     """Records that name other sessions, by session."""
+    queued: list[QueuedRow]
+    """Prompts that wait, the oldest first; where nothing runs any more, for ever."""
     agents: list[AgentRow]
     logs: list[str]
 
@@ -153,6 +162,7 @@ def describe(
         replaced=len(tree.replaced),
         conflicts=len(session.conflicts),
         carried=session.carried,
+        queued=[QueuedRow(text=prompt.text, at=prompt.at) for prompt in session.queued],
         agents=[
             AgentRow(
                 id=agent.id,
@@ -200,6 +210,7 @@ def _show(found: SessionDocument) -> None:
             ("carried", f"{counted(count, 'record')} of session {other}")
             for other, count in found.carried.items()
         ),
+        *(("queued", _queued(prompt, found)) for prompt in found.queued),
     ]
     for name, value in rows:
         if value:
@@ -222,6 +233,15 @@ def _repeated(found: SessionDocument) -> str:
     if not found.conflicts:
         return f"{told}, the same"
     return f"{told}, {found.conflicts:,} with other content; the last counts"
+
+
+def _queued(prompt: QueuedRow, found: SessionDocument) -> str:
+    """Say what waits, or waited in vain; all of it: it may stand nowhere else."""
+    from turnlog.cli.terminal import when
+
+    typed = f"typed {when(prompt.at)}" if prompt.at else ""
+    told = "not taken yet" if found.running else "never taken"
+    return f"{' '.join(prompt.text.split())} ({', '.join(filter(None, (typed, told)))})"
 
 
 def _cost(found: SessionDocument) -> str:

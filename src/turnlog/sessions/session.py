@@ -28,6 +28,7 @@ from turnlog.sessions.agents import Agent, Traces, link_agents
 from turnlog.sessions.dated import find_any_session, read_day
 from turnlog.sessions.metadata import Metadata, MetadataFold
 from turnlog.sessions.owners import owner_in
+from turnlog.sessions.queued import Queued, queued_in
 from turnlog.sessions.threads import main_thread, whole_thread
 from turnlog.sessions.totals import Account, SessionTotals
 from turnlog.sessions.tree import Node, Tree
@@ -203,6 +204,11 @@ class Session:
         """How many records of its main logs name other sessions: a fork or a resume copied them."""
         named = self.tree.session_ids
         return {other: count for other, count in named.most_common() if other != self.id}
+
+    @property
+    def queued(self) -> list[Queued]:
+        """The prompts that were typed while the agent was busy, and that it never took."""
+        return queued_in(self.paths, self.id)
 
     def _gather(self, traces: Traces, log: LogFile) -> None:
         for item in self.read(log):

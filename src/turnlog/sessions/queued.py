@@ -1,0 +1,88 @@
+"""Prompts that wait: typed while the agent was busy, and not taken by it.
+
+Claude Code notes in the log when a prompt enters its queue and when it leaves: taken in turn
+(dequeue), taken out before (remove), or all of them handed back to whoever typed them (popAll). So
+the operations tell the course of each prompt. What waits still when a session has ended was never
+answered, and stands nowhere else in the log.
+
+    for prompt in queued_in(session.paths, session.id):
+        print(prompt.at, prompt.text)
+
+The program puts notices of its own into the same queue, and does not always say that they left it.
+They are no prompts and are passed over; if one leaves while a prompt waits, the prompt is taken to
+have left: nobody is told that a prompt waits that was answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from turnlog.errors import NotFound
+from turnlog.log.find_lines import find_lines
+from turnlog.records.codec import decode
+from turnlog.records.notes import session_of
+from turnlog.records.record import QueueOperation, Record
+
+_NEEDLE: Final = b'"queue-operation"'
+# How the program's own notices begin: now, and in earlier versions.
+_NOTICES: Final = ("<task-notification>", '{"task_id"')
+
+
+class Queued(Struct, frozen=True, kw_only=True):
+    """A prompt in the queue."""
+
+    text: str
+    at: datetime | None
+
+
+class Queue(Struct):
+    """What waits, the oldest first; feed it a session's records with ``take``."""
+
+    waiting: list[Queued] = field(default_factory=list)
+
+    def take(self, record: Record) -> None:
+        """Fold one more record in."""
+        if not isinstance(record, QueueOperation):
+            return
+        match record.operation:
+            case "enqueue":
+                text = _text_of(record.content)
+                if text and not text.lstrip().startswith(_NOTICES):
+                    self.waiting.append(Queued(text=text, at=record.at))
+            case "dequeue" | "remove" if self.waiting:
+                self.waiting.pop(self._place_of(_text_of(record.content)))
+            case "popAll":
+                self.waiting.clear()
+
+    def _place_of(self, text: str) -> int:
+        """Tell which one leaves: the one of this *text*, else the first."""
+        texts = [each.text for each in self.waiting]
+        return texts.index(text) if text in texts else 0
+
+
+def queued_in(paths: Iterable[Path], session_id: str) -> list[Queued]:
+    """List the prompts of a session that wait, as its main logs at *paths* say."""
+    queue = Queue()
+    for path in paths:
+        try:
+            for _, line in find_lines(path, _NEEDLE):
+                record = decode(line) if isinstance(line, bytes) else None
+                if isinstance(record, QueueOperation) and session_of(record) in (None, session_id):
+                    queue.take(record)
+        except NotFound:
+            continue  # It vanished since.
+    return queue.waiting
+
+
+def _text_of(content: Any) -> str:
+    """Give the words of what was queued: plain text, or blocks of it."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
