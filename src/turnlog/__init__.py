@@ -203,12 +203,14 @@ if TYPE_CHECKING:
     )
     from turnlog.records.usage import Usage as Usage
     from turnlog.sessions import build as build
+    from turnlog.sessions.buffering import BufferedSession as BufferedSession
     from turnlog.sessions.convert import Converted as Converted
     from turnlog.sessions.convert import convert as convert
     from turnlog.sessions.following import Followed as Followed
     from turnlog.sessions.fork import fork as fork
     from turnlog.sessions.life import State as State
     from turnlog.sessions.metadata import Metadata as Metadata
+    from turnlog.sessions.queued import Queued as Queued
     from turnlog.sessions.recover import Recovery as Recovery
     from turnlog.sessions.replay import replay as replay
     from turnlog.sessions.session import Session as Session
@@ -285,11 +287,13 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "turnlog.records.usage": ("Usage",),
     "turnlog.sessions": ("build",),
+    "turnlog.sessions.buffering": ("BufferedSession",),
     "turnlog.sessions.convert": ("Converted", "convert"),
     "turnlog.sessions.following": ("Followed",),
     "turnlog.sessions.fork": ("fork",),
     "turnlog.sessions.life": ("State",),
     "turnlog.sessions.metadata": ("Metadata",),
+    "turnlog.sessions.queued": ("Queued",),
     "turnlog.sessions.recover": ("Recovery",),
     "turnlog.sessions.replay": ("replay",),
     "turnlog.sessions.session": ("Session", "Turn"),

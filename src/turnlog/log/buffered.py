@@ -13,9 +13,9 @@ import os
 import signal
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from turnlog.errors import ClosedLog, StorageFull, TurnlogError
 from turnlog.log.closing import Closing
@@ -27,101 +27,102 @@ EVERY_SECONDS: Final = 5.0
 MAX_RECORDS: Final = 500
 MAX_BYTES: Final = 1024 * 1024
 
-_open_logs: weakref.WeakSet[BufferedLog] = weakref.WeakSet()
+T = TypeVar("T")
+
+_open_buffers: weakref.WeakSet[Buffer[Any]] = weakref.WeakSet()
 
 
-class BufferedLog(Closing):
-    """Gathers records and hands them to *writer* every *every_seconds*, or sooner when many."""
+class Buffer(Generic[T]):
+    """Holds what waits, and hands all of it to *save* every *every_seconds*, or sooner when much.
+
+    If *save* fails, everything keeps waiting, unless *written*, which counts what reached the log,
+    says that this did.
+    """
 
     def __init__(
         self,
-        writer: LogWriter,
+        save: Callable[[list[T]], object],
         *,
+        name: object,
+        written: Callable[[], int] = int,
         every_seconds: float = EVERY_SECONDS,
         max_records: int = MAX_RECORDS,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        self._writer = writer
+        self._save = save
+        self._name = name
+        self._written = written
         self._every = every_seconds
         self._max_records = max_records
         self._max_bytes = max_bytes
-        self._waiting: list[bytes] = []
+        self._waiting: list[T] = []
         self._waiting_bytes = 0
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._closed = False
         self._failure: TurnlogError | None = None
         self._saver: threading.Thread | None = None
-        _open_logs.add(self)
+        _open_buffers.add(self)
         _drain_on_signals()
 
-    @property
-    def path(self) -> os.PathLike[str]:
-        """Where the log lies."""
-        return self._writer.path
+    def __len__(self) -> int:
+        with self._lock:  # What is being saved waits until it is.
+            return len(self._waiting)
 
-    @property
-    def waiting(self) -> int:
-        """How many records are not on disk yet."""
-        return len(self._waiting)
-
-    def append(self, record: Record | Mapping[str, Any]) -> None:
-        """Take *record*; it reaches the disk soon. An error means that it was not taken."""
-        self.append_many((record,))
-
-    def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> None:
-        """Take *records*; they reach the disk soon. An error means that none was taken."""
-        lines = self._writer.lines_of(records)
+    def take(self, things: Sequence[T], size_bytes: int) -> None:
+        """Let *things* wait. An error means that none of them does."""
         with _Undisturbed(), self._lock:
             if self._closed:
-                raise ClosedLog(f"{self._writer.path} is closed", hint="open it again")
+                raise ClosedLog(f"{self._name} is closed", hint="open it again")
             self._raise_failure()
             if len(self._waiting) >= self._max_records or self._waiting_bytes >= self._max_bytes:
                 self._drain()
-            self._waiting += lines
-            self._waiting_bytes += sum(map(len, lines))
+            self._waiting += things
+            self._waiting_bytes += size_bytes
             if self._saver is None:
-                self._saver = threading.Thread(target=self._save, daemon=True, name="turnlog-save")
+                self._saver = threading.Thread(
+                    target=self._save_again_and_again, daemon=True, name="turnlog-save"
+                )
                 self._saver.start()
 
     def flush(self) -> None:
-        """Return when everything taken so far is on disk."""
+        """Return when nothing waits any more."""
         with _Undisturbed(), self._lock:
             self._failure = None
             self._drain()
 
-    def close(self) -> None:
-        """Save what waits, then close. If saving fails the log stays open, to be closed again."""
+    def close(self, then: Callable[[], object]) -> None:
+        """Save what waits, *then* do the rest. If saving fails it stays open."""
         with _Undisturbed(), self._lock:
             if self._closed:
                 return
             self.flush()
             self._closed = True
             self._wake.set()
-            self._writer.close()
+            then()
 
     def _drain(self) -> None:
         if not self._waiting:
             return
         batch, self._waiting = self._waiting, []
         size, self._waiting_bytes = self._waiting_bytes, 0
-        before = self._writer.written
+        before = self._written()
         try:
-            self._writer.append_lines(batch)
+            self._save(batch)
         except BaseException:
             # An interrupt may come after the write; what is in the log must not be written twice.
-            if self._writer.written == before:
+            if self._written() == before:
                 self._waiting = batch + self._waiting
                 self._waiting_bytes += size
             raise
 
-    def _save(self) -> None:
+    def _save_again_and_again(self) -> None:
         while not self._wake.wait(self._every):
             with self._lock:
                 try:
                     self._drain()
                 except TurnlogError as error:
-                    logger.error("%s: not saved: %s", self._writer.path, error)
+                    logger.error("%s: not saved: %s", self._name, error)
                     self._failure = error
 
     def _raise_failure(self) -> None:
@@ -140,11 +141,60 @@ class BufferedLog(Closing):
         self._saver = None
 
 
+class BufferedLog(Closing):
+    """Gathers records and hands them to *writer* every *every_seconds*, or sooner when many."""
+
+    def __init__(
+        self,
+        writer: LogWriter,
+        *,
+        every_seconds: float = EVERY_SECONDS,
+        max_records: int = MAX_RECORDS,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._writer = writer
+        self._buffer: Buffer[bytes] = Buffer(
+            writer.append_lines,
+            name=writer.path,
+            written=lambda: writer.written,
+            every_seconds=every_seconds,
+            max_records=max_records,
+            max_bytes=max_bytes,
+        )
+
+    @property
+    def path(self) -> os.PathLike[str]:
+        """Where the log lies."""
+        return self._writer.path
+
+    @property
+    def waiting(self) -> int:
+        """How many records are not on disk yet."""
+        return len(self._buffer)
+
+    def append(self, record: Record | Mapping[str, Any]) -> None:
+        """Take *record*; it reaches the disk soon. An error means that it was not taken."""
+        self.append_many((record,))
+
+    def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> None:
+        """Take *records*; they reach the disk soon. An error means that none was taken."""
+        lines = self._writer.lines_of(records)
+        self._buffer.take(lines, sum(map(len, lines)))
+
+    def flush(self) -> None:
+        """Return when everything taken so far is on disk."""
+        self._buffer.flush()
+
+    def close(self) -> None:
+        """Save what waits, then close. If saving fails the log stays open, to be closed again."""
+        self._buffer.close(self._writer.close)
+
+
 def drain_all() -> None:
-    """Save what waits in every open buffered log."""
-    for log in list(_open_logs):
+    """Save what waits anywhere."""
+    for each in list(_open_buffers):
         try:
-            log.flush()
+            each.flush()
         except TurnlogError as error:
             logger.error("not saved at exit: %s", error)
 
@@ -153,8 +203,8 @@ atexit.register(drain_all)
 
 
 def _reset_in_child() -> None:
-    for log in list(_open_logs):
-        log._after_fork_in_child()  # noqa: SLF001 - this module's own.
+    for each in list(_open_buffers):
+        each._after_fork_in_child()  # noqa: SLF001 - this module's own.
 
 
 if hasattr(os, "register_at_fork"):

@@ -21,7 +21,8 @@ from turnlog.records.format import format_marker
 from turnlog.records.notes import session_of
 from turnlog.records.record import Record
 from turnlog.sessions.sharing import alone
-from turnlog.sessions.writing import WRITER, Clock, SessionWriter, utc_now
+from turnlog.sessions.surroundings import Clock, utc_now
+from turnlog.sessions.writing import WRITER, SessionWriter
 
 
 class DatedWriter(SessionWriter):

@@ -20,7 +20,8 @@ from turnlog.records.codec import encode
 from turnlog.records.record import Record
 from turnlog.sessions.registry import MetaFold, update_registry, write_meta
 from turnlog.sessions.sharing import alone
-from turnlog.sessions.writing import Clock, SessionWriter, utc_now
+from turnlog.sessions.surroundings import Clock, utc_now
+from turnlog.sessions.writing import SessionWriter
 
 AUTOSAVE_S: Final = 5.0
 

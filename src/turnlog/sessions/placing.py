@@ -30,6 +30,8 @@ Fields = dict[str, Any]
 TREE_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 _LINKS: Final = ("parentUuid", "logicalParentUuid")
 _PARTS: Final = UUID("6f2d6c52-9a0c-4d0e-8a53-6f0f6d2a3c11")
+_LATER: Final = "\0"
+"""Stands for a parent that nobody knows yet."""
 
 
 class Placer:
@@ -90,6 +92,13 @@ class Placer:
             return [self._linked(said, tip, now)]
         stamp = {"timestamp": iso(now)} if kind == "queue-operation" else {}
         return [{**said, "sessionId": self.session_id, **stamp, **said}]
+
+    def stamped(self, record: Record | Mapping[str, Any], now: datetime) -> list[Fields]:
+        """Give the lines that say *record*, to be placed once more when their parent is known."""
+        return [
+            {key: value for key, value in line.items() if value is not _LATER}
+            for line in self.place(record, _LATER, now)
+        ]
 
     def see(self, record: Record) -> None:
         """Remember the names of tools: one dialect's results repeat those of their calls."""

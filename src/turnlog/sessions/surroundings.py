@@ -1,4 +1,4 @@
-"""Where a session works and who writes it: the directory, its git state, this process.
+"""Where a session works, when, and who writes it: the directory, its git state, this process.
 
 Read from files, never by running a program: a session is created in microseconds, and git may not
 be there. What cannot be read is None.
@@ -7,9 +7,17 @@ be there. What cannot be read is None.
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 import os
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 def git_directory(cwd: Path) -> Path | None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeVar
 
@@ -37,15 +36,13 @@ from turnlog.sessions.journal import Journal
 from turnlog.sessions.metadata import Metadata, MetadataFold
 from turnlog.sessions.placing import TREE_TYPES, Placer, names_itself
 from turnlog.sessions.sharing import Shared, alone
-from turnlog.sessions.surroundings import git_branch, git_commit
+from turnlog.sessions.surroundings import Clock, git_branch, git_commit, utc_now
 from turnlog.sessions.totals import Account, SessionTotals
 
 WRITER: Final = f"turnlog {__version__}"
 
 # How far back the tip of a log is looked for before it is read from the start.
 _LOOK_BACK: Final = 200
-
-Clock = Callable[[], datetime]
 
 
 class Fold(Protocol):
@@ -55,10 +52,6 @@ class Fold(Protocol):
 
 
 F = TypeVar("F", bound=Fold)
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class SessionWriter(Shared):
@@ -183,6 +176,16 @@ class SessionWriter(Shared):
         self._fresh.clear()
         self._take_own(written, placed)
         return uuids
+
+    @alone
+    def stamped(
+        self, records: Iterable[Record | Mapping[str, Any]]
+    ) -> tuple[list[list[dict[str, Any]]], int]:
+        """Give records as lines with a uuid and a time, to be appended later, and their size."""
+        now = self._clock()
+        made = [self._placer.stamped(record, now) for record in records]
+        lines = self._log.lines_of(line for each in made for line in each)
+        return made, sum(map(len, lines))
 
     def update(
         self, *, title: str | None = None, tag: str | None = None, pinned: bool | None = None
