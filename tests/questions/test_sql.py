@@ -110,6 +110,23 @@ def test_an_agent_names_the_record_that_asked_for_it(index):
     assert found == [["a1b2c3d4", "Explore", UUIDS[3], 1, 7]]
 
 
+def test_so_does_one_that_another_tool_started(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    home, at = make_home(tmp_path), "2026-11-01T10:00:00.250Z"
+    told = {"agentId": "b7", "description": "look"}
+    log(
+        home,
+        SESSION,
+        prompt(UUIDS[0], timestamp=at),
+        answer(UUIDS[1], UUIDS[0], at, call("c1", "mcp__crew__delegate", goal="go and look")),
+        result(UUIDS[2], UUIDS[1], at, "c1", "ok", toolUseResult=told),
+    )
+    log(home, SESSION, prompt(UUIDS[3], isSidechain=True, agentId="b7"), agent="b7")
+    with open_fresh((home,)) as found:
+        made = rows(found, "SELECT agent, description, spawned_by_message_id FROM v_agents")
+    assert made == [["b7", "look", UUIDS[1]]]
+
+
 def test_messages_count_once_and_have_tokens(index):
     found = rows(index, "SELECT message_id, tokens_in, tokens_out FROM v_messages ORDER BY 1")
     assert found == [[f"m{n}", 10, 7] for n in (1, 2, 3, 4)]

@@ -38,6 +38,38 @@ def test_a_result_tells_surest(tmp_path):
     assert (agent.kind, agent.description) == ("Explore", "Look")
 
 
+def test_any_tool_whose_result_names_an_agent_started_it(tmp_path):
+    told = {"agentId": "a1", "description": "Look"}
+    main = traces(
+        answer("a", None, "m", call("c1", "mcp__crew__delegate", goal="Look around")),
+        result("r", "a", "c1", toolUseResult=told),
+        answer("b", "r", "m", call("c2", "mcp__crew__fetch", agent="a1")),
+        result("s", "b", "c2", toolUseResult={"agentId": "a1", "output": "a tree"}),
+    )
+    (agent,) = link_agents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    assert (agent.how, agent.spawn.call_id, agent.spawn.uuid) == (How.RESULT, "c1", "a")
+    assert agent.description == "Look"
+
+
+def test_of_an_agent_that_went_on_the_last_call_of_a_known_tool_counts(tmp_path):
+    main = traces(
+        answer("a", None, "m", task("c1")),
+        result("r", "a", "c1", toolUseResult={"agentId": "a1"}),
+        answer("b", "r", "m", task("c2")),
+        result("s", "b", "c2", toolUseResult={"agentId": "a1"}),
+    )
+    (agent,) = link_agents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    assert (agent.spawn.call_id, agent.kind) == ("c2", "Explore")
+
+
+def test_what_a_call_says_itself_counts_before_what_its_result_tells(tmp_path):
+    told = traces(result("r", "a", "c1", toolUseResult={"agentId": "a1"}), caller="a2")
+    main = traces(answer("a", None, "m", task("c1", description="Look")))
+    agents = {"a1": (log_at(tmp_path, "a1"), traces()), "a2": (log_at(tmp_path, "a2"), told)}
+    found = {agent.id: agent for agent in link_agents(main, agents)}
+    assert (found["a1"].spawn.caller, found["a1"].description) == (None, "Look")
+
+
 def test_the_meta_file_tells_where_no_result_does(tmp_path):
     path = log_at(tmp_path, "a1")
     path.with_name("agent-a1.meta.json").write_text(

@@ -162,6 +162,7 @@ def _note_agents(
     for log in mains:
         traces = log.folded.traces
         main.spawns |= traces.spawns
+        main.answered |= traces.answered
         main.call_of_agent |= traces.call_of_agent
         main.progress_of_agent |= traces.progress_of_agent
         main.first_prompt = main.first_prompt or traces.first_prompt

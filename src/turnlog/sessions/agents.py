@@ -6,6 +6,9 @@ the surest source to the weakest, by the call's result (``toolUseResult.agentId`
 marked as such, by a call whose prompt is the agent's first. Agents call agents: the call may stand
 in another agent's log. An agent whose call is nowhere is kept, and says so.
 
+Claude Code's own tools that start agents are known by name, so that their calls are remembered
+before anything came of them. Any other tool is one if its result names an agent.
+
 Slugs repeat and are never an identity.
 """
 
@@ -23,6 +26,7 @@ from turnlog.log.reader import Placed
 from turnlog.records.record import Progress, Spoken, User
 
 AGENT_TOOLS = frozenset({"Task", "Agent"})
+"""Claude Code's own."""
 
 
 class How(StrEnum):
@@ -70,6 +74,8 @@ class Traces(Struct):
     call_of_agent: dict[str, str] = field(default_factory=dict)
     progress_of_agent: dict[str, str] = field(default_factory=dict)
     first_prompt: str | None = None
+    answered: dict[str, Spawn] = field(default_factory=dict)
+    """Calls of other tools that an agent came of: what their results tell of them."""
 
     def see(self, placed: Placed) -> None:
         """Take note of what *placed* tells about agents."""
@@ -83,11 +89,24 @@ class Traces(Struct):
         if isinstance(record, User):
             agent = _text(record.tool_use_result, "agentId")
             if agent is not None and record.results:
-                self.call_of_agent[agent] = record.results[0].tool_use_id
+                self._see_result(agent, record)
         elif isinstance(record, Progress) and record.kind == "agent_progress":
             agent = _text(record.data, "agentId")
             if agent is not None and record.parent_tool_use_id is not None:
                 self.progress_of_agent[agent] = record.parent_tool_use_id
+
+    def _see_result(self, agent: str, record: User) -> None:
+        call_id = record.results[0].tool_use_id
+        if call_id not in self.spawns:
+            if agent in self.call_of_agent:
+                return  # Another tool that only tells of it.
+            self.answered[call_id] = Spawn(
+                call_id=call_id,
+                uuid=record.source_tool_assistant_uuid or record.parent_uuid,
+                caller=self.caller,
+                description=_text(record.tool_use_result, "description"),
+            )
+        self.call_of_agent[agent] = call_id
 
     def _see_call(self, call_id: str, uuid: str | None, asked: Any) -> None:
         self.spawns[call_id] = Spawn(
@@ -103,7 +122,8 @@ class Traces(Struct):
 def link_agents(main: Traces, agents: Mapping[str, tuple[Path, Traces]]) -> tuple[Agent, ...]:
     """Link every agent of a session, given by id, to the call that spawned it."""
     everywhere = [main, *(traces for _, traces in agents.values())]
-    spawns = {call: spawn for traces in everywhere for call, spawn in traces.spawns.items()}
+    spawns = {call: spawn for traces in everywhere for call, spawn in traces.answered.items()}
+    spawns |= {call: spawn for traces in everywhere for call, spawn in traces.spawns.items()}
     found: dict[str, tuple[str, How]] = {}
     metas = {agent: read_meta(path) for agent, (path, _) in agents.items()}
     for agent in agents:
