@@ -196,10 +196,11 @@ def test_what_is_no_record_is_refused_and_nothing_written(store, wrong):
     assert [record.text for _, record in store.session("latest").records()] == ["Hello"]
 
 
-def test_an_address_is_no_directory(tmp_path, monkeypatch):
+@pytest.mark.parametrize("root", ["postgresql://team/turnlog", ""])
+def test_an_address_is_no_directory_and_nothing_is_none(tmp_path, monkeypatch, root):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(turnlog.UsageError, match="no directory"):
-        turnlog.open("postgresql://team/turnlog")
+        turnlog.open(root)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -27,6 +27,7 @@ world (a damaged line, an unknown record type) is a value and never appears here
 from __future__ import annotations
 
 import os
+from typing import Any
 
 
 class TurnlogError(Exception):
@@ -39,6 +40,22 @@ class TurnlogError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it cross to another process as it is: workers raise these, too."""
+        return _again, (type(self), self.message, self._told())
+
+    def _told(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+def _again(kind: type[TurnlogError], message: str, told: dict[str, Any]) -> TurnlogError:
+    """Make an error that was told elsewhere once more."""
+    error = kind.__new__(kind, message)
+    error.args = (message,)
+    for name, value in told.items():
+        setattr(error, name, value)
+    return error
 
 
 class UsageError(TurnlogError, ValueError):
@@ -79,6 +96,9 @@ class LogError(TurnlogError, OSError):
         super().__init__(message, hint=hint)
         self.path = os.fspath(path)
         self.errno = errno
+
+    def _told(self) -> dict[str, Any]:
+        return super()._told() | {"errno": self.errno}
 
 
 class NotALog(LogError):

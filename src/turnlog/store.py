@@ -280,7 +280,7 @@ class Store(Asking, Closing):
         If one of them cannot go, because it is running, none does.
         """
         own = turnlog_home()
-        path = whole(os.fspath(project))
+        path = project_meant(project, (Home(self.root),))
         terms = Terms(f"reset of {path}", datetime.now(UTC), load_grace(own))
         return reset_project((Home(self.root),), path, own=own, terms=terms)
 
@@ -288,7 +288,7 @@ class Store(Asking, Closing):
         self,
         *,
         days: int | None = None,
-        project: str | None = None,
+        project: str | os.PathLike[str] | None = None,
         with_orphans: bool = False,
         archive_first: bool = False,
         write: bool = False,
@@ -298,10 +298,11 @@ class Store(Asking, Closing):
         config.toml sets the policy, which is off unless it is enabled there or *days* are given. If
         it cannot be read, nothing is deleted.
         """
+        own = (Home(self.root),)
         return retain_configured(
-            (Home(self.root),),
+            own,
             days=days,
-            project=project,
+            project=None if project is None else project_meant(project, own),
             with_orphans=with_orphans,
             archive_first=archive_first,
             write=write,
@@ -387,7 +388,7 @@ def open_store(root: str | os.PathLike[str] | None = None) -> Store:
     if root is None:
         own = Home(turnlog_home())  # Also before the first session is in it.
         return Store(dict.fromkeys((*all_homes(), own)), own.path)
-    if "://" in os.fspath(root):
+    if not os.fspath(root) or "://" in os.fspath(root):
         raise UsageError(f"{os.fspath(root)!r} is no directory", hint="name the one to write to")
     path = Path(root).expanduser().absolute()
     if path.is_file():

@@ -398,6 +398,9 @@ def test_reset_deletes_what_was_done_in_one_project(tmp_path, own):
     assert {each.id for each in done} == gone
     assert {row.id for row in store.sessions()} == set(ids.values()) - gone
     assert store.reset(tmp_path / "one") == []
+    assert {each.id for each in store.reset("two")} == {
+        ids[each] for each in ids if each[1] == "two"
+    }
     assert all(store.delete(each).was_deleted for each in gone)
     trash = Trash(own)
     for each in trash.entries():

@@ -586,6 +586,10 @@ def test_the_stores_own_root_is_what_it_works_on(home, own, tmp_path):
     assert store.retain().is_on is False
     assert ids(store.retain(days=1).sessions) == [ID, OTHER]
     assert OLD.startswith("2026-01-02")
+    project = store.session(ID).summary.cwd
+    for name in (project, os.path.basename(project)):
+        assert ids(store.retain(days=1, project=name).sessions) == [ID, OTHER]
+    assert store.retain(days=1, project="nowhere").sessions == []
     other = turnlog.store.Store((home, Home(tmp_path / "root")), tmp_path / "root")
     assert other.retain(days=1, write=True).sessions == []
     assert (home.path / KEY / f"{ID}.jsonl").exists()

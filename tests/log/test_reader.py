@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 
 import pytest
 
 from log.logs import add, lines, numbered, put, read, spans, told, unaccounted
+from log.packed import pack_to
 from strategies import to_line
+from turnlog.errors import UsageError
 from turnlog.log.reader import Placed, Reader, read_log, read_range
 from turnlog.records.damage import Damage, Reason
 
@@ -45,6 +48,27 @@ def test_reading_begins_at_any_line(log):
         assert found[0].offset == first
         assert found[0].line == 0  # Nobody counted the lines before it.
     assert read(log, start=len(data)) == []
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_whoever_stops_in_the_middle_leaves_nothing_open(log, is_packed):
+    put(log, lines(1, 2, 3))
+    if is_packed:
+        pack_to(log, [log.read_bytes()])
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        next(read_log(log))
+        for _item in read_log(log):
+            break
+        read_log(log)  # Nobody even begins.
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_log_begins_at_its_first_byte(log):
+    with pytest.raises(UsageError, match="from 0"):
+        read_log(put(log, lines(1)), start=-5)
 
 
 def test_a_reader_that_goes_on_keeps_counting_lines(log):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from questions.test_ledger import response, scan
 from turnlog.prices.cost import load_prices
-from turnlog.questions.blocks import LENGTH, blocks
+from turnlog.questions.blocks import LENGTH, active_block, blocks, responses_about
+from turnlog.questions.periods import Period
 
 MORNING = datetime(2026, 3, 4, 8, 20, tzinfo=UTC)
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
@@ -82,3 +83,52 @@ def test_every_response_is_in_one_block_and_the_costs_add_up(prices, seconds):
     for before, row in zip(found.rows, found.rows[1:], strict=False):
         assert row.first_at >= before.end_at or row.first_at - before.last_at >= LENGTH
     assert all(row.start_at <= row.first_at <= row.last_at < row.end_at for row in found.rows)
+
+
+class Told:
+    """A source that gives just what it is asked for, and remembers what that was."""
+
+    def __init__(self, *responses):
+        self._all, self.asked = responses, []
+
+    def responses(self, period):
+        self.asked.append(period)
+        return scan(*(each for each in self._all if period.holds(each)))
+
+
+def of_every_half_hour(hours):
+    return [after(minutes=30 * number) for number in range(hours * 2)]
+
+
+@pytest.mark.parametrize("ago", [1, 6, 24, 30])
+def test_a_block_begins_where_it_does_whatever_time_is_asked_for(prices, ago):
+    source, now = Told(*of_every_half_hour(31)), MORNING + timedelta(hours=31)
+    whole = blocks(source.responses(Period()), prices, now=now).rows
+    period = Period(since=now - timedelta(hours=ago))
+    found = blocks(responses_about(source, period), prices, now=now, period=period).rows
+    assert found == [row for row in whole if row.last_at >= period.since]
+    assert active_block(source, prices, now=now)[0] == whole[-1]
+
+
+def test_a_block_that_reaches_out_of_the_time_asked_for_is_told_whole(prices):
+    source = Told(*of_every_half_hour(12))
+    whole = blocks(source.responses(Period()), prices, now=LATER).rows
+    period = Period(since=whole[1].first_at, until=whole[1].first_at + timedelta(minutes=1))
+    found = blocks(responses_about(source, period), prices, now=LATER, period=period)
+    assert found.rows == [whole[1]]
+
+
+def test_of_a_project_only_its_own_part_of_each_block_is_told(prices):
+    elsewhere = response(MORNING + timedelta(hours=1), project="/srv/mill")
+    source, period = Told(after(), elsewhere, after(hours=9)), Period(project="/srv/mill")
+    (row,) = blocks(responses_about(source, period), prices, now=LATER, period=period).rows
+    assert (row.start_at.hour, row.messages, row.first_at) == (8, 1, MORNING)
+
+
+def test_no_more_is_read_than_it_takes_to_find_a_pause(prices):
+    source = Told(after(days=-300), after(), after(hours=1))
+    responses_about(source, Period(since=MORNING + timedelta(hours=1)))
+    assert len(source.asked) == 1
+    busy = Told(*(after(hours=4 * number) for number in range(24)))  # Four days without a pause.
+    responses_about(busy, Period(since=MORNING + timedelta(days=3, hours=23)))
+    assert len(busy.asked) == 2

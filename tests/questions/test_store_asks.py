@@ -28,6 +28,13 @@ def test_what_was_said_is_found_and_can_be_opened(store):
     assert not store.search("nobody said this").hits
 
 
+@pytest.mark.parametrize("ask", ["search", "cost"])
+def test_an_empty_name_is_no_session(store, ask):
+    question = ("flaky",) if ask == "search" else ()
+    with pytest.raises(UsageError, match="named"):
+        getattr(store, ask)(*question, session="")
+
+
 def test_what_is_appended_is_found_at_once(store):
     assert not store.search("umbrella").hits
     with store.resume("one") as session:

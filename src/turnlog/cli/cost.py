@@ -26,6 +26,8 @@ from turnlog.errors import UsageError
 from turnlog.questions.local_times import WEEKDAYS
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from turnlog.prices.cost import Prices
     from turnlog.questions.budgets import Budgets
     from turnlog.questions.ledger import Ledger, Question, Unit
@@ -125,18 +127,18 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     tell_problems((*problems, *broken))
     from turnlog.cli.cost_source import open_source
 
-    no_index, is_traced = options["no_index"], asked.is_traced
+    no_index, is_traced, limit = options["no_index"], asked.is_traced, options["limit"]
     with open_source(all_homes(homes), prices, no_index=no_index, is_traced=is_traced) as source:
         report_on = _Report(source, prices, asked, budgets, shape, now, homes, options)
         if report == "blocks":
-            return _blocks(report_on)
+            return _blocks(report_on, limit)
         if report == "budgets":
             return _budgets(report_on)
         if options["row"] is not None:
-            return _explain(report_on, options["row"])
+            return _explain(report_on, options["row"], limit)
         if options["is_compared"]:
-            return _compare(report_on)
-        return _ledger(report_on, options["limit"], has_trend=options["has_trend"])
+            return _compare(report_on, limit)
+        return _ledger(report_on, limit, has_trend=options["has_trend"])
 
 
 class _Report(NamedTuple):
@@ -244,8 +246,7 @@ def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan,
         sessions = {row.session for row in found.rows if isinstance(row.session, str)}
         titles = report.source.titles(sessions) if "session" in report.asked.by else {}
         show_ledger(out, found, report.asked.by, known, titles)
-        if left:
-            out.print(f"[dim]… and {left:,} more in the total; --limit 0 shows all[/]")
+        _tell_rest(out, left)
     else:
         report.tell_nothing()
     if report.budgets.budgets:
@@ -262,13 +263,20 @@ def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan,
     show_skipped(out, found.skipped, is_empty=not found.rows, is_part=report.asked.period.is_part)
 
 
-def _compare(report: _Report) -> int:
+def _tell_rest(out: Console, left: int) -> None:
+    """Say how many rows are left out, but for the totals."""
+    if left:
+        out.print(f"[dim]… and {left:,} more in the total; --limit 0 shows all[/]")
+
+
+def _compare(report: _Report, limit: int) -> int:
     from turnlog.questions.comparing import compare, rows_as_lists, with_the_one_before
-    from turnlog.questions.ledger import ledger
+    from turnlog.questions.ledger import cut_rows, ledger
 
     asked, before = with_the_one_before(report.asked, report.now)
     books = [ledger(report.usage(each), report.prices, each) for each in (asked, before)]
     found = compare(books[0], asked, books[1], before)
+    left = cut_rows(found, asked.by, limit)
     if report.shape == "json":
         show_json(found)
     elif report.shape == "table":
@@ -279,6 +287,7 @@ def _compare(report: _Report) -> int:
         out = console()
         if found.rows:
             show_comparison(out, found, asked.by, asked.zone)
+            _tell_rest(out, left)
         else:
             report.tell_nothing()
         show_skipped(out, found.skipped, is_empty=not found.rows)
@@ -291,13 +300,15 @@ def _compare(report: _Report) -> int:
     return 0 if found.rows else 1
 
 
-def _blocks(report: _Report) -> int:
+def _blocks(report: _Report, limit: int) -> int:
     from turnlog.cli.csv_shown import show_csv
-    from turnlog.questions.blocks import BlockRow, blocks
+    from turnlog.questions.blocks import BlockRow, blocks, responses_about
+    from turnlog.questions.ledger import cut_rows
 
     asked = report.asked
-    scan = report.usage(asked, is_single=True)
+    scan = responses_about(report.source, asked.period)
     found = blocks(scan, report.prices, now=report.now, period=asked.period, mode=asked.mode)
+    left = cut_rows(found, ("hour",), limit)
     if report.shape == "json":
         show_json(found)
     elif report.shape == "csv":
@@ -310,6 +321,7 @@ def _blocks(report: _Report) -> int:
         out = console()
         if found.rows:
             show_blocks(out, found, asked.zone)
+            _tell_rest(out, left)
         else:
             report.tell_nothing()
         show_skipped(out, found.skipped, is_empty=not found.rows, is_part=asked.period.is_part)
@@ -342,12 +354,13 @@ def _budgets(report: _Report) -> int:
     return 1 if any(row.state == "exceeded" for row in found.budgets) else 0
 
 
-def _explain(report: _Report, row: str) -> int:
+def _explain(report: _Report, row: str, limit: int) -> int:
     from turnlog.cli.csv_shown import show_csv
-    from turnlog.questions.ledger import ResponseRow, explain
+    from turnlog.questions.ledger import ResponseRow, cut_rows, explain
 
     scan = report.usage(report.asked, is_single=True)
     found = explain(scan, report.prices, report.asked, row)
+    left = cut_rows(found, (), limit)
     if report.shape == "json":
         show_json(found)
     elif report.shape == "csv":
@@ -359,5 +372,6 @@ def _explain(report: _Report, row: str) -> int:
 
         out = console()
         show_explanation(out, found, report.asked.zone)
+        _tell_rest(out, left)
         show_skipped(out, found.skipped)
     return 0

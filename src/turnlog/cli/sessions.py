@@ -63,7 +63,7 @@ Examples:
 @click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
 @click.option("--damaged", is_flag=True, help="Only those with damage in their logs.")
 @click.option("--with-agents", is_flag=True, help="Only those that had subagents.")
-@click.option("--archived", is_flag=True, help="Those that are archived, which else are left out.")
+@click.option("--archived", is_flag=True, help="Those that are archived, and no others.")
 @click.option("--gone", is_flag=True, help="Only those whose log is gone at its source.")
 @click.option(
     "--sort", type=click.Choice(SORTS), default="active", show_default=True, help="Which first."

@@ -203,6 +203,7 @@ atexit.register(drain_all)
 
 
 def _reset_in_child() -> None:
+    _Undisturbed.depth, _Undisturbed.waiting = 0, None  # The thread that was at it stayed behind.
     for each in list(_open_buffers):
         each._after_fork_in_child()  # noqa: SLF001 - this module's own.
 

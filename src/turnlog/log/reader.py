@@ -105,6 +105,10 @@ class Reader(Closing):
         self._items.close()
         self.source.close()
 
+    def __del__(self) -> None:
+        if "source" in self.__dict__:  # Whoever stopped in the middle may not have said so.
+            self.source.close()
+
     def _read(self) -> Generator[Placed | Damage, None, None]:
         splitter = self._splitter
         try:
@@ -205,6 +209,10 @@ def read_log(
     path: str | os.PathLike[str], *, start: int = 0, cap: int = LINE_CAP, tail: Tail = "take"
 ) -> Reader:
     """Read the log at *path* from *start*, the offset at which a line begins."""
+    if start < 0:
+        raise UsageError(
+            "bytes are counted from 0", hint="read_last gives the last records of a log"
+        )
     return Reader(path, start=start, cap=cap, tail=tail)
 
 

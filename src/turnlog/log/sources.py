@@ -54,8 +54,11 @@ class PlainSource:
 
     plain = True
 
-    def __init__(self, fd: int, start: int, *, end: int | None = None) -> None:
+    def __init__(
+        self, fd: int, start: int, *, end: int | None = None, path: str | None = None
+    ) -> None:
         self.fd = fd
+        self._path = path or f"descriptor {fd}"
         self._position = start
         self._end = end
 
@@ -70,7 +73,7 @@ class PlainSource:
             reason = error.strerror or str(error)
             raise LogError(
                 f"reading failed at byte {self._position:,}: {reason}",
-                path=f"descriptor {self.fd}",
+                path=self._path,
                 errno=error.errno,
                 hint="the disk may be failing; copy what can be read",
             ) from None
@@ -220,7 +223,7 @@ def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:
     fd = open_regular(path)
     magic = read_at(fd, 4, 0)
     if not _is_packed(magic):
-        return PlainSource(fd, start)
+        return PlainSource(fd, start, path=os.fspath(path))
     if not magic.startswith(_GZIP):
         from turnlog.log.frames import read_table
 

@@ -79,7 +79,8 @@ class LogWriter(Closing):
     ) -> None:
         if durability not in ("fsync", "flush"):
             raise UsageError(
-                f"no durability called {durability!r}", hint="choose 'fsync', 'flush' or 'buffered'"
+                f"no durability called {durability!r}",
+                hint="choose 'fsync' or 'flush'; open_log also takes 'buffered'",
             )
         self.path = Path(os.path.abspath(path))  # The program may go elsewhere; the log does not.
         self.durability = durability

@@ -138,7 +138,7 @@ class Asking:
         The best come first, or the *newest*. With *exact* all of *text* is a piece of text, with
         *regex* an expression. *with_results* also looks through what tools answered. *limit* and
         *offset* choose a page (0: no limit), *per_session* bounds the hits of one session;
-        *context* adds so many records around each hit, *width* says how long a snippet is.
+        *context* adds so many lines around each hit, *width* says how long a snippet is.
         """
         from turnlog.questions.search import search
         from turnlog.questions.snippets import WIDTH

@@ -4,6 +4,10 @@ A block begins at the full hour (UTC) of its first response and lasts five hours
 after its end, or after five hours of silence, begins the next. It is active while it lasts and was
 used within five hours. Speed is reckoned from its first response until now, and what it leads to
 from that speed until the block's end. Plans with limits do not say where those are; nor does this.
+
+All responses make the blocks, whatever is asked for: where one begins depends on those before it.
+Who asks for a time is told the blocks that lie in it or reach into it, whole; who asks for a
+project, a model or a session, what it had of each block.
 """
 
 from __future__ import annotations
@@ -67,40 +71,51 @@ def blocks(
     period: Period = Period(),  # noqa: B008 - Frozen.
     mode: Mode = "calculate",
 ) -> BlockLedger:
-    """Account for what *scan* found, block by block; what has no date is in no block."""
-    wanted = [each for each in scan.responses if each.at is not None and period.holds(each)]
+    """Account for what *scan* found, block by block; what has no date is in no block.
+
+    Of a *period* the blocks are right if *scan* holds what ``responses_about`` gives.
+    """
     rows: list[BlockRow] = []
     unpriced: list[Unpriced] = []
-    for group in _grouped(wanted):
-        bill = prices.bill(group, mode=mode)
-        unpriced += bill.unpriced
-        rows.append(_row(group, bill, now))
+    of_any_time = structs.replace(period, since=None, until=None)
+    for group in _grouped(each for each in scan.responses if each.at is not None):
+        if any(map(period.holds, group)):
+            bill = prices.bill([each for each in group if of_any_time.holds(each)], mode=mode)
+            unpriced += bill.unpriced
+            rows.append(_row(group, bill, now))
     return BlockLedger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
 
 
 def active_block(
     source: Source, prices: Prices, *, now: datetime, mode: Mode = "calculate"
 ) -> tuple[BlockRow | None, SkippedDocument]:
-    """Give the block that lasts now, if one does, and what is in no figure of it.
-
-    Where a block begins depends on those before it, up to a pause as long as a block: no more is
-    read than it takes to find one.
-    """
-    for days in (2, 16, 128, None):
-        period = Period() if days is None else Period(since=now - timedelta(days=days))
-        scan = source.responses(period)
-        if days is None or _has_pause(scan, period, now):
-            break
-    found = blocks(scan, prices, now=now, period=period, mode=mode)
+    """Give the block that lasts now, if one does, and what is in no figure of it."""
+    found = blocks(responses_about(source, Period(since=now)), prices, now=now, mode=mode)
     active = [row for row in found.rows if row.is_active]
     return active[-1] if active else None, found.skipped
 
 
-def _has_pause(scan: UsageScan, period: Period, now: datetime) -> bool:
-    """Tell whether a block must have begun after the beginning of *period*."""
-    assert period.since is not None
-    held = (each.at for each in scan.responses if each.at is not None and period.holds(each))
-    times = [period.since, *sorted(at for at in held if at <= now), now]
+def responses_about(source: Source, period: Period) -> UsageScan:
+    """Give the responses that make the blocks of a *period*: those before and behind it, too.
+
+    Before it up to a pause as long as a block, since after that one begins whatever was before: no
+    more is read than it takes to find one.
+    """
+    until = None if period.until is None else _later(period.until, LENGTH)
+    for days in (2, 16, 128, None):
+        since = None
+        if days is not None and period.since is not None:
+            since = _later(period.since, -timedelta(days=days))
+        scan = source.responses(Period(since=since, until=until))
+        if since is None or period.since is None or _has_pause(scan, since, period.since):
+            break
+    return scan
+
+
+def _has_pause(scan: UsageScan, first: datetime, last: datetime) -> bool:
+    """Tell whether a block must have begun between *first* and *last*, or with the latter."""
+    between = (each.at for each in scan.responses if each.at is not None)
+    times = [first, *sorted(at for at in between if first <= at <= last), last]
     return any(after - before >= LENGTH for before, after in pairwise(times))
 
 
@@ -162,5 +177,7 @@ def _hour(at: datetime) -> datetime:
 def _later(at: datetime, time: timedelta) -> datetime:
     try:
         return at + time
-    except OverflowError:  # At the very end of the calendar.
-        return datetime.max.replace(tzinfo=UTC)
+    except OverflowError:  # At the very ends of the calendar.
+        if time > timedelta():
+            return datetime.max.replace(tzinfo=UTC)
+        return datetime.min.replace(tzinfo=UTC)

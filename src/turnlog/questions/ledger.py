@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from decimal import Decimal
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Protocol, TypeVar, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
@@ -34,6 +34,7 @@ from turnlog.records.responses import Response
 Unit = Literal[
     "hour", "day", "week", "month", "session", "project", "model", "agent", "branch", "tool"
 ]
+R = TypeVar("R")
 _SHOWN: Final = 5
 _COLUMNS: Final = ("messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
 _COUNTS: Final = (*_COLUMNS, "web_searches")
@@ -151,7 +152,13 @@ def ledger(scan: UsageScan, prices: Prices, asked: Question) -> Ledger:
     return Ledger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
 
 
-def cut_rows(found: Ledger, by: Sequence[Unit], limit: int) -> int:
+class Rows(Protocol[R]):
+    """A report of rows."""
+
+    rows: list[R]
+
+
+def cut_rows(found: Rows[R], by: Sequence[Unit], limit: int) -> int:
     """Keep the latest rows, or the dearest; give how many are left out, but for the totals."""
     left = max(0, len(found.rows) - limit) if limit else 0
     if left:

@@ -64,8 +64,12 @@ def zone_meant(name: str | tzinfo | None) -> tzinfo:
 
 def session_meant(text: str | None, homes: Iterable[Home]) -> str | None:
     """Give the beginning of the ids that *text* means: itself, or that of the latest session."""
+    if text is None:
+        return None
+    if not text.strip():
+        raise UsageError("a session has to be named", hint="give the beginning of its id")
     if text != LATEST:
-        return text or None
+        return text
     from turnlog.sessions.dated import find_any_session
 
     return find_any_session(tuple(homes), text)[0].session_id

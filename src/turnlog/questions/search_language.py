@@ -340,7 +340,7 @@ class _Reader:
     def _plain(self, body: str) -> Node:
         name, colon, value = body.partition(":")
         field = _FIELDS.get(name.lower()) if colon else None
-        if field and not value.startswith((":", "//")):  # type::Name and file:///x are text.
+        if field and not value.startswith((":", "//")):  # Those of C++ and URLs are text.
             return self._filter(field, value, body)
         return _word(body)
 

@@ -25,10 +25,11 @@ SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
 
 def exported(session: Session, shape: Shape, choice: Choice, *, is_redacted: bool = True) -> str:
     """Give *session* whole, as text."""
-    for said, there_are in ((shape, SHAPES), (choice.thread, get_args(ThreadName))):
+    threads = get_args(ThreadName)
+    for what, said, there_are in (("export", shape, SHAPES), ("thread", choice.thread, threads)):
         if said not in there_are:
             raise UsageError(
-                f"no export is called {said!r}", hint=f"there are {', '.join(there_are)}"
+                f"no {what} is called {said!r}", hint=f"there are {', '.join(there_are)}"
             )
     config = load_config(turnlog_home())
     rules, problems = rules_from(config.redact)
