@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import errno
 import json
+import logging
 import os
 import resource
 import stat
@@ -15,7 +16,7 @@ from hypothesis import given
 from log.logs import add, in_child, lines, numbered, put, read, told
 from records.samples import CLAUDE
 from strategies import to_line, untidy_logs
-from turnlog.errors import FormatTooNew, LogError, LogLocked, StorageFull
+from turnlog.errors import FormatTooNew, LogError, LogLocked, StorageFull, WriteFailed
 from turnlog.log import system
 from turnlog.log.reader import Placed
 from turnlog.log.repair import repair
@@ -181,12 +182,174 @@ def at_sync(monkeypatch, number, step):
     monkeypatch.setattr(system, "sync", sync)
 
 
-@pytest.mark.parametrize("moment", [1, 2, 3])
+def before_the_first(monkeypatch, name, step):
+    """Take *step* before the first call of that name."""
+    real = getattr(os, name)
+
+    def call(*args, **kwargs):
+        monkeypatch.setattr(os, name, real)
+        step()
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(os, name, call)
+
+
+def without_links(monkeypatch, code=errno.EPERM):
+    def link(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "link", link)
+
+
+@pytest.mark.parametrize("moment", ["fdatasync", "fchmod", "link", "replace"])
 def test_what_a_program_without_locks_appends_meanwhile_is_kept_once(log, monkeypatch, moment):
     put(log, b"junk\n", lines(1))
-    at_sync(monkeypatch, moment, lambda: add(log, lines("late")))
-    repair(log, write=True)
+    before_the_first(monkeypatch, moment, lambda: add(log, lines("late")))
+    report = repair(log, write=True)
     assert told(read(log)) == ["u-1", "u-late"]
+    with open(report.original, "rb") as file:
+        assert file.read() == b"junk\n" + lines(1, "late")
+
+
+def test_what_a_program_goes_on_writing_to_the_old_file_is_found_in_the_original(log):
+    put(log, b"junk\n", lines(1))
+    with log.open("ab", buffering=0) as theirs:
+        report = repair(log, write=True)
+        theirs.write(lines("late"))
+    assert log.read_bytes() == lines(1)
+    with open(report.original, "rb") as file:
+        assert file.read() == b"junk\n" + lines(1, "late")
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_nobody_comes_between_the_new_log_and_what_is_carried_over(log, monkeypatch, has_links):
+    put(log, b"junk\n", lines(1))
+    real, taken = os.replace, []
+
+    def replace(old, new):
+        add(log, lines("late"))
+        real(old, new)
+        taken.append(in_child(lambda: system.lock(os.open(log, os.O_RDWR), 0)))
+
+    if not has_links:
+        without_links(monkeypatch)
+    monkeypatch.setattr(os, "replace", replace)
+    repair(log, write=True)
+    assert taken == [False]
+    assert told(read(log)) == ["u-1", "u-late"]
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EXDEV, errno.EACCES])
+def test_where_there_are_no_hard_links_the_original_is_a_copy(log, monkeypatch, code):
+    put(log, b"junk\n", lines(1))
+    without_links(monkeypatch, code)
+    before_the_first(monkeypatch, "replace", lambda: add(log, lines("late")))
+    report = repair(log, write=True)
+    with open(report.original, "rb") as file:
+        assert file.read() == b"junk\n" + lines(1)
+    assert stat.S_IMODE(os.stat(report.original).st_mode) == 0o600
+    assert told(read(log)) == ["u-1", "u-late"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_if_something_cannot_be_carried_over_it_is_said_where_it_is(log, monkeypatch, has_links):
+    put(log, b"junk\n", lines(1))
+    real = os.replace
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def replace(old, new):
+        add(log, lines("late"))
+        real(old, new)
+        monkeypatch.setattr(os, "write", full)
+
+    if not has_links:
+        without_links(monkeypatch)
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(WriteFailed, match="was rewritten") as failure:
+        repair(log, write=True)
+    monkeypatch.undo()
+    (original,) = log.parent.glob("*.original-*")
+    assert (original.name in failure.value.hint) == has_links
+    assert original.read_bytes().endswith(lines("late")) == has_links
+
+
+def test_a_program_that_never_stops_writing_is_told_of(log, monkeypatch, caplog):
+    put(log, b"junk\n", lines(1))
+    real = system.sync
+
+    def sync(fd):
+        real(fd)
+        theirs.write(lines("late"))
+
+    monkeypatch.setattr(system, "sync", sync)
+    warnings = caplog.at_level(logging.WARNING, logger="turnlog.log")
+    with warnings, log.open("ab", buffering=0) as theirs:
+        report = repair(log, write=True)
+    assert f"still writes to {report.original}" in caplog.text
+
+
+def test_all_names_are_on_the_disk_before_the_place_is_taken_and_after(log, monkeypatch):
+    put(log, b"junk\n", lines(1))
+    real_sync, real_replace, synced, replaced = system.sync_directory_at, os.replace, [], []
+
+    def sync(path):
+        real_sync(path)
+        synced.append(sorted(os.listdir(path)))
+
+    def replace(old, new):
+        assert synced[-1:] == [sorted(os.listdir(log.parent))]
+        real_replace(old, new)
+        replaced.append(new)
+
+    monkeypatch.setattr(system, "sync_directory_at", sync)
+    monkeypatch.setattr(os, "replace", replace)
+    repair(log, write=True)
+    assert replaced == [log]
+    assert len(synced[-2]) == 4  # The log, the new one, the original, what was no record.
+    assert synced[-1] == sorted(os.listdir(log.parent))
+
+
+def test_an_interrupt_just_after_the_rename_leaves_the_original(log, monkeypatch):
+    put(log, b"junk\n", lines(1))
+    real = os.replace
+
+    def replace(old, new):
+        real(old, new)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        repair(log, write=True)
+    assert log.read_bytes() == lines(1)
+    (original,) = log.parent.glob("*.original-*")
+    assert original.read_bytes() == b"junk\n" + lines(1)
+    assert len(list(log.parent.glob("*.quarantine-*"))) == 1
+
+
+def test_what_a_killed_repair_left_is_gone_after_the_next(log):
+    put(log, b"junk\n", lines(1))
+    before = log.read_bytes()
+    stamp = "20260101T000000.000000Z"
+    os.link(log, log.with_name(f"{log.name}.original-{stamp}"))
+    put(log.with_name(f"{log.name}.quarantine-{stamp}"), b"{}\n")
+    mine = put(log.with_name(f"{log.name}.quarantine-20250101T000000.000000Z"), b"{}\n")
+    report = repair(log, write=True)
+    assert sorted(map(str, log.parent.iterdir())) == sorted(
+        [str(log), str(mine), report.original, report.quarantine]
+    )
+    with open(report.original, "rb") as file:
+        assert file.read() == before
+
+
+def test_a_repaired_log_of_the_same_size_has_another_time(log):
+    put(log, lines(1, 2, 3).replace(b"\n", b""), b"\n", b"x\n")
+    os.utime(log, (1, 1))
+    size = log.stat().st_size
+    repair(log, write=True)
+    assert log.stat().st_size == size
+    assert log.stat().st_mtime > 1
 
 
 def test_a_failed_sync_leaves_the_log_as_it_was(log, monkeypatch):

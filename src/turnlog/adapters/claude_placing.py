@@ -126,12 +126,12 @@ class LogPart(Struct):
             with locked(path, LOCK_TIMEOUT) as held:
                 try:
                     lines = (encode(entry) + b"\n" for entry in self.entries)
-                    os.close(held.make_fresh(lines, "the exported copy of"))
+                    # An agent that deletes what is old must not take it for that.
+                    os.close(held.make_fresh(lines, "the exported copy of", is_as_old=False))
                     held.keep_original()
                     held.take_place()
                 finally:
                     held.discard()
-            os.utime(path)  # An agent that deletes what is old must not take it for that.
         except OSError as error:
             raise failed(error, "replacement", path) from None
 

@@ -2,18 +2,18 @@
 
 A repaired log holds every whole record of the damaged one, byte for byte and in order, each on its
 own line. What is no record goes to ``NAME.quarantine-TIME``, one JSON object per range, and the log
-as it was to ``NAME.original-TIME``. Both are on disk, and the new log has been read back and
+as it was becomes ``NAME.original-TIME``. Both are on disk, and the new log has been read back and
 compared, before it takes the old one's place in one step. A kill at any moment leaves the old log
 or the new one.
 
 Repair is a dry run unless told to write. It works under the log's lock; whatever a program that
-knows no locks appends meanwhile is carried over.
+knows no locks appends meanwhile is carried over. The original is the damaged file itself, where the
+file system can give it a second name: what such a program goes on writing to it is found there.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 from collections.abc import Iterator
 from itertools import groupby
@@ -23,15 +23,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.errors import LogError, NotALog
+from turnlog.errors import NotALog
 from turnlog.log import system
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Pending, Placed, Reader
-from turnlog.log.replacing import Locked, NewFile, chunks, failed, locked, sync_parent
-from turnlog.log.sources import PlainSource, Source, open_regular, open_source
+from turnlog.log.replacing import Locked, NewFile, failed, locked
+from turnlog.log.sources import PlainSource, Source, open_source
 from turnlog.log.telling import logger
-from turnlog.log.writer import LogWriter
 from turnlog.records.damage import Damage, Reason
 
 
@@ -131,38 +130,47 @@ def _torn(pending: Pending) -> Damage:
 
 
 def _rewrite(path: Path, cap: int, lock_timeout: float | None) -> Repair:
-    with locked(path, lock_timeout) as log:
-        return _rewrite_locked(log, cap)
-
-
-def _rewrite_locked(log: Locked, cap: int) -> Repair:
-    path, fd, size = log.path, log.fd, log.size_bytes
-    original, quarantine, fresh = log.original, log.quarantine, log.fresh
-    plan = Repair(path=str(path), written=True, original=str(original), quarantine=str(quarantine))
-    digest = hashlib.sha256()
-    try:
-        with NewFile(original) as copy:
-            for chunk in chunks(fd, 0, size):
-                copy.write(chunk)
-        with NewFile(fresh) as new:
-            for line in _survivors(plan, PlainSource(open_regular(path), 0, end=size), cap):
-                digest.update(line + b"\n")
-                new.write(line + b"\n")
-            new.belong_like(os.fstat(fd))
-        with NewFile(quarantine) as rest:
-            for damage in plan.quarantined:
-                rest.write(_quarantined(fd, damage, cap))
-        _check(fresh, plan.records, digest.digest(), cap)
-        sync_parent(path)
-        os.replace(fresh, path)
-        log.is_replaced = True
-    except BaseException:
-        log.discard()
-        raise
-    sync_parent(path)
-    _carry_over(path, fd, size)
+    with locked(path, lock_timeout) as held:
+        try:
+            plan = _make(held, cap)
+            held.take_place()
+        finally:
+            held.discard()
     logger.info("%s: repaired, %d records kept", path, plan.records)
     return plan
+
+
+def _make(held: Locked, cap: int) -> Repair:
+    """Make the new log beside the old one, prove it, and set aside what is not in it."""
+    plan = Repair(path=str(held.path), written=True)
+    what = "the repaired copy of"
+    # Not as old as the log was: by size and time alone the two could be taken for one.
+    fd = held.make_fresh(_lines(held, plan, cap), what, is_as_old=False)
+    if not _is_sound(held.fresh, PlainSource(fd, 0), plan.records, cap):
+        raise held.unproved(what)
+    held.keep_original()
+    with NewFile(held.quarantine) as rest:
+        for damage in plan.quarantined:
+            rest.write(_quarantined(held.fd, damage, cap))
+    plan.original, plan.quarantine = str(held.original), str(held.quarantine)
+    return plan
+
+
+def _lines(held: Locked, plan: Repair, cap: int) -> Iterator[bytes]:
+    damaged = PlainSource(os.dup(held.fd), 0, end=held.size_bytes)
+    for line in _survivors(plan, damaged, cap):
+        yield line + b"\n"
+
+
+def _is_sound(path: Path, source: Source, records: int, cap: int) -> bool:
+    """Tell whether a log has so many records, and nothing else."""
+    count = 0
+    with Reader(path, cap=cap, source=source, follow_blobs=False) as reader:
+        for item in reader:
+            if not isinstance(item, Placed):
+                return False
+            count += 1
+    return count == records
 
 
 def _quarantined(fd: int, damage: Damage, cap: int) -> bytes:
@@ -180,29 +188,3 @@ def _quarantined(fd: int, damage: Damage, cap: int) -> bytes:
         except UnicodeDecodeError:
             described["base64"] = base64.b64encode(data).decode("ascii")
     return msgspec.json.encode(described) + b"\n"
-
-
-def _check(fresh: Path, records: int, digest: bytes, cap: int) -> None:
-    """Read the new log back: the same records, the same bytes, nothing else."""
-    found = hashlib.sha256()
-    count = 0
-    with Reader(fresh, cap=cap, follow_blobs=False) as reader:
-        for item in reader:
-            if isinstance(item, Placed):
-                found.update(item.record.raw + b"\n")
-                count += 1
-    if found.digest() != digest or count != records:
-        raise LogError(
-            f"the repaired copy of {fresh} does not read back as written",
-            path=fresh,
-            hint="the disk may be failing; the log itself was not touched",
-        )
-
-
-def _carry_over(path: Path, old_fd: int, size: int) -> None:
-    """Append what somebody without a lock wrote to the old log while it was repaired."""
-    late = b"".join(chunks(old_fd, size, os.fstat(old_fd).st_size))
-    lines = [line for line in late.split(b"\n") if line.strip()]
-    if lines:
-        with LogWriter(path, create=False) as log:
-            log.append_lines(lines)

@@ -26,7 +26,17 @@ from turnlog.log.telling import logger
 
 _COPY_BYTES: Final = 1024 * 1024
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+_NO_LINKS: Final = frozenset(
+    (
+        errno.EPERM,
+        errno.EACCES,
+        errno.ENOTSUP,
+        errno.EOPNOTSUPP,
+        errno.EMLINK,
+        errno.ENOSYS,
+        errno.EXDEV,
+    )
+)
 _MOST_LOOKS: Final = 100
 
 
@@ -54,11 +64,11 @@ class Locked:
                 for chunk in chunks(self.fd, 0, self.size_bytes):
                     copy.write(chunk)
 
-    def make_fresh(self, pieces: Iterable[bytes], what: str) -> int:
-        """Make the new log of *pieces*, as old and as private as the old one, and read it back.
+    def make_fresh(self, pieces: Iterable[bytes], what: str, *, is_as_old: bool = True) -> int:
+        """Make the new log of *pieces*, as private as the old one, and read it back.
 
-        Gives a descriptor to read it by. Raises LogError, in which *what* names it, if it does not
-        hold what was written.
+        It is as old as well, unless told otherwise. Gives a descriptor to read it by. Raises
+        LogError, in which *what* names it, if it does not hold what was written.
         """
         status = os.fstat(self.fd)
         written, found = sha256(), sha256()
@@ -67,7 +77,8 @@ class Locked:
                 written.update(data)
                 new.write(data)
             new.belong_like(status)
-        os.utime(self.fresh, ns=(status.st_atime_ns, status.st_mtime_ns))
+        if is_as_old:
+            os.utime(self.fresh, ns=(status.st_atime_ns, status.st_mtime_ns))
         fd = open_regular(self.fresh)
         try:
             for data in chunks(fd, 0, os.fstat(fd).st_size):
@@ -102,8 +113,7 @@ class Locked:
         try:
             system.lock(fd, 0)
             sync_parent(self.path)
-            os.replace(self.fresh, self.path)
-            self.is_replaced = True
+            self._rename()
             self._finish(fd)
         except OSError as error:
             if not self.is_replaced:
@@ -112,10 +122,23 @@ class Locked:
                 f"{self.path} was rewritten, but not all is on the disk: {error.strerror or error}",
                 path=self.path,
                 errno=error.errno,
-                hint=f"what came while it was rewritten is in {self.original}",
+                hint=self._where_it_is(),
             ) from None
         finally:
             os.close(fd)
+
+    def _rename(self) -> None:
+        self.is_replaced = True  # Before it is: an interrupt must not take the original away.
+        try:
+            os.replace(self.fresh, self.path)
+        except OSError:
+            self.is_replaced = False
+            raise
+
+    def _where_it_is(self) -> str:
+        if os.fstat(self.fd).st_nlink:
+            return f"what came while it was rewritten is in {self.original}"
+        return "what other programs appended while it was rewritten may be lost: append it again"
 
     def _finish(self, fd: int) -> None:
         """Make the new name durable, and carry over what came late."""
@@ -131,6 +154,7 @@ class Locked:
             system.sync(fd)
             done += len(late)
             logger.warning("%s: %d bytes came while it was rewritten", self.path, len(late))
+        logger.warning("%s: somebody still writes to %s", self.path, self.original)
 
 
 @contextlib.contextmanager
@@ -149,13 +173,18 @@ def locked(path: Path, lock_timeout: float | None) -> Iterator[Locked]:
 def _sweep(path: Path) -> None:
     """Remove what somebody was making of the log at *path* when he was killed, while it is held.
 
-    That is a new log without its name, and a second name of the log as it still is.
+    That is a new log without its name, and a second name of the log as it still is, with what was
+    said to be none of its records.
     """
     fresh, original = f".{path.name}.repair-", f"{path.name}.original-"
     with contextlib.suppress(OSError):
         for name in os.listdir(path.parent):
             other = path.with_name(name)
-            if name.startswith(fresh) or (name.startswith(original) and _is_same(path, other)):
+            if name.startswith(fresh):
+                other.unlink()
+            elif name.startswith(original) and _is_same(path, other):
+                stamp = name.removeprefix(original)
+                path.with_name(f"{path.name}.quarantine-{stamp}").unlink(missing_ok=True)
                 other.unlink()
 
 
