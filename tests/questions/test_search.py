@@ -20,6 +20,7 @@ from questions.search_world import (
     THREE,
     TOOLS,
     TWO,
+    World,
     holds,
     make_world,
 )  # fmt: skip
@@ -30,6 +31,7 @@ from turnlog.layout import find_homes
 from turnlog.log.reader import read_log
 from turnlog.questions import scan_search
 from turnlog.questions import search as searching
+from turnlog.questions.patience import Patience
 from turnlog.questions.search import search
 from turnlog.questions.search_language import All, Any, Filter, Not, Phrase, Word, parse, written
 
@@ -326,14 +328,38 @@ def test_a_bad_pattern_is_the_callers_mistake(index):
 
 
 def test_a_scan_ends_when_patience_does(index, monkeypatch):
-    monkeypatch.setattr(scan_search.Patience, "ends", patient_for(3))
+    monkeypatch.setattr(Patience, "ends", patient_for(3))
     found = ask(index, "o", exact=True)
     assert any("stopped" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "said", "hits"),
+    [
+        (r"(x+)+y|lantern \d", "x" * 38, ["lantern 7"]),
+        (r"a lantern (x+)+y", "a lantern " + "x" * 38, []),
+        (r"(x+)+y|lantern \d", "xy " + "x" * 38, ["lantern 7", "xy " + "x" * 38]),
+    ],
+)
+def test_a_pattern_that_takes_years_is_stopped_and_what_was_found_is_shown(
+    tmp_path, monkeypatch, pattern, said, hits
+):
+    world = World()
+    world.prompt(said)
+    world.prompt("lantern 7")
+    world.write(tmp_path)
+    monkeypatch.setattr(searching, "Patience", lambda: Patience(0.5))
+    began = time.monotonic()
+    with open_fresh(find_homes([tmp_path])) as index:
+        found = ask(index, pattern, regex=True)
+    assert time.monotonic() - began < 10
+    assert [hit.snippet for hit in found.hits] == hits
+    assert any("the pattern took too long" in note for note in found.notes)
+
+
 def test_where_one_session_has_it_all_the_search_ends_when_patience_does(index, monkeypatch):
     monkeypatch.setattr(searching, "RANKED_AT_ONCE", 2)
-    monkeypatch.setattr(scan_search.Patience, "ends", patient_for(1))
+    monkeypatch.setattr(Patience, "ends", patient_for(1))
     found = ask(index, "orchard OR the OR a", per_session=1)
     assert found.hits
     assert any("stopped" in note for note in found.notes)

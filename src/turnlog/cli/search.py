@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -23,7 +21,6 @@ from turnlog.cli.options import (
     show_json,
 )
 
-_PATTERN_SECONDS: Final = 20
 _ALL: Final = 1_000_000
 
 
@@ -79,7 +76,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
 
     now = datetime.now(UTC)
     session = session_meant(options["session"], homes)
-    with open_index(all_homes(homes), no_refresh=options["no_refresh"]) as index, _bounded(options):
+    with open_index(all_homes(homes), no_refresh=options["no_refresh"]) as index:
         found = search(
             index,
             text,
@@ -126,27 +123,3 @@ def _zone() -> Any:
     from turnlog.questions.local_times import MachineZone
 
     return MachineZone()
-
-
-@contextmanager
-def _bounded(options: dict[str, Any]) -> Iterator[None]:
-    """End a regular expression that would go on for years; only signals reach into it."""
-    if not options["regex"] or not hasattr(signal, "SIGALRM"):
-        yield
-        return
-
-    def end(*_: object) -> None:
-        from turnlog.errors import UsageError
-
-        raise UsageError(
-            f"the pattern was not done after {_PATTERN_SECONDS} seconds",
-            hint="repetitions within repetitions, such as (a+)+, may take for ever",
-        )
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, _PATTERN_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

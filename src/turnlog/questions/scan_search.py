@@ -3,7 +3,7 @@
 A pattern that holds a whole word is looked for among the texts that hold the word. For any other
 one the logs themselves are read, the one that was written last first: first the bytes, for a piece
 of the pattern as JSON may write it, then only the records that have it. Work is bounded: when
-patience ends the search ends, and says so.
+patience ends the search ends, also within a text that a pattern takes too long for, and says so.
 
 Case counts only if the pattern has a capital letter.
 """
@@ -13,16 +13,16 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from time import monotonic
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.index.ids import BESIDE, OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.opening import Index
 from turnlog.index.texts import ANSWERED, Kind
+from turnlog.questions.patience import Patience
 from turnlog.questions.search_language import Filter, Node, Word
 
-PATIENCE_SECONDS: Final = 5.0
 LONGEST_TEXT: Final = 1_000_000
 """Of a longer text only the beginning is matched with a pattern."""
 
@@ -46,22 +46,6 @@ class Found(NamedTuple):
     session: int | None
     score: float = 0.0
     text: str | None = None
-
-
-class Patience:
-    """How long a search may go on, and what it had to leave out."""
-
-    def __init__(self, seconds: float = PATIENCE_SECONDS) -> None:
-        self._until = monotonic() + seconds
-        self.is_over = False
-        self.lost: set[int] = set()
-        """Records that could not be read back."""
-        self.has_cut = False
-        """Whether a text was too long to be matched whole."""
-
-    def ends(self) -> bool:
-        self.is_over = self.is_over or monotonic() > self._until
-        return self.is_over
 
 
 class Within(NamedTuple):
@@ -100,8 +84,9 @@ class Within(NamedTuple):
 class Pattern:
     """What is looked for, and what is known of every text that has it."""
 
-    def __init__(self, regex: re.Pattern[str], runs: list[str]) -> None:
+    def __init__(self, regex: re.Pattern[str], runs: list[str], *, is_quick: bool) -> None:
         self.regex = regex
+        self._is_quick = is_quick
         self._runs = runs
         """Pieces that stand in every match as they are, but for case."""
 
@@ -130,12 +115,25 @@ class Pattern:
     def finds(self, text: str, patience: Patience) -> bool:
         if len(text) > LONGEST_TEXT:
             patience.has_cut = True
-            text = text[:LONGEST_TEXT]
-        return self.regex.search(text) is not None
+        return self.place(text, patience) is not None
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        found = (match.span() for match in self.regex.finditer(text[:LONGEST_TEXT]))
-        return [span for span, _ in zip(found, range(100), strict=False) if span[0] < span[1]]
+    def place(self, text: str, patience: Patience) -> int | None:
+        """Tell where in *text* it is found first."""
+
+        def match() -> int | None:
+            found = self.regex.search(text, 0, LONGEST_TEXT)
+            return found.start() if found else None
+
+        return match() if self._is_quick else patience.bear(match, None)
+
+    def spans(self, text: str, patience: Patience) -> list[tuple[int, int]]:
+        """Tell where in *text* it is found: the first hundred places."""
+
+        def match() -> list[tuple[int, int]]:
+            found = (each.span() for each in self.regex.finditer(text, 0, LONGEST_TEXT))
+            return [span for span in islice(found, 100) if span[0] < span[1]]
+
+        return match() if self._is_quick else patience.bear(match, [])
 
 
 def piece(text: str) -> Pattern:
@@ -143,7 +141,7 @@ def piece(text: str) -> Pattern:
     flags = re.NOFLAG if _has_capital(text) else re.IGNORECASE
     if text.isascii():  # Else a Kelvin sign would be a k.
         flags |= re.ASCII
-    return Pattern(re.compile(re.escape(text), flags), [text])
+    return Pattern(re.compile(re.escape(text), flags), [text], is_quick=True)
 
 
 def pattern(text: str) -> Pattern:
@@ -160,7 +158,7 @@ def pattern(text: str) -> Pattern:
             f"the pattern cannot be read: {error}",
             hint="it is a Python regular expression; without --regex it is searched for as words",
         ) from None
-    return Pattern(made, _literal_runs(text))
+    return Pattern(made, _literal_runs(text), is_quick=False)
 
 
 def needles_of(run: str, *, ignores_case: bool) -> tuple[bytes, ...]:

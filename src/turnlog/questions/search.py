@@ -39,7 +39,8 @@ from turnlog.questions.matching import (
     wants_answers,
     wordless,
 )
-from turnlog.questions.scan_search import Found, Patience, Within
+from turnlog.questions.patience import Patience
+from turnlog.questions.scan_search import Found, Within
 from turnlog.questions.search_filters import tables_for
 from turnlog.questions.search_language import (
     Filter,
@@ -204,12 +205,16 @@ class _Searching:
                 confirms=pattern.confirms,
             )
 
-        def near(text: str) -> int | None:
-            match = pattern.regex.search(text[: scan_search.LONGEST_TEXT])
-            return match.start() if match else None
+        def spans(text: str) -> list[tuple[int, int]]:
+            return pattern.spans(text, self._patience)
 
-        look = Look(pattern.spans, near, wanted.width, wanted.context, wanted.mask)
-        return self._told(self._page(found, wanted, look))
+        def near(text: str) -> int | None:
+            return pattern.place(text, self._patience)
+
+        look = Look(spans, near, wanted.width, wanted.context, wanted.mask)
+        with self._patience.alarm:
+            document = self._page(found, wanted, look)
+        return self._told(document)
 
     def _words(self, tree: Node | None, wanted: Wanted, *, with_results: bool) -> SearchDocument:
         leaves = list(wanted_leaves(tree))
@@ -362,7 +367,12 @@ class _Searching:
             count = len(patience.lost)
             what = "1 record, which" if count == 1 else f"{count:,} records, which"
             self.notes.append(f"left out: {what} cannot be read from the log any more")
-        if patience.is_over:
+        if patience.stopped:
+            self.notes.append(
+                "stopped, since the pattern took too long; repetitions within repetitions,"
+                " such as (a+)+, may take for ever"
+            )
+        elif patience.is_over:
             self.notes.append(
                 "stopped after 5 seconds; narrow it with --project, --since or a whole word"
             )

@@ -1,0 +1,47 @@
+"""How long a search may go on, and what it had to leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Final, TypeVar
+
+from turnlog.questions.in_time import Alarm, TookTooLong
+
+PATIENCE_SECONDS: Final = 5.0
+_LAST_SECONDS: Final = 0.1
+"""So long a match may take when patience is over: what was found is still shown."""
+_MOST_STOPS: Final = 5
+
+T = TypeVar("T")
+
+
+class Patience:
+    """How long a search may go on, and what it had to leave out."""
+
+    def __init__(self, seconds: float = PATIENCE_SECONDS) -> None:
+        self._until = monotonic() + seconds
+        self.is_over = False
+        self.alarm = Alarm()
+        """Whoever borrows it lets patterns be stopped within a text."""
+        self.lost: set[int] = set()
+        """Records that could not be read back."""
+        self.has_cut = False
+        """Whether a text was too long to be matched whole."""
+        self.stopped = 0
+        """How often a pattern was stopped within a text."""
+
+    def ends(self) -> bool:
+        self.is_over = self.is_over or monotonic() > self._until
+        return self.is_over
+
+    def bear(self, match: Callable[[], T], otherwise: T) -> T:
+        """Give what *match* gives, or *otherwise* if it takes too long."""
+        if self.stopped >= _MOST_STOPS:
+            return otherwise
+        try:
+            return self.alarm.in_time(match, max(_LAST_SECONDS, self._until - monotonic()))
+        except TookTooLong:
+            self.is_over = True
+            self.stopped += 1
+            return otherwise
