@@ -91,15 +91,15 @@ class _Tab(Struct):
     atto: int = 0
     """The cost of what was priced one by one: recorded, or dearer with a larger context."""
 
-    def take(self, response: Response) -> None:
-        self.used.add(response.counters)
-        self.messages += response.messages
-        self.requests += 1
+    def take(self, response: Response, times: int) -> None:
+        self.used.add(response.counters, times)
+        self.messages += times * response.messages
+        self.requests += times
         if self.is_recorded:
             assert response.recorded_usd is not None
-            self.atto += attodollars(response.recorded_usd)
+            self.atto += times * attodollars(response.recorded_usd)
         elif self.quote.price is not None and self.quote.price.tiers:
-            self.atto += self.quote.attodollars(response.counters, response.context)
+            self.atto += times * self.quote.attodollars(response.counters, response.context)
 
     def cost(self) -> int:
         price = self.quote.price
@@ -177,36 +177,10 @@ class Prices:
 
     def bill(self, responses: Iterable[Response], *, mode: Mode = "calculate") -> Bill:
         """Price *responses*: reckoned, as their logs recorded it, or recorded where it was."""
-        if mode not in MODES:
-            raise UsageError(f"{mode!r} is no way to reckon", hint=f"there are {', '.join(MODES)}")
-        tabs: dict[tuple[Any, ...], _Tab] = {}
+        running = RunningBill(self, mode=mode)
         for response in responses:
-            is_recorded = mode != "calculate" and response.recorded_usd is not None
-            at = response.at
-            key = (
-                response.model,
-                at and at.date(),
-                response.speed,
-                response.service_tier,
-                response.inference_geo,
-                is_recorded,
-            )
-            tab = tabs.get(key)
-            if tab is None:
-                tab = self._tab(response, mode, is_recorded=is_recorded)
-                # Where the hour decides, each response has a tab of its own.
-                by_hour = tab.quote.price is not None and tab.quote.price.is_by_hour
-                tabs[(*key, len(tabs)) if by_hour else key] = tab
-            tab.take(response)
-        return _added_up(tabs.values())
-
-    def _tab(self, response: Response, mode: Mode, *, is_recorded: bool) -> _Tab:
-        if is_recorded or mode == "recorded":
-            quote = Quote(None, reason="" if is_recorded else "no cost was recorded")
-        else:
-            terms = Terms(response.speed, response.service_tier, response.inference_geo)
-            quote = self.quote(response.model or UNKNOWN, response.at, terms)
-        return _Tab(response.model_name, quote, is_recorded)
+            running.take(response)
+        return running.now()
 
     def _quote(self, model: str, at: datetime, terms: Terms) -> Quote:
         price = self._find(model, at, ())
@@ -259,6 +233,51 @@ class Prices:
             since=override.since,
             until=override.until,
         )
+
+
+class RunningBill:
+    """A bill that is kept: what comes is added, and what turns out otherwise is taken off."""
+
+    def __init__(self, prices: Prices, *, mode: Mode = "calculate") -> None:
+        if mode not in MODES:
+            raise UsageError(f"{mode!r} is no way to reckon", hint=f"there are {', '.join(MODES)}")
+        self._prices = prices
+        self._mode = mode
+        self._tabs: dict[tuple[Any, ...], _Tab] = {}
+
+    def take(self, response: Response, times: int = 1) -> None:
+        """Add *response*; -1 times takes off one that was added before."""
+        is_recorded = self._mode != "calculate" and response.recorded_usd is not None
+        at = response.at
+        key: tuple[Any, ...] = (
+            response.model,
+            at and at.date(),
+            response.speed,
+            response.service_tier,
+            response.inference_geo,
+            is_recorded,
+        )
+        tab = self._tabs.get(key)
+        if tab is None:
+            tab = self._tab(response, is_recorded=is_recorded)
+            if tab.quote.price is not None and tab.quote.price.is_by_hour:
+                key = (*key, at)
+            tab = self._tabs.setdefault(key, tab)
+        tab.take(response, times)
+        if not tab.requests:
+            del self._tabs[key]
+
+    def now(self) -> Bill:
+        """Give the bill as it stands."""
+        return _added_up(self._tabs.values())
+
+    def _tab(self, response: Response, *, is_recorded: bool) -> _Tab:
+        if is_recorded or self._mode == "recorded":
+            quote = Quote(None, reason="" if is_recorded else "no cost was recorded")
+        else:
+            terms = Terms(response.speed, response.service_tier, response.inference_geo)
+            quote = self._prices.quote(response.model or UNKNOWN, response.at, terms)
+        return _Tab(response.model_name, quote, is_recorded)
 
 
 def load_prices(

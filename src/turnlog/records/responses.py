@@ -119,6 +119,8 @@ class Responses:
     def __init__(self) -> None:
         self.synthetic = 0
         """Messages without tokens that the agent program made up itself."""
+        self.is_contested = False
+        """Whether several sessions tell of one message: who paid is known when all is settled."""
         self._nameless = 0
         self._seen: dict[str, Seen] = {}
 
@@ -191,6 +193,9 @@ class Responses:
         place = place_of(sighting)
         here = known.get(place)
         known[place] = sighting if here is None else folded(here, sighting)
+        if here is None and not self.is_contested:
+            sessions = {each.session for each in known.values()}
+            self.is_contested = len(sessions - {None}) > 1
 
     def _now(self, name: str) -> list[Response]:
         seen = self._seen.get(name)

@@ -1,12 +1,13 @@
 """What a session used and what that cost, its agents included.
 
-Each response counts once, wherever in the session's logs it is written. Costs are reckoned when
-they are asked for, at the prices of the day of each response.
+Each response counts once, wherever in the session's logs it is written. Costs are reckoned at the
+prices of the day of each response: when they are first asked for, and from then on as records come.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -17,9 +18,9 @@ from turnlog.errors import NotFound
 from turnlog.layout import agent_logs_beside, turnlog_home
 from turnlog.log.reader import Placed, Reader
 from turnlog.prices.configured import configured_prices
-from turnlog.prices.cost import Prices
+from turnlog.prices.cost import Bill, Prices, RunningBill
 from turnlog.records.counters import Counters
-from turnlog.records.responses import Totals
+from turnlog.records.responses import Response, Totals
 
 
 class SessionTotals(Struct, frozen=True, kw_only=True):
@@ -40,6 +41,7 @@ class Account(Totals):
     def __init__(self) -> None:
         super().__init__()
         self._read: dict[Path, int] = {}
+        self._running: RunningBill | None = None
 
     def read_agents(self, main: Path, session_id: str) -> None:
         """Take what the agents' logs beside the *main* one have said since the last time."""
@@ -54,9 +56,9 @@ class Account(Totals):
                         self.take(item.record)
                 self._read[path] = reader.offset
 
-    def priced(self, prices: Prices | None = None) -> SessionTotals:
-        """Give the totals and what they cost, at the usual prices unless others are given."""
-        bill = (prices or usual_prices()).bill(self.responses)
+    def priced(self) -> SessionTotals:
+        """Give the totals and what they cost, at the usual prices."""
+        bill = self._bill()
         return SessionTotals(
             messages=self.messages,
             tokens=copy.deepcopy(self.counters),
@@ -64,6 +66,21 @@ class Account(Totals):
             cost_usd=bill.total_usd,
             unpriced=sorted({each.model for each in bill.unpriced}),
         )
+
+    def _bill(self) -> Bill:
+        if self._folded.is_contested:
+            return usual_prices().bill(self.responses)
+        if self._running is None:
+            self._running = RunningBill(usual_prices())
+            for response in self.responses:
+                self._running.take(response)
+        return self._running.now()
+
+    def _count(self, responses: Iterable[Response], times: int) -> None:
+        super()._count(responses, times)
+        if self._running is not None:
+            for response in responses:
+                self._running.take(response, times)
 
 
 @cache
