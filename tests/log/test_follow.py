@@ -12,7 +12,9 @@ from hypothesis import given
 from log.logs import Script, add, lines, put, read, told
 from strategies import cut_logs
 from turnlog.errors import NotALog
-from turnlog.log.follow import Restart, follow_log
+from turnlog.log import follow as follow_module
+from turnlog.log import sources, system
+from turnlog.log.follow import LogFollower, Restart, follow_log
 from turnlog.log.reader import Placed
 from turnlog.log.writer import LogWriter
 
@@ -52,6 +54,46 @@ def test_a_partial_line_waits_for_its_newline(log):
     )
     assert told(found) == ["u-1", "u-2"]
     assert found[1].record.raw == whole[:-1]
+
+
+def test_a_long_line_that_is_still_being_written_is_not_read_at_every_look(log, monkeypatch):
+    whole = lines("x" * 3_000_000)
+    put(log, lines(1), whole[:-10])
+    follower = LogFollower(log)
+    assert told(follower.look()) == ["u-1"]
+    assert follower.look() == []
+    real, sizes = system.read_at, []
+
+    def read_at(fd, size, offset):
+        sizes.append(len(real(fd, size, offset)))
+        return real(fd, size, offset)
+
+    monkeypatch.setattr(follow_module, "read_at", read_at)
+    monkeypatch.setattr(sources, "read_at", read_at)
+    assert follower.look() == []
+    add(log, whole[-10:-1])
+    assert follower.look() == []
+    assert sum(sizes) < 5_000
+    add(log, whole[-1:], lines(3))
+    (item, *_) = follower.look()
+    assert item.record.raw == whole[:-1]
+    assert told(follower.look()) in (["u-3"], [])
+
+
+def test_an_unfinished_line_that_is_taken_back_is_searched_anew(log):
+    put(log, lines(1), b"x" * 1000)
+    found = follow(log, nothing, lambda: put(log, lines(1), lines(2), b"y" * 3000), nothing)
+    assert told(found) == ["u-1", "u-2"]
+    put(log, lines(1), b"x" * 1000)
+    found = follow(log, nothing, lambda: put(log, lines(1), lines(2)), nothing)
+    assert told(found) == ["u-1", "u-2"]
+
+
+def test_a_log_rewritten_before_an_unfinished_line_is_read_anew(log):
+    rest = b"x" * 1000
+    put(log, lines(1), rest)
+    found = follow(log, nothing, lambda: put(log, lines(2), rest), nothing)
+    assert told(found) == ["u-1", "restart", "u-2"]
 
 
 def test_a_partial_line_that_is_never_finished_is_never_given(log):

@@ -28,6 +28,7 @@ from turnlog.records.damage import Damage
 _POLL_SECONDS: Final = 0.2
 _FINGERPRINT_BYTES: Final = 256
 _SPAN_BYTES: Final = 1024 * 1024
+_SEARCH_BYTES: Final = 64 * 1024
 
 
 class Restart(NamedTuple):
@@ -47,6 +48,8 @@ class LogFollower:
         self._offset = start
         self._line = 0
         self._before = b""
+        self._searched = 0
+        self._before_searched = b""
 
     def look(self) -> list[Placed | Damage | Restart]:
         """Give what has come since the last look, a few megabytes at most; nothing if none has."""
@@ -60,15 +63,41 @@ class LogFollower:
             if reason:
                 logger.warning("%s: %s; reading it from the start", os.fspath(self.path), reason)
                 found.append(Restart(reason))
-                self._offset, self._line = 0, 0
-            items, self._offset, self._line = _next_items(
-                self.path, fd, self._offset, self._line, self._cap
-            )
+                self._offset, self._line, self._searched = 0, 0, 0
+            items = self._next_items(fd)
             # Taken before anything is handed out: whoever has an item in hand takes his time.
             self._before = _bytes_before(fd, self._offset)
         finally:
             os.close(fd)
         return [*found, *items]
+
+    def _next_items(self, fd: int) -> list[Placed | Damage]:
+        """Read the next few megabytes, or the next line if it is longer than that."""
+        start = self._offset
+        newline = self._next_newline(fd)
+        if newline is None:
+            return []
+        source = PlainSource(os.dup(fd), start, end=max(start + _SPAN_BYTES, newline + 1))
+        with Reader(
+            self.path, start=start, line=self._line, cap=self._cap, tail="wait", source=source
+        ) as reader:
+            items = list(reader)
+        self._offset, self._line = reader.offset, reader.line
+        return items
+
+    def _next_newline(self, fd: int) -> int | None:
+        """Find where the next line ends. One that is still being written is searched only once."""
+        place = self._offset
+        if self._searched > place and _bytes_before(fd, self._searched) == self._before_searched:
+            place = self._searched
+        source = PlainSource(fd, place)
+        while chunk := source.read(_SEARCH_BYTES):
+            found = chunk.find(b"\n")
+            if found >= 0:
+                return place + found
+            place += len(chunk)
+        self._searched, self._before_searched = place, _bytes_before(fd, place)
+        return None
 
 
 def follow_log(
@@ -92,21 +121,6 @@ def follow_log(
             continue  # There may be more at once.
         if stop.wait(poll_seconds):
             return
-
-
-def _next_items(
-    path: str | os.PathLike[str], fd: int, offset: int, line: int, cap: int
-) -> tuple[list[Placed | Damage], int, int]:
-    """Read the next few megabytes, or the next line if it is longer than that."""
-    size = os.fstat(fd).st_size
-    span = _SPAN_BYTES
-    while True:
-        source = PlainSource(os.dup(fd), offset, end=offset + span)
-        with Reader(path, start=offset, line=line, cap=cap, tail="wait", source=source) as reader:
-            items = list(reader)
-        if reader.offset > offset or offset + span >= size:
-            return items, reader.offset, reader.line
-        span *= 4
 
 
 def _changed(fd: int, offset: int, before: bytes) -> str:
