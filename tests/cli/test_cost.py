@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from records.answers import MODEL, SESSION, answer, log_of
+from turnlog.cli.cost import REPORTS
 from turnlog.questions.budgets import BudgetReport
 from turnlog.questions.comparing import Comparison
+from turnlog.questions.row_names import shown_name
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "cost.json"
 USED = {"input_tokens": 15_000, "output_tokens": 2_150, "cache_creation_input_tokens": 8_000}
@@ -377,7 +379,40 @@ def test_a_row_is_explained(turnlog, spent):
         assert row["log"] == str(log)
         assert row["message_id"].encode() in log.read_bytes()[row["offset"] :].split(b"\n")[0]
     code, _, err = turnlog("cost", "--explain", "1999", "--home", spent)
-    assert (code, "hint: name one, such as" in err) == (2, True)
+    assert (code, "hint: there are '2025-" in err) == (2, True)
+
+
+@pytest.mark.parametrize("report", ["", *REPORTS])
+@pytest.mark.parametrize("fixture", ["spent", "worked"])
+def test_every_name_that_is_printed_opens_its_row(turnlog, request, report, fixture):
+    home = ("--home", request.getfixturevalue(fixture), "--timezone", "UTC", "--json")
+    found = json.loads(turnlog("cost", *filter(None, [report]), *home)[1])
+    units = REPORTS.get(report, ("day",))
+    for row in found["rows"]:
+        name = ",".join(shown_name(unit, row[unit]) for unit in units)
+        code, out, err = turnlog("cost", *filter(None, [report]), *home, "--explain", name)
+        assert (code, err) == (0, ""), name
+        assert json.loads(out)["totals"]["messages"] == row["messages"]
+
+
+def test_a_row_is_named_as_people_name_it(turnlog, worked):
+    def explained(*words):
+        code, out, err = turnlog("cost", *words, "--home", worked)
+        return code, (out or err).splitlines()[0]
+
+    assert explained("tool", "--explain", "none") == (0, "none $0.11 for 1 response")
+    assert explained("tool", "--explain", "bash")[1].startswith("Bash $")
+    assert explained("branch", "--explain", "tail")[1].startswith("/srv/kites,tail $")
+    assert explained("branch", "--explain", "main") == (2, "error: 2 rows are meant by 'main'")
+    assert explained("project", "--explain", "kites")[1].startswith("/srv/kites $")
+    assert explained("project", "--explain", "kitse") == (2, "error: no row is called 'kitse'")
+
+
+def test_prices_are_those_of_the_name_that_tables_print(turnlog):
+    code, out, _ = turnlog("prices", "opus-4-5")
+    assert (code, "priced as claude-opus-4-5 of anthropic" in out) == (0, True)
+    code, out, _ = turnlog("prices", "opsu-4-5")
+    assert (code, "hint: did you mean claude-opus-4-5" in out) == (1, True)
 
 
 def test_sessions_are_named_by_what_they_are_about_where_there_is_room(turnlog, spent):

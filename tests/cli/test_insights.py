@@ -9,9 +9,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from planted import plant
+from turnlog.inert import inert
 from turnlog.records.summary import PROMPT_LENGTH
 
 SESSION = "33333333-cccc-4ccc-8ccc-333333333333"
+PROJECT = "/srv/\x1b[31mpears"
 BEGIN = datetime(2026, 7, 20, 9, tzinfo=UTC)
 WINDOW = ("--since", "2026-07-01", "--until", "2026-08-01", "--timezone", "UTC")
 
@@ -21,7 +23,7 @@ def record(number, **fields):
     common = {
         "uuid": f"u{number}",
         "sessionId": SESSION,
-        "cwd": "/srv/\x1b[31mpears",
+        "cwd": PROJECT,
         "timestamp": at,
     }
     return json.dumps(common | fields)
@@ -199,6 +201,30 @@ def test_a_summary_has_a_name_of_its_own(turnlog, busy, tmp_path):
     )
     assert code == 0, err
     assert "pears" in (tmp_path / "y.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("models:opus-4-6", "models:claude-opus-4-6"),
+        ("tools:bash", "tools:Bash"),
+        ("failures:BASH", "failures:Bash"),
+        (f"projects:{inert(PROJECT)}", f"projects:{inert(PROJECT)}"),
+        ("agents:Main", "agents:main"),
+    ],
+)
+def test_rows_are_opened_by_the_names_that_are_printed(turnlog, busy, name, meant):
+    code, out, _ = turnlog("insights", "--home", busy, *WINDOW, "--explain", name)
+    assert (code, out.split(" ")[0]) == (0, meant)
+
+
+def test_a_row_that_nothing_is_called_is_told_with_the_nearest(turnlog, busy):
+    code, _, err = turnlog("insights", "--home", busy, *WINDOW, "--explain", "tools:bahs")
+    assert code == 2
+    assert err == "error: no tool is called 'bahs'\nhint: did you mean 'Bash'?\n"
+    early = ("--since", "2025-01-01", "--until", "2025-02-01")
+    code, out, _ = turnlog("insights", "--home", busy, *early, "--explain", "tools:bash")
+    assert (code, "Nothing is behind it in this period." in out) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_a_figure_is_explained_by_the_responses_behind_it(prices):
     assert (told.totals.cost_usd, told.totals.output) == (row.cost_usd, row.output)
     assert explain(found, prices, asked, "2026-03-05").totals.messages == 1
     for name in ("2026-03-0", "1999", ""):
-        with pytest.raises(UsageError, match="rows begin with"):
+        with pytest.raises(UsageError, match="row"):
             explain(found, prices, asked, name)
 
 

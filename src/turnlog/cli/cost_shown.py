@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 WIDE: Final = 100
 _HEADS: Final = ("msgs", "input", "output", "c.write", "c.read", "cost")
 _WIDE_HEADS: Final = ("messages", "input", "output", "cache write", "cache read", "cached", "cost")
-_UNNAMED: Final = {"agent": "main", "tool": "none"}
 _GAP: Final = 2
 _SHORTEST_NAME: Final = 8
 _LONGEST_DRAWING: Final = 40
@@ -152,16 +150,9 @@ def row_names(
 
 
 def _plain_names(row: LedgerRow | ComparedRow, units: Sequence[Unit]) -> list[str]:
-    return [_plain_name(unit, getattr(row, unit)) for unit in units]
+    from turnlog.questions.row_names import shown_name
 
-
-def _plain_name(unit: Unit, name: str | None) -> str:
-    if name is None:
-        return "—" if unit in TIMES else _UNNAMED.get(unit, "not known")
-    if unit == "project":
-        home = os.path.expanduser("~") + os.sep
-        return inert(f"~{os.sep}{name.removeprefix(home)}" if name.startswith(home) else name)
-    return inert(name[:8] if unit == "session" else name.removeprefix("claude-"))
+    return [inert(shown_name(unit, getattr(row, unit))) for unit in units]
 
 
 def spark(costs: Sequence[Decimal], width: int) -> str:

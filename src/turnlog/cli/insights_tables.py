@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
 from turnlog.inert import inert
+from turnlog.questions.row_names import shown_name
 from turnlog.render.figures import count, money, part, short, time
 
 if TYPE_CHECKING:
@@ -22,12 +23,6 @@ _SHORTEST_NAME: Final = 10
 _GAP: Final = 2
 _WIDEST: Final = 120
 _TEXTS: Final = ("signature", "tool", "when", "session")
-_WHY: Final = {
-    "pause": "after a pause longer than the cache lives",
-    "model": "another model answered",
-    "context": "the context was replaced",
-    "other": "something else changed",
-}
 
 
 def show_tables(out: Console, found: Insights, zone: tzinfo) -> None:
@@ -99,7 +94,7 @@ def _title(out: Console, name: str, told: str = "") -> None:
 def _models(out: Console, found: Insights) -> None:
     rows = [
         (
-            row.model.removeprefix("claude-"),
+            shown_name("model", row.model),
             money(row.cost_usd),
             part(row.cost_share),
             count(row.messages),
@@ -133,24 +128,18 @@ def _agents(out: Console, found: Insights) -> None:
 
 
 def _projects(out: Console, found: Insights) -> None:
-    import os
-
-    home = os.path.expanduser("~") + os.sep
-    rows = []
-    for row in found.projects:
-        path = row.project or "not known"
-        name = f"~{os.sep}{path.removeprefix(home)}" if path.startswith(home) else path
-        rows.append(
-            (
-                name,
-                money(row.cost_usd),
-                part(row.cost_share),
-                count(row.sessions),
-                count(row.prompts),
-                count(row.messages),
-                part(row.failure_rate),
-            )
+    rows = [
+        (
+            shown_name("project", row.project),
+            money(row.cost_usd),
+            part(row.cost_share),
+            count(row.sessions),
+            count(row.prompts),
+            count(row.messages),
+            part(row.failure_rate),
         )
+        for row in found.projects
+    ]
     if rows:
         rest = found.overview.projects - len(rows)
         _title(out, "projects", f"and {rest:,} more" if rest > 0 else "")
@@ -229,11 +218,13 @@ def _edits(out: Console, found: Insights) -> None:
 
 
 def _cache(out: Console, found: Insights) -> None:
+    from turnlog.questions.insights_cache import REASONS
+
     cache, compactions, cut = found.cache, found.compactions, found.interruptions
     if cache.misses:
         _title(out, "cache misses", "tokens paid again")
         rows = [
-            (_WHY[row.reason], money(row.cost_usd), count(row.misses), short(row.tokens))
+            (REASONS[row.reason], money(row.cost_usd), count(row.misses), short(row.tokens))
             for row in cache.reasons
         ]
         draw(out, ("why", "cost", "times", "tokens"), rows)

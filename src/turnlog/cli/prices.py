@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -84,8 +85,8 @@ Examples:
 def command(model: str | None, at: datetime | None, *, as_json: bool, as_csv: bool) -> int:
     """Show the prices used, what they are from, and when they hold.
 
-    MODEL is a name as logs have it. Without one the models of Anthropic are listed. Nobody tells
-    when a model came out, so its first price holds for any time before, also for --at.
+    MODEL is a name as logs or tables have it. Without one the models of Anthropic are listed.
+    Nobody tells when a model came out, so its first price holds for any time before, also for --at.
     """
     from turnlog.layout import turnlog_home
     from turnlog.prices.configured import configured_prices
@@ -100,7 +101,7 @@ def command(model: str | None, at: datetime | None, *, as_json: bool, as_csv: bo
 
         show_csv(PriceRow, document.prices)
     else:
-        _show(document, model, at)
+        _show(document, model, at, _listed(prices))
     return 0 if document.prices else 1
 
 
@@ -108,16 +109,20 @@ def describe(prices: Prices, model: str | None, at: datetime | None) -> PriceDoc
     """Gather the prices of *model*, or of all of Anthropic's, at *at*, or ever."""
     if model is None:
         found = [price for name in _listed(prices) if (price := prices.find(name, at))]
-    elif at is None:
-        found = prices.history(model)
-    else:
-        price = prices.find(model, at)
-        found = [price] if price else []
+    else:  # Tables leave out whose it is.
+        found = _prices_of(prices, model, at) or _prices_of(prices, f"claude-{model}", at)
     return PriceDocument(
         prices=[_row(price) for price in found],
         genai_prices=prices.table.version,
         problem=prices.table.problem or None,
     )
+
+
+def _prices_of(prices: Prices, model: str, at: datetime | None) -> list[Price]:
+    if at is None:
+        return prices.history(model)
+    price = prices.find(model, at)
+    return [price] if price else []
 
 
 def _listed(prices: Prices) -> list[str]:
@@ -169,8 +174,11 @@ def _amounts(rates: Rates) -> dict[str, str]:
     return amounts | {"web_search": written(price_per_thousand(rates.web_search))}
 
 
-def _show(found: PriceDocument, model: str | None, at: datetime | None) -> None:
+def _show(
+    found: PriceDocument, model: str | None, at: datetime | None, known: Sequence[str]
+) -> None:
     from turnlog.cli.terminal import console, safe
+    from turnlog.questions.known_names import no_such_model
 
     out = console()
     if found.problem:
@@ -178,6 +186,9 @@ def _show(found: PriceDocument, model: str | None, at: datetime | None) -> None:
     if not found.prices:
         out.print(f"No price is known for {safe(model or 'any model')}.")
         if model:
+            _, _, meant = no_such_model(model, known).partition("; ")
+            if meant:
+                out.print(f"[dim]hint: {safe(meant)}[/]", soft_wrap=True)
             out.print("[dim]hint: set one in config.toml, under \\[prices], or give it another[/]")
             out.print('[dim]model\'s: like = "claude-sonnet-4-5"[/]')
         return

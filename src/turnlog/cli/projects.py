@@ -168,8 +168,8 @@ def _cut(name: str, width: int) -> str:
 
 
 def _cells(row: ProjectRow, now: datetime) -> dict[str, str]:
-    from turnlog.cli.sessions import short_model
     from turnlog.cli.terminal import age, safe, short_count, size
+    from turnlog.questions.row_names import short_model
 
     return {
         "sessions": f"{row.sessions:,}",

@@ -303,15 +303,12 @@ def _lasted(row: Any) -> str:
 
 def short_models(models: list[str]) -> str:
     """Name the last of *models* the way people say it, and how many there were besides."""
+    from turnlog.questions.row_names import short_model
+
     if not models:
         return ""
     name = short_model(models[-1])
     return f"{name} +{len(models) - 1}" if len(models) > 1 else name
-
-
-def short_model(name: str) -> str:
-    """Name a model the way people say it: without whose it is, and of which day."""
-    return re.sub(r"-\d{8}$", "", name.removeprefix("claude-"))
 
 
 def project_name(path: str | None) -> str:

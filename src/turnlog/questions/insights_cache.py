@@ -33,7 +33,13 @@ from turnlog.records.responses import Response
 
 LEAST_TOKENS: Final = 1_024
 """Fewer than that no cache holds."""
-REASONS: Final = ("pause", "model", "context", "other")
+REASONS: Final = {
+    "pause": "after a pause longer than the cache lives",
+    "model": "another model answered",
+    "context": "the context was replaced",
+    "other": "something else changed",
+}
+"""Why the cache was missed: what reports call it, and what they say."""
 _FIVE_MINUTES: Final = timedelta(minutes=5)
 _HOUR: Final = timedelta(hours=1)
 

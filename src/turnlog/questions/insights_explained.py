@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from turnlog.errors import UsageError
 from turnlog.index.ids import instant_at
@@ -27,6 +27,15 @@ from turnlog.questions.insights_compactions import compactions_behind, compactio
 from turnlog.questions.insights_days import WEEKDAYS, hour_of_week, monday_of
 from turnlog.questions.insights_edits import edits_behind
 from turnlog.questions.insights_groups import agent_kinds, kind_of
+from turnlog.questions.insights_named import (
+    Names,
+    file_names,
+    kind_names,
+    model_names,
+    project_names,
+    reason_names,
+    tool_names,
+)
 from turnlog.questions.insights_prompts import (
     commands_behind,
     interruptions_behind,
@@ -35,6 +44,7 @@ from turnlog.questions.insights_prompts import (
 )
 from turnlog.questions.insights_turns import turns_among, turns_behind
 from turnlog.questions.local_times import LocalTimes
+from turnlog.questions.row_names import NOT_KNOWN, row_meant
 from turnlog.questions.spending import every_response, spent
 from turnlog.records.responses import Response
 
@@ -67,6 +77,10 @@ class Figure(NamedTuple):
     """What stands behind the colon; empty if it has no rows."""
     open: Callable[[Opened], Iterable[Behind]]
     needs_row: bool = False
+    noun: str = ""
+    """What its rows are."""
+    names: Callable[[Index], Names] | None = None
+    """All that its rows may be called, whatever the period; None if that is clear."""
 
 
 def explained(
@@ -81,10 +95,14 @@ def explained(
         raise UsageError(f"{figure} is opened row by row", hint=f"say {figure}:{known.row}")
     if which and not known.row:
         raise UsageError(f"{figure} has no rows of its own", hint=f"say {figure}")
-    rows = list(known.open(Opened(index, prices, asked, which or None)))
+    opened = Opened(index, prices, asked, which or None)
+    if which and known.names is not None:
+        which = row_meant(which, known.names(index), what=known.noun)
+        opened = structs.replace(opened, which=which)
+    rows = list(known.open(opened))
     end = len(rows) if asked.limit is None else offset + asked.limit
     return InsightsExplanation(
-        figure=name,
+        figure=f"{figure}:{which}" if which else figure,
         about=known.about,
         rows=rows[offset:end],
         total=len(rows),
@@ -155,7 +173,7 @@ def _models(opened: Opened) -> list[Behind]:
 
 
 def _projects(opened: Opened) -> list[Behind]:
-    return _responses(opened, lambda each: opened.which in {None, each.project})
+    return _responses(opened, lambda each: opened.which in {None, each.project or NOT_KNOWN})
 
 
 def _agents(opened: Opened) -> list[Behind]:
@@ -163,7 +181,7 @@ def _agents(opened: Opened) -> list[Behind]:
 
     def belongs(each: Response) -> bool:
         kind = kind_of(each.session, each.agent, kinds)
-        return opened.which in {None, kind or "not known"}
+        return opened.which in {None, kind or NOT_KNOWN}
 
     return _responses(opened, belongs)
 
@@ -213,7 +231,10 @@ def _prompts(opened: Opened) -> Iterable[Behind]:
 
 def _commands(opened: Opened) -> Iterable[Behind]:
     typed = typed_in(opened.index, opened.asked)
-    return commands_behind(opened.index, typed, opened.which)
+    found = list(commands_behind(opened.index, typed, opened.which))
+    if found or opened.which is None:
+        return found
+    return commands_behind(opened.index, typed, f"/{opened.which}")
 
 
 def _interruptions(opened: Opened) -> Iterable[Behind]:
@@ -243,6 +264,8 @@ def _sequences(opened: Opened) -> Iterable[Behind]:
         raise UsageError(
             f"{opened.which!r} is no sequence of tools", hint='say "sequences:Read -> Edit"'
         )
+    names = tool_names(opened.index)
+    wanted = [row_meant(each, names, what="tool") for each in wanted]
     return sequences_behind(opened.index, opened.asked, wanted)
 
 
@@ -290,12 +313,40 @@ FIGURES: Final[dict[str, Figure]] = {
     "days": Figure("What was used on each day of the time zone.", "2026-07-22", _days),
     "weeks": Figure("What was used in each week, named by its Monday.", "2026-07-20", _weeks),
     "hours": Figure("Messages by day of the week and hour of the day.", "Wed 14", _hours),
-    "models": Figure("What each model used and cost.", "claude-opus-4-6", _models),
-    "agents": Figure("What agents of each kind used and cost.", "Explore", _agents),
-    "projects": Figure("What was used in each project.", "/home/ada/orchard", _projects),
-    "tools": Figure("Calls of each tool, answered or not.", "Bash", _tools),
-    "failures": Figure("Calls whose result says that they failed.", "Bash", _failures),
-    "unanswered": Figure("Calls whose result never came.", "Bash", _unanswered),
+    "models": Figure(
+        "What each model used and cost.",
+        "claude-opus-4-6",
+        _models,
+        noun="model",
+        names=model_names,
+    ),
+    "agents": Figure(
+        "What agents of each kind used and cost.",
+        "Explore",
+        _agents,
+        noun="kind of agent",
+        names=kind_names,
+    ),
+    "projects": Figure(
+        "What was used in each project.",
+        "/home/ada/orchard",
+        _projects,
+        noun="project",
+        names=project_names,
+    ),
+    "tools": Figure(
+        "Calls of each tool, answered or not.", "Bash", _tools, noun="tool", names=tool_names
+    ),
+    "failures": Figure(
+        "Calls whose result says that they failed.",
+        "Bash",
+        _failures,
+        noun="tool",
+        names=tool_names,
+    ),
+    "unanswered": Figure(
+        "Calls whose result never came.", "Bash", _unanswered, noun="tool", names=tool_names
+    ),
     "sequences": Figure(
         "Two or three calls that follow one another, counted where they begin.",
         '"Read -> Edit"',
@@ -308,9 +359,19 @@ FIGURES: Final[dict[str, Figure]] = {
         _errors,
         needs_row=True,
     ),
-    "edits": Figure("Calls that wrote a file, with the lines they changed.", "FILE", _edits),
+    "edits": Figure(
+        "Calls that wrote a file, with the lines they changed.",
+        "FILE",
+        _edits,
+        noun="file",
+        names=file_names,
+    ),
     "cache": Figure(
-        "Responses that could have read more from the cache than they did.", "pause", _cache
+        "Responses that could have read more from the cache than they did.",
+        "pause",
+        _cache,
+        noun="reason",
+        names=reason_names,
     ),
     "compactions": Figure("Summaries that took the place of a context.", "", _compactions),
     "interruptions": Figure("Where a person stopped an agent.", "", _interruptions),

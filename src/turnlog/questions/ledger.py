@@ -26,6 +26,7 @@ from turnlog.prices.money import total_usd
 from turnlog.prices.rates import Unpriced
 from turnlog.questions.local_times import TIMES, LocalTimes
 from turnlog.questions.periods import Period
+from turnlog.questions.row_names import key_meant, whole_name
 from turnlog.questions.traced import Traced
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.counters import Counters
@@ -35,7 +36,6 @@ Unit = Literal[
     "hour", "day", "week", "month", "session", "project", "model", "agent", "branch", "tool"
 ]
 R = TypeVar("R")
-_SHOWN: Final = 5
 _COLUMNS: Final = ("messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
 _COUNTS: Final = (*_COLUMNS, "web_searches")
 TRACED: Final = ("branch", "tool")
@@ -190,23 +190,16 @@ class Explanation(Struct, kw_only=True):
 
 
 def explain(scan: UsageScan, prices: Prices, asked: Question, row: str) -> Explanation:
-    """List the responses behind the one row whose names, joined by commas, begin with *row*."""
-    named = {
-        ",".join(name or "" for name in key): group for key, group in _groups(scan, asked).items()
-    }
-    found = [row] if row in named else [name for name in named if name.startswith(row)]
-    if len(found) != 1:
-        some = ", ".join(repr(name) for name in sorted(found or named)[:_SHOWN])
-        raise UsageError(
-            f"{len(found)} rows begin with {row!r}",
-            hint=f"name one, such as {some}" if some else "",
-        )
-    group = named[found[0]]
+    """List the responses behind the one row that is called *row*, as `row_names` tells."""
+    groups = _groups(scan, asked)
+    key = key_meant(row, asked.by, groups)
+    group = groups[key]
     rows = [_response_row(response, prices, asked.mode) for response in group]
     rows.sort(key=lambda each: (-Decimal(each.cost_usd), each.log, each.offset))
     unpriced = prices.bill(group, mode=asked.mode).unpriced
     left_out = skipped_of(scan, unpriced)
-    return Explanation(row=found[0], rows=rows, totals=sum_of(rows), skipped=left_out)
+    name = whole_name(asked.by, key)
+    return Explanation(row=name, rows=rows, totals=sum_of(rows), skipped=left_out)
 
 
 def _response_row(response: Response, prices: Prices, mode: Mode) -> ResponseRow:

@@ -21,6 +21,7 @@ from turnlog.index.ids import microseconds, short_uuid
 from turnlog.index.sound import sound
 from turnlog.index.texts import Kind
 from turnlog.layout.directories import is_within, whole
+from turnlog.questions import known_names
 from turnlog.questions.query_fields import (
     ALIASES,
     IS_PROMPT,
@@ -167,9 +168,7 @@ def projects_in(db: sqlite3.Connection, project: str) -> str:
 
 def tools_like(db: sqlite3.Connection, pattern: str, what: str) -> str:
     """Give, as SQL, the ids of the tools whose name contains a pattern."""
-    wanted = pattern_of(pattern, what)
-    names = db.execute("SELECT id, name FROM names WHERE id IN (SELECT tool FROM calls)")
-    return f"({','.join(str(number) for number, name in names if wanted.search(name))})"
+    return f"({','.join(map(str, known_names.tools_like(db, pattern_of(pattern, what))))})"
 
 
 def _type(found: Conditions, _db: Any, _resource: Resource, value: str) -> None:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from turnlog.questions.insights import Insights
+from turnlog.questions.insights_cache import REASONS
 from turnlog.questions.insights_days import WEEKDAYS, DayRow
 from turnlog.render.charts import CHART_CSS, Bar, Point, bars, calendar, heat_map, lines
 from turnlog.render.figures import count, money, part, short, table, time
@@ -23,12 +24,6 @@ Clean = Callable[[str], str]
 
 _MANY_DAYS: Final = 400
 _MOST_BARS: Final = 10
-_WHY: Final = {
-    "pause": "the pause was longer than the cache lives",
-    "model": "another model answered",
-    "context": "the context was replaced",
-    "other": "something else changed",
-}
 
 CSS: Final = """
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr));
@@ -307,7 +302,7 @@ def _cache(found: Insights) -> Fragment:
         f" {short(cache.missed_tokens)} tokens and {money(cache.missed_usd)}."
     )
     rows = [
-        (_WHY[row.reason], count(row.misses), short(row.tokens), money(row.cost_usd))
+        (REASONS[row.reason], count(row.misses), short(row.tokens), money(row.cost_usd))
         for row in cache.reasons
     ]
     context = (

@@ -1,0 +1,147 @@
+"""What the rows of reports are called, and which of them is meant by what was typed.
+
+A table shortens names, and people type what they see: the whole name of a row, the one that is
+shown, the last part of a path or the beginning of any of them name it. Capitals make no difference
+where they tell nothing apart. Whoever names no row is told of the rows that come near.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Final, TypeVar
+
+from turnlog.errors import UsageError
+from turnlog.inert import inert
+from turnlog.questions.local_times import TIMES
+
+NOT_KNOWN: Final = "not known"
+_NAMELESS: Final = {"agent": "main", "tool": "none"} | dict.fromkeys(TIMES, "—")
+_PATHS: Final = ("project", "file")
+_CUT: Final = "…"
+_SHOWN: Final = 5
+_NEAR: Final = 3
+_ALIKE: Final = 0.6
+Row = TypeVar("Row", bound=Hashable)
+
+
+def shown_name(unit: str, name: str | None) -> str:
+    """Name the row of a *unit*, such as a model, as tables do."""
+    if name is None:
+        return _NAMELESS.get(unit, NOT_KNOWN)
+    if unit in _PATHS:
+        home = os.path.expanduser("~") + os.sep
+        return f"~{os.sep}{name.removeprefix(home)}" if name.startswith(home) else name
+    if unit == "session":
+        return name[:8]
+    return name.removeprefix("claude-") if unit == "model" else name
+
+
+def short_model(name: str) -> str:
+    """Name a model the way people say it: without whose it is, and of which day."""
+    return re.sub(r"-\d{8}$", "", shown_name("model", name))
+
+
+def whole_name(units: Sequence[str], key: Sequence[str | None]) -> str:
+    """Name a row by all that it is grouped by."""
+    pairs = zip(units, key, strict=True)
+    return ",".join(shown_name(unit, None) if name is None else name for unit, name in pairs)
+
+
+def ways_to_name(unit: str, name: str | None) -> tuple[str, ...]:
+    """Give what the row of a *unit* may be called, its whole name first."""
+    if name is None:
+        return "", shown_name(unit, None)
+    ways = [name, shown_name(unit, name)]
+    if unit in _PATHS:
+        ways.append(re.split(r"[/\\]", name.rstrip("/\\"))[-1])
+    if unit == "model":
+        ways.append(short_model(name))
+    return tuple(dict.fromkeys((*ways, *map(inert, ways))))
+
+
+def key_meant(
+    typed: str, units: Sequence[str], keys: Iterable[tuple[str | None, ...]]
+) -> tuple[str | None, ...]:
+    """Find the one row that *typed* means: its names joined by commas, or one of them."""
+    ways: dict[tuple[str | None, ...], list[str]] = {}
+    parts: dict[tuple[str | None, ...], list[str]] = {}
+    for key in keys:
+        each = [ways_to_name(unit, name) for unit, name in zip(units, key, strict=True)]
+        ways[key] = [",".join(named) for named in product(*each)]
+        parts[key] = [way for named in each for way in named]
+    return row_meant(typed, ways, parts, whole=lambda key: whole_name(units, key))
+
+
+def row_meant(
+    typed: str,
+    ways: Mapping[Row, Sequence[str]],
+    parts: Mapping[Row, Sequence[str]] | None = None,
+    *,
+    whole: Callable[[Row], str] = str,
+    what: str = "row",
+) -> Row:
+    """Find the one row that *typed* means, by all the *ways* to name each, or *parts* of them.
+
+    The nearest match wins: a whole name over one without capitals, that over the last part of a
+    path, and that over how a name begins.
+    """
+    parts = ways if parts is None else parts
+    folded = typed.casefold()
+    tail, head = folded.removeprefix(_CUT), folded.removesuffix(_CUT)
+    is_cut = tail != folded
+    tests: tuple[tuple[Mapping[Row, Sequence[str]], Callable[[str], bool]], ...] = (
+        (ways, lambda way: way == typed),
+        (ways, lambda way: way.casefold() == folded),
+        (parts, lambda way: way == typed),
+        (parts, lambda way: way.casefold() == folded),
+        (parts, lambda way: way.casefold().endswith(tail if is_cut else f"/{folded}")),
+        (ways, lambda way: way.casefold().startswith(head)),
+    )
+    found: list[Row] = []
+    for named, fits in tests:
+        found = [row for row, each in named.items() if any(map(fits, each))]
+        if found:
+            break
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"{len(found):,} {what}s are meant by {typed!r}",
+            hint=f"name one: {_listed(sorted(map(whole, found)))}",
+        )
+    near = nearest(typed, {row: (*ways[row], *parts[row]) for row in ways})[:_NEAR]
+    raise UsageError(
+        f"no {what} is called {typed!r}",
+        hint=f"did you mean {' or '.join(repr(whole(row)) for row in near)}?"
+        if near
+        else f"there are {_listed(sorted(map(whole, ways))) or 'none'}",
+    )
+
+
+def nearest(typed: str, ways: Mapping[Row, Sequence[str]]) -> list[Row]:
+    """Give the rows that have a name like what was typed, the most alike first."""
+    from difflib import SequenceMatcher  # noqa: PLC0415 - Only for what was mistyped.
+
+    folded = typed.casefold()
+    matcher = SequenceMatcher(b=folded, autojunk=False)
+    found: list[tuple[float, Row]] = []
+    for row, names in ways.items():
+        likeness = 0.0
+        for name in {each.casefold() for each in names}:
+            matcher.set_seq1(name)
+            if folded and folded in name:
+                likeness = max(likeness, 1 + len(folded) / len(name))
+            elif matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE:
+                likeness = max(likeness, matcher.ratio())
+        if likeness >= _ALIKE:
+            found.append((likeness, row))
+    return [row for _, row in sorted(found, key=lambda each: -each[0])]
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - _SHOWN
+    more = f" and {rest:,} more" if rest > 0 else ""
+    return ", ".join(map(repr, names[:_SHOWN])) + more
