@@ -145,9 +145,10 @@ def cli_reference() -> str:
         "same behind every command that takes them. Times are said as people say",
         "them (`7d`, `yesterday`, `2026-11-01`) and shown by this machine's clock, `.` is this",
         "directory, and a session is the beginning of its id, or `latest`. What is longer than the",
-        "screen goes through `$TURNLOG_PAGER`, else `$PAGER`, else `less`; `--no-pager` before the",
-        "command, or `TURNLOG_PAGER=`, prints it whole. Lists are as wide as the terminal; in a",
-        "pipe or a file nothing is cut or wrapped, unless `COLUMNS` says how wide it is.\n",
+        "screen goes through `$TURNLOG_PAGER`, else `$PAGER`, else `less`; `--no-pager`, or",
+        "`TURNLOG_PAGER=`, prints it whole. `--home`, `--json` and `--no-pager` may stand before",
+        "the command, too. Lists are as wide as the terminal; in a pipe or a file nothing is cut",
+        "or wrapped, unless `COLUMNS` says how wide it is.\n",
         _help_of(app, "turnlog"),
     ]
     context = click.Context(app, info_name="turnlog")

@@ -150,6 +150,11 @@ def open_way(path):
     [
         (("ls",), "did you mean sessions?"),
         (("usage",), "did you mean cost?"),
+        (("daily",), "did you mean cost daily?"),
+        (("weekly", "--json"), "did you mean cost weekly?"),
+        (("monthly",), "did you mean cost monthly?"),
+        (("blocks",), "did you mean cost blocks?"),
+        (("sessions", "--sort", "cost"), "turnlog cost session sorts by cost"),
         (("undo",), "did you mean trash restore?"),
         (("cost", "sessions"), "did you mean session?"),
         (("cost", "week"), "did you mean weekly?"),
@@ -205,3 +210,32 @@ def test_an_encoding_without_our_signs_shows_others(turnlog, spoken):
         code, out, err = turnlog(*arguments, "--home", SAMPLES, **spoken, PYTHONUTF8="0")
         assert (code in {0, 1}, err) == (True, ""), arguments
         assert "?" in out or arguments[0] != "check"
+
+
+@pytest.mark.parametrize("command", ["sessions", "cost model", "projects", "query messages"])
+def test_home_and_json_may_stand_before_the_command(turnlog, home, command):
+    name, *words = command.split()
+    behind = turnlog(name, *words, "--home", home, "--json")
+    assert behind[0] in {0, 1}
+    assert turnlog("--home", home, "--json", name, *words) == behind
+    assert turnlog("--json", name, *words, "--home", home) == behind
+    assert turnlog(name, *words, "--no-pager", "--home", home, "--json") == behind
+
+
+def test_homes_before_and_behind_the_command_are_asked_together(turnlog, home, tmp_path):
+    other = tmp_path / "other"
+    (other / "projects").mkdir(parents=True)
+    assert turnlog("--home", other, "sessions", "--home", home)[0] == 0
+    code, _, err = turnlog("--home", tmp_path / "nowhere", "sessions", "--home", home)
+    assert (code, "nowhere" in err) == (2, True)
+
+
+def test_an_option_that_the_command_lacks_is_told(turnlog):
+    code, out, err = turnlog("--json", "completion", "bash")
+    assert (code, out) == (2, "")
+    assert err.splitlines()[0] == "error: completion takes no --json"
+
+
+def test_what_stands_behind_two_dashes_is_no_option(turnlog, home):
+    code, _, err = turnlog("search", "--home", home, "--", "--no-pager")
+    assert (code, err) == (1, "")

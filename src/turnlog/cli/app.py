@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from turnlog import __version__
-from turnlog.cli.options import home_option, json_option
+from turnlog.cli.options import home_option, json_option, naming
 from turnlog.errors import LogError, NotALog, TurnlogError, UsageError
 from turnlog.inert import inert
 
@@ -71,13 +71,19 @@ OTHER_NAMES: Final = {
     "delete": ("rm", "remove"),
     "trash restore": ("undo", "undelete"),
     "keep": ("backup", "save"),
-    "cost": ("usage", "costs", "spend", "daily", "weekly", "monthly", "blocks", "budget"),
+    "cost": ("usage", "costs", "spend"),
+    "cost daily": ("daily",),
+    "cost weekly": ("weekly",),
+    "cost monthly": ("monthly",),
+    "cost blocks": ("blocks",),
+    "cost budgets": ("budget", "budgets"),
     "insights": ("stats", "statistics", "report", "wrapped"),
     "check": ("validate", "lint", "fsck"),
     "completion": ("completions",),
 }
 _TYPED: Final = re.compile(r"^'(.*)' is not one of ", re.DOTALL)
 
+_NO_PAGER: Final = "--no-pager"
 COMPLETING: Final = "_TURNLOG_COMPLETE"
 """Set by a shell that wants to know how a line may go on."""
 
@@ -108,7 +114,18 @@ class Commands(click.Group):
                 f"there is no command {args[0][:80]!r}",
                 hint=f"{_meant(args[0])}turnlog --help lists them all",
             )
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            # Of commands that are several, the one that is named next takes options.
+            first = 1 if isinstance(command, click.Group) else 0
+            rest = [*rest[:first], *_moved(ctx, command), *rest[first:]]
+        return name, command, rest
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        if _NO_PAGER in args[:end]:  # Of every command, wherever it stands.
+            args = [_NO_PAGER, *(each for each in args[:end] if each != _NO_PAGER), *args[end:]]
+        return super().parse_args(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):  # From the table, so that help imports no command.
@@ -124,7 +141,7 @@ class Commands(click.Group):
 @click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
 @home_option
 @json_option
-@click.option("--no-pager", is_flag=True, help="Print long output whole; TURNLOG_PAGER= does too.")
+@click.option(_NO_PAGER, is_flag=True, help="Print long output whole; TURNLOG_PAGER= does too.")
 @click.option(
     "--or-sample", hidden=True, metavar="DIR", help="Look at DIR if you have no sessions."
 )
@@ -149,11 +166,20 @@ def app(
         from turnlog.cli.overview import show_overview
 
         return show_overview(homes, as_json=as_json, or_sample=or_sample)
-    if homes or as_json:
-        raise click.UsageError(
-            f"--home and --json go behind {context.invoked_subcommand}", ctx=context
-        )
-    return None
+    return None  # What stood before a command is its own: see Commands.resolve_command.
+
+
+def _moved(context: click.Context, command: click.Command) -> list[str]:
+    """Give the options that stood before a command as it takes them itself."""
+    homes, as_json = context.params["homes"], context.params["as_json"]
+    taken = {name for option in command.params for name in option.opts}
+    for option, is_given in (("--home", homes), ("--json", as_json)):
+        if is_given and option not in taken and not isinstance(command, click.Group):
+            raise UsageError(
+                f"{command.name} takes no {option}",
+                hint=f"turnlog {command.name} --help shows what it takes",
+            )
+    return [*naming(homes), *(("--json",) if as_json else ())]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -215,6 +241,8 @@ def _way_out(error: click.ClickException) -> str:
     if isinstance(error, click.MissingParameter) and "SESSION" in parameter.make_metavar(context):
         return "give the beginning of its id, or latest; turnlog sessions lists them"
     typed = _TYPED.search(error.message)
+    if typed and typed[1] == "cost" and (where, parameter.name) == ("turnlog sessions", "sort"):
+        return "turnlog cost session sorts by cost"
     if typed and isinstance(parameter.type, click.Choice):
         return _nearly(typed[1], parameter.type.choices) + usual
     return usual
