@@ -156,8 +156,14 @@ class _Report(NamedTuple):
     def tell_nothing(self) -> None:
         """Say that no response was found."""
         from turnlog.cli.nothing import tell_nothing
+        from turnlog.questions.known_names import no_such_model
+        from turnlog.questions.periods import Period
 
-        tell_nothing("responses", self.homes, self.given)
+        given, model = self.given, self.given["model"]
+        if model is not None:
+            known = {each.model_name for each in self.source.responses(Period()).responses}
+            given = given | {"unknown": no_such_model(model, known)}
+        tell_nothing("responses", self.homes, given)
 
     def usage(self, asked: Question, *, is_single: bool = False) -> UsageScan:
         """Give what a question is about."""

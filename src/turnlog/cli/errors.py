@@ -107,7 +107,8 @@ def command(
                 "[dim]hint: turnlog errors SIGNATURE shows what was around the latest[/]"
             )
     else:
-        tell_nothing("errors", homes, asked, hint="no call has failed")
+        told = asked | {"unknown": "; ".join(found.notes)}
+        tell_nothing("errors", homes, told, hint="no call has failed")
     return 0 if found.errors else 1
 
 

@@ -45,6 +45,8 @@ def hint_for(homes: Sequence[str], asked: Mapping[str, Any], hint: str = "") -> 
     elsewhere = "name the directory that holds them with --home"
     if not has_sessions(homes):
         return f"there are no sessions here; {elsewhere}"
+    if asked.get("unknown"):  # A name that nothing has; who asked the index knows.
+        return str(asked["unknown"])
     given = [_FILTERS[name] for name in _FILTERS if asked.get(name)]
     if given:
         which = "; turnlog projects lists the directories" if asked.get("project") else ""

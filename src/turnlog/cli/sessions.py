@@ -27,6 +27,7 @@ from turnlog.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.index.opening import Index
     from turnlog.layout import Problem
     from turnlog.questions.catalog import SessionList, SessionRow
     from turnlog.questions.indexed_catalog import IndexedSession, SessionCatalog, SessionSort
@@ -111,6 +112,8 @@ def command(
                 offset=offset,
                 **filters,
             )
+            if not found.sessions:
+                asked["unknown"] = _unknown(index, asked)
     else:
         from turnlog.questions.catalog import list_sessions
 
@@ -133,6 +136,23 @@ def command(
         _show(found, homes, asked | {"project": project}, archived=archived, sort=sort, wide=wide)
     _tell_unread(problems)
     return 0 if found.sessions else 1
+
+
+def _unknown(index: Index, asked: dict[str, Any]) -> str:
+    """Say which names that were asked for nothing has, and what comes near."""
+    from turnlog.questions.known_names import (
+        models_asked,
+        no_such_model,
+        no_such_tool,
+        tools_named,
+    )
+
+    told = []
+    if asked["tool"] is not None and not tools_named(index.db, asked["tool"]):
+        told.append(no_such_tool(index.db, asked["tool"]))
+    if asked["model"] is not None:
+        told.append(no_such_model(asked["model"], models_asked(index.db)))
+    return "; ".join(filter(None, told))
 
 
 def _tell_unread(problems: list[Problem]) -> None:

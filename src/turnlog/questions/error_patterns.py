@@ -20,6 +20,7 @@ from turnlog.errors import NotFound, UsageError
 from turnlog.index.ids import instant_at, microseconds
 from turnlog.index.opening import Index
 from turnlog.index.texts import leaves
+from turnlog.questions.known_names import no_such_tool
 from turnlog.questions.query_fields import IS_BESIDE
 from turnlog.questions.query_filters import pattern_of, projects_in, tools_like
 from turnlog.questions.query_reading import answer_of, content_of
@@ -118,6 +119,8 @@ def error_patterns(
     """
     notes: list[str] = []
     groups: dict[tuple[str, str], list[_Failed]] = {}
+    if tool is not None and tools_like(index.db, tool, "tool") == "()" and not _is_api(tool):
+        notes.append(no_such_tool(index.db, tool))
     for each in _failed(index, since, until, project, tool=tool, notes=notes):
         groups.setdefault((each.signature, each.tool), []).append(each)
     found = [group for group in groups.values() if len(group) >= minimum]
@@ -196,9 +199,13 @@ def _failed(
     if project is not None:
         where += f" AND s.project IN {projects_in(index.db, project)}"
     found = list(_failed_calls(index, where, values, tool))
-    if tool is None or pattern_of(tool, "tool").search(API):
+    if tool is None or _is_api(tool):
         found += _failed_responses(index, where, values, notes)
     return sorted(found, key=lambda each: (-(each.at or 0), -each.record))
+
+
+def _is_api(tool: str) -> bool:
+    return pattern_of(tool, "tool").search(API) is not None or tool.upper() == API
 
 
 def _failed_calls(

@@ -28,6 +28,7 @@ from turnlog.layout import Home
 from turnlog.layout.directories import is_within, whole
 from turnlog.questions.catalog import SessionRow
 from turnlog.questions.keeping import Keepings
+from turnlog.questions.known_names import tools_named
 from turnlog.questions.listed import (
     COUNTERS,
     JOIN_PAID,
@@ -123,7 +124,8 @@ def list_indexed(
     """List sessions by what the index knows, the one that was active last first.
 
     *project* keeps those that worked in that directory or below it; *model* and *text_in_title* are
-    parts of a name, in capitals or not; *branch*, *tool* and *tag* are whole names. *since* and
+    parts of a name, in capitals or not; *branch*, *tool* and *tag* are whole names, that of a tool
+    in capitals or not if none is written so. *since* and
     *until* keep the sessions that were active in that time, at its beginning or within it. Those
     that are *archived* are left out, or listed alone; or, with None, among the others. What is
     counted is sorted with the most first, titles by the alphabet; *reverse* turns that round, and
@@ -135,7 +137,8 @@ def list_indexed(
     asked.keep("NOT is_sidechain")
     if project is not None:
         asked.keep(_IN_PROJECTS, json.dumps(_projects_in(index, project)))
-    for condition, wanted in (("has_model(models, ?)", model), (_TOOL, tool), ("tag = ?", tag)):
+    tools = None if tool is None else json.dumps(tools_named(index.db, tool))
+    for condition, wanted in (("has_model(models, ?)", model), (_TOOL, tools), ("tag = ?", tag)):
         if wanted is not None:
             asked.keep(condition, wanted)
     if branch is not None:
@@ -191,7 +194,7 @@ _IS_GONE: Final = (
 )
 _TOOL: Final = (
     "id IN (SELECT records.session FROM calls JOIN records ON records.id = calls.record"
-    " WHERE calls.tool = (SELECT id FROM names WHERE name = ?))"
+    " WHERE calls.tool IN (SELECT value FROM json_each(?)))"
 )
 
 

@@ -26,6 +26,7 @@ from msgspec import Struct, field
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.index.sound import sound
+from turnlog.questions.known_names import no_such_tool
 from turnlog.questions.query_fields import (
     ALIASES,
     RECORDS,
@@ -45,6 +46,7 @@ from turnlog.questions.query_filters import (
     parse_query,
     pattern_of,
     resource_named,
+    tools_like,
 )
 from turnlog.questions.query_reading import READ_AT_MOST, Reader, read_match, read_row
 
@@ -108,6 +110,9 @@ def answer(
     found = conditions_of(index.db, resource, asked.filter, now=now or datetime.now(UTC), zone=zone)
     reader = Reader(index, read_at_most)
     notes: list[str] = []
+    tool = asked.filter.tool_name
+    if tool is not None and tools_like(index.db, tool, "tool_name") == "()":
+        notes.append(no_such_tool(index.db, tool))
     if asked.filter.content_match is not None:
         _match(index, resource, asked, found, reader)
         if reader.is_spent:
