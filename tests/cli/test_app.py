@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import gettempdir
+from unittest.mock import Mock
 
 import pytest
 
 import turnlog as package
 from turnlog.cli import app
 from turnlog.cli.app import COMMANDS, OTHER_NAMES
+from turnlog.log.sources import open_error
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 
@@ -239,3 +241,16 @@ def test_an_option_that_the_command_lacks_is_told(turnlog):
 def test_what_stands_behind_two_dashes_is_no_option(turnlog, home):
     code, _, err = turnlog("search", "--home", home, "--", "--no-pager")
     assert (code, err) == (1, "")
+
+
+@pytest.mark.parametrize("kind", ["LogError", "OSError"])
+def test_who_cannot_write_is_told_what_helps_for_that_file(monkeypatch, capsys, tmp_path, kind):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    told = {"own": "TURNLOG_HOME names another place", "agent": "change a copy of its home"}
+    for place, hint in told.items():
+        path = str(tmp_path / place / "journal.jsonl")
+        refused = OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        error = refused if kind == "OSError" else open_error(refused, path)
+        monkeypatch.setattr(app.app, "main", Mock(side_effect=error))
+        assert app.run(["sessions"]) == 3
+        assert hint in capsys.readouterr().err

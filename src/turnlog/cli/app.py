@@ -206,7 +206,8 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     except TurnlogError as error:
         failed = isinstance(error, LogError) and not isinstance(error, NotALog)
-        return _tell(error.message, error.hint, 3 if failed else 2)
+        hint = _own_place(error) or error.hint
+        return _tell(error.message, hint, 3 if failed else 2)
     except OSError as error:
         return _tell(*_failure(error), 3)
     except Exception as error:
@@ -224,10 +225,25 @@ def _failure(error: OSError) -> tuple[str, str]:
     why = (error.strerror or str(error)).lower()
     hints = {
         errno.EACCES: "its owner must grant access; TURNLOG_HOME names a place of your own",
-        errno.EROFS: "TURNLOG_HOME names a place that can be written",
+        errno.EROFS: _own_place(error)
+        or "it can be read only: change a copy of its home, named with --home",
         errno.ENOSPC: "make room and try again",
     }
     return f"{where}: {why}" if where else why, hints.get(error.errno or 0, "")
+
+
+def _own_place(error: Exception) -> str:
+    """Tell what helps if it is turnlog's own place that cannot be written; else nothing."""
+    import errno
+
+    from turnlog.layout.directories import is_within
+    from turnlog.layout.homes import turnlog_home
+
+    path = getattr(error, "path", None) or getattr(error, "filename", None)
+    if getattr(error, "errno", None) != errno.EROFS or not isinstance(path, str | bytes):
+        return ""
+    is_ours = is_within(os.fsdecode(path), os.fspath(turnlog_home()))
+    return "TURNLOG_HOME names another place for what turnlog keeps itself" if is_ours else ""
 
 
 def _way_out(error: click.ClickException) -> str:

@@ -271,7 +271,7 @@ def open_error(error: OSError, path: str | os.PathLike[str]) -> LogError:
         )
     hint = ""
     if error.errno == errno.EROFS:
-        hint = "TURNLOG_HOME names another place for what turnlog keeps itself"
+        hint = "it can be read only: change a copy of its home, named with --home"
     return LogError(f"cannot open {where}: {reason}", path=path, hint=hint, errno=error.errno)
 
 
