@@ -254,3 +254,13 @@ def test_who_cannot_write_is_told_what_helps_for_that_file(monkeypatch, capsys, 
         monkeypatch.setattr(app.app, "main", Mock(side_effect=error))
         assert app.run(["sessions"]) == 3
         assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [(), ("sessions",), ("cost",), ("search", "x")], ids=" ".join)
+def test_a_configured_home_that_is_not_there_is_told(turnlog, tmp_path, words):
+    setting = {"CLAUDE_CONFIG_DIR": "/nowhere/at-all", "COLUMNS": "300"}
+    code, out, err = turnlog(*words, **setting)
+    assert code == 1
+    assert "CLAUDE_CONFIG_DIR names /nowhere/at-all, which does not exist" in out + err
+    code, out, err = turnlog(*words, **setting | {"CLAUDE_CONFIG_DIR": str(tmp_path)})
+    assert f"there are no sessions in {tmp_path}, which CLAUDE_CONFIG_DIR names" in out + err

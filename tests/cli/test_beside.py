@@ -300,3 +300,17 @@ def test_names_that_are_not_utf8_become_json_all_the_same(turnlog, home, tmp_pat
         code, out, err = turnlog(*command, "--home", tmp_path / strange, "--json")
         assert (code, err) == (0, "")
         assert json.loads(out)[command[0]]
+
+
+def test_where_todos_and_prompts_are_not_kept_the_logs_are_pointed_to(turnlog, tmp_path):
+    home = make_home(tmp_path)
+    log(home, ID, prompt("m1"))
+    there = ("--home", home.path)
+    code, out, _ = turnlog("todos", *there, "--since", "7d", COLUMNS="300")
+    assert code == 1
+    assert "hint: no home here has todos/ or tasks/; turnlog query tools --tool" in out
+    assert turnlog("query", "tools", "--tool", "^Todo|^Task", *there)[0] == 1
+    code, out, _ = turnlog("prompts", *there, "--since", "7d", COLUMNS="300")
+    assert code == 1
+    assert "hint: no home here has a history.jsonl; turnlog show SESSION --prompts" in out
+    assert turnlog("show", ID, "--prompts", *there)[0] == 0

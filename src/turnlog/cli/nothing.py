@@ -44,7 +44,7 @@ def hint_for(homes: Sequence[str], asked: Mapping[str, Any], hint: str = "") -> 
     """Tell what to try: another home if there is no session, fewer filters if there are some."""
     elsewhere = "name the directory that holds them with --home"
     if not has_sessions(homes):
-        return f"there are no sessions here; {elsewhere}"
+        return f"{_no_sessions(homes)}; {elsewhere}"
     if asked.get("unknown"):  # A name that nothing has; who asked the index knows.
         return str(asked["unknown"])
     given = [_FILTERS[name] for name in _FILTERS if asked.get(name)]
@@ -54,8 +54,34 @@ def hint_for(homes: Sequence[str], asked: Mapping[str, Any], hint: str = "") -> 
     return hint or elsewhere
 
 
+def _no_sessions(homes: Sequence[str]) -> str:
+    """Say where there are none, as far as nobody can know it otherwise."""
+    import os
+
+    from turnlog.layout.home_paths import configured_homes
+
+    configured = None if homes else configured_homes()
+    if not configured:
+        return "there are no sessions here"
+    missing = [path for path in configured if not os.path.isdir(path)]
+    if missing:
+        return f"CLAUDE_CONFIG_DIR names {' and '.join(missing)}, which does not exist"
+    return f"there are no sessions in {' and '.join(configured)}, which CLAUDE_CONFIG_DIR names"
+
+
 def has_sessions(homes: Sequence[str]) -> bool:
     """Tell whether there is any log to look into."""
     from turnlog.layout import all_homes, find_everywhere
 
     return next(iter(find_everywhere(all_homes(tuple(homes)))), None) is not None
+
+
+def has_any(homes: Sequence[str], *names: str) -> bool:
+    """Tell whether some home has a file or directory of one of these names."""
+    import os
+
+    from turnlog.layout.home_paths import all_home_paths
+
+    return any(
+        os.path.exists(os.path.join(home, name)) for home in all_home_paths(homes) for name in names
+    )

@@ -69,8 +69,11 @@ def _show(found: Overview | BareOverview, homes: tuple[str, ...]) -> None:
 
     out = console()
     if not found.total:
+        from turnlog.cli.nothing import hint_for
+
         out.print("No sessions found.")
-        out.print("[dim]hint: name a home with --home; turnlog --help tells what there is[/]")
+        hint = safe(f"{hint_for(homes, {})}; turnlog --help tells what there is")
+        out.print(f"[dim]hint: {hint}[/]", soft_wrap=True)
         return
     _show_periods(out, found)
     _show_sessions(out, found)

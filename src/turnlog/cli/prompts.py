@@ -145,9 +145,15 @@ def _show(
 
     out = console()
     if not found.prompts:
-        from turnlog.cli.nothing import tell_nothing
+        from turnlog.cli.nothing import has_any, tell_nothing
 
         hint = "turnlog search WORDS looks for them in the logs, too"
+        if not has_any(homes, "history.jsonl"):
+            asked = {}
+            hint = (
+                "no home here has a history.jsonl; turnlog show SESSION --prompts lists those of a"
+                " session, turnlog search WORDS finds them in all"
+            )
         tell_nothing("prompts", homes, asked, hint=hint)
     now = datetime.now(UTC)
     names = [inert(project_name(row.project)) for row in found.prompts]

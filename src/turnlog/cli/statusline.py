@@ -66,14 +66,22 @@ def command(
 
 def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
     """Show what to add; settings are the user's to change."""
+    from turnlog.inert import inert
+    from turnlog.layout.home_paths import configured_homes, turnlog_home_path
+
     program = "turnlog"
     if shutil.which(program) is None and os.access(sys.argv[0], os.X_OK):
         program = os.path.abspath(sys.argv[0])
     words = [program, "statusline", *naming(map(os.path.abspath, homes))]
     if pattern is not None:
         words += ["--format", pattern]
-    settings = {"statusLine": {"type": "command", "command": shlex.join(words)}}
-    click.echo("Add this to ~/.claude/settings.json:", err=True)
+    line = shlex.join(words)
+    if os.environ.get("TURNLOG_HOME", "").strip():  # Claude Code may be started without it.
+        line = f"TURNLOG_HOME={shlex.quote(turnlog_home_path())} {line}"
+    settings = {"statusLine": {"type": "command", "command": line}}
+    configured = configured_homes()
+    where = os.path.join(configured[0] if configured else "~/.claude", "settings.json")
+    click.echo(f"Add this to {inert(where)}:", err=True)
     click.echo(json.dumps(settings, indent=2))
 
 

@@ -234,9 +234,16 @@ def _show(found: TodosDocument, homes: tuple[str, ...], asked: dict[str, Any]) -
 
     out = console()
     if not found.todos and not found.tasks:
-        from turnlog.cli.nothing import tell_nothing
+        from turnlog.cli.nothing import has_any, tell_nothing
 
-        tell_nothing("todos", homes, asked, hint="--empty also shows lists with nothing on them")
+        hint = "--empty also shows lists with nothing on them"
+        if not has_any(homes, "todos", "tasks"):
+            asked = {}
+            hint = (
+                "no home here has todos/ or tasks/; turnlog query tools --tool '^Todo|^Task' lists"
+                " the calls in the logs"
+            )
+        tell_nothing("todos", homes, asked, hint=hint)
         return
     now = datetime.now(UTC)
     for row in found.todos:

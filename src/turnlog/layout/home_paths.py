@@ -28,14 +28,20 @@ def home_paths(
     """List the homes: those *named*, else CLAUDE_CONFIG_DIR's, else the usual two that exist."""
     if named:
         return once(_named_home(os.fspath(name), environ) for name in named)
-    setting = environ.get("CLAUDE_CONFIG_DIR", "")
-    if setting.strip():
-        # Set but absent means no homes: falling back to the user's own would mix two worlds.
-        candidates = _homes_of_setting(setting, environ)
+    candidates: Iterator[str]
+    # Set but absent means no homes: falling back to the user's own would mix two worlds.
+    if (configured := configured_homes(environ)) is not None:
+        candidates = iter(configured)
     else:
         user = _user_directory(environ)
         candidates = iter((os.path.join(user, ".claude"), _xdg_config(environ)))
     return once(path for path in candidates if os.path.isdir(path) or _is_kept(path, environ))
+
+
+def configured_homes(environ: Mapping[str, str] = os.environ) -> list[str] | None:
+    """List what CLAUDE_CONFIG_DIR names, whether it exists or not; None if it is not set."""
+    setting = environ.get("CLAUDE_CONFIG_DIR", "")
+    return list(_homes_of_setting(setting, environ)) if setting.strip() else None
 
 
 def all_home_paths(
