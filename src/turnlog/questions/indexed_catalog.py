@@ -124,8 +124,7 @@ def list_indexed(
     """List sessions by what the index knows, the one that was active last first.
 
     *project* keeps those that worked in that directory or below it; *model* and *text_in_title* are
-    parts of a name, in capitals or not; *branch*, *tool* and *tag* are whole names, that of a tool
-    in capitals or not if none is written so. *since* and
+    parts of a name, in capitals or not; *branch*, *tool* and *tag* are whole names. *since* and
     *until* keep the sessions that were active in that time, at its beginning or within it. Those
     that are *archived* are left out, or listed alone; or, with None, among the others. What is
     counted is sorted with the most first, titles by the alphabet; *reverse* turns that round, and
@@ -137,8 +136,8 @@ def list_indexed(
     asked.keep("NOT is_sidechain")
     if project is not None:
         asked.keep(_IN_PROJECTS, json.dumps(_projects_in(index, project)))
-    tools = None if tool is None else json.dumps(tools_named(index.db, tool))
-    for condition, wanted in (("has_model(models, ?)", model), (_TOOL, tools), ("tag = ?", tag)):
+    called = (_TOOL, None if tool is None else json.dumps(tools_named(index.db, tool)))
+    for condition, wanted in (("has_model(models, ?)", model), called, ("tag = ?", tag)):
         if wanted is not None:
             asked.keep(condition, wanted)
     if branch is not None:
@@ -153,8 +152,7 @@ def list_indexed(
             asked.keep(f"({fact}) IS {'true' if is_wanted else 'false'}")
     asked.keep_period(since, until)
     order = order_by(sort, SESSION_SORTS, is_rising=reverse != (sort == "title"))
-    archives = Archives.load()
-    moment = now or datetime.now(UTC)
+    archives, moment = Archives.load(), now or datetime.now(UTC)
     if sort == "title" or any(each is not None for each in (model, text_in_title, state)):
         _give_functions(index, moment)
     with one_view(index):
