@@ -57,9 +57,3 @@ def test_without_sessions_it_says_so(turnlog, tmp_path):
     code, out, _ = turnlog("--home", tmp_path)
     assert code == 1
     assert "hint: " in out
-
-
-def test_options_of_a_command_go_behind_it(turnlog):
-    code, _, err = turnlog("--json", "sessions")
-    assert code == 2
-    assert "behind sessions" in err
