@@ -72,7 +72,7 @@ def _show(found: Overview | BareOverview, homes: tuple[str, ...]) -> None:
         from turnlog.cli.nothing import hint_for
 
         out.print("No sessions found.")
-        hint = safe(f"{hint_for(homes, {})}; turnlog --help tells what there is")
+        hint = safe(f"{hint_for(homes, {})}; turnlog --help tells more")
         out.print(f"[dim]hint: {hint}[/]", soft_wrap=True)
         return
     _show_periods(out, found)
