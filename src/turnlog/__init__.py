@@ -16,8 +16,6 @@
 Names are loaded when they are first used: ``import turnlog`` costs next to nothing.
 """
 
-from __future__ import annotations
-
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # As in typing, which takes a while to import.
@@ -307,7 +305,7 @@ _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605 - a list, made from the table above.
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'turnlog' has no attribute {name!r}")

@@ -6,15 +6,18 @@ Exit codes: 0 done, 1 something was found wrong or nothing was found, 2 the call
 failure. What a script wants is on stdout; talk, progress, errors and hints are on stderr.
 """
 
-from __future__ import annotations
-
+import _signal  # type: ignore[import-not-found] # Not signal, which would import enum as well.
 import os
 import sys
 from io import TextIOWrapper
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C: what shells say of a process that SIGINT ended."""
+
 
 def main() -> None:
     """Run the command line and exit."""
+    _end_when_interrupted()
     if sys.argv[1:] in (["--version"], ["-V"]):
         from turnlog import __version__
 
@@ -22,15 +25,36 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["statusline"] and _is_status_shown(sys.argv[2:]):
         return
-    if sys.argv[1:2] == ["refresh"] and (code := _refresh(sys.argv[2:])) is not None:
-        _exit(code)
+    if sys.argv[1:2] == ["refresh"]:
+        _refresh(sys.argv[2:])
     from turnlog.cli.starting import start
 
     start()
     _speak_anyhow()
     from turnlog.cli.app import run
 
-    _exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+        _end_when_interrupted()
+    except KeyboardInterrupt:  # While it was told what went wrong.
+        code = INTERRUPTED
+    _exit(code)
+
+
+def clean_up_when_interrupted() -> None:
+    """From here on Ctrl-C raises KeyboardInterrupt: there may be something to put in order."""
+    if _signal.getsignal(_signal.SIGINT) is _end:
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+
+
+def _end_when_interrupted() -> None:
+    """Let Ctrl-C end the process on the spot: KeyboardInterrupt in an import is a traceback."""
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _end)
+
+
+def _end(_signal_number: int, _frame: object) -> None:
+    _leave(INTERRUPTED)
 
 
 def _speak_anyhow() -> None:
@@ -42,6 +66,7 @@ def _speak_anyhow() -> None:
 
 def _exit(code: int) -> None:
     """Leave at once: taking everything apart first would take as long as many a command."""
+    _end_when_interrupted()
     threading = sys.modules.get("threading")
     if threading is not None and threading.active_count() > 1:
         sys.exit(code)
@@ -50,6 +75,10 @@ def _exit(code: int) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         sys.exit(code)
+    _leave(code)
+
+
+def _leave(code: int) -> None:
     if unwritable := sys.modules.get("turnlog.index.unwritable"):
         unwritable.tidy_up()
     os._exit(code)
@@ -61,7 +90,15 @@ def _is_status_shown(arguments: list[str]) -> bool:
     return answer(arguments)
 
 
-def _refresh(arguments: list[str]) -> int | None:
+def _refresh(arguments: list[str]) -> None:
+    """Refresh and exit; come back if that is left to the command."""
     from turnlog.cli.refresh_answered import answer
 
-    return answer(arguments)
+    try:
+        clean_up_when_interrupted()
+        code = answer(arguments)
+        _end_when_interrupted()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code is not None:
+        _exit(code)

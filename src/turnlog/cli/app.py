@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from turnlog import __version__
+from turnlog.cli import INTERRUPTED, clean_up_when_interrupted
 from turnlog.cli.options import home_option, json_option, naming
 from turnlog.errors import LogError, NotALog, TurnlogError, UsageError
 from turnlog.inert import inert
@@ -158,6 +159,7 @@ def app(
 
     Without a command: what was used lately, the latest sessions, and what needs attention.
     """
+    clean_up_when_interrupted()  # The command's module is imported by now.
     if sys.stdout.isatty():
         from turnlog.cli.paging import paged
 
@@ -199,7 +201,7 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         return _tell(_words(error.format_message()), _way_out(error), 2)
     except (click.Abort, KeyboardInterrupt):
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output went away, which is its right. Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

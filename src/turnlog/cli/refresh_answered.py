@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from turnlog.index.freshness import Look
     from turnlog.index.refreshed import Refreshed
 
-_INTERRUPTED = 130
 # Held to the end: closing the index would write back what waits, and wait for the disk.
 _HELD: list[Look] = []
 
@@ -36,8 +35,6 @@ def answer(arguments: list[str]) -> int | None:
         sys.stdout.flush()
     except BrokenPipeError:  # The reader of our output went away, which is its right.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        return _INTERRUPTED
     except (TurnlogError, OSError):
         _let_go()
         return None

@@ -119,7 +119,8 @@ def run_sql(
     check_statement(statement, _SCHEMA_HINT)
     with closing(_connect(index)) as db:
         inner = _lay_views(db, since, until, project)
-        db.create_function("text", 2, _Texts(index).text)
+        texts = _Texts(index)
+        db.create_function("text", 2, texts.text)
         db.text_factory = lambda data: data.decode("utf-8", "replace")
         guard = Guard(db, inner=inner, seconds=seconds)
         try:
@@ -130,6 +131,8 @@ def run_sql(
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
             if isinstance(error, UsageError):
                 raise
+            if texts.is_interrupted or (_is_interrupted(error) and not guard.is_late):
+                raise KeyboardInterrupt from None
             raise _told(error, guard, seconds) from None
 
 
@@ -149,6 +152,11 @@ def _answer(cursor: sqlite3.Cursor, limit: int) -> SqlDocument:
             break
         answer.rows.append(cells)
     return answer
+
+
+def _is_interrupted(error: Exception) -> bool:
+    """Tell whether a Ctrl-C reached the guard: SQLite takes what it raises for an order to stop."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
 
 
 def _told(error: Exception, guard: Guard, seconds: float) -> UsageError:
@@ -234,11 +242,19 @@ class _Texts:
     """Reads what a record says, for the function ``text``."""
 
     def __init__(self, index: Index) -> None:
+        self.is_interrupted = False
         self._index = index
         self._logs: dict[str, int] | None = None
 
     def text(self, log: Any, offset: Any) -> str | None:
         """Give the texts of the record at *offset* in *log*; None if there is no such record."""
+        try:
+            return self._text(log, offset)
+        except KeyboardInterrupt:  # SQLite would take it for a fault of this function.
+            self.is_interrupted = True
+            raise
+
+    def _text(self, log: Any, offset: Any) -> str | None:
         if self._logs is None:
             self._logs = dict(self._index.db.execute("SELECT path, id FROM logs"))
         known = self._logs.get(log) if isinstance(log, str) else None
