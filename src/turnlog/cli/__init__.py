@@ -21,7 +21,10 @@ def main() -> None:
     if sys.argv[1:] in (["--version"], ["-V"]):
         from turnlog import __version__
 
-        print(f"turnlog {__version__}")  # noqa: T201
+        try:
+            print(f"turnlog {__version__}", flush=True)  # noqa: T201
+        except BrokenPipeError:
+            lead_nowhere(sys.stdout.fileno())
         return
     if sys.argv[1:2] == ["statusline"] and _is_status_shown(sys.argv[2:]):
         return
@@ -45,6 +48,16 @@ def clean_up_when_interrupted() -> None:
     """From here on Ctrl-C raises KeyboardInterrupt: there may be something to put in order."""
     if _signal.getsignal(_signal.SIGINT) is _end:
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+
+
+def lead_nowhere(fd: int) -> None:
+    """Drop what is still to be written to *fd*: its reader went away, which is its right.
+
+    Python would complain at its end otherwise.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, fd)
+    os.close(nowhere)
 
 
 def _end_when_interrupted() -> None:

@@ -14,6 +14,7 @@ import click
 from turnlog import __version__
 from turnlog.cli import INTERRUPTED, clean_up_when_interrupted
 from turnlog.cli.options import home_option, json_option, naming
+from turnlog.cli.unread import dropped
 from turnlog.errors import LogError, NotALog, TurnlogError, UsageError
 from turnlog.inert import inert
 
@@ -186,6 +187,11 @@ def _moved(context: click.Context, command: click.Command) -> list[str]:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; give its exit code."""
+    with dropped(arguments):
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         code = app.main(list(arguments), prog_name="turnlog", standalone_mode=False)
         sys.stdout.flush()
@@ -202,10 +208,8 @@ def run(arguments: Sequence[str]) -> int:
         return _tell(_words(error.format_message()), _way_out(error), 2)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output went away, which is its right. Python would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except click.exceptions.Exit as left:  # In the last moment, by the reader of our output.
+        return left.exit_code
     except TurnlogError as error:
         failed = isinstance(error, LogError) and not isinstance(error, NotALog)
         hint = _own_place(error) or error.hint

@@ -7,9 +7,9 @@ which meets them again and says what helps; what a person should know is shown a
 
 from __future__ import annotations
 
-import os
 import sys
 
+from turnlog.cli import lead_nowhere
 from turnlog.errors import TurnlogError
 from turnlog.index.asking import ask, counts_of
 from turnlog.index.freshness import look_at
@@ -33,8 +33,8 @@ def answer(arguments: list[str]) -> int | None:
         homes = all_home_paths(named)
         _say(homes)
         sys.stdout.flush()
-    except BrokenPipeError:  # The reader of our output went away, which is its right.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        lead_nowhere(sys.stdout.fileno())
     except (TurnlogError, OSError):
         _let_go()
         return None
