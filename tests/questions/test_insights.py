@@ -497,6 +497,17 @@ def test_pages_of_what_is_behind_join(tmp_path):
     assert whole.total == 14  # Seven, and seven that the fork carries along.
 
 
+@pytest.mark.parametrize("name", ["prompts", "tools", "tools:Read", "unanswered"])
+def test_what_is_behind_a_figure_comes_newest_first(tmp_path, name):
+    plan = [(n % 2, ("prompt", "call")[n % 4 > 1], 1, "Read", n % 4) for n in range(12)]
+    home = Home(plan).write(tmp_path / "home")
+    with opened(home) as index:
+        rows = explained(index, PRICES, Asked(now=NOW, limit=None), name).rows
+    instants = [row.at for row in rows if row.at]
+    assert len(set(instants)) > 1
+    assert instants == sorted(instants, reverse=True)
+
+
 @pytest.mark.parametrize(
     "name", ["nothing", "sequences", "errors", "turns:1", "sequences:Read", ""]
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from math import inf
 from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
@@ -194,6 +195,11 @@ def _cache(opened: Opened) -> list[Behind]:
 # -- what the index counts -------------------------------------------------------------------
 
 
+def _newest_first(rows: Iterable[Behind]) -> list[Behind]:
+    """Put what has no order of its own in the order of time; what has no time comes last."""
+    return sorted(rows, key=lambda row: row.at.timestamp() if row.at else -inf, reverse=True)
+
+
 def _sessions(opened: Opened) -> Iterable[Behind]:
     index, asked = opened.index, opened.asked
     typed = typed_in(index, asked)
@@ -226,19 +232,19 @@ def _sessions(opened: Opened) -> Iterable[Behind]:
 
 
 def _prompts(opened: Opened) -> Iterable[Behind]:
-    return prompts_behind(opened.index, typed_in(opened.index, opened.asked))
+    return _newest_first(prompts_behind(opened.index, typed_in(opened.index, opened.asked)))
 
 
 def _commands(opened: Opened) -> Iterable[Behind]:
     typed = typed_in(opened.index, opened.asked)
     found = list(commands_behind(opened.index, typed, opened.which))
-    if found or opened.which is None:
-        return found
-    return commands_behind(opened.index, typed, f"/{opened.which}")
+    if not found and opened.which is not None:
+        found = list(commands_behind(opened.index, typed, f"/{opened.which}"))
+    return _newest_first(found)
 
 
 def _interruptions(opened: Opened) -> Iterable[Behind]:
-    return interruptions_behind(opened.index, typed_in(opened.index, opened.asked))
+    return _newest_first(interruptions_behind(opened.index, typed_in(opened.index, opened.asked)))
 
 
 def _turns(opened: Opened) -> Iterable[Behind]:
@@ -247,15 +253,19 @@ def _turns(opened: Opened) -> Iterable[Behind]:
 
 
 def _tools(opened: Opened) -> Iterable[Behind]:
-    return calls_behind(opened.index, opened.asked, opened.which)
+    return _calls(opened, "TRUE")
 
 
 def _failures(opened: Opened) -> Iterable[Behind]:
-    return calls_behind(opened.index, opened.asked, opened.which, which="c.is_error")
+    return _calls(opened, "c.is_error")
 
 
 def _unanswered(opened: Opened) -> Iterable[Behind]:
-    return calls_behind(opened.index, opened.asked, opened.which, which="c.is_error IS NULL")
+    return _calls(opened, "c.is_error IS NULL")
+
+
+def _calls(opened: Opened, which: str) -> Iterable[Behind]:
+    return _newest_first(calls_behind(opened.index, opened.asked, opened.which, which=which))
 
 
 def _sequences(opened: Opened) -> Iterable[Behind]:
@@ -266,7 +276,7 @@ def _sequences(opened: Opened) -> Iterable[Behind]:
         )
     names = tool_names(opened.index)
     wanted = [row_meant(each, names, what="tool") for each in wanted]
-    return sequences_behind(opened.index, opened.asked, wanted)
+    return _newest_first(sequences_behind(opened.index, opened.asked, wanted))
 
 
 def _errors(opened: Opened) -> Iterable[Behind]:
@@ -295,11 +305,12 @@ def _errors(opened: Opened) -> Iterable[Behind]:
 
 
 def _edits(opened: Opened) -> Iterable[Behind]:
-    return edits_behind(opened.index, opened.asked, opened.which)
+    return _newest_first(edits_behind(opened.index, opened.asked, opened.which))
 
 
 def _compactions(opened: Opened) -> Iterable[Behind]:
-    return compactions_behind(opened.index, compactions_of(opened.index, opened.asked))
+    found = compactions_of(opened.index, opened.asked)
+    return _newest_first(compactions_behind(opened.index, found))
 
 
 FIGURES: Final[dict[str, Figure]] = {
