@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import jsonschema
@@ -118,7 +119,7 @@ def test_todos_are_cut_into_pages(turnlog, home):
 def test_plans_are_listed_and_one_is_shown(turnlog, home):
     code, out, _ = turnlog("plans", "--home", home.path)
     assert code == 0
-    assert "calm-river  Prune the orchard  1 version, 1 session" in out
+    assert re.search(r"calm-river  Prune the orchard +1 +1$", out, re.MULTILINE)
     _, out, _ = turnlog("plans", "calm", "--home", home.path)
     assert "Dead wood first." in out
     assert f"{ID} by slug, a hint" in out
@@ -165,12 +166,12 @@ def test_a_damaged_history_is_read_around_and_told(turnlog, home):
 def test_files_are_listed_with_edits_and_versions(turnlog, home):
     code, out, _ = turnlog("files", "latest", "--home", home.path)
     assert code == 0
-    assert "a.py 1 edit +1 -1, 2 versions" in out
-    assert "only-edited.py 1 edit +1 -1" in out
+    assert re.search(r"^a\.py +1 +1 +1 +2$", out, re.MULTILINE)
+    assert re.search(r"^only-edited\.py +1 +1 +1 *$", out, re.MULTILINE)
     _, out, _ = turnlog("files", "latest", "a.py", "--home", home.path)
     assert "v1 2026-11-01 10:00 4 bytes at m1" in out
     _, out, _ = turnlog("files", "latest", "--at", "m1", "--home", home.path)
-    assert "new.py v1 did not exist" in out
+    assert re.search(r"^new\.py +v1 +did not exist", out, re.MULTILINE)
     assert "only-edited" not in out
 
 
@@ -270,7 +271,7 @@ def test_what_files_say_cannot_steer_the_terminal(turnlog, home):
         ("files", "4444", name),
         ("files", "4444", "--restore", "out"),
     ):
-        _, out, err = turnlog(*command, "--home", home.path)
+        _, out, err = turnlog(*command, "--home", home.path, COLUMNS="200")
         assert "[red]c[/red]" in out, (command, out, err)
         assert "\x1b" not in out + err
         assert "\u202e" not in out + err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from turnlog.cli.terminal import console, counted, safe, safe_text, short_path, size, when
@@ -33,33 +34,58 @@ def show(found: FilesDocument, *, one: bool, diff: bool) -> None:
     if not found.files:
         out.print("No files changed." if diff else "No files found.")
         out.print("[dim]hint: only files that were edited, or of which versions were kept[/]")
+    if not diff and not one and found.files:
+        _show_list(found.files)
     for row in found.files:
         if diff:
             _show_diff(out, row, row.diff)
         elif one:
             _show_one(out, row)
-        else:
-            _show_row(out, row)
     if found.strays and not diff:
         out.print(f"[dim]{counted(len(found.strays), 'kept version')} that no record speaks of[/]")
 
 
-def _show_row(out: Console, row: FileRow) -> None:
-    if row.version is not None:
-        inferred = " [dim](not tracked yet: taken as first kept)[/]" if row.is_inferred else ""
-        out.print(f"{safe(row.shown)} {_version(row.version)}{inferred}")
-        return
-    facts = []
-    if row.edits:
-        added = sum(edit.added or 0 for edit in row.edits)
-        removed = sum(edit.removed or 0 for edit in row.edits)
-        facts.append(f"{counted(len(row.edits), 'edit')} [green]+{added:,}[/] [red]-{removed:,}[/]")
-    if row.versions:
-        facts.append(counted(len(row.versions), "version"))
+def _show_list(files: Sequence[FileRow]) -> None:
+    """Draw a row for each file: as it was at a record, or what became of it in all."""
+    from turnlog.cli.query_shown import show_table
+
+    if any(row.version is not None for row in files):
+        rows = [{"file": row.shown, **_facts_then(row)} for row in files]
+        columns = ["file", "version", "kept", "size", "note"]
+    else:
+        rows = [{"file": row.shown, **_facts(row)} for row in files]
+        columns = ["file", "edits", "added", "removed", "versions", "note"]
+    if not any(row["note"] for row in rows):
+        columns.remove("note")
+    show_table(columns, rows)
+
+
+def _facts(row: FileRow) -> dict[str, object]:
     missing = sum(version.problem is not None for version in row.versions)
-    if missing:
-        facts.append(f"[yellow]{missing:,} cannot be read[/]")
-    out.print(f"{safe(row.shown)} [dim]{', '.join(facts)}[/]")
+    return {
+        "edits": len(row.edits) or None,
+        "added": sum(edit.added or 0 for edit in row.edits) if row.edits else None,
+        "removed": sum(edit.removed or 0 for edit in row.edits) if row.edits else None,
+        "versions": len(row.versions) or None,
+        "note": f"{missing:,} cannot be read" if missing else "",
+    }
+
+
+def _facts_then(row: FileRow) -> dict[str, object]:
+    version = row.version
+    if version is None:
+        return {"note": ""}
+    there = not version.is_absent and not version.problem
+    notes = (
+        "did not exist" if version.is_absent else version.problem,
+        "not tracked yet: taken as first kept" if row.is_inferred else "",
+    )
+    return {
+        "version": f"v{'?' if version.number is None else version.number}",
+        "kept": version.kept_at if there else None,
+        "size": size(version.size_bytes or 0) if there else "",
+        "note": "; ".join(filter(None, notes)),
+    }
 
 
 def _show_one(out: Console, row: FileRow) -> None:

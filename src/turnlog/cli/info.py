@@ -178,7 +178,7 @@ def describe(
 
 
 def _show(found: SessionDocument) -> None:
-    from turnlog.cli.terminal import console, counted, safe, short_path, titled, when
+    from turnlog.cli.terminal import console, counted, safe, short_path, show_value, titled, when
 
     out = console()
     out.print(f"[bold]{titled(found.title)}[/]")
@@ -214,11 +214,11 @@ def _show(found: SessionDocument) -> None:
     ]
     for name, value in rows:
         if value:
-            out.print(f" [bold]{name:<10}[/]{safe(value)}")
+            show_value(out, name, safe(value))
     for agent in found.agents:
         what = agent.description or agent.kind or ""
         how = f"known by its {agent.found_by}" if agent.found_by else "its call is not known"
-        out.print(f" [bold]{'agent':<10}[/]{safe(agent.id)}  {safe(what)} [dim]({how})[/]")
+        show_value(out, "agent", f"{safe(agent.id)}  {safe(what)} [dim]({how})[/]")
     for log in found.logs:
         out.print(f" [bold]{'log':<10}[/]{short_path(log)}", soft_wrap=True)
 

@@ -57,9 +57,10 @@ def _show(out: Console, status: KeepStatus, now: datetime) -> None:
 
 
 def _lines(out: Console, label: str, lines: list[str]) -> None:
+    from turnlog.cli.terminal import show_value
+
     for number, line in enumerate(lines):
-        name = label if number == 0 else ""
-        out.print(f" [bold]{name:<{_LABEL}}[/]{line}", soft_wrap=True)
+        show_value(out, label if number == 0 else "", line, _LABEL)
 
 
 def _kept_lines(status: KeepStatus) -> list[str]:

@@ -192,7 +192,8 @@ def _version_row(version: PlanVersion, *, texts: bool) -> PlanVersionRow:
 
 
 def _show(found: PlansDocument, homes: tuple[str, ...], asked: dict[str, Any]) -> None:
-    from turnlog.cli.terminal import age, console, counted, safe, titled
+    from turnlog.cli.query_shown import show_table
+    from turnlog.cli.terminal import age, console
 
     out = console()
     if not found.plans:
@@ -201,17 +202,19 @@ def _show(found: PlansDocument, homes: tuple[str, ...], asked: dict[str, Any]) -
         tell_nothing("plans", homes, asked, hint="an agent writes one in its plan mode")
         return
     now = datetime.now(UTC)
-    for row in found.plans:
-        gone = "" if row.path else " [yellow](its file is gone)[/]"
-        facts = counted(len(row.versions), "version")
-        facts += f", {counted(len(row.sessions), 'session')}" if row.sessions else ""
-        title = titled(row.title)
-        out.print(
-            f"[dim]{age(now, row.changed_at):>10}[/]  [bold]{safe(row.name or '?')}[/]  {title}"
-            f"  [dim]{facts}[/]{gone}"
-        )
-        if row.problem:
-            out.print(f"           [red]✗[/] {safe(row.problem)}")
+    rows = [
+        {
+            "changed": age(now, row.changed_at),
+            "name": row.name or "?",
+            "title": row.title or "untitled",
+            "versions": len(row.versions),
+            "sessions": len(row.sessions),
+            "note": row.problem or ("" if row.path else "file gone"),
+        }
+        for row in found.plans
+    ]
+    has_notes = any(row["note"] for row in rows)
+    show_table([*rows[0]] if has_notes else [*rows[0]][:-1], rows)
     if found.next is not None:
         left = found.total - found.next
         out.print(f"[dim]… and {left:,} more; go on with --offset {found.next}[/]")

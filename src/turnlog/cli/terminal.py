@@ -46,6 +46,21 @@ def one_line(text: str, columns: int, room: int) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+def show_value(out: Console, name: str, value: str, columns: int = 10) -> None:
+    """Print a *value*, which is markup, behind its *name*; where it is wrapped, below itself."""
+    from rich.table import Table
+
+    label = f" [bold]{name:<{columns}}[/]"
+    if out.width > ENDLESS // 2:
+        out.print(f"{label}{value}")
+        return
+    table = Table.grid()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(label, value)
+    out.print(table)
+
+
 def _has_width() -> bool:
     return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
 
