@@ -182,9 +182,7 @@ def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: boo
     """Give the head and the cells that say what sessions are about; nothing if there is no room."""
     from rich.text import Text
 
-    from turnlog.cli.terminal import at_most
-
-    room = min(left - _GAP, at_most(_LONGEST_DRAWING, left))
+    room = left - _GAP
     if not titles or is_last or room < _SHORTEST_TITLE:
         return []
     cells = [Text("what it is about")]

@@ -222,6 +222,7 @@ def _show(
 
 def session_table(out: Console, rows: Any, *, sort: str = "active", wide: bool = False) -> Any:
     """Draw a list of sessions, as wide as the terminal."""
+    from rich.cells import cell_len
     from rich.table import Table
 
     from turnlog.cli.terminal import at_most
@@ -236,18 +237,30 @@ def session_table(out: Console, rows: Any, *, sort: str = "active", wide: bool =
     table.add_column("project", no_wrap=True, overflow="ellipsis", width=project)
     room = out.width - 8 - 1 - 10 - project - 8
     more = _more(rows, now, sort=sort, wide=wide, room=room)
+    room -= sum(column.width + 2 for column in more)
+    lines = [_cells(row, now) for row in rows]
+    spare = _spare(room, [title for _, title in lines])
     for column in more:
+        cells = [column.cell(row) for row in rows]
+        wider = min(max(0, spare), max(0, *(cell_len(cell) - column.width for cell in cells)))
+        spare, room, width = spare - wider, room - wider, column.width + wider
         table.add_column(
-            column.head, no_wrap=True, overflow="ellipsis", min_width=column.width,
-            max_width=at_most(column.width, out.width), justify=column.justify,
+            column.head, no_wrap=True, overflow="ellipsis", min_width=width,
+            max_width=at_most(width, out.width), justify=column.justify,
         )  # fmt: skip
-        room -= column.width + 2
     room = max(_TITLE_AT_LEAST, room)
     table.add_column("what it is about", no_wrap=True, overflow="ellipsis", max_width=room)
-    for row in rows:
-        first, title = _cells(row, now)
+    for row, (first, title) in zip(rows, lines, strict=True):
         table.add_row(*first, *(column.cell(row) for column in more), title)
     return table
+
+
+def _spare(room: int, titles: list[str]) -> int:
+    """Tell how much of a title's *room* others may have: what it needs not, or half."""
+    from rich.text import Text
+
+    longest = max(Text.from_markup(title).cell_len for title in titles)
+    return max(room - longest, (room - _TITLE_AT_BEST) // 2)
 
 
 def _more(rows: Any, now: datetime, *, sort: str, wide: bool, room: int) -> list[_Column]:
