@@ -23,7 +23,7 @@ EDITORS = {
     "Write": "file_path",
     "NotebookEdit": "notebook_path",
 }
-MARK = re.compile(r"\s*<[a-z][\w-]*[\s>]")
+MARK = re.compile(r"\s*<(task-notification|(local-command|bash)-std(out|err))>")
 STOPPED = re.compile(r"\s*\[Request interrupted by user[^\]]*\]")
 COMMAND = re.compile(r"<command-name>\s*(\S[^<]*?)\s*</command-name>")
 
@@ -79,7 +79,8 @@ def results_of(record):
     return [each for each in blocks_of(record) if each.get("type") == "tool_result"]
 
 
-def is_human(record):
+def is_mains(record):
+    """Tell whether a record of the main log speaks in a person's name."""
     return (
         record["type"] == "user"
         and not results_of(record)
@@ -107,22 +108,12 @@ def is_stopped(record):
     return any(STOPPED.match(text) for text in texts_of(record))
 
 
-# What makes the index look at a prompt again: the words of a mark.
-SUSPICIOUS = re.compile(
-    r"command.name|local.command.std(out|err)|bash.std(out|err)|request interrupted by user"
-    r"|task.notification",
-    re.IGNORECASE,
-)
-
-
-def is_typed(record):
-    """Tell whether a prompt has something that a human typed, or a command."""
-    texts = texts_of(record)
-    if not any(SUSPICIOUS.search(text) for text in texts):
-        return True
-    if command_of(record) is not None or any("<bash-input>" in text for text in texts):
-        return True
-    return any(text.split() and not MARK.match(text) and not STOPPED.match(text) for text in texts)
+def is_prompt(record):
+    """Tell whether a person typed it: text that is none of the program's marks."""
+    return is_mains(record) and any(
+        text.split() and not MARK.match(text) and not STOPPED.match(text)
+        for text in texts_of(record)
+    )
 
 
 def within(at, asked):
@@ -239,15 +230,23 @@ def prompts_of(plain, asked):
         (session, record)
         for session, rows in plain.logs
         for record in rows
-        if is_human(record) and within(instant(record), asked)
+        if is_prompt(record) and within(instant(record), asked)
     ]
+
+
+def interruptions_of(plain, asked):
+    return sum(
+        is_mains(record) and is_stopped(record) and within(instant(record), asked)
+        for _, rows in plain.logs
+        for record in rows
+    )
 
 
 def commands_of(plain, asked):
     found = Counter()
     for _, rows in plain.logs:
         for record in rows:
-            if (is_human(record) or record["type"] == "system") and within(instant(record), asked):
+            if (is_prompt(record) or record["type"] == "system") and within(instant(record), asked):
                 command = command_of(record)
                 if command is not None:
                     found[command] += 1
@@ -259,22 +258,22 @@ def turns_of(plain, asked):
     found, seen = [], set()
     for _, rows in plain.logs:
         prompt, last = None, None
-        begins = [record for record in rows if is_human(record) and is_typed(record)]
-        marks = {id(record) for record in begins}
         turns = []
         for record in rows:
-            if id(record) in marks:
+            if is_prompt(record):
                 prompt, last = record, []
                 turns.append((prompt, last))
             elif prompt is not None and is_work(record) and instant(record) is not None:
                 last.append(instant(record))
         for prompt, answers in turns:
             at, uuid = instant(prompt), prompt.get("uuid")
-            if not answers or at is None or not within(at, asked) or uuid in seen:
+            if not within(at, asked) or uuid in seen:
                 continue
             if uuid is not None:
                 seen.add(uuid)
-            found.append(max(0, (answers[-1] - at) // timedelta(milliseconds=1)))
+            is_worked = bool(answers) and at is not None
+            took = max(0, (answers[-1] - at) // timedelta(milliseconds=1)) if is_worked else 0
+            found.append(took)
     return found
 
 

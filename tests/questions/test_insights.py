@@ -327,7 +327,7 @@ def check_prompts(found, plain, asked):
     )
     assert {row.day: row.prompts for row in found.days if row.prompts} == days
     assert {row.command: row.count for row in found.commands} == plainly.commands_of(plain, asked)
-    stopped = sum(plainly.is_stopped(record) for _, record in prompts)
+    stopped = plainly.interruptions_of(plain, asked)
     assert found.interruptions.interruptions == stopped
     turns = plainly.turns_of(plain, asked)
     assert found.turns.turns == len(turns)

@@ -73,6 +73,8 @@ def test_times_are_the_earliest_and_the_latest_whatever_the_order():
         ("", None),
         ("x" * 300, "x" * 200 + "…"),
         ("a < b, is it not?", "a < b, is it not?"),
+        ("<orchard>Whose is it?</orchard>", "<orchard>Whose is it?</orchard>"),
+        ("<system-reminder>Be kind.</system-reminder>\nWhose?", "Whose?"),
     ],
 )
 def test_what_a_human_typed_is_told_from_what_a_program_wrapped(text, said):
@@ -103,6 +105,11 @@ def test_results_and_injected_records_are_no_prompts():
     block = {"type": "tool_result", "tool_use_id": "c", "content": "done"}
     tool = {"type": "user", "message": {"role": "user", "content": [block]}}
     assert fold(tool, prompt("Caveat", isMeta=True), prompt("real")).first_prompt == "real"
+
+
+def test_the_prompt_of_an_agent_in_the_same_log_neither_counts_nor_names_the_session():
+    found = fold(prompt("Look for pears", isSidechain=True), prompt("mine"))
+    assert (found.prompts, found.title) == (1, "mine")
 
 
 def test_a_session_that_moved_is_where_it_went():

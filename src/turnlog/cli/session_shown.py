@@ -167,7 +167,10 @@ class Transcript:
         elif meaning is Meaning.PROMPT and isinstance(record, User):
             self._interrupt()
             self._prompt(record)
-        elif isinstance(record, User | Assistant):
+        elif meaning is Meaning.NOTICE and isinstance(record, User):
+            self._interrupt()
+            self._pieces(record, is_typed=False)
+        elif isinstance(record, User | Assistant) and meaning is not Meaning.CONTEXT:
             self._blocks(record)
         elif isinstance(record, Call):
             block = CallBlock(record.call_id or "", record.name or "?", record.input)
@@ -182,16 +185,21 @@ class Transcript:
             self.rule("what stands above was summarised")
 
     def _prompt(self, record: User) -> None:
-        pieces = unwrap(record.text)
-        seen = [block for block in record.blocks if isinstance(block, ImageBlock | DocumentBlock)]
-        if seen or any(piece.kind in (Kind.SAID, Kind.COMMAND) for piece in pieces):
-            at = f" [dim]{when(record.at)}[/]" if record.at else ""
-            colour = "magenta" if author_of(record) is Author.CALLER else "green"
-            self._space("prose")
-            self._print(Text.from_markup(f"[bold {colour}]▌[/]{at}"))
-            self._before = ""
-        for piece in pieces:
-            if piece.kind is Kind.SAID:
+        at = f" [dim]{when(record.at)}[/]" if record.at else ""
+        colour = "magenta" if author_of(record) is Author.CALLER else "green"
+        self._space("prose")
+        self._print(Text.from_markup(f"[bold {colour}]▌[/]{at}"))
+        self._before = ""
+        self._pieces(record, is_typed=True)
+        for block in record.blocks:
+            if isinstance(block, ImageBlock | DocumentBlock):
+                what = "[an image]" if isinstance(block, ImageBlock) else "[a document]"
+                self._aside(what, "dim")
+
+    def _pieces(self, record: User, *, is_typed: bool) -> None:
+        """Write what was typed, and what the program made of it."""
+        for piece in unwrap(record.text):
+            if piece.kind is Kind.SAID and is_typed:
                 self.prose(piece.text, "bold", cut=True)
             elif piece.kind is Kind.COMMAND:
                 self.prose(piece.text, "bold green", cut=True)
@@ -199,11 +207,8 @@ class Transcript:
                 self._aside("✗ interrupted by the user", "yellow")
             else:
                 self._aside(piece.text, "dim")
-        for block in seen:
-            self._aside("[an image]" if isinstance(block, ImageBlock) else "[a document]", "dim")
 
     def _blocks(self, record: Spoken) -> None:
-        program = author_of(record) is Author.PROGRAM
         failed = isinstance(record, Assistant) and record.is_api_error_message
         for block in record.blocks:
             if isinstance(block, CallBlock):
@@ -212,7 +217,7 @@ class Transcript:
                 self._result(block, record)
             elif isinstance(block, ThinkingBlock) and self.thinking and block.thinking.strip():
                 self.prose(block.thinking.strip(), "dim italic")
-            elif isinstance(block, TextBlock) and not program and block.text.strip():
+            elif isinstance(block, TextBlock) and block.text.strip():
                 self.prose(block.text.strip(), "red" if failed else "")
 
     # -- calls ------------------------------------------------------------------------------

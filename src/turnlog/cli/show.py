@@ -82,7 +82,7 @@ Examples:
 @click.option("--branches", is_flag=True, help="List the ways the conversation went.")
 @click.option("--at", metavar="UUID", help="Only what leads to this record.")
 @click.option("--depth", type=click.IntRange(0), metavar="N", help="With --at: at most N steps.")
-@click.option("--prompts", is_flag=True, help="Only what was asked.")
+@click.option("--prompts", is_flag=True, help="Only what was typed, on every branch.")
 @click.option("--no-tools", is_flag=True, help="Without calls and results.")
 @click.option("--no-system", is_flag=True, help="Without what the agent program wrote.")
 @click.option(
@@ -158,6 +158,7 @@ def _asked(options: dict[str, Any]) -> Asked:
         depth=options["depth"],
         last=options["last"],
         span=options["span"],
+        prompts=options["prompts"],
         only=_filter(options),
     )
 

@@ -42,6 +42,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     depth: int | None = None
     last: int | None = None
     span: tuple[int | None, int | None] | None = None
+    prompts: bool = False
+    """All that was typed, whichever branch it stands on, unless one was chosen."""
     only: Filter = EVERYTHING
 
     @property
@@ -143,6 +145,8 @@ def _thread(session: Session, asked: Asked) -> View:
         view.name, view.nodes = "thread", whole_thread(tree, tip)
     elif asked.thread == "main":
         view.name, view.nodes = "main", session.thread
+    elif asked.prompts and asked.thread is None:
+        view.nodes = tree.prompts
     else:
         view.nodes = session.whole_thread
     return view

@@ -31,6 +31,7 @@ _STYLES: Final = {
     Meaning.RESULT: "dim",
     Meaning.ERROR: "red",
     Meaning.SUMMARY: "magenta",
+    Meaning.NOTICE: "dim",
     Meaning.CONTEXT: "dim",
     Meaning.STATE: "dim",
 }

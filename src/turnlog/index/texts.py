@@ -133,7 +133,9 @@ def _plain_of(record: Assistant | User) -> Kind:
         return _RESPONSE
     if record.is_compact_summary is True:
         return Kind.SUMMARY
-    return _CONTEXT if author_of(record) is Author.PROGRAM else _PROMPT
+    if author_of(record) is not Author.PROGRAM:
+        return _PROMPT
+    return _CONTEXT if record.is_meta else Kind.NOTE  # As ``meaning_of`` has it.
 
 
 def _texts(record: Record) -> Iterator[Text]:

@@ -319,7 +319,9 @@ FIGURES: Final[dict[str, Figure]] = {
         "",
         _sessions,
     ),
-    "prompts": Figure("Records by a human.", "", _prompts),
+    "prompts": Figure(
+        "What people typed: text, commands, lines for the shell, images.", "", _prompts
+    ),
     "messages": Figure("API responses, each counted once, as the ledger counts.", "", _responses),
     "days": Figure("What was used on each day of the time zone.", "2026-07-22", _days),
     "weeks": Figure("What was used in each week, named by its Monday.", "2026-07-20", _weeks),

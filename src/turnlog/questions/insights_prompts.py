@@ -1,20 +1,19 @@
 """What people typed: prompts, the commands among them, and where they stopped an agent.
 
-A prompt is a record by a human, as everywhere in the house. The agent program writes some such
-records itself: what a command printed, that a request was interrupted, how a background task went.
-Those are told by their words, which the full-text index finds and the log confirms; they count as
-prompts wherever prompts are counted, but begin no turn.
+A prompt is a record by a human, as everywhere in the house. Which of them are commands, and which
+records of the agent program tell that a person stopped it, is told by their words: the full-text
+index finds them and the log confirms it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, structs
 
 from turnlog.index.ids import instant_at
+from turnlog.index.lines import OF_AGENT
 from turnlog.index.opening import Index
 from turnlog.questions.insights_asked import (
     Asked,
@@ -26,16 +25,12 @@ from turnlog.questions.insights_asked import (
 )
 from turnlog.questions.local_times import LocalTimes
 from turnlog.questions.query_fields import IS_BESIDE
-from turnlog.records.blocks import TextBlock
-from turnlog.records.record import Spoken, System
+from turnlog.records.blocks import ImageBlock, TextBlock
+from turnlog.records.record import Record, Spoken, System
 from turnlog.records.summary import spoken
+from turnlog.records.typed import command_in, is_interruption
 
-_MARKS: Final = (
-    "command name", "local command stdout", "local command stderr", "bash stdout", "bash stderr",
-    "request interrupted by user", "task notification",
-)  # fmt: skip
-_COMMAND: Final = re.compile(r"<command-name>\s*(\S[^<]*?)\s*</command-name>")
-_INTERRUPTED: Final = re.compile(r"\s*\[Request interrupted by user[^\]]*\]")
+_MARKS: Final = ("command name", "request interrupted by user")
 _LONGEST_COMMAND: Final = 80
 
 
@@ -49,12 +44,11 @@ class Prompt(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """A prompt in which the program left a mark, and what it says."""
+    """A record in which the program left a mark, and what it says."""
 
     prompt: Prompt
     command: str | None
     is_interruption: bool
-    is_typed: bool
 
 
 class Typed(NamedTuple):
@@ -63,8 +57,6 @@ class Typed(NamedTuple):
     prompts: list[Prompt]
     marks: list[Marked]
     every: list[Prompt]
-    untyped: set[int]
-    """Records from the period's beginning on that are only marks of the program."""
 
 
 class CommandRow(Struct, kw_only=True):
@@ -83,7 +75,6 @@ def typed_in(index: Index, asked: Asked) -> Typed:
         prompts=prompts_within(every, asked),
         marks=[mark for mark in marks if is_within(asked, mark.prompt.at)],
         every=every,
-        untyped={mark.prompt.record for mark in marks if not mark.is_typed},
     )
 
 
@@ -142,11 +133,13 @@ def prompts_behind(index: Index, typed: Typed) -> Iterator[Behind]:
 
 def beginning(index: Index, record: int, mask: Callable[[str], str] = str) -> str:
     """Give how a prompt begins, as a person would read it; empty if its log is gone."""
-    for text in map(mask, _texts(index, record)):
-        said = _command(text) or spoken(text)
+    found = index.record(record)
+    for text in map(mask, _texts(found)):
+        said = command_in(text) or spoken(text)
         if said:
             return said
-    return ""
+    blocks = found.blocks if isinstance(found, Spoken) else ()
+    return "[an image]" if any(isinstance(block, ImageBlock) for block in blocks) else ""
 
 
 def _rows(index: Index, asked: Asked, which: str, *more: Any) -> Iterator[Any]:
@@ -168,30 +161,21 @@ def _candidates(index: Index, asked: Asked) -> Iterator[Any]:
         "r.id IN (SELECT record FROM texts WHERE id IN"
         " (SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ?))"
     )
-    which = f"{within} AND ({_BY_HUMANS} OR r.type = {_named('system')})"
+    which = f"{within} AND {_BY_HUMANS_OR_PROGRAM}"
     return _rows(index, asked, which, words, first_text(asked))
 
 
 def _marked(index: Index, prompt: Prompt) -> Marked:
     """Read what a prompt's text says of itself."""
-    texts = _texts(index, prompt.record)
-    commands = [found for text in texts if (found := _command(text))]
-    is_typed = bool(commands) or any(spoken(text) is not None for text in texts)
-    is_interruption = any(_INTERRUPTED.match(text) for text in texts)
-    return Marked(prompt, commands[0] if commands else None, is_interruption, is_typed)
+    texts = _texts(index.record(prompt.record))
+    commands = [found[:_LONGEST_COMMAND] for text in texts if (found := command_in(text))]
+    return Marked(prompt, commands[0] if commands else None, any(map(is_interruption, texts)))
 
 
-def _command(text: str) -> str | None:
-    """Give the command that a text is; one that only talks of a command is none."""
-    found = _COMMAND.search(text) if text.lstrip().startswith("<command-") else None
-    return found[1][:_LONGEST_COMMAND] if found else None
-
-
-def _texts(index: Index, record: int) -> list[str]:
-    found = index.record(record)
-    if isinstance(found, System):
-        return [found.text]
-    blocks = found.blocks if isinstance(found, Spoken) else ()
+def _texts(record: Record | None) -> list[str]:
+    if isinstance(record, System):
+        return [record.text]
+    blocks = record.blocks if isinstance(record, Spoken) else ()
     return [block.text for block in blocks if isinstance(block, TextBlock)]
 
 
@@ -200,3 +184,8 @@ def _named(name: str) -> str:
 
 
 _BY_HUMANS: Final = f"(r.author = {_named('human')} AND r.type = {_named('user')})"
+# An agent's log repeats what its caller's says of an interruption.
+_BY_HUMANS_OR_PROGRAM: Final = (
+    f"({_BY_HUMANS} OR (r.author = {_named('program')} AND NOT r.flags & {OF_AGENT}"
+    f" AND r.type IN ({_named('user')}, {_named('system')})))"
+)

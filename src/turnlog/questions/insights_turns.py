@@ -1,10 +1,11 @@
 """How long agents worked: turns, the longest of them, calls that nobody answered.
 
 A turn is a prompt and all that follows it in its log until the next one of the same session. It
-takes as long as it is from the prompt to the last record of an assistant, an agent or a tool; a
-prompt that nothing of the kind follows, such as a command that only printed something, makes none.
-A turn is of the period in which its prompt was typed, and one that a fork carries along counts
-once. All turns together are the time that agents worked.
+takes as long as it is from the prompt to the last record of an assistant, an agent or a tool. In
+one that nothing of the kind follows, such as a command that only printed something, no agent
+worked; it is left out where times are compared. A turn is of the period in which its prompt was
+typed, and one that a fork carries along counts once. All turns together are the time that agents
+worked.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Turn(NamedTuple):
     prompt: Prompt
     duration_ms: int
     last: int
+    is_worked: bool
+    """An agent worked in it."""
 
 
 class TurnRow(Struct, kw_only=True):
@@ -59,6 +62,7 @@ class Turns(Struct, kw_only=True):
     turns: int
     working_ms: int
     average_ms: int | None
+    """Of the turns in which an agent worked."""
     median_ms: int | None
     longest: list[TurnRow]
 
@@ -67,8 +71,6 @@ def turns_among(index: Index, typed: Typed) -> list[Turn]:
     """Give the turns of the period."""
     threads: dict[tuple[int, int | None], list[Prompt]] = {}
     for prompt in typed.every:
-        if prompt.record in typed.untyped:
-            continue
         threads.setdefault((prompt.record >> OFFSET_BITS, prompt.session), []).append(prompt)
     asked = {prompt.record for prompt in typed.prompts}
     workers = ",".join(str(number) for (number,) in index.db.execute(_WORKERS))
@@ -78,9 +80,8 @@ def turns_among(index: Index, typed: Typed) -> list[Turn]:
     for (log, _), prompts in threads.items():
         ends = [prompt.record for prompt in prompts[1:]] + [(log + 1) << OFFSET_BITS]
         for prompt, end in zip(prompts, ends, strict=True):
-            turn = _turn(index, last, prompt, end) if prompt.record in asked else None
-            if turn is not None and prompt.uuid not in seen:
-                found.append(turn)
+            if prompt.record in asked and prompt.uuid not in seen:
+                found.append(_turn(index, last, prompt, end))
                 if prompt.uuid is not None:
                     seen.add(prompt.uuid)
     return found
@@ -88,7 +89,7 @@ def turns_among(index: Index, typed: Typed) -> list[Turn]:
 
 def turn_figures(index: Index, turns: Sequence[Turn], asked: Asked) -> Turns:
     """Add turns up, and show the longest."""
-    times = [turn.duration_ms for turn in turns]
+    times = [turn.duration_ms for turn in turns if turn.is_worked]
     places = Places(index)
     return Turns(
         turns=len(turns),
@@ -117,12 +118,12 @@ def turns_behind(index: Index, turns: Sequence[Turn]) -> list[Behind]:
     ]
 
 
-def _turn(index: Index, last: str, prompt: Prompt, end: int) -> Turn | None:
+def _turn(index: Index, last: str, prompt: Prompt, end: int) -> Turn:
     found = index.db.execute(last, (prompt.record, end, prompt.session)).fetchone()
     if found is None or prompt.at is None:
-        return None
+        return Turn(prompt, 0, prompt.record, is_worked=False)
     # Where clocks were set back, an answer may be older than its question.
-    return Turn(prompt, max(0, found[1] - prompt.at) // _MS, found[0])
+    return Turn(prompt, max(0, found[1] - prompt.at) // _MS, found[0], is_worked=True)
 
 
 def _row(index: Index, places: Places, turn: Turn, asked: Asked) -> TurnRow:

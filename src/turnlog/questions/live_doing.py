@@ -29,6 +29,7 @@ from turnlog.records.notes import session_of
 from turnlog.records.record import Assistant, Call, Linked, Record, Result, System, User
 from turnlog.records.state import LastPrompt
 from turnlog.records.summary import spoken
+from turnlog.records.typed import is_interruption, is_news
 from turnlog.sessions.life import Running, claude_processes
 
 InWords: TypeAlias = Callable[[Any, str | None], str]
@@ -38,7 +39,6 @@ ASKING: Final = frozenset({"AskUserQuestion", "ExitPlanMode"})
 """The tools that ask the person; until they are answered, nobody else is at work."""
 _LAST_RECORDS: Final = 200
 _TEXT_LENGTH: Final = 500
-_INTERRUPTED: Final = "[Request interrupted by user"
 # A response that ends with one of these is not the end of the turn.
 _GOES_ON: Final = (None, "tool_use", "pause_turn")
 
@@ -135,12 +135,12 @@ class Activity(Struct):
     def _hear(self, record: User) -> None:
         for block in record.results:
             self.calls.pop(block.tool_use_id, None)
-        if author_of(record) is Author.PROGRAM:
-            return
-        if record.text.startswith(_INTERRUPTED):
+        if is_interruption(record.text):
             self.calls.clear()
             self.doing = Doing.IDLE
             return
+        if author_of(record) is Author.PROGRAM and not is_news(record.text):
+            return  # Nobody asks the model anything.
         if meaning_of(record) is Meaning.PROMPT:
             self.calls.clear()  # Whatever had not answered by now was interrupted.
             said = spoken(record.text)

@@ -48,7 +48,13 @@ class Filter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     time_range: Annotated[
         TimeRange | None, Meta(description="From start on, up to and without end.")
     ] = None
-    role: Annotated[Role | None, Meta(description="Who says it.")] = None
+    role: Annotated[
+        Role | None,
+        Meta(
+            description="Who says it. User has what people typed and what agents are asked by their"
+            " callers; the field author tells them apart."
+        ),
+    ] = None
     content_type: Annotated[
         ContentType | None, Meta(description="A kind of block that it has, and that is not empty.")
     ] = None

@@ -1,8 +1,10 @@
 """Who said it, and what it is in the course of a session.
 
 A ``user`` record is often no human: a tool's result travels in one, and so does what the agent
-program injects. In an agent's own log the prompts come from the agent that called it, and the
-answers are the agent's, not the main assistant's.
+program injects, which ``typed`` tells from what somebody typed. In an agent's own log the prompts
+come from the agent that called it, and the answers are the agent's, not the main assistant's.
+
+A prompt that counts is a record whose author is human. Everybody who counts prompts asks here.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from turnlog.records.record import (
     SystemInit,
     User,
 )
+from turnlog.records.typed import is_typed
 
 _OF_MODEL = (Assistant, Call)  # A tuple: a union would be made anew at every question.
 
@@ -50,6 +53,7 @@ class Meaning(StrEnum):
     RESULT = "result"
     ERROR = "error"
     SUMMARY = "summary"
+    NOTICE = "notice"  # Written by the program where a person writes: output, news, interruptions.
     CONTEXT = "context"  # Slipped in by the program, for the model.
     STATE = "state"  # About the session, for the program.
 
@@ -60,6 +64,8 @@ def author_of(record: Record) -> Author:
         if ResultBlock in map(type, record.blocks):
             return Author.TOOL
         if record.is_meta or record.is_compact_summary:
+            return Author.PROGRAM
+        if not is_typed(record.blocks, record.origin, record.prompt_source):
             return Author.PROGRAM
         return Author.CALLER if is_in_agent(record) else Author.HUMAN
     if isinstance(record, _OF_MODEL):
@@ -83,7 +89,9 @@ def meaning_of(record: Record, author: Author | None = None) -> Meaning:
                 return Meaning.SUMMARY
             author = author or author_of(record)
             if author is Author.PROGRAM:
-                return Meaning.CONTEXT
+                return Meaning.CONTEXT if record.is_meta else Meaning.NOTICE
+            if author is not Author.TOOL:
+                return Meaning.PROMPT
             return _meaning_of_blocks(record, author, Meaning.PROMPT)
         case Assistant():
             if record.is_api_error_message is True:

@@ -6,7 +6,7 @@ order, and any record may be missing.
 
 A title is, in this order: what a person called the session, what a model called it, its last
 prompt, a summary, its first prompt. Only records of those types count; the same words inside a
-tool's input do not.
+tool's input do not. Prompts are those that a human typed, not those of an agent in the same log.
 """
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
@@ -19,16 +19,13 @@ from msgspec import Struct, field
 
 from turnlog.records.blocks import TextBlock
 from turnlog.records.glance import Stretch
-from turnlog.records.meaning import Meaning, meaning_of
+from turnlog.records.meaning import Author, author_of
 from turnlog.records.record import Assistant, Linked, Record, Summary, SystemInit, User
 from turnlog.records.state import AiTitle, CustomTitle, Format, LastPrompt, Relocated, Tag
+from turnlog.records.typed import command_in, typed_text
 
 PROMPT_LENGTH: Final = 200
 
-# What the program wraps in angle brackets is not what the human typed.
-_MARKUP: Final = re.compile(r"\s*<[a-z][\w-]*[\s>]")
-_INTERRUPTED: Final = re.compile(r"\[Request interrupted by user[^\]]*\]")
-_COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
 _SHELL: Final = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 
 
@@ -115,10 +112,7 @@ class SessionSummary(Struct):
         self.version = record.version or self.version
 
     def _take_prompt(self, record: User) -> None:
-        if record.is_meta or record.is_compact_summary:
-            return
-        content = record.message.content if record.message else None
-        if not isinstance(content, str) and meaning_of(record) is not Meaning.PROMPT:
+        if author_of(record) is not Author.HUMAN:
             return
         self.prompts += 1
         if self.first_prompt is not None:
@@ -130,17 +124,17 @@ class SessionSummary(Struct):
             self.first_prompt = spoken(block.text)
             if self.first_prompt is not None:
                 return
-            if self.first_command is None and (command := _COMMAND.search(block.text)):
-                self.first_command = command[1].strip()
+            if self.first_command is None:
+                self.first_command = command_in(block.text)
 
 
 def spoken(text: str) -> str | None:
-    """Give what a human typed, on one line and cut; None if a program wrote it."""
+    """Give what a human typed, on one line and cut; None if it is a command, or the program's."""
     if "<bash-input>" in text and (shell := _SHELL.search(text)):
         return _one_line(f"! {shell[1].strip()}")
-    if _MARKUP.match(text) or _INTERRUPTED.match(text):
+    if command_in(text) is not None:
         return None
-    return _one_line(text) or None
+    return _one_line(typed_text(text)) or None
 
 
 def _one_line(text: str) -> str:

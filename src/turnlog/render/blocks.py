@@ -52,8 +52,7 @@ RASTER: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Images that are nothing but pixels."""
 
 _CALL_ID: Final = re.compile(r"(?:toolu|call|srvtoolu)_[A-Za-z0-9]{1,64}")
-_SAID: Final = {
-    Kind.SAID: SaidKind.PROMPT,
+_MADE: Final = {
     Kind.COMMAND: SaidKind.COMMAND,
     Kind.OUTPUT: SaidKind.OUTPUT,
     Kind.NOTE: SaidKind.NOTE,
@@ -97,6 +96,8 @@ class Blocks:
             yield Mark(kind=MarkKind.SUMMARY, text=text, at=record.at)
         elif meaning is Meaning.PROMPT and isinstance(record, User):
             yield from self._prompt(record)
+        elif meaning is Meaning.NOTICE:
+            yield from self._pieces(record.text, record)
         elif isinstance(record, CallRecord):
             if self._choice.tools:
                 call_id, name = record.call_id or record.uuid or "", record.name or "?"
@@ -104,7 +105,7 @@ class Blocks:
         elif isinstance(record, ResultRecord):
             if self._choice.tools:
                 yield from self.answers(record)
-        elif isinstance(record, User | Assistant):
+        elif isinstance(record, User | Assistant) and meaning is not Meaning.CONTEXT:
             yield from self._spoken(record)
         elif isinstance(record, Unknown):
             yield Other(kind=self._out.text(record.type), text=self._json(record.fields))
@@ -168,16 +169,16 @@ class Blocks:
 
     def _pieces(self, text: str, record: Record) -> Iterator[Block]:
         """Give what was typed, and what the program made of it."""
-        by_caller = self._is_agents or author_of(record) is Author.CALLER
+        plain = SaidKind.PROMPT
+        if meaning_of(record) is Meaning.NOTICE:
+            plain = SaidKind.NOTE
+        elif self._is_agents or author_of(record) is Author.CALLER:
+            plain = SaidKind.CALLER
         for piece in unwrap(self._out.text(text)):
-            kind = _SAID[piece.kind]
-            if kind is SaidKind.PROMPT and by_caller:
-                kind = SaidKind.CALLER
-            yield Said(kind=kind, text=piece.text)
+            yield Said(kind=_MADE.get(piece.kind, plain), text=piece.text)
 
     def _spoken(self, record: User | Assistant) -> Iterator[Block | Asked | Answered]:
         choice, out = self._choice, self._out
-        is_program = author_of(record) is Author.PROGRAM
         failed = isinstance(record, Assistant) and bool(record.is_api_error_message)
         answers = {id(each.block): each for each in self.answers(record)}
         for block in record.blocks:
@@ -193,9 +194,9 @@ class Blocks:
             elif isinstance(block, TextBlock):
                 if block.text.strip() and isinstance(record, Assistant):
                     yield Answer(text=out.text(block.text.strip()), is_error=failed)
-                elif block.text.strip() and not is_program:
+                elif block.text.strip():
                     yield from self._pieces(block.text, record)
-            elif not is_program:
+            else:
                 yield from self._media(block)
 
     # -- parts ------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from turnlog.records.typed import ASIDE_TAGS, COMMAND_TAGS, NEWS_TAGS, OUTPUT_TAGS
+
 
 class Kind(StrEnum):
     """What a piece of a prompt is."""
@@ -31,13 +33,7 @@ class Piece(NamedTuple):
     text: str
 
 
-_TAGS: Final = (
-    *("command-name", "command-message", "command-args", "command-contents"),
-    *("local-command-stdout", "local-command-stderr", "local-command-caveat"),
-    *("bash-input", "bash-stdout", "bash-stderr"),
-    *("ide_opened_file", "ide_selection", "ide_diagnostics"),
-    *("system-reminder", "task-notification", "user-prompt-submit-hook"),
-)
+_TAGS: Final = (*COMMAND_TAGS, "bash-input", *OUTPUT_TAGS, *NEWS_TAGS, *ASIDE_TAGS)
 _WRAPPED: Final = re.compile(rf"<({'|'.join(_TAGS)})>(.*?)</\1>", re.DOTALL)
 _INTERRUPTED: Final = re.compile(r"\[Request interrupted by user[^\]]*\]")
 _TOLD: Final = re.compile(r"<(summary|status)>(.*?)</\1>", re.DOTALL)

@@ -27,10 +27,11 @@ from turnlog.log.find_lines import find_lines
 from turnlog.records.codec import decode
 from turnlog.records.notes import session_of
 from turnlog.records.record import QueueOperation, Record
+from turnlog.records.typed import is_news
 
 _NEEDLE: Final = b'"queue-operation"'
-# How the program's own notices begin: now, and in earlier versions.
-_NOTICES: Final = ("<task-notification>", '{"task_id"')
+# How the program's own notices began in earlier versions.
+_OLD_NOTICE: Final = '{"task_id"'
 
 
 class Queued(Struct, frozen=True, kw_only=True):
@@ -52,7 +53,7 @@ class Queue(Struct):
         match record.operation:
             case "enqueue":
                 text = _text_of(record.content)
-                if text and not text.lstrip().startswith(_NOTICES):
+                if text and not (is_news(text) or text.lstrip().startswith(_OLD_NOTICE)):
                     self.waiting.append(Queued(text=text, at=record.at))
             case "dequeue" | "remove" if self.waiting:
                 self.waiting.pop(self._place_of(_text_of(record.content)))

@@ -131,6 +131,15 @@ class Tree:
         return [node for node in self.nodes if node.parent is None]
 
     @property
+    def prompts(self) -> list[Node]:
+        """What was typed, on whichever branch, in the order of the log; not by an agent for one."""
+        return [
+            node
+            for node in self.nodes
+            if node.is_prompt and not node.is_sidechain and node.agent_id is None
+        ]
+
+    @property
     def tips(self) -> list[Node]:
         """Nodes that are nobody's parent; every node is above some tip."""
         return [node for node in self.nodes if not node.children]
