@@ -144,11 +144,24 @@ def test_every_command_counts_the_same_prompts(turnlog, home, expected):
 @pytest.mark.parametrize("session", [ONE, TWO])
 def test_one_session_has_as_many_prompts_and_turns(turnlog, home, expected, session):
     about = document(turnlog, home, "info", session)
-    assert about["prompts"] == expected[session]
+    assert about["prompts"] == about["turns"] == expected[session]
     shown = document(turnlog, home, "show", session, "--prompts")["records"]
     assert len(shown) == expected[session]
     _, out, _ = turnlog("show", session, "--prompts", "--home", home)
     assert out.count("▌") == expected[session]
+
+
+def test_what_stands_before_the_first_prompt_is_no_turn(turnlog, home, expected):
+    _, out, _ = turnlog("export", ONE, "--format", "json", "--home", home)
+    numbers = [turn["number"] for turn in json.loads(out)["turns"]]
+    assert numbers == [*range(1, expected[ONE])]  # One stands on another branch.
+    _, out, _ = turnlog("export", TWO, "--format", "json", "--home", home)
+    before, only = json.loads(out)["turns"]
+    assert (before["number"], only["number"]) == (0, 1)
+    assert [block["kind"] for block in before["blocks"]] == ["note", "note"]
+    code, _, err = turnlog("export", TWO, "--turns", "2", "--home", home)
+    assert code == 2
+    assert "it has 1" in err
 
 
 def test_the_server_has_as_many_turns(home, expected, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from sessions.trees import answer, call, names, record, result, tree
 from turnlog.layout import find_homes, find_logs
 from turnlog.log.reader import Placed, read_log
-from turnlog.sessions.session import turns_of
+from turnlog.sessions.session import opening_of, turns_of
 from turnlog.sessions.threads import main_thread, main_tip, visible, whole_thread
 from turnlog.sessions.tree import Tree
 
@@ -105,6 +105,19 @@ def test_a_turn_is_a_prompt_and_what_follows():
     turns = turns_of(whole_thread(found))
     assert [turn.prompt.uuid for turn in turns] == ["q1", "q2"]
     assert [names(turn.nodes) for turn in turns] == [["q1", "a1", "r1"], ["q2", "a2"]]
+    assert opening_of(whole_thread(found)) == []
+
+
+def test_what_stands_before_the_first_prompt_is_no_turn():
+    found = tree(
+        record("m", isMeta=True),
+        answer("a0", "m", "m0"),
+        record("q1", "a0"),
+        answer("a1", "q1", "m1"),
+    )
+    nodes = whole_thread(found)
+    assert [names(turn.nodes) for turn in turns_of(nodes)] == [["q1", "a1"]]
+    assert names(opening_of(nodes)) == ["m", "a0"]
 
 
 def sessions_of_the_corpus():

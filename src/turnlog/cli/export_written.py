@@ -311,14 +311,16 @@ class Export(Struct, kw_only=True, dict=True):
 
 
 class _Counted:
-    """Turns, and how many there were of them."""
+    """Turns, and how many there were of them; what stands before a prompt is none."""
 
     def __init__(self, turns: Iterator[Turn]) -> None:
         self._turns, self.count = turns, 0
 
     def __iter__(self) -> Iterator[Turn]:
+        last = 0
         for turn in self._turns:
-            self.count += 1
+            self.count += turn.number > last
+            last = turn.number
             yield turn
 
 

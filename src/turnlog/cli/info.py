@@ -68,6 +68,7 @@ class SessionDocument(Struct, kw_only=True):
     records: int
     prompts: int
     turns: int
+    """One for each prompt, on whichever branch it stands."""
     thread_records: int
     branches: int
     """The ways the conversation went, as `turnlog show --branches` lists them."""
@@ -155,7 +156,7 @@ def describe(
         unpriced=totals.unpriced,
         records=found.records,
         prompts=found.prompts,
-        turns=len(session.turns),
+        turns=found.prompts,
         thread_records=len(session.whole_thread),
         branches=len(branches_of(tree)),
         gaps=len(tree.gaps),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -35,8 +34,7 @@ from turnlog.render.outgoing import Outgoing
 from turnlog.render.reading import read_session
 from turnlog.sessions.agents import Agent, How
 from turnlog.sessions.branches import Branch, branches_of
-from turnlog.sessions.session import Session, records_of, turns_of
-from turnlog.sessions.session import Turn as NodeTurn
+from turnlog.sessions.session import Session, opening_of, records_of, turns_of
 from turnlog.sessions.threads import main_thread, whole_thread
 from turnlog.sessions.totals import usual_prices
 from turnlog.sessions.tree import Gap, GapReason, Node, Tree
@@ -56,10 +54,18 @@ def tell(session: Session, choice: Choice, out: Outgoing) -> Conversation:
 
 
 class _Stretch(NamedTuple):
-    """Turns that follow one another, and the branch they stand in if it is not the main one."""
+    """Records that follow one another, and the branch they stand in if it is not the main one."""
 
-    turns: list[NodeTurn]
+    nodes: list[Node]
     branch: Branch | None
+
+    def parts(self, turns_before: int) -> Iterator[tuple[int, list[Node]]]:
+        """Cut it into turns, with their numbers; before them, what stands before its prompts."""
+        opening = opening_of(self.nodes)
+        if opening:
+            yield turns_before, opening
+        for number, turn in enumerate(turns_of(self.nodes), turns_before + 1):
+            yield number, turn.nodes
 
 
 class _Reading:
@@ -99,10 +105,9 @@ class _Reading:
 
     def check_turns(self, first: int, last: int | None) -> None:
         """Raise if no turn is wanted: nothing of an export would say why it is empty."""
-        there = [turn.prompt is not None for turns, _ in self._stretches() for turn in turns]
-        if not any(map(self.choice.wants, accumulate(there))):
+        count = sum(node.is_prompt for nodes, _ in self._stretches() for node in nodes)
+        if not any(map(self.choice.wants, range(1, count + 1))):
             asked = f"turn {first}" if first == last else f"turns {first}-{last or ''}"
-            count = sum(there)
             raise NotFound(
                 f"session {self.session.id} has no {asked}",
                 hint=f"it has {count:,}, counted from 1" if count else "nothing was asked in it",
@@ -112,14 +117,14 @@ class _Reading:
         """Read the turns that are wanted, in order."""
         gaps = _gaps(self._read.tree)
         number = 0
-        for turns, branch in self._stretches():
-            log = _Log(self, self.session.paths, [node for turn in turns for node in turn.nodes])
+        for stretch in self._stretches():
+            branch = stretch.branch
+            log = _Log(self, self.session.paths, stretch.nodes)
             parted = branch is not None
-            for turn in turns:
-                number += turn.prompt is not None
+            for number, nodes in stretch.parts(number):  # noqa: B020 - It goes on counting.
                 if not self.choice.wants(number):
                     continue
-                told = log.turn(turn, number, gaps)
+                told = log.turn(nodes, number, gaps)
                 if branch is not None:
                     told.branch = self.out.text(branch.tip.uuid)
                 if branch is not None and parted:
@@ -149,7 +154,7 @@ class _Reading:
         nodes = whole_thread(tree)
         log = _Log(self, agent.path, nodes, depth + 1)
         gaps = _gaps(tree)
-        told = [log.turn(turn, number, gaps) for number, turn in enumerate(turns_of(nodes), 1)]
+        told = [log.turn(part, number, gaps) for number, part in _Stretch(nodes, None).parts(0)]
         out = self.out
         return AgentRun(
             id=out.text(agent.id),
@@ -163,14 +168,14 @@ class _Reading:
     def _stretches(self) -> Iterator[_Stretch]:
         tree = self._read.tree
         main = main_thread(tree) if self.choice.thread == "main" else whole_thread(tree)
-        yield _Stretch(turns_of(main), None)
+        yield _Stretch(main, None)
         if self.choice.thread == "all":
             taken = {node.uuid for node in main}
             for branch in self._others:
                 nodes = whole_thread(tree, branch.tip)
                 own = [node for node in nodes if node.uuid not in taken]
                 taken.update(node.uuid for node in own)
-                yield _Stretch(turns_of(own), branch)
+                yield _Stretch(own, branch)
 
     def _parting(self, branch: Branch) -> Mark:
         if branch.is_agents:
@@ -193,9 +198,9 @@ class _Log:
         self._answering = {call: node for node in nodes for call in node.results}
         self._done: set[str] = set()
 
-    def turn(self, turn: NodeTurn, number: int, gaps: dict[str, Gap]) -> Turn:
+    def turn(self, nodes: Iterable[Node], number: int, gaps: dict[str, Gap]) -> Turn:
         """Read one turn."""
-        records = list(records_of(self._paths, turn.nodes))
+        records = list(records_of(self._paths, nodes))
         answers = self._answers(records)
         blocks: list[Block] = []
         times: list[datetime] = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Self
 
@@ -35,9 +35,9 @@ from turnlog.sessions.tree import Node, Tree
 
 
 class Turn(Struct):
-    """A prompt and all that follows until the next. The first may have no prompt."""
+    """A prompt and all that follows until the next."""
 
-    prompt: Node | None
+    prompt: Node
     nodes: list[Node]
 
 
@@ -160,8 +160,13 @@ class Session:
 
     @property
     def turns(self) -> list[Turn]:
-        """The whole thread, cut at each prompt."""
+        """The whole thread from its first prompt on, cut at each."""
         return turns_of(self.whole_thread)
+
+    @property
+    def opening(self) -> list[Node]:
+        """What stands in the whole thread before the first prompt: it is of no turn."""
+        return opening_of(self.whole_thread)
 
     @cached_property
     def agents(self) -> tuple[Agent, ...]:
@@ -221,13 +226,19 @@ def tree_of(path: str | os.PathLike[str]) -> Tree:
 
 
 def turns_of(nodes: Iterable[Node]) -> list[Turn]:
-    """Cut a thread into turns."""
+    """Cut a thread into turns; what stands before the first prompt is of none."""
     turns: list[Turn] = []
     for node in nodes:
-        if node.is_prompt or not turns:
-            turns.append(Turn(node if node.is_prompt else None, []))
-        turns[-1].nodes.append(node)
+        if node.is_prompt:
+            turns.append(Turn(node, []))
+        if turns:
+            turns[-1].nodes.append(node)
     return turns
+
+
+def opening_of(nodes: Iterable[Node]) -> list[Node]:
+    """Give what stands in a thread before its first prompt."""
+    return list(takewhile(lambda node: not node.is_prompt, nodes))
 
 
 def records_of(
