@@ -40,7 +40,6 @@ UNTYPED = {
     ),
     "an interruption": [{"type": "text", "text": "[Request interrupted by user for tool use]"}],
     "a result": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}],
-    "nothing": "",
 }
 MARKED = {
     "notification": {"origin": {"kind": "task-notification"}},

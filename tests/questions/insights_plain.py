@@ -23,7 +23,11 @@ EDITORS = {
     "Write": "file_path",
     "NotebookEdit": "notebook_path",
 }
-MARK = re.compile(r"\s*<(task-notification|(local-command|bash)-std(out|err))>")
+MARK = re.compile(
+    r"\s*<(task-notification|(local-command|bash)-std(out|err))>"
+    r"|\s*<(ide_opened_file|ide_selection)>.*</\4>\s*\Z",
+    re.DOTALL,
+)
 STOPPED = re.compile(r"\s*\[Request interrupted by user[^\]]*\]")
 COMMAND = re.compile(r"<command-name>\s*(\S[^<]*?)\s*</command-name>")
 
@@ -110,10 +114,11 @@ def is_stopped(record):
 
 def is_prompt(record):
     """Tell whether a person typed it: text that is none of the program's marks."""
-    return is_mains(record) and any(
-        text.split() and not MARK.match(text) and not STOPPED.match(text)
-        for text in texts_of(record)
-    )
+    if not is_mains(record):
+        return False
+    said = [text for text in texts_of(record) if text.split()]
+    typed = any(not MARK.match(text) and not STOPPED.match(text) for text in said)
+    return typed or not said or any(each.get("type") == "image" for each in blocks_of(record))
 
 
 def within(at, asked):
@@ -254,7 +259,7 @@ def commands_of(plain, asked):
 
 
 def turns_of(plain, asked):
-    """How long each turn took, in milliseconds, by its prompt."""
+    """How long each turn took, in milliseconds, by its prompt; None if nobody worked."""
     found, seen = [], set()
     for _, rows in plain.logs:
         prompt, last = None, None
@@ -272,7 +277,7 @@ def turns_of(plain, asked):
             if uuid is not None:
                 seen.add(uuid)
             is_worked = bool(answers) and at is not None
-            took = max(0, (answers[-1] - at) // timedelta(milliseconds=1)) if is_worked else 0
+            took = max(0, (answers[-1] - at) // timedelta(milliseconds=1)) if is_worked else None
             found.append(took)
     return found
 

@@ -37,7 +37,7 @@ NOTICE = "<task-notification>done</task-notification>"
 )
 def test_what_was_typed_begins_behind_what_the_program_wrote(text, typed):
     assert typed_text(text) == typed
-    assert is_typed([TextBlock(text)]) == bool(typed)
+    assert is_typed([TextBlock(text)]) == bool(typed or not text)
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,17 @@ def test_what_was_typed_begins_behind_what_the_program_wrote(text, typed):
         (UnknownBlock("voice", {}), True),
         (ThinkingBlock("hm"), False),
         (CallBlock("c", "Bash"), False),
-        (TextBlock(" \n"), False),
     ],
 )
 def test_what_is_pasted_is_typed_and_what_a_model_says_is_not(block, typed):
     assert is_typed([block]) is typed
     assert is_typed([TextBlock(NOTICE), block]) is typed
+
+
+def test_who_says_nothing_is_taken_for_a_person_unless_the_program_speaks_beside():
+    assert is_typed([])
+    assert is_typed([TextBlock(" \n")])
+    assert not is_typed([TextBlock(NOTICE), TextBlock(" \n")])
 
 
 @pytest.mark.parametrize(

@@ -89,14 +89,15 @@ def turns_among(index: Index, typed: Typed) -> list[Turn]:
 
 def turn_figures(index: Index, turns: Sequence[Turn], asked: Asked) -> Turns:
     """Add turns up, and show the longest."""
-    times = [turn.duration_ms for turn in turns if turn.is_worked]
+    worked = [turn for turn in turns if turn.is_worked]
+    times = [turn.duration_ms for turn in worked]
     places = Places(index)
     return Turns(
         turns=len(turns),
         working_ms=sum(times),
         average_ms=round(sum(times) / len(times)) if times else None,
         median_ms=round(statistics.median(times)) if times else None,
-        longest=[_row(index, places, turn, asked) for turn in asked.first(by_length(turns))],
+        longest=[_row(index, places, turn, asked) for turn in asked.first(by_length(worked))],
     )
 
 

@@ -53,18 +53,25 @@ _OF_MODEL: Final = (ThinkingBlock, RedactedThinkingBlock, CallBlock)
 def is_typed(blocks: Iterable[Any], origin: Any = None, source: str | None = None) -> bool:
     """Tell whether a person typed any of *blocks*; a pasted image or document is typed, too.
 
-    *origin* and *source* are what the record itself says of where it comes from.
+    *origin* and *source* are what the record itself says of where it comes from. Where nothing
+    tells of the program, not even a word, it was a person.
     """
     kind = origin.get("kind") if isinstance(origin, dict) else None
     if source == "system" or (isinstance(kind, str) and kind in _OF_OTHERS):
         return False
     if kind == "human":
         return True
+    is_others = False
     for block in blocks:
-        shape = type(block)
-        if is_typed_text(block.text) if shape is TextBlock else shape not in _OF_MODEL:
+        if type(block) is TextBlock:
+            if is_typed_text(block.text):
+                return True
+            is_others = is_others or bool(block.text.strip())
+        elif type(block) in _OF_MODEL:
+            is_others = True
+        else:
             return True
-    return False
+    return not is_others
 
 
 def is_typed_text(text: str) -> bool:
