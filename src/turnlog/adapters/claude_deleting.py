@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from turnlog.adapters.claude_finding import PACKED, find_log, subpath_in
 from turnlog.adapters.claude_keys import Key, place
 from turnlog.errors import LogLocked, TurnlogError
-from turnlog.keep.activity import glance_at
+from turnlog.keep.activity import title_of
 from turnlog.keep.belongings import Belongings
 from turnlog.keep.catalogue import GENERATIONS
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
@@ -154,7 +154,7 @@ def _title(root: Path, key: Key) -> str | None:
         return None
     log = LogFile(found.path, Home(root), "claude", "session", key.session, None, key.project, None)
     with contextlib.suppress(TurnlogError, OSError):  # A title is only for people.
-        return glance_at(key.session, [log]).title
+        return title_of(key.session, [log])
     return None
 
 

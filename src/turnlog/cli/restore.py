@@ -342,15 +342,11 @@ def _part_row(session: Restorable, name: str) -> PartRow:
 
 
 def _title(session: Restorable) -> str | None:
-    from turnlog.log.tail import read_ends
-    from turnlog.records.summary import SessionSummary
+    from turnlog.sessions.glanced import glance_at
 
-    found = SessionSummary()
     try:
         for name in session.mains[-1:]:
-            ends = read_ends(session.mirror.newest(name).path)
-            for record in (*ends.head, *ends.tail):
-                found.take(record)
+            return glance_at(session.mirror.newest(name).path).summary.title
     except (TurnlogError, OSError):
-        return None
-    return found.title
+        pass
+    return None

@@ -16,12 +16,11 @@ from msgspec import Struct, field
 from turnlog.index.lines import Line
 from turnlog.index.sound import sound
 from turnlog.log.digest import blake2b
-from turnlog.log.lines import ENDS_BYTES
 from turnlog.records.glance import Stretch
-from turnlog.records.record import Record, Summary
-from turnlog.records.state import AiTitle, CustomTitle, LastPrompt, Tag
-from turnlog.records.summary import SessionSummary
+from turnlog.records.record import Record
+from turnlog.records.state import AiTitle, CustomTitle, Tag
 from turnlog.sessions.agents import Traces
+from turnlog.sessions.called import Called
 from turnlog.sessions.metadata import MetadataFold
 
 # Calls that never got an answer are few; one that is older than that many others never will.
@@ -35,30 +34,6 @@ class OpenCall(Struct, array_like=True, gc=False):
     offset: int
     block: int
     at_us: int | None
-
-
-class Called(Struct, array_like=True, gc=False):
-    """Where what a session may be called stands in its log."""
-
-    last_prompt: int = 0
-    summary: int = 0
-    first_prompt: int = 0
-
-    def as_listed(self, summary: SessionSummary, size_bytes: int) -> SessionSummary:
-        """Call a session as the list does that reads only the ends of its log, as others do too.
-
-        What was asked last, or summed up, before its end is of sessions before it, or long past.
-        """
-        if size_bytes <= ENDS_BYTES:
-            return summary
-        called = msgspec.structs.replace(summary)
-        if self.last_prompt < size_bytes - ENDS_BYTES:
-            called.last_prompt = None
-        if self.summary < size_bytes - ENDS_BYTES:
-            called.summary = None
-        if called.first_command is not None and self.first_prompt >= ENDS_BYTES:
-            called.first_prompt = None
-        return called
 
 
 class Folded(Struct, array_like=True):
@@ -173,14 +148,7 @@ def take_record(folded: Folded, session: str, record: Record, offset: int) -> No
     fold = folded.sessions.get(session)
     if fold is None:
         fold = folded.sessions[session] = MetadataFold()
-    was_prompted = fold.summary.first_prompt is not None
-    fold.take(record)
-    if isinstance(record, LastPrompt):
-        folded.called.last_prompt = offset
-    elif isinstance(record, Summary):
-        folded.called.summary = offset
-    elif not was_prompted and fold.summary.first_prompt is not None:
-        folded.called.first_prompt = offset
+    folded.called.take(record, offset, fold)
 
 
 def _short(prompt: str | None) -> str | None:

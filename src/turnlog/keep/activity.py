@@ -8,8 +8,9 @@ that may go is told from all its records, not from the ends of its logs.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 
 from msgspec import Struct
 
@@ -17,8 +18,10 @@ from turnlog.layout import LogFile
 from turnlog.log.reader import Placed, read_log
 from turnlog.log.tail import read_ends
 from turnlog.records.record import Record
-from turnlog.records.summary import SessionSummary
+from turnlog.sessions import glanced
+from turnlog.sessions.called import Called, size_listed
 from turnlog.sessions.dated import read_day
+from turnlog.sessions.metadata import MetadataFold
 
 
 class Activity(Struct, kw_only=True):
@@ -33,55 +36,72 @@ class Activity(Struct, kw_only=True):
 
 
 def glance_at(session_id: str, logs: Sequence[LogFile]) -> Activity:
-    """Tell what the ends of a session's logs say; of days' logs, which it shares, all of them."""
-    return _folded(session_id, logs, _ends)
+    """Tell what the ends of a session's logs say; of days' logs, which it shares, all of them.
+
+    Not what it is called: ``title_of`` tells.
+    """
+    fold = _Fold()
+    for log in logs:
+        if log.kind == "day":
+            _take_day(session_id, log, fold)
+        else:
+            ends = read_ends(log.path)
+            for record in chain(ends.head, ends.tail):
+                fold.take(record, is_main=log.kind == "session")
+    return fold.activity(logs)
 
 
 def activity_of(session_id: str, logs: Sequence[LogFile]) -> Activity:
     """Tell what all records of a session say, those of its agents included."""
-    return _folded(session_id, logs, _whole)
-
-
-def _folded(
-    session_id: str, logs: Sequence[LogFile], read: Callable[[LogFile], Iterable[Record]]
-) -> Activity:
     fold = _Fold()
     for log in logs:
         if log.kind == "day":
-            fold.take_all(said.placed.record for said in read_day(log) if said[0] == session_id)
-        else:
-            fold.take_all(read(log), is_main=log.kind == "session")
-    return fold.activity(logs)
+            _take_day(session_id, log, fold)
+            continue
+        for item in read_log(log.path):
+            if isinstance(item, Placed):
+                fold.take(item.record, item.offset, is_main=log.kind == "session")
+        if log.kind == "session":
+            fold.facts.summary = fold.called.as_listed(fold.facts.summary, size_listed(log.path))
+    found = fold.activity(logs)
+    found.title = fold.facts.summary.title
+    return found
 
 
-def _ends(log: LogFile) -> Iterator[Record]:
-    ends = read_ends(log.path)
-    yield from ends.head
-    yield from ends.tail
+def title_of(session_id: str, logs: Sequence[LogFile]) -> str | None:
+    """Tell what a session is called; its logs are read as lists read them."""
+    own = next((log for log in logs if log.kind == "session"), None)
+    if own is not None:
+        return glanced.glance_at(own.path).summary.title
+    fold = _Fold()
+    for log in logs:
+        if log.kind == "day":
+            _take_day(session_id, log, fold)
+    return fold.facts.summary.title
 
 
-def _whole(log: LogFile) -> Iterator[Record]:
-    return (item.record for item in read_log(log.path) if isinstance(item, Placed))
+def _take_day(session_id: str, log: LogFile, fold: _Fold) -> None:
+    for said in read_day(log):
+        if said.session_id == session_id:
+            fold.take(said.placed.record)
 
 
 class _Fold:
     def __init__(self) -> None:
-        self.summary = SessionSummary()
+        self.facts, self.called = MetadataFold(), Called()
         self.last_at: datetime | None = None
 
-    def take_all(self, records: Iterable[Record], *, is_main: bool = True) -> None:
-        for record in records:
-            if is_main:
-                self.summary.take(record)
-            if record.at is not None:
-                self.last_at = max(record.at, self.last_at or record.at)
+    def take(self, record: Record, offset: int = 0, *, is_main: bool = True) -> None:
+        if is_main:
+            self.called.take(record, offset, self.facts)
+        if record.at is not None:
+            self.last_at = max(record.at, self.last_at or record.at)
 
     def activity(self, logs: Iterable[LogFile]) -> Activity:
         return Activity(
             last_active_at=self.last_at or _changed_at(logs),
             is_from_files=self.last_at is None,
-            project=self.summary.cwd,
-            title=self.summary.title,
+            project=self.facts.summary.cwd,
         )
 
 

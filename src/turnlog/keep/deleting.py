@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from turnlog.errors import AmbiguousSession, LogLocked, NotALog, NotFound, TurnlogError, UsageError
-from turnlog.keep.activity import glance_at
+from turnlog.keep.activity import title_of
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
 from turnlog.keep.listings import (
@@ -116,7 +116,7 @@ def delete_found(
     deletion = Deletion(id=session_id)
     with contextlib.suppress(TurnlogError, OSError):  # A title is only for people.
         mains = [log for log in logs if log.kind != "agent"]
-        deletion.title = glance_at(session_id, mains).title
+        deletion.title = title_of(session_id, mains)
     for each in belongings:
         left = each.left_alone(session_id)
         deletion.left += [LeftAlone(str(one.path), one.reason) for one in left]

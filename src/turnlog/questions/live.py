@@ -25,7 +25,6 @@ from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import Progress
 from turnlog.layout import Home, agent_logs_beside, claude_log, read_name
 from turnlog.layout.directories import is_within
-from turnlog.log.tail import read_ends
 from turnlog.prices.cost import Prices
 from turnlog.questions.blocks import BlockRow, active_block
 from turnlog.questions.keeping import Keeping
@@ -45,7 +44,7 @@ from turnlog.questions.live_known import Row, known_rows, sums_of
 from turnlog.questions.sources import IndexSource
 from turnlog.questions.status_figures import window_of
 from turnlog.questions.statusline import reckon
-from turnlog.records.summary import SessionSummary
+from turnlog.sessions.glanced import glance_at
 from turnlog.sessions.life import Life, State
 
 RECENT: Final = timedelta(days=1)
@@ -269,11 +268,9 @@ class Live:
         row = Row(id=session_id, home=str(program.home.path), path="", project=program.cwd)
         try:
             row.path = str(claude_log(program.home.path, program.cwd or "/", session_id))
-            ends, told = read_ends(row.path), SessionSummary()
+            told = glance_at(row.path).summary
         except (OSError, ValueError, TurnlogError):
             return row  # Nothing is written yet.
-        for record in (*ends.head, *ends.tail):
-            told.take(record)
         row.title, row.git_branch = told.title, told.git_branch
         row.started_at, row.last_active_at = told.started_at, told.last_active_at
         self._bare[session_id] = row

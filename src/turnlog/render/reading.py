@@ -18,6 +18,8 @@ from turnlog.log.reader import Placed, Reader
 from turnlog.records.summary import SessionSummary
 from turnlog.render.conversation import Damaged
 from turnlog.sessions.agents import Agent, Traces, link_agents
+from turnlog.sessions.called import Called
+from turnlog.sessions.metadata import MetadataFold
 from turnlog.sessions.session import Session
 from turnlog.sessions.tree import Tree
 
@@ -49,7 +51,7 @@ def read_session(session: Session) -> SessionRead:
             found[log.agent_id] = (log.path, one.traces)
     return SessionRead(
         tree=tree,
-        summary=main.summary,
+        summary=session.as_listed(main.facts.summary, main.called),
         damaged=main.damaged,
         agents=link_agents(main.traces, found),
         agent_trees=trees,
@@ -61,7 +63,7 @@ class _Pass:
 
     def __init__(self, traces: Traces) -> None:
         self.traces = traces
-        self.summary = SessionSummary()
+        self.facts, self.called = MetadataFold(), Called()
         self.damaged = Damaged(places=0, size_bytes=0)
 
     def items(self, session: Session) -> Iterator[Placed]:
@@ -74,7 +76,7 @@ class _Pass:
         """Give the records of one log."""
         # In the log of a day others' records stand too, and whose damage it is nobody can tell.
         for item in session.read(log) if log.kind == "day" else self._whole(log):
-            self.summary.take(item.record)
+            self.called.take(item.record, item.offset, self.facts)
             self.traces.see(item)
             yield item
 

@@ -25,6 +25,7 @@ from turnlog.log.sources import Seekable, open_source
 from turnlog.records.record import Record
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.agents import Agent, Traces, link_agents
+from turnlog.sessions.called import Called, size_listed
 from turnlog.sessions.dated import find_any_session, read_day
 from turnlog.sessions.metadata import Metadata, MetadataFold
 from turnlog.sessions.owners import owner_in
@@ -113,10 +114,20 @@ class Session:
     @cached_property
     def facts(self) -> MetadataFold:
         """What the main logs say about the session itself."""
-        found = MetadataFold()
+        found, called = MetadataFold(), Called()
         for item in self.items():
-            found.take(item.record)
+            called.take(item.record, item.offset, found)
+        found.summary = self.as_listed(found.summary, called)
         return found
+
+    def as_listed(self, summary: SessionSummary, called: Called) -> SessionSummary:
+        """Call the session as every list does, given what its main logs say of it, and where.
+
+        Its shares of days' logs are read whole by all.
+        """
+        if self.main_logs[-1].kind == "day":
+            return summary
+        return called.as_listed(summary, size_listed(self.path))
 
     @property
     def summary(self) -> SessionSummary:
