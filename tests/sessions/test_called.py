@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from turnlog.index.database import index_path
+from turnlog.index.opening import open_fresh
 from turnlog.keep.activity import activity_of, title_of
 from turnlog.layout import Home
 from turnlog.questions.catalog import list_sessions
@@ -45,3 +47,53 @@ def test_whoever_reads_all_of_a_log_calls_it_as_lists_do(tmp_path, records, titl
     assert read_session(session).summary.title == title
     assert activity_of(SESSION, session.logs).title == title
     assert title_of(SESSION, session.logs) == title
+
+
+def put(home, *lines):
+    place = home.path / "projects" / "-srv"
+    place.mkdir(parents=True, exist_ok=True)
+    with open(place / f"{SESSION}.jsonl", "a") as log:
+        log.writelines(json.dumps({"sessionId": SESSION} | each) + "\n" for each in lines)
+
+
+def named(home):
+    (row,) = list_sessions([home]).sessions
+    return row.title, row.tag
+
+
+def test_a_list_knows_a_name_from_the_index_wherever_it_stands(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    home = Home(tmp_path / "home")
+    mine = {"type": "custom-title", "customTitle": "Mine"}
+    put(home, FIRST, *FILLER, mine, {"type": "tag", "tag": "fruit"}, *FILLER)
+    assert named(home) == ("Count the apples", None)
+    assert list((tmp_path / "own").glob("index/*")) == []  # None is made for a list.
+    open_fresh([home]).close()
+    assert named(home) == ("Mine", "fruit")
+    put(home, *FILLER)  # What the index has not read changes nothing …
+    assert named(home) == ("Mine", "fruit")
+    put(home, {"type": "custom-title", "customTitle": "Yours"})
+    assert named(home) == ("Yours", "fruit")  # … unless it tells a newer name,
+    put(home, {"type": "custom-title", "customTitle": ""}, {"type": "tag", "tag": ""})
+    assert named(home) == ("Count the apples", None)  # … or that there is none any more.
+
+
+def test_a_name_that_was_taken_back_between_the_ends_is_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    home = Home(tmp_path / "home")
+    mine, none = ({"type": "custom-title", "customTitle": each} for each in ("Mine", ""))
+    put(home, FIRST, mine, *FILLER, none, *FILLER)
+    assert named(home) == ("Mine", None)
+    open_fresh([home]).close()
+    assert named(home) == ("Count the apples", None)
+
+
+@pytest.mark.parametrize("broken", [b"", b"SQLite format 3\x00", b"x" * 4096])
+def test_an_index_that_cannot_be_read_stops_no_list(tmp_path, monkeypatch, broken):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    home = Home(tmp_path / "home")
+    put(home, FIRST, *FILLER, {"type": "custom-title", "customTitle": "Mine"}, *FILLER)
+    open_fresh([home]).close()
+    index_path([home]).write_bytes(broken)
+    assert named(home) == ("Count the apples", None)
+    assert index_path([home]).read_bytes() == broken

@@ -90,7 +90,8 @@ def command(
     """List sessions, the one that was active last first.
 
     A session is of every time from its first record to its last. A filter, another order or --wide
-    asks the index, which is brought up to date first.
+    asks the index, which is brought up to date first. The plain list reads the two ends of each
+    log: a name given between them it knows only if an index was made before.
     """
     from turnlog.layout import all_homes
 

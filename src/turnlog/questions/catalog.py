@@ -1,6 +1,7 @@
 """Which sessions are there? Listed from the logs themselves, newest first.
 
-Only the ends of each log are read, so that a list costs the same whether logs are short or long.
+Only the ends of each log are read, so that a list costs the same whether logs are short or long. A
+name that was given between them is told by the index, if there is one (`index.remembered`).
 What can be known only from a whole log (how many records it has) is None here.
 """
 
@@ -8,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from msgspec import Struct, structs
 
 from turnlog.errors import TurnlogError
+from turnlog.index.remembered import Remembered
 from turnlog.keep.archived import Archives, is_flat_archive
 from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.layout.directories import is_within, whole
@@ -90,12 +93,13 @@ def list_sessions(
             agents[log.session_id] = agents.get(log.session_id, 0) + 1
     moment = now or datetime.now(UTC)
     archives = Archives.load()
-    found = [
-        _row(log, agents, moment, problems)
-        for log in _without_twins(mains)
-        # An archive has to be unpacked to be read: not if it is left out anyway.
-        if archived is not False or log.layout != "flat" or not is_flat_archive(str(log.path))
-    ]
+    with closing(Remembered(homes)) as remembered:
+        found = [
+            _row(log, agents, moment, problems, remembered)
+            for log in _without_twins(mains)
+            # An archive has to be unpacked to be read: not if it is left out anyway.
+            if archived is not False or log.layout != "flat" or not is_flat_archive(str(log.path))
+        ]
     found += _rows_of_days(days, agents, moment, problems)
     rows = [
         row
@@ -139,10 +143,14 @@ def _with_keeping(rows: list[SessionRow]) -> list[SessionRow]:
 
 
 def _row(
-    log: LogFile, agents: dict[str, int], now: datetime, problems: list[Problem] | None
+    log: LogFile,
+    agents: dict[str, int],
+    now: datetime,
+    problems: list[Problem] | None,
+    remembered: Remembered,
 ) -> SessionRow | None:
     try:
-        found, life, ends = glance_at(log.path)
+        found, life, ends = glance_at(log.path, remembered.named)
     except (TurnlogError, OSError) as error:
         if problems is not None:
             problems.append(Problem(log.path, str(error)))

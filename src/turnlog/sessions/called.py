@@ -20,6 +20,14 @@ from turnlog.records.summary import SessionSummary
 from turnlog.sessions.metadata import MetadataFold
 
 
+class Named(Struct):
+    """What a session was named, by a person or a model, anywhere in its log."""
+
+    custom_title: str | None = None
+    ai_title: str | None = None
+    tag: str | None = None
+
+
 class Called(Struct, array_like=True, gc=False):
     """Where what a session may be called stands in its log."""
 

@@ -1,11 +1,12 @@
 """A session at a glance: the ends of its log, folded into its summary and its life.
 
-Lists take hundreds of these, and "latest" a few, so nothing between the ends is read.
+Lists take hundreds of these, and "latest" a few, so nothing between the ends is read. A name that
+was given between them is known to whoever read the log before: what is remembered of it is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from os import PathLike
 from typing import NamedTuple
@@ -14,7 +15,9 @@ from turnlog.errors import TurnlogError
 from turnlog.layout import LogFile
 from turnlog.log.tail import Ends, read_ends
 from turnlog.records.record import Record
+from turnlog.records.state import AiTitle, CustomTitle, Tag
 from turnlog.records.summary import SessionSummary
+from turnlog.sessions.called import Named
 from turnlog.sessions.life import Life
 
 
@@ -26,8 +29,13 @@ class Glanced(NamedTuple):
     ends: Ends
 
 
-def glance_at(path: str | PathLike[str]) -> Glanced:
-    """Fold the ends of a log; with the lines they cut if those may hide a name or an instant."""
+def glance_at(
+    path: str | PathLike[str], recall: Callable[[str | PathLike[str]], Named | None] | None = None
+) -> Glanced:
+    """Fold the ends of a log; with the lines they cut if those may hide a name or an instant.
+
+    *recall* tells what whoever read it beyond its beginning knows of names; None if nobody did.
+    """
     for with_cut_lines in (False, True):
         ends = read_ends(path, with_cut_lines=with_cut_lines)
         found, life = SessionSummary(), Life()
@@ -43,7 +51,19 @@ def glance_at(path: str | PathLike[str]) -> Glanced:
         names = found.custom_title, found.ai_title, found.last_prompt, found.summary, prompt
         if any(names) and any(record.at for record in ends.tail):
             break
+    if recall is not None and not ends.is_whole and (named := recall(path)) is not None:
+        _take_names(named, found, {type(record) for record in ends.tail})
     return Glanced(found, life, ends)
+
+
+def _take_names(named: Named, found: SessionSummary, told: Collection[type[Record]]) -> None:
+    """Take what was *named* before the end of a log, unless the end has *told* it anew."""
+    if CustomTitle not in told:
+        found.custom_title = named.custom_title
+    if AiTitle not in told:
+        found.ai_title = named.ai_title
+    if Tag not in told:
+        found.tag = named.tag
 
 
 def last_heard(log: LogFile) -> datetime | None:
