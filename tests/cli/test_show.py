@@ -426,6 +426,43 @@ WITH_AGENTS = (
 )
 
 
+def test_what_leads_to_a_record_of_an_agent_is_found_in_its_log(show):
+    out = show("--at", "a2-q", records=WITH_AGENTS, agents=[agent_log("a1"), agent_log("a2")])
+    assert "in the log of agent a2 Two" in out
+    assert "Task of a2" in out
+    assert "of a1" not in out
+    found = json.loads(show("--at", "a2-q", "--json"))
+    assert (found["agent"], [row["uuid"] for row in found["records"]]) == ("a2", ["a2-q"])
+    assert "no record's uuid begins with 'nope'" in show("--at", "nope", code=2)
+
+
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_a_session_without_its_main_log_is_shown_by_its_agents(show, turnlog, tmp_path, is_beside):
+    show(records=WITH_AGENTS, agents=[agent_log("a1")])
+    project = tmp_path / "home" / "projects" / "-home-ada-kite"
+    (project / f"{ID}.jsonl").unlink()
+    log = project / ID / "subagents" / "agent-a1.jsonl"
+    if is_beside:  # As early versions put it: only its records tell whose it is.
+        lines = [
+            json.dumps(json.loads(each) | {"sessionId": ID})
+            for each in log.read_text().splitlines()
+        ]
+        log.unlink()
+        (project / "agent-a1.jsonl").write_text("\n".join(lines) + "\n")
+    out = show()
+    assert "its main log is gone" in out
+    assert "agent a1" in out
+    assert "Task of a1" in out
+    assert [each["id"] for each in json.loads(show("--json"))["agents"]] == ["a1"]
+    assert "Task of a1" in show("--at", "a1-q")
+    for option in ("--raw", "--last=1"):
+        assert f"hint: turnlog show {ID} shows what they did" in show(option, code=2)
+    code, out, _ = turnlog("info", ID[:8], "--home", tmp_path / "home")
+    assert (code, "its main log is gone; only its agents' are left" in out) == (0, True)
+    found = json.loads(turnlog("info", ID[:8], "--json", "--home", tmp_path / "home")[1])
+    assert (found["records"], [each["id"] for each in found["agents"]]) == (0, ["a1"])
+
+
 def test_an_agent_stands_below_the_call_that_made_it(show):
     nested = [
         answer("a1-c", "a1-q", "n1", call("c3", "Task", description="Deep", prompt="Task of a3")),

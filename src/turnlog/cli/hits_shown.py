@@ -59,7 +59,7 @@ def _how_to_open(hit: Hit) -> str:
     if hit.session is None:
         return f"it stands in {inert(hit.log)} at byte {hit.offset}"
     place = ""
-    if hit.uuid and not hit.agent:  # A UUID is known by its beginning; other ids may be alike.
+    if hit.uuid:  # A UUID is known by its beginning; other ids may be alike.
         place = f" --at {inert(hit.uuid[:_SHORT] if len(hit.uuid) == 36 else hit.uuid)}"
     return f"turnlog show {inert(hit.session[:_SHORT])}{place} shows what led to the first of them"
 

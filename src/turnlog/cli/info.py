@@ -102,10 +102,11 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
     SESSION is the beginning of a session's id, or "latest".
     """
     from turnlog.layout import all_homes, turnlog_home
+    from turnlog.sessions.agents_left import what_is_left
     from turnlog.store import Store
 
     store = Store(all_homes(homes), turnlog_home())
-    session = store.session(name)
+    session = what_is_left(store.session(name))
     document = describe(session, store.pins(), store.running().get(session.id))
     if as_json:
         show_json(document)
@@ -204,8 +205,8 @@ def _show(found: SessionDocument) -> None:
         ("cost", _cost(found)),
         ("state", _state(found)),
         ("tag", found.tag or ""),
-        ("records", f"{found.records:,}, of which {found.thread_records:,} in the main thread"),
-        ("turns", tree),
+        ("records", _records(found)),
+        ("turns", tree if found.records else ""),
         ("repeated", _repeated(found)),
         *(
             ("carried", f"{counted(count, 'record')} of session {other}")
@@ -222,6 +223,12 @@ def _show(found: SessionDocument) -> None:
         show_value(out, "agent", f"{safe(agent.id)}  {safe(what)} [dim]({how})[/]")
     for log in found.logs:
         out.print(f" [bold]{'log':<10}[/]{short_path(log)}", soft_wrap=True)
+
+
+def _records(found: SessionDocument) -> str:
+    if found.agents and not found.records:
+        return "its main log is gone; only its agents' are left"
+    return f"{found.records:,}, of which {found.thread_records:,} in the main thread"
 
 
 def _repeated(found: SessionDocument) -> str:

@@ -102,10 +102,15 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     """
     _check(options)
     from turnlog.layout import all_homes
+    from turnlog.sessions.agents_left import what_is_left
     from turnlog.sessions.session import Session
 
     places = all_homes(homes)
-    session = Session.find(places, name)
+    session = what_is_left(Session.find(places, name))
+    if not session.main_logs:
+        if options["raw"]:
+            session.path  # noqa: B018 - An error: its agents are all there is to show.
+        options["agents"] = options["at"] is None
     if options["branches"]:
         from turnlog.cli.show_document import branches_document
 
@@ -200,7 +205,9 @@ def _show(view: View, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
         agents=made,
         read_agent=view.agent_pairs,
         is_cut=view.next is not None,
-        is_live=lambda: is_being_written(session.id, session.path, homes),
+        is_live=lambda: (
+            bool(session.main_logs) and is_being_written(session.id, session.path, homes)
+        ),
     )
     steps = chain(_show_view(shown, view), _show_others(shown, view, agents))
     for _ in steps:
@@ -216,9 +223,12 @@ def _show(view: View, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
 
 
 def _show_view(shown: Transcript, view: View) -> Iterator[None]:
-    from turnlog.cli.terminal import counted, when
+    from turnlog.cli.terminal import counted, safe, when
     from turnlog.records.instants import instant
 
+    if view.agent is not None:
+        what = safe(view.agent.description or view.agent.kind or "")
+        shown.rule(f"in the log of agent {safe(view.agent.id)} {what}".rstrip())
     digest = view.context.digest if view.context else None
     if digest is not None and view.context is not None:
         if digest.kept_come_first:
@@ -253,7 +263,9 @@ def _show_others(shown: Transcript, view: View, agents: tuple[Agent, ...]) -> It
         left = [agent for agent in left if agent.spawn is None]
         if elsewhere:
             shown.rule(f"{counted(len(elsewhere), 'agent')} of calls outside this part")
-    if left:
+    if left and not view.session.main_logs:
+        shown.rule("its main log is gone; this is what its agents did")
+    elif left:
         shown.rule("agents of calls that are not above")
     for agent in left:
         shown.agent(agent)

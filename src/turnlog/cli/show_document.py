@@ -109,6 +109,8 @@ class ShowDocument(Struct, kw_only=True):
 
     session: str
     view: ViewName | None = None
+    agent: str | None = None
+    """The agent in whose log the records stand; null for the main log."""
     records: list[RecordRow] = field(default_factory=list)
     earlier: int | None = 0
     """How many messages were left out before these; null if nobody has counted."""
@@ -127,6 +129,7 @@ def document_of(view: View, *, agents: bool, thinking: bool) -> ShowDocument:
     return ShowDocument(
         session=view.session.id,
         view=view.name,
+        agent=view.agent.id if view.agent else None,
         records=[*kept, *_rows(view.pairs(), view, thinking=thinking)],
         earlier=view.earlier,
         next=view.next,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from turnlog.errors import UsageError
+from turnlog.errors import NotFound, UsageError
 from turnlog.log.reader import Placed
 from turnlog.log.tail import read_last
 from turnlog.records.record import Record
@@ -23,7 +24,7 @@ from turnlog.sessions.filters import EVERYTHING, Filter
 from turnlog.sessions.ranges import Part, last_of, numbered, range_of
 from turnlog.sessions.session import Session, records_of, tree_of
 from turnlog.sessions.threads import whole_thread, with_parallel
-from turnlog.sessions.tree import Gap, Node
+from turnlog.sessions.tree import Gap, Node, Tree
 
 Pair = tuple[Node | None, Record]
 _NOTES: Final = 32
@@ -71,6 +72,8 @@ class View(Struct):
     next: int | None = None
     """The number of the message that follows it, if any does."""
     total: int | None = None
+    agent: Agent | None = None
+    """The agent in whose log its records stand; None for the main log."""
 
     @property
     def is_part(self) -> bool:
@@ -81,19 +84,21 @@ class View(Struct):
         """Read its records."""
         if self.nodes is None:
             return ((None, record) for record in self.end)
-        return self._read(self.nodes)
+        return self.read(self.nodes)
 
     def kept_pairs(self) -> Iterator[Pair]:
         """Read the records that a context keeps from before it."""
-        return self._read(self.kept)
+        return self.read(self.kept)
 
     def agent_pairs(self, agent: Agent) -> Iterator[Pair]:
         """Read the records of an agent."""
         found = records_of(agent.path, whole_thread(tree_of(agent.path)))
         return ((node, record) for node, record in self.only.pairs(found))
 
-    def _read(self, nodes: list[Node]) -> Iterator[Pair]:
-        found = self.session.records(nodes)
+    def read(self, nodes: list[Node]) -> Iterator[tuple[Node, Record]]:
+        """Read the records of *nodes*, as far as they are wanted."""
+        agent = self.agent
+        found = self.session.records(nodes) if agent is None else records_of(agent.path, nodes)
         return ((node, record) for node, record in self.only.pairs(found))
 
 
@@ -107,7 +112,7 @@ def choose(session: Session, asked: Asked) -> View:
     nodes = view.nodes or []
     if asked.only != EVERYTHING and (asked.last is not None or asked.span is not None):
         # What is counted is what is shown, so it has to be known first.
-        nodes = [node for node, _ in asked.only.pairs(session.records(nodes))]
+        nodes = [node for node, _ in view.read(nodes)]
     view.numbers = {node.uuid: number for number, node in numbered(nodes) if number is not None}
     view.total = len(view.numbers)
     part: Part[Node] | None = None
@@ -125,9 +130,10 @@ def choose(session: Session, asked: Asked) -> View:
 
 def _thread(session: Session, asked: Asked) -> View:
     """Give the nodes that were asked for, before anything is counted off."""
+    if asked.at is not None:
+        return _ancestry(session, asked, asked.at)
     tree = session.tree
-    lineage = Lineage(tree)
-    view = View(session, "whole", [], asked.only, gaps=lineage.gaps)
+    view = View(session, "whole", [], asked.only, gaps=Lineage(tree).gaps)
     tip = None
     if asked.thread not in (None, "whole", "main"):
         tip = find_record(tree, asked.thread or "")
@@ -135,12 +141,6 @@ def _thread(session: Session, asked: Asked) -> View:
         view.name, view.context = "context", context_of(tree, session.records, tip)
         view.nodes = view.context.nodes
         view.kept = list(view.context.digest.kept) if view.context.digest else []
-    elif asked.at is not None:
-        up = lineage.ancestry(find_record(tree, asked.at), depth=asked.depth)
-        view.name, view.nodes = "ancestry", with_parallel(tree, up.nodes)
-        view.earlier = None if up.is_cut else 0
-        gone_over = {gap.node.uuid for gap in up.gaps}
-        view.gaps = {uuid: gap for uuid, gap in lineage.gaps.items() if uuid in gone_over}
     elif tip is not None:
         view.name, view.nodes = "thread", whole_thread(tree, tip)
     elif asked.thread == "main":
@@ -150,6 +150,35 @@ def _thread(session: Session, asked: Asked) -> View:
     else:
         view.nodes = session.whole_thread
     return view
+
+
+def _ancestry(session: Session, asked: Asked, at: str) -> View:
+    """Give what leads to a record, in the log in which it stands."""
+    agent, tree, node = _where(session, at)
+    lineage = Lineage(tree)
+    up = lineage.ancestry(node, depth=asked.depth)
+    gone_over = {gap.node.uuid for gap in up.gaps}
+    return View(
+        session,
+        "ancestry",
+        with_parallel(tree, up.nodes),
+        asked.only,
+        gaps={uuid: gap for uuid, gap in lineage.gaps.items() if uuid in gone_over},
+        earlier=None if up.is_cut else 0,
+        agent=agent,
+    )
+
+
+def _where(session: Session, text: str) -> tuple[Agent | None, Tree, Node]:
+    """Find the record whose uuid begins with *text*: in the main log, else in an agent's."""
+    try:
+        return None, session.tree, find_record(session.tree, text)
+    except NotFound:
+        for agent in session.agents:
+            tree = tree_of(agent.path)
+            with suppress(NotFound):
+                return agent, tree, find_record(tree, text)
+        raise
 
 
 def _end(session: Session, last: int) -> View:

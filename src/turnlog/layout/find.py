@@ -32,6 +32,7 @@ __all__ = [
     "find_everywhere",
     "find_logs",
     "find_session",
+    "only_one",
 ]
 
 LATEST = "latest"
@@ -121,13 +122,14 @@ def find_session(
     elif text in sessions:
         chosen = text
     else:
-        chosen = _only([each for each in sessions if each.startswith(text)], text)
+        chosen = only_one([each for each in sessions if each.startswith(text)], text)
     if chosen is None:
         raise _nothing(homes, text)
     return tuple(sorted(sessions[chosen], key=_order))
 
 
-def _only(ids: list[str], text: str) -> str | None:
+def only_one(ids: list[str], text: str) -> str | None:
+    """Give the only one of *ids*, which all begin with *text*; None if there is none."""
     if len(ids) <= 1:
         return ids[0] if ids else None
     ids.sort()

@@ -28,7 +28,7 @@ from turnlog.sessions.agents import Agent, Traces, link_agents
 from turnlog.sessions.called import Called, size_listed
 from turnlog.sessions.dated import find_any_session, read_day
 from turnlog.sessions.metadata import Metadata, MetadataFold
-from turnlog.sessions.owners import owner_in
+from turnlog.sessions.owners import find_agents_left, owner_in
 from turnlog.sessions.queued import Queued, queued_in
 from turnlog.sessions.threads import main_thread, whole_thread
 from turnlog.sessions.totals import Account, SessionTotals
@@ -60,8 +60,21 @@ class Session:
 
     @classmethod
     def find(cls, homes: Iterable[Home], text: str) -> Self:
-        """Find the session whose id begins with *text*, or the ``latest``."""
-        logs = find_any_session(tuple(homes), text)
+        """Find the session whose id begins with *text*, or the ``latest``.
+
+        If there is none, it may have lost its main log, and only its agents know of it.
+        """
+        homes = tuple(homes)
+        try:
+            return cls._of(find_any_session(homes, text))
+        except NotFound:
+            left = find_agents_left(homes, text)
+            if not left:
+                raise
+            return cls(left[0].session_id or "", left)
+
+    @classmethod
+    def _of(cls, logs: Sequence[LogFile]) -> Self:
         session_id = logs[0].session_id or ""
         return cls(session_id, [*logs, *_agents_beside(logs[0], session_id)])
 
@@ -69,7 +82,7 @@ class Session:
     def find_exactly(cls, homes: Iterable[Home], session_id: str) -> Self | None:
         """Find the session of just this id; None if there is none, whatever others begin with."""
         try:
-            found = cls.find(homes, session_id)
+            found = cls._of(find_any_session(tuple(homes), session_id))
         except (NotFound, AmbiguousSession):
             return None
         return found if found.id == session_id else None
@@ -80,7 +93,7 @@ class Session:
         if not self.main_logs:
             raise NotFound(
                 f"session {self.id} has lost its main log; only its agents' are left",
-                hint="turnlog check shows which logs there are",
+                hint=f"turnlog show {self.id} shows what they did",
             )
         return self.main_logs[-1].path
 
