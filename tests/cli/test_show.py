@@ -97,7 +97,7 @@ def test_a_record_that_is_not_there_is_a_mistake(show):
 
 def test_the_context_is_the_newest_summary_and_what_follows(show):
     out = show("--context", records=COMPACTED)
-    assert out.index("a summary of 6 messages") < out.index("All about kites")
+    assert out.index("a summary of 6 steps") < out.index("All about kites")
     assert out.index("what follows") < out.index("Third question")
     assert "First question" not in out
 
@@ -126,10 +126,10 @@ def test_what_leads_to_a_record_is_cut_by_depth(show):
     assert "a larger --depth shows them" in out
 
 
-def test_a_range_counts_messages_and_says_how_to_go_on(show):
+def test_a_range_counts_steps_and_says_how_to_go_on(show):
     out = show("--range", "1:3", records=CONVERSATION)
     assert "1 earlier message omitted" in out
-    assert "3 later messages omitted; go on with --range 3:" in out
+    assert "3 later steps omitted; go on with --range 3:" in out
     assert "First answer" in out
     assert "Second question" in out
     assert "First question" not in out
@@ -139,13 +139,13 @@ def test_a_range_counts_messages_and_says_how_to_go_on(show):
 
 def test_the_last_of_a_thread_are_counted_exactly(show):
     out = show("--last", "1", "--thread", "a3", records=BRANCHED)
-    assert "5 earlier messages omitted" in out
+    assert "5 earlier steps omitted" in out
     assert "Second answer" in out
 
 
 def test_the_last_records_of_the_log_say_that_there_are_more(show):
     out = show("--last", "2", records=CONVERSATION)
-    assert "earlier messages omitted" in out
+    assert "earlier steps omitted" in out
     assert "omitted" not in show("--last", "6")
     assert show("--last", "0").strip().startswith("──── earlier")
 
@@ -171,7 +171,7 @@ def test_notes_at_the_end_of_a_log_are_not_counted_among_the_last(show):
     notes = [{"type": "mode", "mode": "normal", "sessionId": ID}] * 200
     out = show("--last", "1", records=(*CONVERSATION, *notes))
     assert "Second answer" in out
-    assert "earlier messages omitted" in out
+    assert "earlier steps omitted" in out
     assert "First question" not in out
 
 
@@ -218,7 +218,7 @@ def test_a_session_in_logs_that_days_share_is_shown_over_all_of_them(turnlog, tm
         assert "Second answer" in out
         assert "Somebody else" not in out
     _, out, _ = turnlog("show", "7777", "--home", tmp_path / "home", "--last", "1")
-    assert "earlier messages omitted" in out
+    assert "earlier steps omitted" in out
     assert "Second answer" in out
 
 

@@ -12,7 +12,7 @@ from sessions.trees import answer, call, log_of, record, result, tree
 from turnlog.layout import find_homes
 from turnlog.questions import chooser
 from turnlog.questions.chooser import recent_sessions
-from turnlog.sessions.ranges import count_messages
+from turnlog.sessions.ranges import count_steps
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
@@ -56,7 +56,7 @@ def test_the_ten_most_recent_come_first_and_the_rest_is_counted(write, homes):
 def test_a_choice_says_what_helps_to_choose(write, homes):
     write(1, 90, record("q", message={"role": "user", "content": "Build a kite"}))
     (found,) = recent_sessions(homes(), now=NOON).sessions
-    assert (found.title, found.messages, found.git_branch) == ("Build a kite", 1, "main")
+    assert (found.title, found.steps, found.git_branch) == ("Build a kite", 1, "main")
     assert (found.project, found.age_seconds) == ("/home/ada/kite", 5400)
 
 
@@ -72,7 +72,7 @@ def test_parts_of_a_response_are_one_message_and_an_agents_are_none(write, homes
         record("note", "i", "system"),
         record("task", None, isSidechain=True),
     )
-    assert recent_sessions(homes(), now=NOON).sessions[0].messages == 3
+    assert recent_sessions(homes(), now=NOON).sessions[0].steps == 3
 
 
 def test_the_count_is_exact_where_the_list_would_only_look_at_the_ends(write, homes):
@@ -80,7 +80,7 @@ def test_the_count_is_exact_where_the_list_would_only_look_at_the_ends(write, ho
     padding = json.dumps(record("big", message={"role": "user", "content": "x" * 400_000}))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:450], padding.encode() + b"\n", *lines[450:]]))
-    assert recent_sessions(homes(), now=NOON).sessions[0].messages == 901
+    assert recent_sessions(homes(), now=NOON).sessions[0].steps == 901
 
 
 def test_only_the_logs_of_those_shown_are_read_whole(write, homes, monkeypatch):
@@ -106,7 +106,7 @@ def test_a_log_that_cannot_be_read_to_its_end_is_listed_without_a_count(write, h
     monkeypatch.setattr(chooser, "read_log", gone)
     problems = []
     (found,) = recent_sessions(homes(), now=NOON, problems=problems).sessions
-    assert found.messages is None
+    assert found.steps is None
     assert len(problems) == 1
 
 
@@ -132,7 +132,7 @@ def test_a_session_in_logs_that_days_share_is_counted_over_all_of_them(tmp_path,
             for who in (1, 2)
         ]
         (days / f"{day}.jsonl").write_bytes(log_of(*both[1:]))
-    counts = {each.id: each.messages for each in recent_sessions(homes(), now=NOON).sessions}
+    counts = {each.id: each.steps for each in recent_sessions(homes(), now=NOON).sessions}
     assert counts == {session_id(1): 3, session_id(2): 5}
 
 
@@ -156,4 +156,4 @@ def test_streaming_counts_what_the_tree_counts(records):
     last = {}
     for item in placed(*records):
         last[item.record.uuid] = item.record
-    assert count_messages(last.values()) == count_messages(found.nodes)
+    assert count_steps(last.values()) == count_steps(found.nodes)

@@ -331,7 +331,7 @@ def test_a_missing_parent_that_cuts_a_resume_is_found_and_mended(world, is_index
     path = world.log(ONE, [*talk(20), *talk(4, "x", start="gone")])
     (found,) = world.find("parents", is_indexed=is_indexed)
     assert (found.urgency, found.command) == (Urgency.ACT, "turnlog recover 00000001 --write")
-    assert found.examples[0].detail == "reaches 4 of 24 messages"
+    assert found.examples[0].detail == "reaches 4 of 24 records"
     world.store().recover(ONE)
     world.age(path, 1)
     assert world.find("parents", is_indexed=is_indexed) == []
@@ -356,7 +356,7 @@ def test_a_resume_that_reaches_little_is_noted_but_not_after_a_compaction(world,
     world.log(TWO, [*talk(40), boundary, *talk(2, "z", start="k")])
     (found,) = world.find("reach", is_indexed=is_indexed)
     assert [each.session for each in found.examples] == [ONE]
-    assert found.examples[0].detail == "reaches 4 of 42 messages"
+    assert found.examples[0].detail == "reaches 4 of 42 records"
     assert found.urgency is Urgency.NOTE
 
 

@@ -22,7 +22,7 @@ def test_one_conversation_is_one_branch_whatever_hangs_beside_it():
     assert len(found.tips) == 3
     (branch,) = branches_of(found)
     assert (branch.tip.uuid, branch.is_main, branch.parting) == ("end", True, None)
-    assert branch.messages == branch.own_messages == 5
+    assert branch.steps == branch.own_steps == 5
 
 
 def test_a_second_try_is_a_branch_that_parts_where_it_went_back():
@@ -35,8 +35,8 @@ def test_a_second_try_is_a_branch_that_parts_where_it_went_back():
         answer("y", "second", "m3"),
     )
     main, other = branches_of(found)
-    assert (main.tip.uuid, main.messages, main.own_messages) == ("y", 4, 4)
-    assert (other.tip.uuid, other.messages, other.own_messages) == ("x", 4, 2)
+    assert (main.tip.uuid, main.steps, main.own_steps) == ("y", 4, 4)
+    assert (other.tip.uuid, other.steps, other.own_steps) == ("x", 4, 2)
     assert other.parting.uuid == "a"
     assert [node.uuid for node in other.own_prompts] == ["first"]
     assert not other.is_main
@@ -64,4 +64,4 @@ def test_everything_that_was_said_stands_in_some_branch(records):
     assert len({branch.tip.uuid for branch in branches}) == len(branches)
     said = {node.uuid for node in found.nodes if node.is_spoken}
     assert said <= {node.uuid for branch in branches for node in whole_thread(found, branch.tip)}
-    assert all(branch.own_messages <= branch.messages for branch in branches)
+    assert all(branch.own_steps <= branch.steps for branch in branches)

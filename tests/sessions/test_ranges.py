@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sessions.shapes import logs
 from sessions.trees import answer, call, names, placed, record, result, tree
 from turnlog.errors import UsageError
-from turnlog.sessions.ranges import count_messages, last_of, numbered, part_of, range_of
+from turnlog.sessions.ranges import count_steps, last_of, numbered, part_of, range_of
 
 ends = st.none() | st.integers(-12, 12)
 
@@ -27,7 +27,7 @@ def conversation():
 
 
 def test_the_parts_of_a_response_are_one_message_and_notes_are_none():
-    assert count_messages(conversation()) == 4
+    assert count_steps(conversation()) == 4
     assert [number for number, _ in numbered(conversation())] == [
         None,
         0,
@@ -105,7 +105,7 @@ def test_records_are_counted_like_their_nodes():
         {"type": "user", "content": "no uuid"},
         {"type": "tool_use", "uuid": "t", "name": "Bash", "input": {}},
     ]
-    assert count_messages(item.record for item in placed(*log)) == 6
+    assert count_steps(item.record for item in placed(*log)) == 6
     part = last_of((item.record for item in placed(*log)), 3)
     assert [each.type for each in part.items] == ["user", "user", "tool_use"]
 
@@ -115,7 +115,7 @@ def test_the_last_n_and_those_left_out_are_all(records, count):
     nodes = tree(*records).nodes
     part = last_of(iter(nodes), count)
     assert part.earlier + (part.stop - part.first) + part.later == part.total
-    assert part.total == count_messages(nodes)
+    assert part.total == count_steps(nodes)
     assert part.stop - part.first == min(count, part.total)
     assert part.items == nodes[len(nodes) - len(part.items) :]  # A run up to the very end.
     if part.total:

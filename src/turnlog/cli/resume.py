@@ -358,7 +358,7 @@ def _show(found: Choices) -> None:
         parts = (
             f"[dim]{safe(row.id[:8])}[/]",
             age(now, row.last_active_at),
-            counted(row.messages, "message") if row.messages is not None else "unreadable",
+            counted(row.steps, "step") if row.steps is not None else "unreadable",
             f"[cyan]{safe(project or '?')}[/]",
             f"[dim]{safe(row.git_branch)}[/]" if row.git_branch else "",
         )

@@ -58,20 +58,20 @@ def _span(
     epilog="""\b
 Examples:
   turnlog show latest              the session that was active last
-  turnlog show 5f0c --last 20      the last 20 messages, at once, however long the log
+  turnlog show 5f0c --last 20      the last 20 steps, at once, however long the log
   turnlog show 5f0c --thread main  only since the last compaction
   turnlog show 5f0c --context      what the agent would see if it went on now
   turnlog show 5f0c --branches     where somebody went back and tried again
   turnlog show 5f0c --thread 9b2e  the thread that leads to the record 9b2e…
-  turnlog show 5f0c --range 40:60  a part of the thread, counted in messages
+  turnlog show 5f0c --range 40:60  a part of the thread, counted in steps
   turnlog show 5f0c --no-tools     only what was said
   turnlog show 5f0c --raw          the log's own lines""",
 )
 @click.argument("name", metavar="SESSION")
 @home_option
 @json_option
-@click.option("--last", type=int, metavar="N", help="Only the last N messages, in the log's order.")
-@click.option("--range", "span", metavar="A:B", callback=_span, help="Only messages A up to B.")
+@click.option("--last", type=int, metavar="N", help="Only the last N steps, in the log's order.")
+@click.option("--range", "span", metavar="A:B", callback=_span, help="Only steps A up to B.")
 @click.option(
     "--thread",
     metavar="whole|main|UUID",
@@ -81,7 +81,9 @@ Examples:
 @click.option("--context", is_flag=True, help="The newest summary and what follows it.")
 @click.option("--branches", is_flag=True, help="List the ways the conversation went.")
 @click.option("--at", metavar="UUID", help="Only what leads to this record.")
-@click.option("--depth", type=click.IntRange(0), metavar="N", help="With --at: at most N steps.")
+@click.option(
+    "--depth", type=click.IntRange(0), metavar="N", help="With --at: at most N records up."
+)
 @click.option("--prompts", is_flag=True, help="Only what was typed, on every branch.")
 @click.option("--no-tools", is_flag=True, help="Without calls and results.")
 @click.option("--no-system", is_flag=True, help="Without what the agent program wrote.")
@@ -97,6 +99,8 @@ Examples:
 @click.option("--raw", is_flag=True, help="Print the lines of the log instead.")
 def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     """Show a session: prompts, answers, and one line for each call.
+
+    A step is a prompt, an answer with all its calls, or a result.
 
     SESSION and UUID are the beginning of an id; SESSION may be "latest".
     """
@@ -150,7 +154,7 @@ def _check(options: dict[str, Any]) -> None:
             other = names.get(min(clash), min(clash)).replace("_", "-")
             raise click.UsageError(f"--{one} and --{other} cannot be given together")
     if "depth" in given and "at" not in given:
-        raise click.UsageError("--depth counts the steps from --at")
+        raise click.UsageError("--depth counts the records from --at")
 
 
 def _asked(options: dict[str, Any]) -> Asked:
@@ -234,7 +238,7 @@ def _show_view(shown: Transcript, view: View) -> Iterator[None]:
         if digest.kept_come_first:
             yield from shown.show(view.kept_pairs())
         until = f" until {when(instant(digest.until.timestamp))}" if digest.until else ""
-        count = counted(view.context.summarised, "message")
+        count = counted(view.context.summarised, "step")
         shown.rule(f"a summary of {count}{until}")
         shown.prose(digest.text.strip() or "(its words are lost)", "italic", cut=True)
         if view.kept and not digest.kept_come_first:
@@ -243,12 +247,12 @@ def _show_view(shown: Transcript, view: View) -> Iterator[None]:
         shown.rule("what follows")
     if view.earlier is None:
         way = "a larger --depth" if view.name == "ancestry" else "a larger --last, or none,"
-        shown.rule(f"earlier messages omitted; {way} shows them")
+        shown.rule(f"earlier steps omitted; {way} shows them")
     elif view.earlier:
-        shown.rule(f"{counted(view.earlier, 'earlier message')} omitted")
+        shown.rule(f"{counted(view.earlier, 'earlier step')} omitted")
     yield from shown.show(view.pairs())
     if view.next is not None and view.total is not None:
-        left = counted(view.total - view.next, "later message")
+        left = counted(view.total - view.next, "later step")
         shown.rule(f"{left} omitted; go on with --range {view.next}:")
         yield
 
@@ -286,9 +290,9 @@ def _show_branches(rows: list[BranchRow], session_id: str) -> None:
         what = (
             "[green]main[/]" if row.is_main else "[magenta]an agent's[/]" if row.is_agents else ""
         )
-        count = counted(row.messages, "message")
+        count = counted(row.steps, "step")
         if row.parting is not None:
-            own = f"{row.own_messages:,} of its own"
+            own = f"{row.own_steps:,} of its own"
             what += f"parts at [bold]{safe(row.parting[:8])}[/], {own}"
         out.print(f"{mark} [bold]{safe(row.tip[:8])}[/] [dim]{when(row.at)}[/]  {count}  {what}")
         if row.first_said:

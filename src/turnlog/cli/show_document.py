@@ -40,7 +40,7 @@ class RecordRow(Struct, kw_only=True):
     """A record of the session."""
 
     number: int | None
-    """The number of the message that it begins; null if it begins none, or nobody has counted."""
+    """The number of the step that it begins; null if it begins none, or nobody has counted."""
     uuid: str | None
     parent: str | None
     type: str
@@ -97,8 +97,9 @@ class BranchRow(Struct, kw_only=True):
     at: datetime | None
     is_main: bool
     is_agents: bool
-    messages: int
-    own_messages: int
+    steps: int
+    own_steps: int
+    """Prompts, responses and results; and those that stand in no branch before it."""
     parting: str | None
     first_said: str | None
     """The first prompt that stands in no branch before it."""
@@ -113,9 +114,9 @@ class ShowDocument(Struct, kw_only=True):
     """The agent in whose log the records stand; null for the main log."""
     records: list[RecordRow] = field(default_factory=list)
     earlier: int | None = 0
-    """How many messages were left out before these; null if nobody has counted."""
+    """How many steps were left out before these; null if nobody has counted."""
     next: int | None = None
-    """The number of the message that follows, for --range; null if none does."""
+    """The number of the step that follows, for --range; null if none does."""
     total: int | None = None
     context: ContextRow | None = None
     gaps: list[GapRow] = field(default_factory=list)
@@ -158,8 +159,8 @@ def branches_document(session: Session) -> ShowDocument:
             at=tips.get(branch.tip.uuid),
             is_main=branch.is_main,
             is_agents=branch.is_agents,
-            messages=branch.messages,
-            own_messages=branch.own_messages,
+            steps=branch.steps,
+            own_steps=branch.own_steps,
             parting=branch.parting.uuid if branch.parting else None,
             first_said=_said(firsts.get(branch.tip.uuid), said),
         )

@@ -49,7 +49,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     @property
     def wants_the_end(self) -> bool:
-        """Nothing but the last messages, for which a long log need not be read."""
+        """Nothing but the last steps, for which a long log need not be read."""
         chosen = self.thread or self.context or self.at or self.only != EVERYTHING
         return self.last is not None and not chosen
 
@@ -68,9 +68,9 @@ class View(Struct):
     gaps: dict[str, Gap] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     earlier: int | None = 0
-    """How many messages were left out before it; None if nobody has counted."""
+    """How many steps were left out before it; None if nobody has counted."""
     next: int | None = None
-    """The number of the message that follows it, if any does."""
+    """The number of the step that follows it, if any does."""
     total: int | None = None
     agent: Agent | None = None
     """The agent in whose log its records stand; None for the main log."""
@@ -105,7 +105,7 @@ class View(Struct):
 def choose(session: Session, asked: Asked) -> View:
     """Find what of *session* was asked for."""
     if asked.last is not None and asked.last < 0:
-        raise UsageError(f"--last is {asked.last}", hint="give a number of messages, 0 or more")
+        raise UsageError(f"--last is {asked.last}", hint="give a number of steps, 0 or more")
     if asked.wants_the_end:
         return _end(session, asked.last or 0)
     view = _thread(session, asked)
@@ -182,10 +182,10 @@ def _where(session: Session, text: str) -> tuple[Agent | None, Tree, Node]:
 
 
 def _end(session: Session, last: int) -> View:
-    """Give the last messages in the log's order, and whether there are others before them.
+    """Give the last steps in the log's order, and whether there are others before them.
 
     Logs end in notes of the program that show nothing, titles and modes, any number of them: what
-    is counted are messages, and as much is read as they take.
+    is counted are steps, and as much is read as they take.
     """
     view = View(session, "end", None, EVERYTHING)
     wanted = _NOTES + 4 * last

@@ -1,6 +1,6 @@
 """Which session to go on with? The most recent few, with what helps to tell them apart.
 
-Sessions are ordered as the catalog orders them. Unlike there, the count of messages is exact: the
+Sessions are ordered as the catalog orders them. Unlike there, the count of steps is exact: the
 logs of the few that are shown, and only theirs, are read from end to end, one record at a time.
 """
 
@@ -20,7 +20,7 @@ from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.records.record import Linked, Record
 from turnlog.sessions.beside import text_of
 from turnlog.sessions.life import State
-from turnlog.sessions.ranges import count_messages
+from turnlog.sessions.ranges import count_steps
 from turnlog.sessions.session import Session
 
 SHOWN: Final = 10
@@ -33,8 +33,8 @@ class Choice(Struct, frozen=True, kw_only=True):
     """Its place in the list, counted from 1."""
     id: str
     title: str | None
-    messages: int | None
-    """Null if the log could not be read to its end."""
+    steps: int | None
+    """Prompts, responses and results. Null if the log could not be read to its end."""
     last_active_at: datetime | None
     age_seconds: int | None
     project: str | None
@@ -82,11 +82,11 @@ def _choice(
     now: datetime,
     problems: list[Problem] | None,
 ) -> Choice:
-    messages: int | None
+    steps: int | None
     try:
-        messages = count_messages(filter(_is_its_own, _records(homes, row)))
+        steps = count_steps(filter(_is_its_own, _records(homes, row)))
     except (TurnlogError, OSError) as error:  # It went away, or may not be read.
-        messages = None
+        steps = None
         if problems is not None:
             problems.append(Problem(Path(row.path), str(error)))
     active_at = row.last_active_at
@@ -94,7 +94,7 @@ def _choice(
         number=number,
         id=row.id,
         title=text_of(row.title),
-        messages=messages,
+        steps=steps,
         last_active_at=active_at,
         age_seconds=max(0, int((now - active_at).total_seconds())) if active_at else None,
         project=text_of(row.project),

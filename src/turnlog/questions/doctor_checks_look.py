@@ -23,7 +23,7 @@ from turnlog.sessions.tree import Tree
 
 
 class Reach(NamedTuple):
-    """How many messages a resume would reach, of those since the last compaction."""
+    """How many records of what was said a resume would reach, since the last compaction."""
 
     reached: int
     said: int
@@ -34,7 +34,7 @@ class Reach(NamedTuple):
         return self.said - self.reached >= UNREACHED and 2 * self.reached < self.said
 
     def __str__(self) -> str:
-        return f"reaches {self.reached:,} of {self.said:,} messages"
+        return f"reaches {self.reached:,} of {self.said:,} records"
 
 
 class Planned(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from turnlog.sessions.ranges import count_messages
+from turnlog.sessions.ranges import count_steps
 from turnlog.sessions.threads import main_tip, whole_thread
 from turnlog.sessions.tree import Node, Tree
 
@@ -23,9 +23,9 @@ class Branch(Struct, frozen=True):
     """The last thing said in it."""
     parting: Node | None
     """The last record that it shares with a branch before it in the list; None for a first one."""
-    messages: int
-    """How many messages it has, from the very first."""
-    own_messages: int
+    steps: int
+    """How many steps it has, from the very first."""
+    own_steps: int
     """How many of them stand in no branch before it in the list."""
     own_prompts: tuple[Node, ...]
     """The prompts among those."""
@@ -54,8 +54,8 @@ def branches_of(tree: Tree) -> list[Branch]:
             Branch(
                 tip=tip,
                 parting=shared[-1] if shared else None,
-                messages=count_messages(thread),
-                own_messages=count_messages(own),
+                steps=count_steps(thread),
+                own_steps=count_steps(own),
                 own_prompts=tuple(node for node in own if node.is_prompt),
                 is_main=tip is main,
             )

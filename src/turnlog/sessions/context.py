@@ -27,7 +27,7 @@ from turnlog.log.reader import Placed
 from turnlog.records.instants import instant
 from turnlog.records.record import Record, Summary, System, User
 from turnlog.records.state import Format
-from turnlog.sessions.ranges import count_messages
+from turnlog.sessions.ranges import count_steps
 from turnlog.sessions.threads import whole_thread
 from turnlog.sessions.tree import Node, Tree
 
@@ -98,7 +98,7 @@ def context_of(tree: Tree, read: Read, tip: Node | None = None, *, labels: bool 
     seen = {node.uuid for node in (*digest.kept, digest.node, digest.boundary) if node is not None}
     following = [node for node in thread[newest.index :] if node.uuid not in seen]
     gone = (node for node in thread[: newest.index] if node.uuid not in seen)
-    return Context(digest, following, count_messages(gone))
+    return Context(digest, following, count_steps(gone))
 
 
 def digests_of(tree: Tree, read: Read, tip: Node | None = None) -> list[Digest]:

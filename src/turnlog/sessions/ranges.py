@@ -1,8 +1,8 @@
-"""Parts of a thread: the last messages, a page, a range; and a word on what was left out.
+"""Parts of a thread: the last steps, a page, a range; and a word on what was left out.
 
-What is counted are messages: a prompt, a response with all the records that carry parts of it, a
+What is counted are steps: a prompt, a response with all the records that carry parts of it, a
 result. Records between them (notes of the program, attachments, what it injected) are not counted
-and stay with the message they follow. A part is always a run of the thread as it stands: nothing
+and stay with the step they follow. A part is always a run of the thread as it stands: nothing
 is moved, and what is in it and what was left out add up to the whole.
 
 The same works for nodes of a tree and for records. Ranges of a log are ``log.reader.read_range``.
@@ -24,11 +24,11 @@ from turnlog.sessions.tree import Node
 T = TypeVar("T", Node, Record)
 
 _Key = tuple[str, str | None]
-_MESSAGES: Final = frozenset({"user", "assistant", "tool_use", "tool_call", "tool_result"})
+_STEPS: Final = frozenset({"user", "assistant", "tool_use", "tool_call", "tool_result"})
 
 
 class Part(Struct, Generic[T], frozen=True):
-    """A run of a thread: its messages number *first* up to, not including, *stop* of *total*."""
+    """A run of a thread: its steps number *first* up to, not including, *stop* of *total*."""
 
     items: list[T]
     first: int
@@ -37,17 +37,17 @@ class Part(Struct, Generic[T], frozen=True):
 
     @property
     def earlier(self) -> int:
-        """How many messages were left out before it."""
+        """How many steps were left out before it."""
         return self.first
 
     @property
     def later(self) -> int:
-        """How many messages were left out behind it."""
+        """How many steps were left out behind it."""
         return self.total - self.stop
 
     @property
     def marker(self) -> str | None:
-        """What to say in place of the messages left out before it; None if there are none."""
+        """What to say in place of the steps left out before it; None if there are none."""
         return OMITTED.format(self.earlier) if self.earlier else None
 
 
@@ -58,7 +58,7 @@ def part_of(
     offset: int | None = None,
     limit: int | None = None,
 ) -> Part[T]:
-    """Give the *last* so many messages, or those behind the first *offset*, at most *limit*."""
+    """Give the *last* so many steps, or those behind the first *offset*, at most *limit*."""
     if last is not None and (offset is not None or limit is not None):
         raise UsageError(
             "last counts from the end, offset and limit from the beginning",
@@ -66,7 +66,7 @@ def part_of(
         )
     for name, number in (("last", last), ("offset", offset), ("limit", limit)):
         if number is not None and number < 0:
-            raise UsageError(f"{name} is {number}", hint="give a number of messages, 0 or more")
+            raise UsageError(f"{name} is {number}", hint="give a number of steps, 0 or more")
     if last is not None:
         return last_of(items, last)
     first = offset or 0
@@ -74,7 +74,7 @@ def part_of(
 
 
 def range_of(items: Iterable[T], first: int | None, stop: int | None) -> Part[T]:
-    """Give the messages number *first* up to, not including, *stop*, as a slice counts them.
+    """Give the steps number *first* up to, not including, *stop*, as a slice counts them.
 
     The first is number 0, negative numbers count from the end, and None means as far as it goes.
     """
@@ -85,13 +85,13 @@ def range_of(items: Iterable[T], first: int | None, stop: int | None) -> Part[T]
     end = max(start, end)
     if not starts:
         return Part(thread, 0, 0, 0)
-    # What stands before the first message belongs to it, and what follows the last to that.
+    # What stands before the first step belongs to it, and what follows the last to that.
     edges = [0, *starts[1:], len(thread)]
     return Part(thread[edges[start] : edges[end]], start, end, len(starts))
 
 
 def last_of(items: Iterable[T], count: int) -> Part[T]:
-    """Give the last *count* messages, holding no more than those at a time."""
+    """Give the last *count* steps, holding no more than those at a time."""
     held: deque[tuple[bool, T]] = deque()
     seen: set[_Key] = set()
     begun = total = 0
@@ -108,14 +108,14 @@ def last_of(items: Iterable[T], count: int) -> Part[T]:
     return Part(kept, total - begun, total, total)
 
 
-def count_messages(items: Iterable[T]) -> int:
-    """Count the messages of a thread or a log; parts of one response count once."""
+def count_steps(items: Iterable[T]) -> int:
+    """Count the steps of a thread or a log; parts of one response count once."""
     seen: set[_Key] = set()
     return sum(_begins(item, seen) for item in items)
 
 
 def numbered(items: Iterable[T]) -> Iterator[tuple[int | None, T]]:
-    """Give each item with the number of the message that it begins; None if it begins none."""
+    """Give each item with the number of the step that it begins; None if it begins none."""
     seen: set[_Key] = set()
     number = 0
     for item in items:
@@ -125,8 +125,8 @@ def numbered(items: Iterable[T]) -> Iterator[tuple[int | None, T]]:
 
 
 def _begins(item: Node | Record, seen: set[_Key]) -> bool:
-    """Tell whether *item* is the first of a message, and remember that it was met."""
-    if item.type not in _MESSAGES or (isinstance(item, Node | Linked) and item.is_meta):
+    """Tell whether *item* is the first of a step, and remember that it was met."""
+    if item.type not in _STEPS or (isinstance(item, Node | Linked) and item.is_meta):
         return False
     if isinstance(item, Node):
         response: str | None = item.message_id
