@@ -203,3 +203,13 @@ def test_a_fork_in_any_layout_says_the_same(tmp_path, source, target):
     assert len(views[0]) == 4
     if target == "claude":
         assert {item.record.dialect for item in two.items()} == {"claude"}
+
+
+def test_what_a_fork_carries_over_counts_for_the_session_it_is_of(store):
+    said = {"message": {"id": "m1", "role": "assistant", "model": "claude-sonnet-4-5"}}
+    said["message"] |= {"content": [], "usage": {"input_tokens": 1000, "output_tokens": 10}}
+    old = write(store, record("a"), record("b", "a", type="assistant", **said))
+    assert (old.totals.messages, old.totals.carried_messages) == (1, 0)
+    found = forked(store, old).totals
+    assert (found.messages, found.carried_messages) == (1, 1)
+    assert found.cost_usd == found.carried_usd == old.totals.cost_usd > 0

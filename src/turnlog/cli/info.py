@@ -65,6 +65,9 @@ class SessionDocument(Struct, kw_only=True):
     cost_usd: str
     """An estimate at the API's prices."""
     unpriced: list[str]
+    carried_messages: int
+    """Those of the messages that a fork or a resume carried over: `cost` has them elsewhere."""
+    carried_usd: str
     records: int
     prompts: int
     turns: int
@@ -155,6 +158,8 @@ def describe(
         cache_read=tokens.cache_read,
         cost_usd=f"{totals.cost_usd:f}",
         unpriced=totals.unpriced,
+        carried_messages=totals.carried_messages,
+        carried_usd=f"{totals.carried_usd:f}",
         records=found.records,
         prompts=found.prompts,
         turns=found.prompts,
@@ -203,6 +208,7 @@ def _show(found: SessionDocument) -> None:
         ("version", found.version or ""),
         ("models", models),
         ("cost", _cost(found)),
+        ("", _carried(found)),
         ("state", _state(found)),
         ("tag", found.tag or ""),
         ("records", _records(found)),
@@ -264,6 +270,19 @@ def _cost(found: SessionDocument) -> str:
     left_out = f"; no price for {', '.join(found.unpriced)}" if found.unpriced else ""
     told = f"{shown(Decimal(found.cost_usd))} at API prices{left_out}"
     return f"{told} ({counted(found.messages, 'response')}, {tokens})" if found.messages else ""
+
+
+def _carried(found: SessionDocument) -> str:
+    """Say which part of the figures `cost` has for another session."""
+    from decimal import Decimal
+
+    from turnlog.cli.terminal import counted
+    from turnlog.prices.money import shown
+
+    if not found.carried_messages:
+        return ""
+    part = f"{shown(Decimal(found.carried_usd))}, {counted(found.carried_messages, 'response')},"
+    return f"of which {part} were made in another session and count there"
 
 
 def _state(found: SessionDocument) -> str:

@@ -165,7 +165,7 @@ class Session:
             if log.kind == "agent" or log in self.main_logs:
                 for item in self.read(log):
                     account.take(item.record)
-        return account.priced()
+        return account.priced(session_id=self.id)
 
     @cached_property
     def tree(self) -> Tree:

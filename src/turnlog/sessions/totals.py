@@ -33,6 +33,10 @@ class SessionTotals(Struct, frozen=True, kw_only=True):
     cost_usd: Decimal
     unpriced: list[str] = field(default_factory=list)
     """Models without a known price; their tokens are in no cost."""
+    carried_messages: int = 0
+    """Those of them that a fork or a resume carried over: they count for another session."""
+    carried_usd: Decimal = Decimal(0)
+    """What those cost."""
 
 
 class Account(Totals):
@@ -56,15 +60,22 @@ class Account(Totals):
                         self.take(item.record)
                 self._read[path] = reader.offset
 
-    def priced(self) -> SessionTotals:
-        """Give the totals and what they cost, at the usual prices."""
+    def priced(self, *, session_id: str | None = None) -> SessionTotals:
+        """Give the totals and what they cost, at the usual prices.
+
+        Given whose they are, they tell what of them was carried over from other sessions.
+        """
         bill = self._bill()
+        everything = () if session_id is None else self.responses
+        carried = [each for each in everything if each.session not in {session_id, None}]
         return SessionTotals(
             messages=self.messages,
             tokens=copy.deepcopy(self.counters),
             by_model=copy.deepcopy(self.usage),
             cost_usd=bill.total_usd,
             unpriced=sorted({each.model for each in bill.unpriced}),
+            carried_messages=sum(each.messages for each in carried),
+            carried_usd=usual_prices().bill(carried).total_usd if carried else Decimal(0),
         )
 
     def _bill(self) -> Bill:
