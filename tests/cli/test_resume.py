@@ -284,7 +284,7 @@ def test_without_a_session_the_most_recent_are_listed(resume, session):
     out, _ = resume()
     assert "Sew a kite" in out
     assert "88888888 · " in out
-    assert "1 message · kite · main" in out
+    assert "1 step · kite · main" in out
     assert "claude --resume" not in out
     document = json.loads(resume("--json")[0])
     jsonschema.validate(document, SCHEMA)
