@@ -83,6 +83,20 @@ def test_it_keeps_and_says_so_and_then_there_is_nothing_new(run, kept, home):
     assert out.startswith("Nothing new; 2 files looked at")
 
 
+def test_sessions_that_lost_their_main_log_are_told_apart(run, home):
+    lost = "33333333-cccc-4ccc-8ccc-333333333333"
+    agent = home / "projects" / "-home-ada-orchard" / "agent-a1.jsonl"
+    agent.write_text(json.dumps({"type": "user", "sessionId": lost, "isSidechain": True}) + "\n")
+    code, out, _ = run("--json")
+    found = json.loads(out)
+    assert (code, len(found["sessions"]), found["without_log"]) == (0, 3, [lost])
+    log_of(home, WHOLE).write_bytes(log_of(home, WHOLE).read_bytes() * 2)
+    agent.write_bytes(agent.read_bytes() * 2)
+    _, out, _ = run()
+    assert out.startswith("Kept 2 files of 1 session: read ")
+    assert out.endswith("\nand what is left of 1 session whose main log is gone\n")
+
+
 def test_one_session_by_the_beginning_of_its_id(run, kept, home):
     code, out, _ = run("--session", WHOLE[:6])
     assert code == 0

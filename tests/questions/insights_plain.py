@@ -37,7 +37,13 @@ class Plain:
 
     def __init__(self, home):
         homes = find_homes([home])
-        self.logs = [self._read(log) for log in find_everywhere(homes)]
+        logs = list(find_everywhere(homes))
+        self.logs = [self._read(log) for log in logs]
+        self.mains = {
+            session
+            for log, (session, rows) in zip(logs, self.logs, strict=True)
+            if log.kind == "session" and rows and rows[0].get("isSidechain") is not True
+        }
         self.responses = scan_usage(homes).responses
 
     def _read(self, log):

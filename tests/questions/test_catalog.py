@@ -159,7 +159,8 @@ def test_a_log_that_cannot_be_read_is_a_problem_not_an_end(write, home):
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
-def test_every_real_session_is_listed_as_the_sdk_lists_it(monkeypatch):
+def test_every_real_session_is_listed_as_the_sdk_lists_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path))  # An index knows names that the SDK misses.
     sdk = pytest.importorskip("claude_agent_sdk")
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(CORPUS))
     ours = {row.id: row for row in list_sessions(find_homes((CORPUS,))).sessions}
@@ -189,3 +190,10 @@ def test_every_real_session_is_listed_as_the_sdk_lists_it(monkeypatch):
 def one_line(title):
     """The beginning of a title on one line; the SDK cuts before it counts spaces, we after."""
     return " ".join((title or "").split())[:150].rstrip(" …")
+
+
+def test_agents_whose_logs_lie_beside_their_sessions_count(write, rows):
+    beside = write(user("go", isSidechain=True, sessionId=session_id(1)), number=9)
+    beside.rename(beside.with_name("agent-a1.jsonl"))
+    write(user("Why does it spin?"))
+    assert [(row.id, row.agents) for row in rows()] == [(session_id(1), 1)]

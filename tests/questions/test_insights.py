@@ -200,7 +200,7 @@ def only(plain, asked):
     if asked.project is None:
         return plain
     chosen = object.__new__(plainly.Plain)
-    chosen.responses = plain.responses
+    chosen.responses, chosen.mains = plain.responses, plain.mains
     inside = {
         session
         for session, rows in plain.logs
@@ -339,7 +339,7 @@ def check_prompts(found, plain, asked):
     assert found.compactions.automatic == sum(trigger == "auto" for trigger, _ in told)
     assert found.compactions.manual == sum(trigger == "manual" for trigger, _ in told)
     answered = {each.session for each in plainly.responses_of(plain, asked) if each.session}
-    sessions = answered | {session for session, _ in prompts}
+    sessions = (answered | {session for session, _ in prompts}) & plain.mains
     assert found.overview.sessions == len(sessions)
     average = found.overview.average_messages
     assert average == (round(found.totals.messages / len(sessions), 1) if sessions else None)

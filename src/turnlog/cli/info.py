@@ -84,6 +84,8 @@ class SessionDocument(Struct, kw_only=True):
     """Records that name other sessions, by session."""
     queued: list[QueuedRow]
     """Prompts that wait, the oldest first; where nothing runs any more, for ever."""
+    is_agents: bool
+    """Its log is an agent's alone: no list tells of it."""
     agents: list[AgentRow]
     logs: list[str]
 
@@ -170,6 +172,7 @@ def describe(
         conflicts=len(session.conflicts),
         carried=session.carried,
         queued=[QueuedRow(text=prompt.text, at=prompt.at) for prompt in session.queued],
+        is_agents=found.is_sidechain,
         agents=[
             AgentRow(
                 id=agent.id,
@@ -234,6 +237,8 @@ def _show(found: SessionDocument) -> None:
 def _records(found: SessionDocument) -> str:
     if found.agents and not found.records:
         return "its main log is gone; only its agents' are left"
+    if found.is_agents:
+        return f"{found.records:,}, of an agent alone: no list tells of it"
     return f"{found.records:,}, of which {found.thread_records:,} in the main thread"
 
 

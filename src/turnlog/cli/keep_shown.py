@@ -33,6 +33,8 @@ class KeepDocument(Struct, kw_only=True):
     """Those of which a copy was made or added to."""
     sessions: list[str]
     """The sessions they belong to, also those of which only agents' logs are left."""
+    without_log: list[str]
+    """Those of them that have no main log any more, and count in no list."""
     read_bytes: int
     written_bytes: int
     """How large the copies are that were written, on disk."""
@@ -50,6 +52,7 @@ def document(run: KeepRun, elapsed_seconds: float | None = None) -> KeepDocument
         files=run.files,
         copied=run.copied,
         sessions=run.sessions,
+        without_log=run.without_log,
         read_bytes=run.read_bytes,
         written_bytes=run.written_bytes,
         begun_anew=run.begun_anew,
@@ -70,6 +73,9 @@ def show_run(run: KeepRun, elapsed_seconds: float) -> None:
         out.print(f"Nothing new; {counted(run.files, 'file')} looked at {took}")
     else:
         out.print(f"{_summary(run)} {took}")
+        if run.without_log:
+            count = counted(len(run.without_log), "session")
+            out.print(f"[dim]and what is left of {count} whose main log is gone[/]")
     for path in run.begun_anew[:_SHOWN]:
         out.print(f"[yellow]rewritten since:[/] {log_name(path)} [dim](what it held stays kept)[/]")
     if len(run.begun_anew) > _SHOWN:
@@ -89,8 +95,8 @@ def _summary(run: KeepRun) -> str:
     from turnlog.cli.terminal import counted, size
 
     what = counted(run.copied, "file")
-    if run.sessions:
-        what += f" of {counted(len(run.sessions), 'session')}"
+    if with_log := len(run.sessions) - len(run.without_log):
+        what += f" of {counted(with_log, 'session')}"
     return f"Kept {what}: read {size(run.read_bytes)}, now {size(run.written_bytes)} on disk"
 
 

@@ -20,12 +20,14 @@ from turnlog.errors import NotFound, UsageError
 from turnlog.inert import inert
 from turnlog.questions.chooser import Choice, Choices, recent_sessions
 from turnlog.records.record import Linked
+from turnlog.sessions.glanced import glance_at
 from turnlog.sessions.session import Session
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.layout import Home
+    from turnlog.records.summary import SessionSummary
 
 PROGRAM = "claude"
 
@@ -37,6 +39,7 @@ class Hindrance(StrEnum):
     DIRECTORY_GONE = "directory_gone"
     ELSEWHERE = "elsewhere"  # The log is not where Claude Code looks for it.
     RUNNING = "running"  # A process has it open.
+    AGENTS = "agents"  # The log is an agent's alone, and no list tells of it.
     NO_PROGRAM = "no_program"  # Claude Code is not on the PATH.
 
 
@@ -142,7 +145,8 @@ def _brought_back(homes: tuple[Home, ...], name: str) -> Session:
 def resumption(session: Session) -> Resumption:
     """Find out how to go on with *session*, and what stands in the way."""
     path = session.path
-    directory = _directory(session)
+    found = session.summary if session.layout == "dated" else glance_at(path).summary
+    directory = _directory(session, found.cwd)
     expected = _expected(session.id, directory) if directory else None
     command = [PROGRAM, "--resume", session.id]
     line = shlex.join(command)
@@ -155,25 +159,11 @@ def resumption(session: Session) -> Resumption:
         line=line,
         expected=_text(expected),
         path=str(path),
-        obstacles=_obstacles(session, directory, expected),
+        obstacles=[*_not_listed(session, found), *_obstacles(session, directory, expected)],
     )
 
 
-def _first_directory(session: Session) -> str | None:
-    """Tell where the session began, or was moved to, from the ends of its log."""
-    from turnlog.log.tail import read_ends
-    from turnlog.records.summary import SessionSummary
-
-    if session.layout == "dated":
-        return session.summary.cwd
-    found = SessionSummary()
-    ends = read_ends(session.path)
-    for record in (*ends.head, *ends.tail):
-        found.take(record)
-    return found.cwd
-
-
-def _directory(session: Session) -> str | None:
+def _directory(session: Session, first: str | None) -> str | None:
     """Tell where the session belongs: of the directories it worked in, the one it is filed under.
 
     Claude Code files a session under the directory that it began in, and an agent may go elsewhere
@@ -182,7 +172,6 @@ def _directory(session: Session) -> str | None:
     from turnlog.layout import same_project_key
 
     log = session.main_logs[-1]
-    first = _first_directory(session)
     if first is None or log.layout != "claude" or log.project_key is None:
         return first
     seen = {first}
@@ -232,6 +221,18 @@ def _claude_home() -> str:
     """Tell which home Claude Code itself uses; it takes a list of homes for one name."""
     setting = os.environ.get("CLAUDE_CONFIG_DIR", "")
     return unicodedata.normalize("NFC", setting) if setting else os.path.expanduser("~/.claude")
+
+
+def _not_listed(session: Session, found: SessionSummary) -> list[Obstacle]:
+    if not found.is_sidechain:
+        return []
+    return [
+        Obstacle(
+            kind=Hindrance.AGENTS,
+            message=f"{session.id[:8]} is the log of an agent alone, and no session to go on with",
+            hint="turnlog resume lists the sessions to choose from",
+        )
+    ]
 
 
 def _obstacles(session: Session, directory: str | None, expected: str | None) -> list[Obstacle]:

@@ -27,7 +27,7 @@ from turnlog.keep.adopting import adopt_all
 from turnlog.keep.catalogue import Catalogue, note_home, note_run
 from turnlog.keep.making import Made, Unkept, discard, make_copy, refused_name
 from turnlog.keep.placing import make_directory, place_all, sweep
-from turnlog.layout import Home, Problem
+from turnlog.layout import Home, Problem, read_name
 from turnlog.layout.home_files import HomeFile, home_files, owner_of
 from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.log.system import lock
@@ -56,6 +56,8 @@ class KeepRun(Struct, kw_only=True):
     """Those of which a copy was made or added to."""
     sessions: list[str] = field(default_factory=list)
     """The sessions they belong to."""
+    without_log: list[str] = field(default_factory=list)
+    """Those of them that have no main log any more: agents' logs, todos and the like are left."""
     read_bytes: int = 0
     written_bytes: int = 0
     begun_anew: list[str] = field(default_factory=list)
@@ -89,6 +91,8 @@ def keep(
             with turn(place, lock_timeout):
                 _keep_home(home, files, sessions, run, steps)
     run.sessions = sorted(set(run.sessions))
+    mains = {owner_of(each.name) for _, files in found for each in files if is_main_log(each.name)}
+    run.without_log = [each for each in run.sessions if each not in mains]
     return run
 
 
@@ -290,6 +294,12 @@ def _take(
         elif one.replaces is not None:
             run.begun_anew.append(file.path)
     catalogue.save()
+
+
+def is_main_log(name: str) -> bool:
+    """Tell whether the file *name* of a home is a session's main log, as far as names tell."""
+    log = read_name(name.rpartition("/")[2])
+    return log is not None and log.kind == "session" and owner_of(name) == log.id
 
 
 def owner_of_file(file: HomeFile) -> str | None:

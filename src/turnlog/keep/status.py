@@ -13,12 +13,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.errors import UsageError
-from turnlog.keep.catalogue import Catalogue, KeptFile, kept_homes, last_run_at
+from turnlog.keep.catalogue import Catalogue, kept_homes, last_run_at
 from turnlog.keep.cleanup import Loss, Period, is_cleaned, losses, period_of
-from turnlog.keep.copying import changed_files, owner_of_file
+from turnlog.keep.copying import changed_files, is_main_log, owner_of_file
 from turnlog.keep.installing import install_steps
 from turnlog.keep.steps import Kind, State, Step
-from turnlog.layout import Home, Problem, all_homes, read_name
+from turnlog.layout import Home, Problem, all_homes
 from turnlog.layout.home_files import HomeFile, home_files, owner_of
 from turnlog.layout.kept import kept_place
 
@@ -135,7 +135,7 @@ def _home_status(home: Home, period: Period | None, problems: list[Problem]) -> 
     present = {file.name for file in files}
     current = list(catalogue.current.values())
     older = [kept for generations in catalogue.older.values() for kept in generations]
-    logs = [kept for kept in current if _is_main_log(kept)]
+    logs = [kept for kept in current if is_main_log(kept.name)]
     sessions = {owner_of(kept.name) for kept in logs}
     behind = list(changed_files(files, catalogue))
     return HomeStatus(
@@ -154,11 +154,6 @@ def _home_status(home: Home, period: Period | None, problems: list[Problem]) -> 
         last_kept_at=max((kept.kept_at for kept in current), default=None),
         cleanup_days=period.days if period is not None else None,
     )
-
-
-def _is_main_log(kept: KeptFile) -> bool:
-    log = read_name(kept.name.rpartition("/")[2])
-    return log is not None and log.kind == "session" and owner_of(kept.name) == log.id
 
 
 def _owners(files: Iterable[HomeFile]) -> int:

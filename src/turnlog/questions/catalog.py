@@ -25,6 +25,7 @@ from turnlog.records.summary import SessionSummary
 from turnlog.sessions.dated import day_of, is_elsewhere, read_day
 from turnlog.sessions.glanced import glance_at
 from turnlog.sessions.life import Life, State, running_sessions
+from turnlog.sessions.owners import owner_in
 
 
 class SessionRow(Struct, kw_only=True, frozen=True):
@@ -89,8 +90,8 @@ def list_sessions(
             mains.append(log)
         elif log.kind == "day":
             days.append(log)
-        elif log.kind == "agent" and log.session_id is not None:
-            agents[log.session_id] = agents.get(log.session_id, 0) + 1
+        elif log.kind == "agent" and (owner := log.session_id or owner_in(log.path)) is not None:
+            agents[owner] = agents.get(owner, 0) + 1
     moment = now or datetime.now(UTC)
     archives = Archives.load()
     with closing(Remembered(homes)) as remembered:

@@ -20,7 +20,7 @@ from turnlog.index.opening import Index
 from turnlog.prices.cost import Prices
 from turnlog.questions.comparing import Change, compare, with_the_one_before
 from turnlog.questions.error_patterns import ErrorPattern, error_patterns
-from turnlog.questions.insights_asked import Asked, sessions_of
+from turnlog.questions.insights_asked import Asked, sessions_of, with_main_log
 from turnlog.questions.insights_cache import Cache, cache_figures, misses_of
 from turnlog.questions.insights_calls import Calls, SequenceRow, Tally, ToolRow, calls_of
 from turnlog.questions.insights_compactions import (
@@ -200,7 +200,8 @@ def sessions_in(index: Index, scan: UsageScan, asked: Asked, prompts: Sequence[P
     """Name the sessions in which, within the period, somebody prompted or a model answered."""
     known, period = sessions_of(index), asked.period
     answered = {each.session for each in scan.responses if each.session and period.holds(each)}
-    return answered | {known[each.session][0] for each in prompts if each.session in known}
+    typed = {known[each.session][0] for each in prompts if each.session in known}
+    return (answered | typed) & with_main_log(index)
 
 
 def last_active(index: Index) -> datetime | None:

@@ -113,6 +113,15 @@ def sessions_of(index: Index) -> dict[int, tuple[str, str | None]]:
     return {number: (session, project) for number, session, project in rows}
 
 
+def with_main_log(index: Index) -> set[str]:
+    """Name the sessions that lists tell of: they have a main log of their own, or had one.
+
+    Of others only agents' logs are left, or their records' word for it.
+    """
+    rows = index.db.execute("SELECT session FROM sessions WHERE NOT is_sidechain AND path <> ''")
+    return {session for (session,) in rows}
+
+
 class Places:
     """Says of records which session and project they are of, and where they stand."""
 

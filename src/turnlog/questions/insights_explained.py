@@ -221,14 +221,7 @@ def _sessions(opened: Opened) -> Iterable[Behind]:
                 log=path,
                 offset=0,
             )
-    strangers = sorted(active - set(known))
-    return [
-        *known.values(),
-        *(
-            Behind(at=None, session=each, project=None, what="", log="", offset=0)
-            for each in strangers
-        ),
-    ]
+    return list(known.values())
 
 
 def _prompts(opened: Opened) -> Iterable[Behind]:
@@ -315,7 +308,8 @@ def _compactions(opened: Opened) -> Iterable[Behind]:
 
 FIGURES: Final[dict[str, Figure]] = {
     "sessions": Figure(
-        "Sessions in which, within the period, somebody prompted or a model answered.",
+        "Sessions in which, within the period, somebody prompted or a model answered;"
+        " those that have lost their main log, or never had one, are none.",
         "",
         _sessions,
     ),

@@ -14,7 +14,13 @@ from msgspec import structs
 
 from turnlog.index.opening import Index
 from turnlog.prices.cost import Prices
-from turnlog.questions.insights_asked import NOTHING, Asked, figures_in, sessions_of
+from turnlog.questions.insights_asked import (
+    NOTHING,
+    Asked,
+    figures_in,
+    sessions_of,
+    with_main_log,
+)
 from turnlog.questions.insights_calls import Calls, Tally
 from turnlog.questions.insights_prompts import Prompt
 from turnlog.questions.ledger import Figures, Ledger, ledger, sum_of
@@ -133,18 +139,18 @@ def projects_of(
     index: Index, scan: UsageScan, book: Ledger, asked: Asked, done: Done
 ) -> list[ProjectRow]:
     """Give the projects, the dearest first; *book* is the ledger by projects."""
-    known = sessions_of(index)
+    known, listed = sessions_of(index), with_main_log(index)
     period = asked.period
     sessions: dict[str | None, set[str]] = {}
     typed: dict[str | None, int] = {}
     tallies: dict[str | None, Tally] = {}
     for each in scan.responses:
-        if each.session and period.holds(each):
+        if each.session in listed and period.holds(each):
             sessions.setdefault(each.project, set()).add(each.session)
     for prompt in done.prompts:
         session, project = known.get(prompt.session or 0, (None, None))
         typed[project] = typed.get(project, 0) + 1
-        if session is not None:
+        if session in listed:
             sessions.setdefault(project, set()).add(session)
     for number, tally in done.calls.by_session.items():
         tallies.setdefault(known.get(number, (None, None))[1], Tally()).join(tally)
