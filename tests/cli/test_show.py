@@ -128,7 +128,7 @@ def test_what_leads_to_a_record_is_cut_by_depth(show):
 
 def test_a_range_counts_steps_and_says_how_to_go_on(show):
     out = show("--range", "1:3", records=CONVERSATION)
-    assert "1 earlier message omitted" in out
+    assert "1 earlier step omitted" in out
     assert "3 later steps omitted; go on with --range 3:" in out
     assert "First answer" in out
     assert "Second question" in out
@@ -178,7 +178,7 @@ def test_notes_at_the_end_of_a_log_are_not_counted_among_the_last(show):
 def test_the_last_that_pass_a_filter_are_the_last_of_those(show):
     out = show("--last", "1", "--prompts", records=CONVERSATION)
     assert "Second question" in out
-    assert "1 earlier message omitted" in out
+    assert "1 earlier step omitted" in out
 
 
 @pytest.mark.parametrize(

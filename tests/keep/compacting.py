@@ -8,6 +8,7 @@ import uuid
 from sessions.trees import answer, call, line, record
 from sessions.trees import result as bare_result
 from turnlog.layout import Home
+from turnlog.records.summary import SessionSummary
 from turnlog.sessions.context import context_of, digests_of
 from turnlog.sessions.file_history import SessionFiles
 from turnlog.sessions.plan_traces import traces_of
@@ -93,7 +94,10 @@ def seen(session):
             for gap in tree.gaps]  # fmt: skip
     context = context_of(tree, session.records)
     files = SessionFiles.of(session)
-    summary, life = session.summary, session.facts.life
+    life = session.facts.life
+    summary = SessionSummary()  # All that was said; a title depends on how long the log is, too.
+    for item in session.items():
+        summary.take(item.record)
     return {
         "nodes": nodes,
         "gaps": gaps,

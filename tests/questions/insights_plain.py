@@ -42,7 +42,7 @@ class Plain:
         self.mains = {
             session
             for log, (session, rows) in zip(logs, self.logs, strict=True)
-            if log.kind == "session" and rows and rows[0].get("isSidechain") is not True
+            if log.kind == "session" and not (rows and rows[0].get("isSidechain") is True)
         }
         self.responses = scan_usage(homes).responses
 
