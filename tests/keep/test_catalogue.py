@@ -165,8 +165,7 @@ def assert_same(one, other):
 
 
 def essence(kept):
-    return (kept.name, kept.generation, kept.size_bytes, kept.packed_bytes, kept.digests,
-            kept.fingerprint)  # fmt: skip
+    return kept.name, kept.generation, kept.size_bytes, kept.packed_bytes, kept.digests
 
 
 @pytest.mark.parametrize("how", ["gone", "an empty object", "of a later version"])
@@ -283,7 +282,6 @@ def test_names_that_leave_the_home_are_not_believed(world, name, which):
         {"digests": base64.b64encode(b"\0" * 32).decode()},
         {"digests": base64.b64encode(b"\0" * 33).decode()},
         {"sums": base64.b64encode(b"\0" * 4).decode()},
-        {"fingerprint": ""},
         {"generation": -(10**9)},
         {"generation": 10**9},
         {"generation": 1},
@@ -315,7 +313,7 @@ def test_whatever_stands_in_it_is_loaded_or_left_out(tmp_path_factory, name, gen
     place = tmp_path_factory.getbasetemp()
     text = json.dumps({"version": 1, "files": [], "older": []} | {
         "files": [{"name": name, "generation": generation, "size_bytes": size, "mtime_ns": 0,
-                   "packed_bytes": 0, "digests": "", "fingerprint": "",
+                   "packed_bytes": 0, "digests": "",
                    "kept_at": "2026-01-01T00:00:00Z"}]})  # fmt: skip
     (place / CATALOGUE).write_text(text)
     catalogue = Catalogue.load(place)
@@ -336,7 +334,7 @@ def test_a_kept_file_says_which_session_only_where_its_name_does_not(world):
 
 def test_a_kept_file_cannot_be_changed():
     kept = KeptFile(
-        name="x", size_bytes=0, mtime_ns=0, packed_bytes=0, digests=b"", fingerprint=b"",
+        name="x", size_bytes=0, mtime_ns=0, packed_bytes=0, digests=b"",
         kept_at=datetime.now(UTC),
     )  # fmt: skip
     with pytest.raises(AttributeError):

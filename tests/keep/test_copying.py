@@ -260,7 +260,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_kept_the_next_time(world, monke
 
 
 def test_a_file_rewritten_while_it_is_copied_is_not_taken_for_its_copy(world, monkeypatch):
-    """Its fingerprint is that of what was copied, not of what stands there a moment later."""
+    """What is known of it is what was copied, not what stands there a moment later."""
     from turnlog.keep import making
 
     world.put(LOG, line(1) * 9)
@@ -277,6 +277,50 @@ def test_a_file_rewritten_while_it_is_copied_is_not_taken_for_its_copy(world, mo
     world.remember(LOG, line(1) * 9)
     world.add(LOG, line(3))
     assert world.keep().begun_anew
+    world.check()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_file_rewritten_while_it_is_read_is_kept_the_next_time(world, monkeypatch, is_known):
+    """No copy is half of what a file held before, and half of what it held after."""
+    from turnlog.keep import making
+
+    if is_known:
+        world.put(LOG, line(1) * 30)
+        world.keep()
+    world.put(LOG, line(1) * 90)
+    real = making._read
+
+    def rewriting(fd, size, offset):
+        data = real(fd, size, offset)
+        if offset + size >= world.path(LOG).stat().st_size:
+            world.put(LOG, line(2) * 90)
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(making, "_read", rewriting)
+        done = keep([world.home])
+    assert [each.reason for each in done.problems] == ["it was rewritten while it was read"]
+    assert unfinished(world.place) == []
+    world.keep()
+    world.check()
+
+
+def test_a_file_that_grows_while_it_is_read_is_kept_as_far_as_it_was(world, monkeypatch):
+    from turnlog.keep import making
+
+    world.put(LOG, line(1) * 90)
+    real = making._read
+
+    def growing(fd, size, offset):
+        world.add(LOG, line(2))
+        return real(fd, size, offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(making, "_read", growing)
+        assert not keep([world.home]).problems
+    assert world.generations(LOG) == [line(1) * 90]
+    assert not world.keep().begun_anew
     world.check()
 
 

@@ -20,7 +20,6 @@ from turnlog.keep.catalogue import CATALOGUE
 from turnlog.keep.copying import keep
 from turnlog.layout.kept import generation_copy
 from turnlog.log import packing
-from turnlog.log.fingerprint import fingerprint_by
 
 FRAME = 512
 NAMES = (LOG, OTHER, TODOS)
@@ -142,20 +141,17 @@ def test_a_rewriting_of_the_same_size_is_noticed(world):
     world.check()
 
 
-def test_a_rewriting_that_no_fingerprint_shows_is_noticed(world):
-    """One byte of many, between the samples; the size stays."""
+@pytest.mark.parametrize("more", [b"", b"and on\n"], ids=["of the same size", "that grew"])
+@pytest.mark.parametrize("at", [0, 5_000, 52_341, 105_149])
+def test_a_single_byte_that_was_rewritten_is_noticed(world, at, more):
+    """Wherever it stands: what was kept is compared whole, and no copy is half old, half new."""
     data = line("a", 700) * 150
     world.put(LOG, data)
     world.keep()
-
-    def printed(data):
-        return fingerprint_by(lambda size, at: data[at : at + size], len(data))
-
-    hidden = (data[:at] + b"b" + data[at + 1 :] for at in range(5000, len(data), 50))
-    other = next(each for each in hidden if printed(each) == printed(data))
-    world.put(LOG, other)
+    world.put(LOG, data[:at] + b"b" + data[at + 1 :] + more)
     assert world.keep().begun_anew
     world.check()
+    assert world.generations(LOG)[-1] == world.path(LOG).read_bytes()
 
 
 def test_a_new_time_alone_begins_nothing(world):

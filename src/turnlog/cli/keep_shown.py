@@ -36,6 +36,7 @@ class KeepDocument(Struct, kw_only=True):
     without_log: list[str]
     """Those of them that have no main log any more, and count in no list."""
     read_bytes: int
+    """How much of them was new."""
     written_bytes: int
     """How large the copies are that were written, on disk."""
     begun_anew: list[str]

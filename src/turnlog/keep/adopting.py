@@ -15,20 +15,13 @@ from pathlib import Path
 from turnlog.errors import TurnlogError
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.layout.kept import generation_copy, is_inner_name, kept_copy
-from turnlog.log.fingerprint import fingerprint_by
 from turnlog.log.packing import Packed, packed_at
-from turnlog.log.sources import FramedSource, open_regular
 
 
 def adopted(path: Path, name: str, generation: int) -> tuple[KeptFile, Packed]:
     """Find out what the copy at *path* of the file *name* holds; a BrokenCopy if it is damaged."""
     packed = packed_at(path)
-    fd = open_regular(path)
-    try:
-        status = os.fstat(fd)
-        fingerprint = fingerprint_by(FramedSource(fd, packed.table).read_at, packed.size_bytes)
-    finally:
-        os.close(fd)
+    status = os.stat(path)
     kept = KeptFile(
         name=name,
         generation=generation,
@@ -36,7 +29,6 @@ def adopted(path: Path, name: str, generation: int) -> tuple[KeptFile, Packed]:
         mtime_ns=0,
         packed_bytes=status.st_size,
         digests=packed.digests,
-        fingerprint=fingerprint,
         kept_at=datetime.fromtimestamp(status.st_mtime, UTC),
     )
     return kept, packed

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from turnlog.layout.home_paths import kept_root
 from turnlog.layout.kept import (
@@ -45,13 +45,12 @@ class KeptFile(Struct, kw_only=True, frozen=True):
     """How often the file began anew."""
     size_bytes: int
     mtime_ns: int
-    """Of the file when it was kept; 0 if that is not known."""
+    """Of the file when it was kept; 0 if that is not known, or the copy is doubted."""
     packed_bytes: int
     digests: bytes
     """The SHA-256 digests of the copy's frames, one behind the other."""
     sums: bytes = b""
     """So the sums of its packed frames, as far as they are known."""
-    fingerprint: bytes
     kept_at: datetime
     session: str | None = None
     """The session it belongs to, where more than its name was needed to tell."""
@@ -116,6 +115,16 @@ class Catalogue(Struct):
             older=[each for kept in self.older.values() for each in kept],
         )
         put(self.place, (CATALOGUE,), (msgspec.json.encode(stored),), overwrite=True)
+
+    def doubt(self, names: Iterable[str]) -> None:
+        """See to it that the next keeping compares every byte of these files and of their copies.
+
+        With neither a file's time nor its copy's size, nothing is taken on trust. What differs or
+        rotted is made anew.
+        """
+        for name in names:
+            kept = self.current[name]
+            self.current[name] = structs.replace(kept, mtime_ns=0, packed_bytes=0)
 
     def copy_of(self, kept: KeptFile) -> Path:
         """Tell where a copy lies."""

@@ -1,8 +1,8 @@
 """Keeping: every home's files are copied, and what was copied stays, whatever becomes of the files.
 
-A file that only grew is read from where its copy ends. One that was rewritten, or shrank, begins a
-new generation, and the copy of the old one stays. Unchanged files, told by size and time, are not
-opened. The files themselves are only ever read.
+A file that only grew is packed from where its copy ends. One that was rewritten, or shrank, begins
+a new generation, and the copy of the old one stays. Unchanged files, told by size and time, are not
+opened; all others are read whole and compared. The files themselves are only ever read.
 
 Copies are made some at a time: written to temporary files, read back and compared, synced, and only
 then renamed over the old ones; the catalogue follows. A kill at any moment leaves whole copies and,
@@ -59,6 +59,7 @@ class KeepRun(Struct, kw_only=True):
     without_log: list[str] = field(default_factory=list)
     """Those of them that have no main log any more: agents' logs, todos and the like are left."""
     read_bytes: int = 0
+    """What of them was new."""
     written_bytes: int = 0
     begun_anew: list[str] = field(default_factory=list)
     """Files that were rewritten since they were kept: a new generation began."""
@@ -143,7 +144,7 @@ def _keep_home(
     place = kept_place(home)
     catalogue = Catalogue.load(place)
     todo = list(changed_files(files, catalogue, sessions))
-    steps.expect(sum(_to_read(file, catalogue) for file in todo))
+    steps.expect(sum(file.size_bytes for file in todo))
     try:
         note_home(place, os.path.realpath(home))
         if not catalogue.is_sound:
@@ -192,12 +193,6 @@ def _size_of(path: str) -> int:
         return -1
 
 
-def _to_read(file: HomeFile, catalogue: Catalogue) -> int:
-    kept = catalogue.current.get(file.name)
-    size = 0 if kept is None else kept.size_bytes
-    return file.size_bytes - size if file.size_bytes >= size else file.size_bytes
-
-
 def _made(
     todo: list[HomeFile], catalogue: Catalogue, steps: _Steps, unsynced: set[Path]
 ) -> Generator[tuple[HomeFile, Made | Unkept], None, None]:
@@ -211,9 +206,9 @@ def _made(
             for file in todo:
                 waiting.append((file, _begun(file, catalogue, workers, unsynced)))
                 if len(waiting) > _AHEAD:
-                    yield _one(waiting, steps, catalogue)
+                    yield _one(waiting, steps)
             while waiting:
-                yield _one(waiting, steps, catalogue)
+                yield _one(waiting, steps)
         finally:
             left = [job for _, job in waiting if not job.cancel()]
             done = [job.result() for job in left if job.exception() is None]
@@ -236,11 +231,11 @@ def _begun(
 
 
 def _one(
-    waiting: deque[tuple[HomeFile, Future[Made | Unkept]]], steps: _Steps, catalogue: Catalogue
+    waiting: deque[tuple[HomeFile, Future[Made | Unkept]]], steps: _Steps
 ) -> tuple[HomeFile, Made | Unkept]:
     file, job = waiting.popleft()
     made = job.result()
-    steps.take(_to_read(file, catalogue))
+    steps.take(file.size_bytes)
     return file, made
 
 

@@ -3,6 +3,9 @@
 Nothing is in its place yet when this is done. What the world does meanwhile (a file that vanishes,
 shrinks or turns out to be something else) is a value, Unkept; what our own disk does is an error.
 
+A file that grew is compared with all that was kept of it, byte for byte, before its copy is added
+to; and once more if it was written to meanwhile. So no copy is made of two states of a file.
+
 A copy that does not read back is never built upon: another is made of the whole file. It takes the
 damaged one's place if it is proved to hold all that was kept; else the damaged one stays, as an
 earlier generation does, for what can still be read of it.
@@ -28,7 +31,6 @@ from turnlog.keep.adopting import adopted, generation_in_place
 from turnlog.keep.catalogue import GENERATIONS, Catalogue, KeptFile
 from turnlog.layout.home_files import HomeFile
 from turnlog.layout.kept import generation_copy, kept_copy
-from turnlog.log.fingerprint import ReadAt, fingerprint_by
 from turnlog.log.frames import BrokenFrame, FrameTable, read_table
 from turnlog.log.packing import DIGEST_BYTES, Packed, Packer, check_packed
 from turnlog.log.sources import FramedSource, open_regular
@@ -176,7 +178,8 @@ def _copied(
     fd: int, now: os.stat_result, file: HomeFile, catalogue: Catalogue, earlier: _Earlier
 ) -> Made:
     kept = earlier.kept
-    if not _begins_with(fd, now.st_size, earlier):
+    # Samples would do for a log that is only appended to, and for no other.
+    if now.st_size < kept.size_bytes or not _begins_with(fd, earlier.packed):
         return _packed(fd, now, file, catalogue, replaces=kept)
     if now.st_size == kept.size_bytes:
         same = structs.replace(kept, mtime_ns=now.st_mtime_ns)
@@ -184,21 +187,12 @@ def _copied(
     return _packed(fd, now, file, catalogue, earlier=earlier)
 
 
-def _begins_with(fd: int, size_bytes: int, earlier: _Earlier) -> bool:
-    """Tell whether a file still begins with what is kept of it."""
-    kept = earlier.kept
-    if size_bytes < kept.size_bytes:
-        return False
-    if fingerprint_by(_reading(fd), kept.size_bytes) != kept.fingerprint:
-        return False
-    if size_bytes > kept.size_bytes and kept.mtime_ns:
-        return True
-    # As long as before, yet written to: every byte counts.
-    digests = earlier.packed.digests
+def _begins_with(fd: int, packed: Packed) -> bool:
+    """Tell whether a file begins with all that *packed* holds; every byte is read for that."""
     return all(
         sha256(_read(fd, frame.size_bytes, frame.start)).digest()
-        == digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
-        for number, frame in enumerate(earlier.packed.table.frames)
+        == packed.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
+        for number, frame in enumerate(packed.table.frames)
     )
 
 
@@ -220,9 +214,6 @@ def _packed(
     try:
         packed = _filled(made_fd, fd, now, file, earlier)
         copy = FramedSource(made_fd, packed.table)
-        # Of what was copied, even if the file is being rewritten this very moment.
-        is_steady = os.fstat(fd).st_mtime_ns == now.st_mtime_ns
-        fingerprint = fingerprint_by(_reading(fd) if is_steady else copy.read_at, now.st_size)
         kept = KeptFile(
             name=file.name,
             generation=earlier.kept.generation if earlier else 1,
@@ -231,7 +222,6 @@ def _packed(
             packed_bytes=os.fstat(made_fd).st_size,
             digests=packed.digests,
             sums=packed.sums,
-            fingerprint=fingerprint,
             kept_at=datetime.now(UTC),
         )
         made = Made(kept, target, temporary, replaces=replaces, damage=damage)
@@ -267,8 +257,11 @@ def _filled(
             path=file.path,
             hint="the disk may be failing; the file itself was not touched",
         )
-    if os.fstat(fd).st_size < now.st_size:
+    after = os.fstat(fd)
+    if after.st_size < now.st_size:
         raise _Unsteady("it shrank while it was read")
+    if after.st_mtime_ns != now.st_mtime_ns and not _begins_with(fd, packed):
+        raise _Unsteady("it was rewritten while it was read")
     return packed
 
 
@@ -302,23 +295,14 @@ def _holds_all(packed: Packed, copy: FramedSource, known: KeptFile) -> bool:
     return sha256(data).digest() == known.digests[last * DIGEST_BYTES :]
 
 
-def _reading(fd: int) -> ReadAt:
+def _read(fd: int, size: int, offset: int) -> bytes:
     """Read a file that is not ours: what fails there is no failure of our own disk."""
-
-    def read(size: int, offset: int) -> bytes:
+    data = b""
+    while len(data) < size:
         try:
-            return read_at(fd, size, offset)
+            more = read_at(fd, size - len(data), offset + len(data))
         except OSError as error:
             raise _Unsteady((error.strerror or str(error)).lower()) from None
-
-    return read
-
-
-def _read(fd: int, size: int, offset: int) -> bytes:
-    read = _reading(fd)
-    data = read(size, offset)
-    while len(data) < size:
-        more = read(size - len(data), offset + len(data))
         if not more:
             raise _Unsteady("it shrank while it was read")
         data += more

@@ -135,7 +135,6 @@ def _unpacked(copy: Copy, fd: int, table: FrameTable) -> KeptFile:
         mtime_ns=0,
         packed_bytes=status.st_size,
         digests=digests,
-        fingerprint=b"",
         kept_at=datetime.fromtimestamp(status.st_mtime, UTC),
         session=copy.known.session if copy.known is not None else None,
     )
