@@ -27,12 +27,16 @@ from keep.orchard_store import (
 )
 from turnlog import build
 from turnlog.errors import LogError, StorageFull, TurnlogError, UsageError, WriteFailed
+from turnlog.keep import proving, retention
+from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import keep
 from turnlog.keep.deleting import put_back
 from turnlog.keep.retention import retain, retain_configured
 from turnlog.keep.retention_policy import Policy, ProjectRule, policy_from
 from turnlog.keep.trash import Trash
 from turnlog.layout import Home
+from turnlog.layout.kept import kept_copy, kept_place
+from turnlog.log.packing import unpack
 from turnlog.log.system import lock
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.surroundings import process
@@ -40,6 +44,9 @@ from turnlog.sessions.surroundings import process
 LAST = datetime(2026, 1, 2, 10, tzinfo=UTC)
 DUE = LAST + timedelta(days=30)
 ON = Policy(enabled=True)
+ARCHIVE_FIRST = Policy(enabled=True, archive_first=True)
+MAIN = f"{KEY}/{ID}.jsonl"
+LOST = "99999999-9999-4999-8999-999999999999"
 
 
 @pytest.fixture
@@ -253,8 +260,6 @@ def test_a_log_that_cannot_be_read_stays(home, own, monkeypatch):
 
 
 def test_a_session_that_is_written_to_after_it_was_judged_stays(home, own, monkeypatch):
-    from turnlog.keep import retention
-
     real = retention.delete_together
 
     def written_meanwhile(sessions, *rest):
@@ -325,11 +330,10 @@ def test_kept_copies_stay_unless_asked_for(home, own):
 
 
 def test_archiving_first_leaves_a_kept_copy_of_every_file(home, own):
-    policy = Policy(enabled=True, archive_first=True)
     put(home, f"{KEY}/{ID}.jsonl.original-20260101T000000.000000Z", b"as it was", at=1)
     before = files(home.path)
     assert not (own / "kept").exists()
-    report = retain([home], policy, now=DUE, write=True)
+    report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
     assert ids(report.sessions) == [ID, OTHER]
     kept = {name.split("/", 2)[2] for name in files(own) if name.startswith("kept/")}
     assert {f"{name}.zst" for name in before} <= kept
@@ -337,7 +341,7 @@ def test_archiving_first_leaves_a_kept_copy_of_every_file(home, own):
 
 
 def test_what_could_not_be_archived_stays(home, own):
-    policy = Policy(enabled=True, archive_first=True)
+    policy = ARCHIVE_FIRST
     before = files(home.path)
 
     def full(homes):
@@ -345,9 +349,6 @@ def test_what_could_not_be_archived_stays(home, own):
 
     def failing(homes):
         raise WriteFailed("input/output error", path="x")
-
-    def nothing(homes):
-        return None
 
     with pytest.raises(StorageFull):
         retain([home], policy, now=DUE, write=True, archive=full)
@@ -363,6 +364,101 @@ def test_what_could_not_be_archived_stays(home, own):
     assert {n: d for n, d in files(home.path).items() if n in belongings()} == {
         n: d for n, d in before.items() if n in belongings()
     }
+
+
+def unnoticed(home, name):
+    """Change a file so that neither its size nor its time tell; give what it holds now."""
+    path = home.path / name
+    before = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"pear", b"plum"))
+    os.utime(path, ns=(before.st_mtime_ns, before.st_mtime_ns))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("at", [0, 1_767_400_000])
+def test_a_copy_that_is_not_as_its_file_is_made_anew_before_the_file_goes(home, own, at):
+    """Even one whose file has no time to speak of."""
+    os.utime(home.path / MAIN, (at, at))
+    keep([home])
+    old = files(home.path)[MAIN]
+    new = unnoticed(home, MAIN)
+    rotted = kept_copy(kept_place(home), f"{KEY}/{OTHER}.jsonl")
+    data = bytearray(rotted.read_bytes())
+    data[12] ^= 0xFF
+    rotted.write_bytes(data)
+    other = files(home.path)[f"{KEY}/{OTHER}.jsonl"]
+    report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
+    assert ids(report.sessions) == [ID, OTHER]
+    assert not report.problems
+    catalogue = Catalogue.of_home(home)
+    kept = [b"".join(unpack(catalogue.copy_of(each))) for each in catalogue.generations(MAIN)]
+    assert kept == [old, new]
+    assert b"".join(unpack(rotted)) == other
+
+
+def nothing(_homes):
+    """An archive that keeps nothing."""
+
+
+def stays(home, before):
+    return all(files(home.path).get(name) == before[name] for name in belongings())
+
+
+def test_what_has_no_copy_that_is_as_it_is_stays(home, own):
+    keep([home])
+    unnoticed(home, MAIN)
+    before = files(home.path)
+    report = retain([home], ARCHIVE_FIRST, now=DUE, write=True, archive=nothing)
+    assert ids(report.sessions) == [OTHER]
+    assert reasons(report) == {ID: f"there is no kept copy of {MAIN}"}
+    assert stays(home, before)
+
+
+def test_a_copy_that_never_reads_back_lets_nothing_go_and_is_told(home, own, monkeypatch):
+    before = files(home.path)
+    real = proving.open_source
+
+    def other(path, *more):
+        if str(path).endswith(f"{ID}.jsonl.zst"):
+            path = kept_copy(kept_place(home), f"todos/{ID}-agent-{ID}.json")
+        return real(path, *more)
+
+    monkeypatch.setattr(proving, "open_source", other)
+    report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
+    assert ids(report.sessions) == [OTHER]
+    assert "does not read back" in reasons(report)[ID]
+    assert [each.path for each in report.problems] == [home.path]
+    assert stays(home, before)
+
+
+def test_a_file_that_changes_after_its_copy_was_proved_stays(home, own, monkeypatch):
+    real = retention.prove_kept
+
+    def changing(good, *more):
+        proof = real(good, *more)
+        if good.name == MAIN:
+            (home.path / MAIN).write_bytes(b"{}")
+        return proof
+
+    monkeypatch.setattr(retention, "prove_kept", changing)
+    report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
+    assert ids(report.sessions) == [OTHER]
+    assert "written to just now" in reasons(report)[ID]
+
+
+def test_orphans_are_archived_first_too(home, own):
+    name = f"todos/{LOST}-agent-{LOST}.json"
+    put(home, name, b'["pear"]', at=1)
+    keep([home])
+    new = unnoticed(home, name)
+    policy = Policy(archive_first=True)
+    report = retain([home], policy, now=DUE, write=True, with_orphans=True, archive=nothing)
+    assert [each.trash for each in report.orphans if each.id == LOST] == [None]
+    assert [each.reason for each in report.problems if LOST in each.reason]
+    assert files(home.path)[name] == new
+    report = retain([home], policy, now=DUE, write=True, with_orphans=True)
+    assert name not in files(home.path)
+    assert b"".join(unpack(kept_copy(kept_place(home), name))) == new
 
 
 # -- logs of days ---------------------------------------------------------------------------

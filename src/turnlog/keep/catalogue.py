@@ -56,6 +56,11 @@ class KeptFile(Struct, kw_only=True, frozen=True):
     """The session it belongs to, where more than its name was needed to tell."""
 
     @property
+    def is_doubted(self) -> bool:
+        """It was found not to be as its file, and was not made anew since."""
+        return not self.packed_bytes
+
+    @property
     def digest(self) -> str:
         """The digest of the whole copy."""
         return digest_of(self.digests)
@@ -119,8 +124,8 @@ class Catalogue(Struct):
     def doubt(self, names: Iterable[str]) -> None:
         """See to it that the next keeping compares every byte of these files and of their copies.
 
-        With neither a file's time nor its copy's size, nothing is taken on trust. What differs or
-        rotted is made anew.
+        With neither a file's time nor its copy's size, nobody takes anything on trust. What differs
+        or rotted is made anew.
         """
         for name in names:
             kept = self.current[name]

@@ -17,14 +17,11 @@ import os
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple
-
-from msgspec import structs
+from typing import Final
 
 from turnlog.errors import (
     BrokenCopy,
     LogError,
-    LogLocked,
     NotALog,
     NotFound,
     UsageError,
@@ -32,29 +29,23 @@ from turnlog.errors import (
 )
 from turnlog.keep.archived import journal
 from turnlog.keep.belongings import Belonging, Belongings
-from turnlog.keep.catalogue import Catalogue, KeptFile
+from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import LOCK_TIMEOUT, KeepRun, keep, turn
 from turnlog.keep.deleting import refuse_if_shared
+from turnlog.keep.kept_proof import known_copy, prove_kept, read_back
 from turnlog.keep.moving import Spot, locked, remove_empty
-from turnlog.keep.proving import Proof, check_copy, content_of, prove, remove_proved, typed
-from turnlog.keep.reading import Copy, as_it_lies, content
+from turnlog.keep.proving import Proof, content_of, remove_proved, typed
+from turnlog.keep.reading import content
 from turnlog.keep.running import refuse_if_opened
 from turnlog.layout import Home
 from turnlog.layout.home_files import OF_SESSIONS
-from turnlog.layout.kept import KEPT_SUFFIX, kept_copy, kept_place
+from turnlog.layout.kept import KEPT_SUFFIX, kept_place
 from turnlog.log.sources import open_source
 from turnlog.sessions.journal import ArchivedFact
 from turnlog.sessions.session import Session
 
 # What a flat store has of the same id is another session's.
 _NOT_FLAT: Final = frozenset({"projects", "todos", *OF_SESSIONS})
-
-
-class _Doubt(NamedTuple):
-    """A copy that is not as its file."""
-
-    name: str
-    error: BrokenCopy
 
 
 class KeptArchiving:
@@ -108,7 +99,7 @@ class KeptArchiving:
     def sizes(self) -> tuple[int, int]:
         """Tell how large its files are, and how large their copies."""
         catalogue = Catalogue.load(self._place)
-        kept = [_known(catalogue, name)[1] for name in self.names]
+        kept = [known_copy(catalogue, name)[1] for name in self.names]
         return sum(each.size_bytes for each in kept), sum(each.packed_bytes for each in kept)
 
     @property
@@ -174,18 +165,20 @@ class KeptArchiving:
         catalogue = Catalogue.load(self._place)
         goods = self.goods
         proofs: dict[str, Proof] = {}
-        doubts = [
-            doubt
-            for good in goods
-            if (doubt := self._prove(good, catalogue, kept, proofs)) is not None
-        ]
+        doubts: dict[str, BrokenCopy] = {}
+        for good in goods:
+            try:
+                proofs[good.name] = self._prove(good, catalogue, kept)
+            except BrokenCopy as error:
+                doubts[good.name] = error
         if doubts and is_last:
-            raise doubts[0].error
+            raise next(iter(doubts.values()))
         if doubts:
-            _have_made_anew(catalogue, doubts)
+            catalogue.doubt(doubts)
+            catalogue.save()
             return None
         for name in self.names - proofs.keys():
-            _read_back(catalogue, name)  # Gone at its source: the copy is all there is.
+            read_back(catalogue, name)  # Gone at its source: the copy is all there is.
         fact = self._new_fact(catalogue, proofs)
         # As late as can be: a program that knows no locks may have begun just now.
         refuse_if_opened(self._session.id, self._session.logs, (self._home,))
@@ -207,37 +200,22 @@ class KeptArchiving:
                 hint="the session is archived; archive it again to remove what is left",
             ) from None
 
-    def _prove(
-        self, good: Belonging, catalogue: Catalogue, kept: KeepRun, proofs: dict[str, Proof]
-    ) -> _Doubt | None:
-        proof = prove(Spot(self._root, good.name))
-        known = catalogue.current.get(good.name)
-        if known is None:
+    def _prove(self, good: Belonging, catalogue: Catalogue, kept: KeepRun) -> Proof:
+        proof = prove_kept(good, self._home, catalogue)
+        if proof is None:
             why = next((each.reason for each in kept.problems if str(each.path) == good.path), "")
             raise WriteFailed(
                 f"no copy of {good.path} could be made: {why or 'it came just now'}",
                 path=good.path,
                 hint="try again; nothing was removed",
             )
-        if (known.size_bytes, known.mtime_ns) != (proof.content.size_bytes, proof.mtime_ns):
-            raise LogLocked(
-                f"{good.path} is being written",
-                path=good.path,
-                hint="wait until its writer is done, and try again; nothing was removed",
-            )
-        try:
-            _read_back(catalogue, good.name)
-            check_copy(kept_copy(catalogue.place, good.name), proof, good.name.rpartition("/")[2])
-        except BrokenCopy as error:
-            return _Doubt(good.name, error)
-        proofs[good.name] = proof
-        return None
+        return proof
 
     def _new_fact(self, catalogue: Catalogue, proofs: dict[str, Proof]) -> ArchivedFact:
         digest, size_bytes, packed_bytes, records = sha256(), 0, 0, 0
         for log in self._session.main_logs:
             name = _name_in_home(self._home, log.path)
-            copy, known = _known(catalogue, name)
+            copy, known = known_copy(catalogue, name)
             size_bytes += known.size_bytes
             packed_bytes += known.packed_bytes
             for piece in content(copy, known):
@@ -272,30 +250,6 @@ def own_bytes(session: Session) -> int:
         raise NotFound(
             f"the log of session {session.id} was moved away just now", hint="look for it again"
         ) from None
-
-
-def _read_back(catalogue: Catalogue, name: str) -> None:
-    """Read a copy against its digests; a BrokenCopy if it does not hold what was kept."""
-    for _ in content(*_known(catalogue, name)):
-        pass
-
-
-def _known(catalogue: Catalogue, name: str) -> tuple[Copy, KeptFile]:
-    """Give a copy, and what is known of it, or what it shows if the catalogue was lost."""
-    kept = catalogue.current.get(name)
-    number = kept.generation if kept is not None else 1
-    path = kept_copy(catalogue.place, name)
-    copy = Copy(name=name, generation=number, path=path, known=kept)
-    return copy, kept if kept is not None else as_it_lies(copy)
-
-
-def _have_made_anew(catalogue: Catalogue, doubts: list[_Doubt]) -> None:
-    """See to it that the next run compares every byte, and copies what differs or rotted."""
-    for doubt in doubts:
-        kept = catalogue.current[doubt.name]
-        # With neither the file's time nor the copy's size, nothing is taken on trust.
-        catalogue.current[doubt.name] = structs.replace(kept, mtime_ns=0, packed_bytes=0)
-    catalogue.save()
 
 
 def _name_in_home(home: Home, path: Path) -> str:

@@ -3,7 +3,8 @@
 It is off unless it is asked for, and without *write* it only says what would go, and why. It works
 on the homes that it is given and on no others. ``expiry`` tells what has expired; what goes, goes
 as a deletion does, under the log's lock, and not if anything was written meanwhile. If told to
-archive first, nothing goes of which there is no kept copy that is as the file is.
+archive first, nothing goes of which there is no kept copy that was read back and is as the file is,
+byte for byte.
 """
 
 from __future__ import annotations
@@ -18,11 +19,26 @@ from typing import Final
 from msgspec import Struct, structs
 
 from turnlog.config import FILE_NAME
-from turnlog.errors import LogError, LogLocked, NotALog, StorageFull, TurnlogError, UsageError
+from turnlog.errors import (
+    BrokenCopy,
+    LogError,
+    LogLocked,
+    NotALog,
+    NotFound,
+    StorageFull,
+    TurnlogError,
+    UsageError,
+)
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.catalogue import Catalogue
-from turnlog.keep.copying import keep
-from turnlog.keep.deleting import Terms, delete_found, delete_together, finish_deletions
+from turnlog.keep.copying import LOCK_TIMEOUT, keep, turn
+from turnlog.keep.deleting import (
+    Terms,
+    delete_found,
+    delete_together,
+    finish_deletions,
+    goods_of,
+)
 from turnlog.keep.expiry import (
     TOUCHED,
     Candidate,
@@ -32,12 +48,12 @@ from turnlog.keep.expiry import (
     SparedSession,
     sessions_of,
 )
+from turnlog.keep.kept_proof import prove_kept
 from turnlog.keep.moving import remove_empty
 from turnlog.keep.orphans import Orphan, empty_directories, empty_projects, find_orphans
 from turnlog.keep.retention_policy import MOST_DAYS, Policy, is_days, load_policy
 from turnlog.keep.trash import Trash
 from turnlog.layout import Home, Problem, turnlog_home
-from turnlog.layout.kept import kept_copy
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.life import running_sessions
 
@@ -192,8 +208,10 @@ class _Run:
             finish_deletions(self._trash, belongings)
         not_archived = self._archived(archive) if self._facts.policy.archive_first else None
         for belongings, group in self._groups:
-            reason = not_archived or self._lacks_copy(belongings, group)
+            reason = not_archived
             try:
+                goods = [each for candidate in group for each in candidate.goods]
+                reason = reason or self._lacks_copy(belongings, goods, archive)
                 if reason is None:
                     self._delete(belongings, group)
                     continue
@@ -203,7 +221,9 @@ class _Run:
             for each in group:
                 if each.row.trash is None:
                     self._spare(each.row, reason)
-        self.report.orphans = [self._without(each) for each in self.report.orphans]
+        self.report.orphans = [
+            self._without(each, not_archived, archive) for each in self.report.orphans
+        ]
 
     def see_to_empty(self, *, with_orphans: bool) -> None:
         """List the directories that hold nothing; remove them, if told to write."""
@@ -232,19 +252,24 @@ class _Run:
             entries = done[each.row.id].entries
             each.row.trash = entries[-1] if entries else None
 
-    def _without(self, orphan: Orphan) -> Orphan:
+    def _without(self, orphan: Orphan, not_archived: str | None, archive: Archive) -> Orphan:
         """Move an orphan to the trash."""
         belongings = next(
             each for each in self._belongings if os.path.realpath(each.home) == orphan.home
         )
         grace = timedelta(days=self._facts.policy.grace_days)
         terms = Terms(ORPHANED, self._facts.now, grace, with_kept=False, if_unchanged=True)
+        goods = goods_of(belongings, orphan.id, (), with_kept=False)
         try:
-            done = delete_found(orphan.id, (), [belongings], self._trash, terms)
+            reason = not_archived or self._lacks_copy(belongings, goods, archive)
+            if reason is None:
+                done = delete_found(orphan.id, (), [belongings], self._trash, terms)
         except StorageFull:
             raise
         except (TurnlogError, OSError) as error:
-            self.report.problems.append(Problem(Path(orphan.home), f"{orphan.id}: {error}"))
+            reason = str(error)
+        if reason is not None:
+            self.report.problems.append(Problem(Path(orphan.home), f"{orphan.id}: {reason}"))
             return orphan
         return structs.replace(orphan, trash=done.entries[-1] if done.entries else None)
 
@@ -264,14 +289,37 @@ class _Run:
         if isinstance(error, OSError) and not isinstance(error, LogLocked | NotALog):
             self.report.problems.append(Problem(path, str(error)))
 
-    def _lacks_copy(self, belongings: Belongings, group: Iterable[Candidate]) -> str | None:
-        """Say which file has no kept copy that is as the file is, if that is asked for."""
+    def _lacks_copy(
+        self, belongings: Belongings, goods: Sequence[Belonging], archive: Archive
+    ) -> str | None:
+        """Say which file has no kept copy, if one is asked for; a BrokenCopy if one is not as it.
+
+        Such a copy is made anew before that.
+        """
         if not self._facts.policy.archive_first:
             return None
-        catalogue = Catalogue.load(belongings.place)
-        goods = [each for candidate in group for each in candidate.goods]
-        bare = next((each for each in goods if not _is_kept(each, catalogue)), None)
-        return f"there is no kept copy of {bare.name}" if bare is not None else None
+        for is_last in (False, True):
+            catalogue = Catalogue.load(belongings.place)
+            doubts: dict[str, BrokenCopy] = {}
+            for each in goods:
+                try:
+                    if prove_kept(each, belongings.home, catalogue) is None:
+                        return f"there is no kept copy of {each.name}"
+                except NotFound:
+                    continue  # Gone by itself.
+                except BrokenCopy as error:
+                    doubts[each.name] = error
+            if doubts and is_last:
+                raise next(iter(doubts.values()))
+            if not doubts:
+                break
+            with turn(belongings.place, LOCK_TIMEOUT):
+                catalogue = Catalogue.load(belongings.place)
+                catalogue.doubt(doubts.keys() & catalogue.current.keys())
+                catalogue.save()
+            archive(self._homes)
+            goods = [each for each in goods if each.name in doubts]
+        return None
 
     def _spare(self, row: ExpiredSession, reason: str) -> None:
         self.report.sessions = [each for each in self.report.sessions if each is not row]
@@ -296,13 +344,3 @@ def _refuse_if_damaged(journal: Journal) -> None:
             path=journal.path,
             hint=f"nothing is deleted; mend it with: turnlog repair {journal.path} --write",
         )
-
-
-def _is_kept(belonging: Belonging, catalogue: Catalogue) -> bool:
-    kept = catalogue.current.get(belonging.name)
-    as_it_is = belonging.size_bytes, belonging.mtime_ns
-    return (
-        kept is not None
-        and (kept.size_bytes, kept.mtime_ns) == as_it_is
-        and kept_copy(catalogue.place, belonging.name).is_file()
-    )
