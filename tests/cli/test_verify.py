@@ -1,6 +1,7 @@
 """``turnlog verify``, run as a person runs it."""
 
 import json
+import os
 import shutil
 
 import jsonschema
@@ -67,6 +68,22 @@ def test_what_is_wrong_is_told_with_what_helps(orchard):
     assert "the file itself is whole" in out
     assert "✗ 1 missing, 1 altered" in out
     assert "hint: missing: " in out
+
+
+def test_a_copy_that_is_stale_is_told_and_the_next_keep_mends_it(orchard):
+    path = orchard.home / MAIN
+    before = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"user", b"usel"))
+    os.utime(path, ns=(before.st_mtime_ns, before.st_mtime_ns))
+    code, out, _ = orchard("verify")
+    assert code == 1
+    assert "stale" in out
+    assert "✗ 1 stale" in out
+    assert "hint: stale: turnlog keep makes it anew" in out
+    assert "rewritten since:" in orchard("keep")[1]
+    code, out, _ = orchard("verify")
+    assert code == 0
+    assert "1 earlier generation" in out
 
 
 def test_json_is_one_document_that_fits_its_schema(orchard):

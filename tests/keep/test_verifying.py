@@ -34,6 +34,7 @@ from turnlog.keep.verifying import bytes_to_verify, verify
 from turnlog.layout import Home
 from turnlog.layout.kept import generation_copy
 from turnlog.log.frames import FrameTable, pack
+from turnlog.log.packing import unpack
 from turnlog.log.reader import Placed, read_log
 from turnlog.records.damage import Damage
 
@@ -144,25 +145,81 @@ def test_a_file_that_has_grown_is_told_with_how_much(orchard):
     assert (home.unkept, home.unkept_bytes) == (1, 6)
 
 
-@pytest.mark.parametrize("what", ["rewritten", "shorter", "same size", "same size and time"])
+@pytest.mark.parametrize("what", ["rewritten", "shorter", "same size"])
 def test_a_file_that_was_rewritten_is_told(long, what):
     path = long.home / long.main
-    data, status = path.read_bytes(), path.stat()
-    middle = len(data) // 2
+    data = path.read_bytes()
     match what:
         case "rewritten":
             data = conversation()
         case "shorter":
             data = data[:-1]
         case _:
-            data = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+            data = changed(data)
     path.write_bytes(data)
-    if what == "same size and time":
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     done = look(long)
     assert not done.findings
     assert done.homes[0].differs == 1
     assert done.homes[0].unlike[0].parity is Parity.DIFFERS
+
+
+def changed(data):
+    """One byte in the middle is another."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+def change_unnoticed(orchard):
+    """Change the main log so that neither its size nor its time tell; give what it held, holds."""
+    path = orchard.home / orchard.main
+    old, status = path.read_bytes(), path.stat()
+    path.write_bytes(changed(old))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    return old, path.read_bytes()
+
+
+@pytest.mark.parametrize("at", [0, 1_772_600_000])
+def test_a_copy_that_differs_where_size_and_time_tell_nothing_is_found_and_made_anew(long, at):
+    os.utime(long.home / long.main, (at, at))
+    long.keep()
+    old, new = change_unnoticed(long)
+    assert keep([Home(long.home)]).copied == 0
+    for _ in range(2):  # Until it is made anew.
+        done = verify([Home(long.home)])
+        found = only(done)
+        assert (found.kind, found.name, found.session) == (Kind.STALE, long.main, ID)
+        assert "the next keeping makes it anew" in found.detail
+        assert done.homes[0].differs == 1
+    assert keep([Home(long.home)]).begun_anew == [str(long.home / long.main)]
+    assert not look(long).findings
+    catalogue = Catalogue.load(long.place)
+    copies = [catalogue.copy_of(each) for each in catalogue.generations(long.main)]
+    assert [b"".join(unpack(copy)) for copy in copies] == [old, new]
+
+
+def test_a_copy_that_is_kept_anew_while_it_is_compared_is_no_fault(long, monkeypatch):
+    change_unnoticed(long)
+    real = verifying._begins_with
+
+    def kept_meanwhile(fd, known):
+        if known.name == long.main:
+            os.utime(long.home / long.main)
+            keep([Home(long.home)])
+        return real(fd, known)
+
+    monkeypatch.setattr(verifying, "_begins_with", kept_meanwhile)
+    assert not verify([Home(long.home)]).findings
+
+
+def test_what_cannot_be_noted_is_told(long, monkeypatch):
+    def full(_catalogue):
+        raise OSError(28, "No space left on device")
+
+    change_unnoticed(long)
+    monkeypatch.setattr(Catalogue, "save", full)
+    found = only(look(long))
+    assert found.kind is Kind.STALE
+    assert "no space left on device" in found.detail.lower()
 
 
 @pytest.mark.parametrize("what", ["directory", "fifo"])

@@ -51,7 +51,8 @@ Examples:
   turnlog verify                     everything that is kept
   turnlog verify --home ~/.claude    what is kept of one home
   turnlog verify --json | jq '.findings[].path'
-Exit code: 0 all is well, 1 something is missing, altered or extra, 2 a mistake, 3 a failure.""",
+Exit code: 0 all is well, 1 something is missing, altered, extra or stale, 2 a mistake,
+3 a failure.""",
 )
 @home_option
 @json_option
@@ -60,8 +61,9 @@ def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
     """Read every kept copy and archive again, and compare.
 
     Each is compared with its digest, and with the file it is a copy of if that is still there.
-    Nothing is changed. That a file has grown since, was rewritten or is gone is told, and is no
-    fault.
+    That a file has grown since, was rewritten or is gone is told, and is no fault. That it was
+    rewritten and its size and time do not show it is one: the next turnlog keep then copies it
+    anew. Nothing else is changed.
     """
     from turnlog.cli.terminal import progress
 

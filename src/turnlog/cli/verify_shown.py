@@ -20,6 +20,7 @@ _HINTS = {
     Kind.MISSING: "if its file is still there, turnlog keep makes it again",
     Kind.ALTERED: "if its file is whole, move the copy away and turnlog keep makes it again; "
     "else turnlog restore --partial gives what is left",
+    Kind.STALE: "turnlog keep makes it anew; what it holds stays, as an earlier generation",
     Kind.EXTRA: "turnlog keep takes over what belongs to a file",
 }
 

@@ -15,6 +15,7 @@ class Kind(StrEnum):
     MISSING = "missing"
     ALTERED = "altered"
     EXTRA = "extra"
+    STALE = "stale"  # Its file holds something else, though size and time are those that were kept.
 
 
 class Parity(StrEnum):

@@ -2,13 +2,14 @@
 
 It is compared with its digest, and with the file that it is a copy of if that is still there. Found
 wrong is what is missing (the catalogue knows a copy that is not there), altered (a copy does not
-read back as what was kept; which bytes of the file that concerns is told, the others can be used)
-or extra (a copy that no catalogue knows). How copies stand to the files of the home is told beside
-it and is no fault: the same, behind a file that has grown, of a file that was rewritten since, of
-one that is gone.
+read back as what was kept; which bytes of the file that concerns is told, the others can be used),
+extra (a copy that no catalogue knows) or stale (its file holds something else, though size and time
+say that it does not). How copies stand to the files of the home is told beside it and is no fault:
+the same, behind a file that has grown, of a file that was rewritten since, of one that is gone.
 
-Nothing is locked and nothing is changed. Whoever keeps copies meanwhile is noticed: what seems
-wrong is looked at once more with the catalogue of that moment.
+Nothing is locked and nothing is changed, but that the catalogue is told of stale copies, so that
+the next keeping makes them anew. Whoever keeps copies meanwhile is noticed: what seems wrong is
+looked at once more with the catalogue of that moment.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from msgspec import structs
 
 from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
 from turnlog.keep.catalogue import Catalogue, KeptFile
+from turnlog.keep.copying import LOCK_TIMEOUT, turn
 from turnlog.keep.reading import Copy, as_it_lies, what_is_left
 from turnlog.keep.restorable import Mirror, mirrors
 from turnlog.keep.verified import (
@@ -109,6 +111,8 @@ class _Home:
         if not is_newest or copy.known is None:
             return found
         parity = self._compare(copy, copy.known)
+        if found is None and parity is Parity.DIFFERS and self._seems_same(copy.known):
+            return self._stale(copy, copy.known)
         if found is not None and parity in {Parity.SAME, Parity.BEHIND}:
             return structs.replace(found, detail=f"{found.detail}; the file itself is whole")
         return found
@@ -187,9 +191,8 @@ class _Home:
         return parity
 
     def _parity(self, copy: Copy, known: KeptFile) -> tuple[Parity, int]:
-        path = os.path.join(self._mirror.home, *copy.name.split("/"))
         try:
-            fd = open_regular(path)
+            fd = open_regular(self._file(copy.name))
         except NotFound:
             return Parity.GONE, 0
         except (TurnlogError, OSError):
@@ -204,6 +207,39 @@ class _Home:
             return Parity.UNREADABLE, 0
         finally:
             os.close(fd)
+
+    def _seems_same(self, known: KeptFile) -> bool:
+        """Tell whether keeping would take a file for the one that was kept, by size and time."""
+        try:
+            now = os.stat(self._file(known.name))
+        except OSError:
+            return False
+        is_of_then = known.is_doubted or known.mtime_ns == now.st_mtime_ns
+        return is_of_then and known.size_bytes == now.st_size
+
+    def _stale(self, copy: Copy, known: KeptFile) -> Finding | None:
+        """Have a copy made anew that keeping would not look at; None if that was done meanwhile."""
+        try:
+            if not known.is_doubted and not self._doubt(known):
+                return None
+            told = "the next keeping makes it anew"
+        except (LogError, OSError) as error:
+            told = f"the next keeping could not be told: {error}"
+        why = "its file holds something else, with the size and the time that were kept"
+        return self._finding(Kind.STALE, copy, f"{why}; {told}")
+
+    def _doubt(self, known: KeptFile) -> bool:
+        place = self._mirror.place
+        with turn(place, LOCK_TIMEOUT):
+            catalogue = Catalogue.load(place)
+            if catalogue.current.get(known.name) != known:
+                return False
+            catalogue.doubt([known.name])
+            catalogue.save()
+        return True
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self._mirror.home, *name.split("/"))
 
     def _finding(
         self, kind: Kind, copy: Copy, detail: str, ranges: list[Range] | None = None
