@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from index.rows import differences, rows_of
 from strategies import untidy_logs
 from turnlog.index import folds, placing, reading
 from turnlog.index import refresh as refreshing
+from turnlog.index.database import open_for_reading
 from turnlog.index.refresh import refresh
 from turnlog.layout import find_homes
 
@@ -98,6 +100,39 @@ def test_chunks_of_one_line_each_give_the_same(tmp_path, monkeypatch, seed):
             expected = rows_of(homes)
         with own_index(tmp_path / "own"):
             assert differences(rows_of(homes), expected) == ""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_results_may_stand_before_their_calls(tmp_path, monkeypatch, seed):
+    monkeypatch.setattr(folds, "_EARLY_RESULTS", 2)
+    records = [told(1, "no such file 12", is_error=True), told(0), told(1, "again"), asked(0)]
+    records += [calling(1, file_path="/srv/kites/a.py"), calling(0), told(0, "late"), told(9)]
+    records += [told(2), told(3), told(4), calling(2), calling(3), calling(4), calling(1)]
+    for record, second in zip(records, (3, 2, 4, 0, 1, 5), strict=False):
+        record["timestamp"] = f"2026-03-04T05:06:0{second}.000Z"
+    data = lines(*records)
+    rng = random.Random(seed)
+    with own_index(tmp_path / "own"):
+        homes = made_home(tmp_path / "home")
+        for end in [*cuts_of(data, rng, 9), len(data)]:
+            log_path(homes).write_bytes(data[:end])
+            refresh(homes, stage=rng.choice(("usage", "text")))
+            refresh(homes)
+            assert differences(rows_of(homes), rebuilt(homes)) == ""
+        query = (
+            "SELECT call_id, is_error, duration_us, result & 0xffffffff FROM calls ORDER BY record"
+        )
+        with closing(open_for_reading(homes)) as db:
+            found = db.execute(query).fetchall()
+    places = [sum(len(lines(each)) for each in records[:number]) for number in range(len(records))]
+    assert found == [
+        ("call_1", 1, 2_000_000, places[0]),
+        ("call_0", 0, 0, places[1]),
+        ("call_2", None, None, None),  # Too many came since.
+        ("call_3", 0, 0, places[9]),
+        ("call_4", 0, 0, places[10]),
+        ("call_1", None, None, None),
+    ]
 
 
 @settings(max_examples=30)

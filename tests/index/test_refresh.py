@@ -337,6 +337,21 @@ def test_a_session_without_its_main_log_is_what_its_agents_did(homes):
     check(homes)
 
 
+def test_an_agent_whose_log_lies_in_two_projects_is_one(homes):
+    log_path(homes).write_bytes(lines(asked(1)))
+    path = log_path(homes, agent="a1b2c3")
+    path.write_bytes(lines(answered(2, isSidechain=True)))
+    refresh(homes)
+    copy = path.parents[3] / "-srv-wind" / path.relative_to(path.parents[2])
+    copy.parent.mkdir(parents=True)
+    shutil.copy(path, copy)
+    check(homes)
+    assert len(rows_of(homes)["agents"]) == 1
+    copy.unlink()
+    check(homes)
+    assert len(rows_of(homes)["agents"]) == 1
+
+
 @pytest.mark.parametrize("thing", ["directory", "fifo", "broken link"])
 def test_something_else_in_the_place_of_a_log(homes, thing):
     path = log_path(homes)

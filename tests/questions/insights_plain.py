@@ -137,7 +137,7 @@ def calls_of(plain, asked):
     """Every call of the period: session, log, tool, when, what came of it, and the model."""
     found = []
     for number, (session, rows) in enumerate(plain.logs):
-        waiting = {}
+        waiting, early = {}, {}
         for record in rows:
             if record["type"] == "assistant":
                 for block in blocks_of(record):
@@ -152,21 +152,26 @@ def calls_of(plain, asked):
                             "result": None,
                             "failed": None,
                         }
-                        waiting[block["id"]] = call
                         found.append(call)
+                        if block["id"] in early:
+                            call |= early.pop(block["id"])
+                        else:
+                            waiting[block["id"]] = call
             for result in results_of(record):
+                came = {"result": record, "failed": result.get("is_error") is True}
+                came["answered_at"] = instant(record)
                 call = waiting.pop(result["tool_use_id"], None)
                 if call is not None:
-                    call["result"] = record
-                    call["failed"] = result.get("is_error") is True
-                    call["answered_at"] = instant(record)
+                    call |= came
+                else:
+                    early.setdefault(result["tool_use_id"], came)
     return [call for call in found if within(call["at"], asked)]
 
 
 def took_ms(call):
     if call["result"] is None or call["at"] is None or call["answered_at"] is None:
         return None
-    return (call["answered_at"] - call["at"]) / timedelta(milliseconds=1)
+    return max(0, (call["answered_at"] - call["at"]) / timedelta(milliseconds=1))
 
 
 def tools_of(calls):
@@ -265,8 +270,8 @@ def commands_of(plain, asked):
 
 
 def turns_of(plain, asked):
-    """How long each turn took, in milliseconds, by its prompt; None if nobody worked."""
-    found, seen = [], set()
+    """How long each turn took, in milliseconds, or None if nobody worked; the longest of copies."""
+    found = {}
     for _, rows in plain.logs:
         prompt, last = None, None
         turns = []
@@ -278,14 +283,14 @@ def turns_of(plain, asked):
                 last.append(instant(record))
         for prompt, answers in turns:
             at, uuid = instant(prompt), prompt.get("uuid")
-            if not within(at, asked) or uuid in seen:
+            if not within(at, asked):
                 continue
-            if uuid is not None:
-                seen.add(uuid)
             is_worked = bool(answers) and at is not None
             took = max(0, (answers[-1] - at) // timedelta(milliseconds=1)) if is_worked else None
-            found.append(took)
-    return found
+            name = uuid or id(prompt)
+            known = found.get(name)
+            found[name] = took if known is None else max(known, took or 0)
+    return list(found.values())
 
 
 def compactions_of(plain, asked):

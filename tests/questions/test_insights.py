@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tempfile
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
@@ -558,6 +559,41 @@ def test_a_home_with_nothing_in_it_divides_by_nothing(tmp_path, damage):
     assert top.average_messages is top.average_prompts is top.average_working_ms is None
     assert top.failure_rate is found.cache.efficiency is found.edits.first_try_rate is None
     assert found.days == found.models == found.tools == found.turns.longest == []
+
+
+@pytest.mark.parametrize("is_fork_first", [False, True])
+def test_a_turn_that_a_fork_carries_along_is_the_longest_whichever_log_was_read_first(
+    tmp_path, monkeypatch, is_fork_first
+):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    home = Home([(0, "prompt", 0, "Read", 1), (0, "say", 5, "Read", 1), (0, "say", 70, "Read", 1)])
+    home.write(tmp_path / "home")
+    logs = sorted((tmp_path / "home").glob("projects/*/*.jsonl"))
+    fork = next(path for path in logs if path.name.startswith("cccccccc"))
+    lines = fork.read_text().splitlines(keepends=True)
+    fork.unlink()
+
+    def figures():
+        with open_fresh(find_homes((tmp_path / "home",))) as index:
+            return insights(index, PRICES, Asked(now=NOW)).turns
+
+    whole = figures()
+    assert (whole.turns, whole.working_ms) == (1, 75 * 13_000)
+    if is_fork_first:
+        shutil.rmtree(tmp_path / "own")
+        kept = {path: path.read_bytes() for path in logs if path != fork}
+        for path in kept:
+            path.unlink()
+        fork.write_text("".join(lines[:2]))
+        figures()
+        for path, data in kept.items():
+            path.write_bytes(data)
+    fork.write_text("".join(lines[:2]))
+    assert figures().working_ms == whole.working_ms
+    fork.write_text("".join(lines))
+    assert figures() == whole  # Both as long: the first by its place.
+    shutil.rmtree(tmp_path / "own")
+    assert figures() == whole
 
 
 def test_the_week_against_the_week_before(tmp_path):

@@ -231,6 +231,14 @@ def test_a_session_does_not_fill_the_page(index):
     assert len(ask(index, "retry OR loop session:1111", per_session=None).hits) > 3
 
 
+def test_how_many_more_there_are_is_told_only_where_all_were_weighed(index, monkeypatch):
+    whole = len(ask(index, "retry OR loop").hits)
+    for at_once, is_known in ((whole + 1, True), (whole - 1, False), (2, False)):
+        monkeypatch.setattr(searching, "RANKED_AT_ONCE", at_once)
+        few = ask(index, "retry OR loop", per_session=1)
+        assert [hit.more is not None for hit in few.hits] == [is_known] * len(few.hits)
+
+
 def test_every_hit_opens_at_its_record(index):
     for query in ("retry OR loop", "is:error", "", "✅", "type:call"):
         for hit in ask(index, query, with_results=True).hits:

@@ -18,7 +18,7 @@ from turnlog.questions.search import search
 from turnlog.questions.search_filters import Filters
 from turnlog.questions.search_language import All, Any, Filter, Not, Word, parse
 from turnlog.questions.search_sql import Renderer
-from turnlog.questions.vocabulary import has_beginning
+from turnlog.questions.vocabulary import Vocabulary
 
 SESSIONS = [f"{each * 8}-bbbb-4bbb-8bbb-{each * 12}" for each in "456"]
 bounding = st.sampled_from([
@@ -247,10 +247,11 @@ def test_what_a_table_cannot_hold_is_not_asked_of_it(index):
 
 @pytest.mark.parametrize("table", ["said", "answered"])
 def test_the_vocabulary_knows_how_words_begin(index, table):
+    vocabulary = Vocabulary(index.db)
     for begins in ("r", "retr", "retry"):
-        assert has_beginning(index.db, table, begins)
+        assert vocabulary.has_beginning(table, begins)
     for begins in ("retryx", "q", "zz", "\U0010ffff"):
-        assert not has_beginning(index.db, table, begins)
+        assert not vocabulary.has_beginning(table, begins)
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))

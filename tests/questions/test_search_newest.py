@@ -17,8 +17,9 @@ from turnlog.index import read_back
 from turnlog.index.opening import open_fresh
 from turnlog.index.texts import texts_of
 from turnlog.layout import find_homes
+from turnlog.questions import scan_logs, search_newest
 from turnlog.questions import search as searching
-from turnlog.questions import search_newest
+from turnlog.questions.patience import Patience
 from turnlog.questions.search_language import All, written
 from turnlog.questions.vocabulary import pages_of
 
@@ -101,6 +102,107 @@ def test_what_cannot_be_read_back_is_told_as_without_a_glance(tmp_path, monkeypa
         assert plain.notes == ["left out: 2 records, which cannot be read from the log any more"]
         look_through(monkeypatch)
         assert ask(index, "app*", newest=True) == plain
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [("app-le", {"exact": True}), ("app-le", {"regex": True}), ("ap*", {"newest": True})],
+)
+def test_beginnings_are_looked_up_while_what_was_said_is_read(
+    tmp_path, monkeypatch, query, options
+):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    home = tmp_path / "home"
+    log = home / "projects" / "-home-ada-orchard" / f"{SESSION}.jsonl"
+    log.parent.mkdir(parents=True)
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "an app-le"}
+    log.write_text("".join(prompts(["pick app-le", "wash app-le", [result]])))
+    typed = {"display": "pick app-le", "timestamp": 1, "project": ORCHARD, "sessionId": SESSION}
+    (home / "history.jsonl").write_text(json.dumps(typed) + "\n")
+    with open_fresh(find_homes((home,))) as index:
+        found = ask(index, query, with_results=True, **options)
+    assert [hit.kind for hit in found.hits] == ["result", "prompt", "prompt"]
+
+
+def said(session, second, text, **more):
+    """A prompt; with a title in place of a text, what says no time."""
+    at = (START + timedelta(seconds=second)).isoformat().replace("+00:00", "Z")
+    message = {"type": "user", "message": {"role": "user", "content": text}, "timestamp": at}
+    return json.dumps({"sessionId": session, "cwd": ORCHARD} | (more or message)) + "\n"
+
+
+SCANNED = [
+    ("->", {"newest": True}), ("->", {}), ("->", {"exact": True}), ("x->", {"exact": True}),
+    ("-.y", {"regex": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "options"), SCANNED)
+@pytest.mark.parametrize("at_once", [1, 2, 20_000])
+def test_what_is_found_in_the_logs_themselves_is_newest_first(
+    tmp_path, monkeypatch, query, options, at_once
+):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    monkeypatch.setattr(scan_logs, "_TEXTS_AT_ONCE", at_once)
+    seconds = {"a": [90, 5, 50, 51], "b": [60, 20, 40], "c": [61, 10, 70], "d": [8]}
+    for name, times in seconds.items():
+        session = SESSION.replace("7", name)
+        log = tmp_path / "home" / "projects" / "-home-ada-orchard" / f"{session}.jsonl"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("".join(said(session, each, f"{each} x->y") for each in times))
+    known = sorted((each for times in seconds.values() for each in times), reverse=True)
+    with open_fresh(find_homes((tmp_path / "home",))) as index:
+        for limit in (1, 3, 100):
+            hits = ask(index, query, limit=limit, **options).hits
+            assert [int(hit.snippet.split()[0]) for hit in hits] == known[:limit]
+        monkeypatch.setattr(Patience, "runs_short", patient_for(2))
+        found = ask(index, query, **options)
+        times = [hit.at for hit in found.hits]
+        assert times == sorted(times, reverse=True)
+        assert 0 < len(times) < len(known)
+        assert found.notes == [
+            "stopped after 5 seconds; narrow it with --project, --since or a whole word"
+        ]
+
+
+def patient_for(steps):
+    left = [steps]
+
+    def runs_short(self):
+        left[0] -= 1
+        self.is_short = left[0] < 0
+        return self.is_short
+
+    return runs_short
+
+
+@pytest.mark.parametrize("since", [None, -1, 0, 1, 10, 11])
+@pytest.mark.parametrize("until", [None, 0, 1, 10, 11])
+def test_what_says_no_time_has_that_of_the_record_before(tmp_path, monkeypatch, since, until):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    log = tmp_path / "home" / "projects" / "-home-ada-orchard" / f"{SESSION}.jsonl"
+    log.parent.mkdir(parents=True)
+    titles = [{"type": "custom-title", "customTitle": f"pear->plum {each}"} for each in range(4)]
+    lines = [said(SESSION, 0, "", **titles[0]), said(SESSION, 0, "one"), said(SESSION, 0, "two")]
+    lines += [said(SESSION, 0, "", **titles[1]), said(SESSION, 0, "", **titles[2])]
+    log.write_text("".join([*lines, said(SESSION, 10, "ten"), said(SESSION, 0, "", **titles[3])]))
+    bounds = {
+        name: START + timedelta(seconds=second)
+        for name, second in (("since", since), ("until", until))
+        if second is not None
+    }
+    times = [None, 0, 0, 10]  # The first is older than anything.
+    known = {
+        number
+        for number, second in enumerate(times)
+        if (since is None or (second is not None and second >= since))
+        and (until is None or second is None or second < until)
+    }
+    with open_fresh(find_homes((tmp_path / "home",))) as index:
+        ways = (("plum", {}), ("r->plum", {"exact": True}), *SCANNED[:3], ("-.p", {"regex": True}))
+        for query, options in ways:
+            hits = ask(index, query, **options, **bounds).hits
+            assert {int(hit.snippet.split()[-1]) for hit in hits} == known, query
 
 
 def test_a_glance_is_not_taken_for_rare_words(index, monkeypatch):

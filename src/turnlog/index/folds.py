@@ -2,7 +2,7 @@
 
 The fold of a log up to its bookmark is stored with it, so that a log that grew is never read again
 from the start to say what its session is called, which agents it called, or which calls still wait
-for their results.
+for their results, and results for their calls.
 """
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
@@ -25,6 +25,9 @@ from turnlog.sessions.metadata import MetadataFold
 
 # Calls that never got an answer are few; one that is older than that many others never will.
 _OPEN_CALLS: Final = 1000
+# Programs that write from several sides put a result a few lines before its call. One that is older
+# than so many others of the kind has its call in another log.
+_EARLY_RESULTS: Final = 100
 _DIGEST_LENGTH: Final = 32
 
 
@@ -33,6 +36,16 @@ class OpenCall(Struct, array_like=True, gc=False):
 
     offset: int
     block: int
+    at_us: int | None
+
+
+class EarlyResult(Struct, array_like=True, gc=False):
+    """A result before its call, by the offset of its record."""
+
+    offset: int
+    is_error: bool
+    duration_us: int | None
+    signature: bytes | None
     at_us: int | None
 
 
@@ -48,12 +61,19 @@ class Folded(Struct, array_like=True):
     session: str | None = None
     """Whose log it is, where its place does not tell."""
     called: Called = field(default_factory=Called)
+    early_results: dict[str, EarlyResult] = field(default_factory=dict)
 
     def wait_for(self, call_id: str, call: OpenCall) -> None:
         """Remember a call until its result comes."""
         self.open_calls[call_id] = call
         if len(self.open_calls) > _OPEN_CALLS:
             del self.open_calls[next(iter(self.open_calls))]
+
+    def hold(self, call_id: str, result: EarlyResult) -> None:
+        """Remember a result until its call comes; the first, if several say that they are its."""
+        self.early_results.setdefault(sound(call_id), result)  # As it is when it was packed.
+        if len(self.early_results) > _EARLY_RESULTS:
+            del self.early_results[next(iter(self.early_results))]
 
     def packed(self) -> bytes:
         """Give it as bytes. Long prompts are only ever compared, so digests do as well."""

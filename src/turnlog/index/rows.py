@@ -1,7 +1,7 @@
 """The rows of a chunk, gathered record by record.
 
-Rows are named by the id of their record. An answer whose call is in the same chunk goes into
-the call's own row; one to an earlier call is a row that says whose answer it is.
+Rows are named by the id of their record. An answer whose call is in the same chunk, or comes
+later, goes into the call's own row; one to an earlier call is a row that says whose answer it is.
 
 Of a line that was decoded fast the rows are made at once, of any other record from what was found
 in it. Both give the same, and a test compares them.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from turnlog.index.folds import Folded, OpenCall
+from turnlog.index.folds import EarlyResult, Folded, OpenCall
 from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
 from turnlog.index.lines import (
     IS_ERROR,
@@ -194,21 +194,36 @@ class Rows:
     def _asked(self, call: list[Any], at_us: int | None) -> None:
         record, block, call_id = call[:3]
         if call_id is not None:
-            self.folded.wait_for(call_id, OpenCall(record - self._log, block, at_us))
-            self._calls_here[call_id] = call
+            early = self.folded.early_results
+            result = early.pop(call_id, None) if early else None
+            if result is None:
+                self.folded.wait_for(call_id, OpenCall(record - self._log, block, at_us))
+                self._calls_here[call_id] = call
+            else:
+                took = _took(result.duration_us, at_us, result.at_us)
+                answer = self._log | result.offset, result.is_error, took, result.signature
+                call[-len(answer) :] = answer
         self.calls.append(call)
 
     def _answered(self, call_id: str, at_us: int | None, came: tuple[Any, ...]) -> None:
         """Put an answer to its call, or say whose it is if that call's row is gone already."""
         call = self.folded.open_calls.pop(call_id, None)
-        if call is None:
-            return
         record, is_error, took, signature = came
-        if took is None and at_us is not None and call.at_us is not None:
-            took = max(0, at_us - call.at_us)
+        if call is None:
+            result = EarlyResult(record - self._log, is_error, took, signature, at_us)
+            self.folded.hold(call_id, result)
+            return
+        took = _took(took, call.at_us, at_us)
         here = self._calls_here.pop(call_id, None)
         if here is None:
             asked = self._log | call.offset
             self.answers.append((record, is_error, took, signature, asked, call.block))
         else:
             here[-len(came) :] = record, is_error, took, signature
+
+
+def _took(told_us: int | None, asked_us: int | None, answered_us: int | None) -> int | None:
+    """Tell how long a call took, if the answer does not say so itself."""
+    if told_us is not None or asked_us is None or answered_us is None:
+        return told_us
+    return max(0, answered_us - asked_us)

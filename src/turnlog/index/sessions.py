@@ -77,6 +77,9 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log])
     days = [log for log in logs if log.kind == "day"]
     mains = mains or sorted(days, key=lambda log: os.path.basename(log.path))
     agents = {log.agent: log for log in logs if log.kind == "agent" and log.agent is not None}
+    chosen = {log.id for log in agents.values()}  # Of copies in several projects, one.
+    others = [log.id for log in logs if log.kind == "agent" and log.id not in chosen]
+    db.executemany("DELETE FROM agents WHERE log = ?", ((log,) for log in others))
     _note_agents(db, session, mains, agents)
     folds = [log.folded.sessions[session] for log in mains if session in log.folded.sessions]
     summary = _joined([fold.summary for fold in folds])

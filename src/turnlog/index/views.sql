@@ -122,7 +122,8 @@ LEFT JOIN sessions AS s ON s.id = r.session
 LEFT JOIN projects AS p ON p.id = s.project
 LEFT JOIN logs AS l ON l.id = r.id >> 40;
 
--- Messages: API responses, each counted once whoever repeats it.
+-- Messages: API responses, each counted once whoever repeats it. A further pass of one that is paid
+-- apart, such as an advisor's, is a row of its own.
 CREATE VIEW v_messages AS
 SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', m.at / 1e6, 'unixepoch') AS at,  -- When it was written.
@@ -131,6 +132,7 @@ SELECT
     m.agent AS agent,  -- The agent that asked; null: the main one.
     m.message_id AS message_id,  -- The API's id of it.
     m.request_id AS request_id,  -- The API's id of the request.
+    nullif(m.part, '') AS part,  -- Which further pass of it; null: the message itself.
     o.name AS model,  -- The model that answered.
     'anthropic:' || o.name AS backing_model_id,  -- The same, with its maker.
     m.input AS tokens_in,  -- Fresh input tokens.
@@ -289,7 +291,7 @@ SELECT
     substr(m.at, 1, 10) AS day,  -- The day.
     m.model AS model,  -- The model.
     m.backing_model_id AS backing_model_id,  -- The same, with its maker.
-    count(*) AS messages,  -- API responses.
+    sum(m.part IS NULL) AS messages,  -- API responses.
     count(DISTINCT m.session) AS sessions,  -- Sessions that asked.
     sum(m.tokens_in) AS tokens_in,  -- Fresh input tokens.
     sum(m.tokens_out) AS tokens_out,  -- Output tokens.

@@ -125,13 +125,13 @@ def _responses(
         if not period.holds(each) or not belongs(each):
             continue
         bill = prices.bill((each,))
+        further = "" if each.messages else ", a further pass"
+        problem = f": {bill.unpriced[0].reason}" if bill.unpriced else ""
         row = Behind(
             at=each.at,
             session=each.session,
             project=each.project,
-            what=f"{each.model_name}: {bill.unpriced[0].reason}"
-            if bill.unpriced
-            else each.model_name,
+            what=f"{each.model_name}{further}{problem}",
             log=each.log,
             offset=each.offset,
             tokens=each.counters.total,
@@ -316,7 +316,11 @@ FIGURES: Final[dict[str, Figure]] = {
     "prompts": Figure(
         "What people typed: text, commands, lines for the shell, images.", "", _prompts
     ),
-    "messages": Figure("API responses, each counted once, as the ledger counts.", "", _responses),
+    "messages": Figure(
+        "API responses, each counted once, as the ledger counts.",
+        "",
+        lambda opened: _responses(opened, lambda each: each.messages > 0),
+    ),
     "days": Figure("What was used on each day of the time zone.", "2026-07-22", _days),
     "weeks": Figure("What was used in each week, named by its Monday.", "2026-07-20", _weeks),
     "hours": Figure("Messages by day of the week and hour of the day.", "Wed 14", _hours),

@@ -4,8 +4,8 @@ A turn is a prompt and all that follows it in its log until the next one of the 
 takes as long as it is from the prompt to the last record of an assistant, an agent or a tool. In
 one that nothing of the kind follows, such as a command that only printed something, no agent
 worked; it is left out where times are compared. A turn is of the period in which its prompt was
-typed, and one that a fork carries along counts once. All turns together are the time that agents
-worked.
+typed. One that a fork carries along counts once, in the log in which it went on longest: a fork may
+have left in the midst of it. All turns together are the time that agents worked.
 """
 
 from __future__ import annotations
@@ -75,16 +75,15 @@ def turns_among(index: Index, typed: Typed) -> list[Turn]:
     asked = {prompt.record for prompt in typed.prompts}
     workers = ",".join(str(number) for (number,) in index.db.execute(_WORKERS))
     last = _LAST.format(workers=workers)
-    found: list[Turn] = []
-    seen: set[bytes | str] = set()
+    found: dict[bytes | str | int, Turn] = {}
     for (log, _), prompts in threads.items():
         ends = [prompt.record for prompt in prompts[1:]] + [(log + 1) << OFFSET_BITS]
         for prompt, end in zip(prompts, ends, strict=True):
-            if prompt.record in asked and prompt.uuid not in seen:
-                found.append(_turn(index, last, prompt, end))
-                if prompt.uuid is not None:
-                    seen.add(prompt.uuid)
-    return found
+            if prompt.record in asked:
+                turn = _turn(index, last, prompt, end)
+                name = prompt.record if prompt.uuid is None else prompt.uuid
+                found[name] = _longest(index, found.get(name, turn), turn)
+    return list(found.values())
 
 
 def turn_figures(index: Index, turns: Sequence[Turn], asked: Asked) -> Turns:
@@ -103,7 +102,7 @@ def turn_figures(index: Index, turns: Sequence[Turn], asked: Asked) -> Turns:
 
 def by_length(turns: Sequence[Turn]) -> list[Turn]:
     """Give the longest first."""
-    return sorted(turns, key=lambda turn: (-turn.duration_ms, turn.prompt.record))
+    return sorted(turns, key=lambda turn: (-turn.duration_ms, turn.prompt.at or 0))
 
 
 def turns_behind(index: Index, turns: Sequence[Turn]) -> list[Behind]:
@@ -117,6 +116,13 @@ def turns_behind(index: Index, turns: Sequence[Turn]) -> list[Behind]:
         )
         for turn in by_length(turns)
     ]
+
+
+def _longest(index: Index, one: Turn, two: Turn) -> Turn:
+    """Choose between copies of a turn by what the logs say, in whatever order they were read."""
+    if (one.is_worked, one.duration_ms) == (two.is_worked, two.duration_ms):
+        return min(one, two, key=lambda turn: index.place(turn.prompt.record))
+    return max(one, two, key=lambda turn: (turn.is_worked, turn.duration_ms))
 
 
 def _turn(index: Index, last: str, prompt: Prompt, end: int) -> Turn:

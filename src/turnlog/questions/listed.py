@@ -63,7 +63,7 @@ paid AS (
     SELECT name AS paid_by, logs.home AS paid_in, sum(messages) AS messages, {_SUMS},
         sum({" + ".join(COUNTERS)}) AS tokens
     FROM (
-        SELECT session, record >> 40 AS log, count(*) AS messages, {_SUMS}
+        SELECT session, record >> 40 AS log, sum(part = '') AS messages, {_SUMS}
         FROM messages WHERE {which or "true"} GROUP BY {session}, record >> 40
     ) AS each_log JOIN names ON names.id = each_log.session JOIN logs ON logs.id = each_log.log
     GROUP BY name, logs.home

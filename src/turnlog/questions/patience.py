@@ -12,6 +12,8 @@ PATIENCE_SECONDS: Final = 5.0
 _LAST_SECONDS: Final = 0.1
 """So long a match may take when patience is over: what was found is still shown."""
 _MOST_STOPS: Final = 5
+_LOOKING: Final = 0.2
+"""So much of it is kept for a look at what may be a hit."""
 
 T = TypeVar("T")
 
@@ -21,7 +23,9 @@ class Patience:
 
     def __init__(self, seconds: float = PATIENCE_SECONDS) -> None:
         self._until = monotonic() + seconds
+        self._seconds = seconds
         self.is_over = False
+        self.is_short = False
         self.alarm = Alarm()
         """Whoever borrows it lets patterns be stopped within a text."""
         self.lost: set[int] = set()
@@ -34,6 +38,11 @@ class Patience:
     def ends(self) -> bool:
         self.is_over = self.is_over or monotonic() > self._until
         return self.is_over
+
+    def runs_short(self) -> bool:
+        """Tell whether what was found so far should be looked at now, and the rest be left."""
+        self.is_short = self.is_short or monotonic() > self._until - _LOOKING * self._seconds
+        return self.is_short
 
     def bear(self, match: Callable[[], T], otherwise: T) -> T:
         """Give what *match* gives, or *otherwise* if it takes too long."""

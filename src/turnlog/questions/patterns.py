@@ -217,7 +217,11 @@ _MEASURED: Final[dict[str, tuple[str, str, str]]] = {
     "errors": ("sum(coalesce(c.is_error, 0)), 0", _CALLS, "c.call_id IS NOT NULL"),
     "error_rate": ("sum(c.is_error), count(c.is_error)", _CALLS, "c.call_id IS NOT NULL"),
     "prompts": ("count(*), 0", "records AS r", f"{IS_PROMPT} AND NOT {IS_BESIDE}"),
-    "messages": ("count(*), 0", "messages AS u JOIN records AS r ON r.id = u.record", "TRUE"),
+    "messages": (
+        "sum(u.part = ''), 0",
+        "messages AS u JOIN records AS r ON r.id = u.record",
+        "TRUE",
+    ),
     "tokens": (
         f"sum({_TOKENS}), 0",
         "messages AS u JOIN records AS r ON r.id = u.record",

@@ -29,6 +29,9 @@ from turnlog.index.sound import sound
 from turnlog.questions.known_names import no_such_tool
 from turnlog.questions.query_fields import (
     ALIASES,
+    COUNTERS,
+    MESSAGES,
+    PASSES,
     RECORDS,
     Aggregate,
     Field,
@@ -198,6 +201,8 @@ def _figures(index: Index, resource: Resource, found: Conditions, asked: Query) 
     function = aggregate.function
     if function == "group":
         group_by, of, function = of, None, "count"
+    if function == "sum" and resource is MESSAGES and of in COUNTERS:
+        resource = PASSES
     measured = None if of is None else field_named(resource, of, function)
     name = function if of is None else f"{function}_{of}"
     figure = f"{function}({'*' if measured is None else measured.sql})"

@@ -9,7 +9,8 @@ that of the API's messages with the people told apart: `user` has the prompts of
 by which one agent calls another; `assistant` has the responses; `tool`, of records only, has the
 results. What the agent program slips in has none. A message of the assistant is one API response,
 however many records carry its parts; one that several logs repeat has a row in each of them, and
-its counters in the one that counts.
+its counters in the one that counts. The counters are of all its passes; added up by model, what a
+further pass used is of the model that made it, as in the ledger.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ IS_PROMPT: Final = f"(r.type = {_named('user')} AND {_PEOPLE})"
 IS_BESIDE: Final = "(r.id >> 40) IN (SELECT id FROM logs WHERE layout = 'beside')"
 """Tells of a record r whether it stands in no log, but in a file beside them."""
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
-_COUNTERS: Final = (
+COUNTERS: Final = (
     "input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches",
 )  # fmt: skip
 # All of them outer joins on a key: SQLite leaves out those that a query does not use.
@@ -229,22 +230,25 @@ RECORDS: Final = Resource(
 # One row for each prompt and for each response: what records of one log and message id say.
 _MESSAGES: Final = (
     "(SELECT min(r.id) AS first, max(r.id) AS last, count(DISTINCT r.id) AS records,"  # noqa: S608
-    " min(r.at) AS at, max(r.flags & 1) AS is_error, max(u.model) AS model,"
+    " min(r.at) AS at, max(r.flags & 1) AS is_error,"
+    " max(CASE u.part WHEN '' THEN u.model END) AS model,"
     " max(u.message_id) AS message_id, "
-    + ", ".join(f"sum(u.{name}) AS {name}" for name in _COUNTERS)
+    + ", ".join(f"sum(u.{name}) AS {name}" for name in COUNTERS)
     + " FROM records AS r LEFT JOIN messages AS u ON u.record = r.id"
     f" WHERE (r.type = {_named('assistant')} OR {IS_PROMPT} OR u.id IS NOT NULL)"
     f" AND NOT {IS_BESIDE} AND {{inner}}"
     " GROUP BY r.id >> 40, r.session, coalesce(r.message, r.id) HAVING {having})"
 )
 
+_FIRST_RECORDS: Final = f"{_MESSAGES} AS g JOIN records AS r ON r.id = g.first"
+# What an agent answered may stand in a sign of life only, which names no model itself.
+_MODEL: Final = "coalesce(r.model, g.model)"
+
 MESSAGES: Final = Resource(
     name="messages",
     alias=None,
     about="What was said: one row for each prompt and each API response.",
-    source=f"{_MESSAGES} AS g JOIN records AS r ON r.id = g.first"
-    # What an agent answered may stand in a sign of life only, which names no model itself.
-    f"{_JOINS.replace('r.model', 'coalesce(r.model, g.model)')} WHERE TRUE",
+    source=f"{_FIRST_RECORDS}{_JOINS.replace('r.model', _MODEL)} WHERE TRUE",
     key="r.id",
     hidden="r.id, r.length, g.last, r.message, r.session",
     fields=_SAID
@@ -256,11 +260,11 @@ MESSAGES: Final = Resource(
         "records": Field("g.records", "How many records carry it.", "number"),
         "text": Field("", "What a person would read of it.", "read"),
     }
-    | {name: Field(f"g.{name}", "A counter of its usage.", "number") for name in _COUNTERS}
+    | {name: Field(f"g.{name}", "A counter of its usage.", "number") for name in COUNTERS}
     | _PLACE,
     shown=(
         "role", "at", "session_id", "project", "agent", "model", "message_id", "uuid", "is_error",
-        "records", *_COUNTERS, "text",
+        "records", *COUNTERS, "text",
     ),
     filters=(
         "type", "session_id", "uuid", "parent_uuid", "git_branch", "time_range", "role",
@@ -268,6 +272,21 @@ MESSAGES: Final = Resource(
     ),
     roles=("user", "assistant"),
 )  # fmt: skip
+
+# The same for sums: one row for each pass of a response, with what it used and the model of it.
+_PASSES: Final = (
+    " LEFT JOIN messages AS u ON u.message_id = g.message_id"
+    " AND u.record BETWEEN g.first AND g.last"
+)
+PASSES: Final = MESSAGES._replace(
+    source=f"{_FIRST_RECORDS}{_PASSES}{_JOINS.replace('r.model', f'coalesce(u.model, {_MODEL})')}"
+    " WHERE TRUE",
+    fields=MESSAGES.fields
+    | {
+        name: MESSAGES.fields[name]._replace(sql=f"coalesce(u.{name}, g.{name})")
+        for name in COUNTERS
+    },
+)
 
 TOOLS: Final = Resource(
     name="tools",

@@ -1,9 +1,8 @@
-"""Pieces of text and patterns, found where no index of words helps.
+"""Pieces of text and patterns, and what is known of every text that has one.
 
-A pattern that holds a whole word is looked for among the texts that hold the word. For any other
-one the logs themselves are read, the one that was written last first: first the bytes, for a piece
-of the pattern as JSON may write it, then only the records that have it. Work is bounded: when
-patience ends the search ends, also within a text that a pattern takes too long for, and says so.
+A pattern that holds a whole word is looked for among the texts that hold the word; for any other
+one the logs themselves are read (``scan_logs``). Work is bounded: when patience ends the search
+ends, also within a text that a pattern takes too long for, and says so.
 
 Case counts only if the pattern has a capital letter.
 """
@@ -12,16 +11,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from turnlog.errors import TurnlogError, UsageError
-from turnlog.index.ids import BESIDE, OFFSET_BITS, SECOND_BITS, microseconds
-from turnlog.index.opening import Index
-from turnlog.index.texts import ANSWERED, Kind
+from turnlog.errors import UsageError
 from turnlog.questions.patience import Patience
-from turnlog.questions.search_language import Filter, Node, Word
+from turnlog.questions.search_language import Word
 
 LONGEST_TEXT: Final = 1_000_000
 """Of a longer text only the beginning is matched with a pattern."""
@@ -34,51 +30,16 @@ _EVERY_RECORD: Final = b"{"
 _QUANTIFIERS: Final = "*+?{"
 # These take more than one character, or stand for one that is not seen here.
 _LONG_ESCAPE: Final = re.compile(r"\\[xuUN0-9]")
-_OFFSETS: Final = (1 << OFFSET_BITS) - 1
 
 
 class Found(NamedTuple):
-    """A text that was found. *text* is None if nobody has read it yet."""
+    """A text that was found."""
 
     record: int
     part: int
     kind: int
     session: int | None
     score: float = 0.0
-    text: str | None = None
-
-
-class Within(NamedTuple):
-    """Where a scan looks: which sessions (None for all), and between which instants."""
-
-    sessions: frozenset[int] | None = None
-    since_us: int | None = None
-    until_us: int | None = None
-    with_results: bool = False
-
-    @classmethod
-    def between(
-        cls,
-        bounds: Iterable[Node],
-        sessions_of: Callable[[Filter], Iterable[int]],
-        *,
-        with_results: bool,
-    ) -> Within:
-        """Give what all of *bounds* leave, filters by session or time as they are."""
-        within = cls(with_results=with_results)
-        for each in bounds:
-            assert isinstance(each, Filter)
-            if each.at is None:
-                those = frozenset(sessions_of(each))
-                both = those if within.sessions is None else within.sessions & those
-                within = within._replace(sessions=both)
-            elif each.field == "before":
-                until = microseconds(each.at)
-                earlier = until if within.until_us is None else min(until, within.until_us)
-                within = within._replace(until_us=earlier)
-            else:
-                within = within._replace(since_us=max(microseconds(each.at), within.since_us or 0))
-        return within
 
 
 class Pattern:
@@ -174,126 +135,6 @@ def needles_of(run: str, *, ignores_case: bool) -> tuple[bytes, ...]:
         if made[0] and (not best or len(made[0]) > len(best[0])):
             best = tuple(made)
     return best
-
-
-def scan(
-    index: Index,
-    needles: tuple[bytes, ...],
-    accepts: Callable[[str], bool],
-    within: Within,
-    patience: Patience,
-    *,
-    confirms: bytes = b"",
-) -> Iterator[Found]:
-    """Give the texts that *accepts* takes, of the log that was written last first.
-
-    Only lines are read that have one of *needles*, and in small letters *confirms*.
-    """
-    from turnlog.log.find_lines import BUFFER_BYTES  # noqa: PLC0415 - Few searches scan.
-
-    buffer = bytearray(BUFFER_BYTES)
-    listed = {
-        row[0]
-        for row in index.db.execute("SELECT id FROM sessions WHERE path <> '' AND gone_at IS NULL")
-    }
-    for log, path, is_whole in _logs(index, within):
-        if patience.ends():
-            return
-        places: Iterable[tuple[int, int]] = [(0, _OFFSETS)]
-        if not is_whole:
-            places = _places(path, needles, confirms, buffer, patience)
-        for offset, length in places:
-            if patience.ends():
-                return
-            for row in _records(index, log, offset, length, within):
-                yield from _texts(index, row, accepts, within, listed)
-
-
-def _texts(
-    index: Index,
-    row: tuple[int, int, int | None],
-    accepts: Callable[[str], bool],
-    within: Within,
-    listed: set[int],
-) -> Iterator[Found]:
-    record, length, session = row
-    texts = index.texts(record, length)
-    for part in range(len(texts) - 1, -1, -1):
-        kind, text = texts[part]
-        if kind in ANSWERED and not within.with_results:
-            continue
-        if kind is Kind.HISTORY and session in listed:
-            continue
-        if accepts(text):
-            yield Found(record, part, int(kind), session, text=text)
-
-
-def _logs(index: Index, within: Within) -> list[tuple[int, str, bool]]:
-    """List the logs to look into: id, path, and whether it is one record as a whole."""
-    from turnlog.index.beside import PROMPTS  # noqa: PLC0415 - Few searches scan.
-
-    rows: Any = index.db.execute(
-        "SELECT id, path, layout = ? AND kind <> ? FROM logs WHERE gone_at IS NULL"
-        " ORDER BY text_mtime_ns DESC, id DESC",
-        (BESIDE, PROMPTS),
-    ).fetchall()
-    if within.since_us is not None:
-        first = max(0, within.since_us // 1_000_000) << SECOND_BITS
-        recent = {
-            row[0]
-            for row in index.db.execute(
-                f"SELECT DISTINCT record >> {OFFSET_BITS} FROM texts WHERE id >= ?",  # noqa: S608
-                (first,),
-            )
-        }
-        rows = [row for row in rows if row[0] in recent]
-    return [(row[0], row[1], bool(row[2])) for row in rows]
-
-
-def _places(
-    path: str,
-    needles: tuple[bytes, ...],
-    confirms: bytes,
-    buffer: bytearray,
-    patience: Patience,
-) -> list[tuple[int, int]]:
-    """Find the lines of a log that have a needle; the last first."""
-    from turnlog.log.blobs import STUB, whole_line  # noqa: PLC0415 - Few searches scan.
-    from turnlog.log.find_lines import find_lines  # noqa: PLC0415
-
-    places: list[tuple[int, int]] = []
-    try:
-        with find_lines(path, *needles, STUB, buffer=buffer) as found:
-            for number, (offset, line) in enumerate(found):
-                whole = whole_line(path, line) if isinstance(line, bytes) else b""
-                said = whole if isinstance(whole, bytes) else b""
-                if isinstance(line, bytes) and confirms in said.lower():
-                    places.append((offset, len(line)))
-                if number & 1023 == 1023 and patience.ends():
-                    break
-    except (TurnlogError, OSError):
-        return []  # It vanished since, and the next refresh notices.
-    return places[::-1]
-
-
-def _records(
-    index: Index, log: int, offset: int, length: int, within: Within
-) -> list[tuple[int, int, int | None]]:
-    """Give the records on a line: one, or those that a damaged line was salvaged to."""
-    base = log << OFFSET_BITS
-    rows = index.db.execute(
-        "SELECT id, length, session, at FROM records WHERE id >= ? AND id <= ? ORDER BY id DESC",
-        (base | offset, min(base | _OFFSETS, (base | offset) + length)),
-    )
-    return [row[:3] for row in rows if _is_within(row[2], row[3], within)]
-
-
-def _is_within(session: int | None, at: int | None, within: Within) -> bool:
-    if within.sessions is not None and session not in within.sessions:
-        return False
-    if within.since_us is not None and (at is None or at < within.since_us):
-        return False
-    return within.until_us is None or at is None or at < within.until_us
 
 
 def _whole_words(run: str) -> Iterator[Word]:

@@ -40,7 +40,8 @@ from turnlog.questions.matching import (
     wordless,
 )
 from turnlog.questions.patience import Patience
-from turnlog.questions.scan_search import Found, Within
+from turnlog.questions.scan_logs import Within, scan
+from turnlog.questions.scan_search import Found
 from turnlog.questions.search_filters import tables_for
 from turnlog.questions.search_language import (
     Filter,
@@ -155,7 +156,7 @@ class _Searching:
         self._tokenizer = Tokenizer()
         self._renderer = Renderer(index.db, self._tokenizer)
         self._totals: Counter[int | None] | None = None
-        """How many hits each session has among those that were weighed."""
+        """How many hits each session has, where all of them were weighed together."""
         self._is_empty = True
 
     def words(self, tree: Node | None, wanted: Wanted, *, with_results: bool) -> SearchDocument:
@@ -196,7 +197,7 @@ class _Searching:
             found = self._found(tree, wanted, with_results=with_results, accepts=accepts)
         else:
             within = Within.between(bounds, self._renderer.filters.ids, with_results=with_results)
-            found = scan_search.scan(
+            found = scan(
                 self._index,
                 pattern.needles,
                 accepts,
@@ -224,7 +225,7 @@ class _Searching:
         else:
             filters = [each for each in conjuncts(tree) if isinstance(each, Filter)]
             texts = joined([each for each in conjuncts(tree) if not isinstance(each, Filter)])
-            found = scan_search.scan(
+            found = scan(
                 self._index,
                 scan_search.needles_of(needle, ignores_case=False) or (b"{",),
                 lambda text: meets(texts, text, {}, self._tokenizer),
@@ -273,9 +274,11 @@ class _Searching:
         plans = [self._renderer.plan(tree, table, ranked=True) for table in tables]
         rows = merged([rows_of(self._index, plan) for plan in plans])
         is_checked = accepts is not None or any(plan.needs_check for plan in plans)
+        is_first = True
         while batch := list(islice(rows, RANKED_AT_ONCE)):
-            if self._totals is None and not is_checked:
+            if is_first and not is_checked and len(batch) < RANKED_AT_ONCE:
                 self._totals = Counter(row[4] for row, _ in batch)
+            is_first = False
             yield from self._checked(self._weighed(batch), tree, accepts)
             if self._patience.ends():  # Where one session has it all, nothing else is left to find.
                 return
@@ -317,7 +320,7 @@ class _Searching:
             if plan.needs_check and not meets(tree, text.text, truths, self._tokenizer):
                 continue
             if accepts is None or accepts(text.text):
-                yield found._replace(text=text.text)
+                yield found
 
     def _page(self, found: Iterable[Found], wanted: Wanted, look: Look) -> SearchDocument:
         """Cut out the page that is *wanted*, and read its texts."""
@@ -372,7 +375,7 @@ class _Searching:
                 "stopped, since the pattern took too long; repetitions within repetitions,"
                 " such as (a+)+, may take for ever"
             )
-        elif patience.is_over:
+        elif patience.is_over or patience.is_short:
             self.notes.append(
                 "stopped after 5 seconds; narrow it with --project, --since or a whole word"
             )

@@ -42,7 +42,7 @@ from turnlog.questions.search_language import (
     Word,
     filters_of,
 )
-from turnlog.questions.vocabulary import has_beginning, pages_of
+from turnlog.questions.vocabulary import Vocabulary, pages_of
 
 _COLUMNS: Final = ("t.id", "t.record", "t.part", "t.kind", "r.session")
 _DEEPEST: Final = 8
@@ -82,6 +82,7 @@ class Renderer:
     def __init__(self, db: sqlite3.Connection, tokenizer: Tokenizer) -> None:
         self.filters = Filters(db)
         self._db, self._tokenizer = db, tokenizer
+        self._vocabulary = Vocabulary(db)
         self._table: Table = "said"
         self._needs_check = False
         self._leaves = 0
@@ -228,7 +229,7 @@ class Renderer:
         if not isinstance(node, Word) or not node.is_prefix:
             return False
         terms = self._tokenizer.terms(node.text)
-        return bool(terms) and not has_beginning(self._db, self._table, terms[-1])
+        return bool(terms) and not self._vocabulary.has_beginning(self._table, terms[-1])
 
     def _upper(self, node: Node, depth: int) -> Condition:
         """Give a condition that everything meets that *node* wants."""

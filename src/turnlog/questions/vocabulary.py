@@ -29,15 +29,26 @@ _MAIN: Final = b"0"
 """What FTS5 writes before a word in its lists."""
 
 
-def has_beginning(db: sqlite3.Connection, table: str, begins: str) -> bool:
-    """Tell whether a word of *table* begins so."""
-    words = f"temp.words_{table}"
-    db.execute(
-        f"CREATE VIRTUAL TABLE IF NOT EXISTS {words} USING fts5vocab(main, {table}, instance)"
-    )
-    seek = f"SELECT term FROM {words} WHERE term >= ? ORDER BY term LIMIT 1"
-    found = db.execute(seek, (begins,)).fetchone()
-    return found is not None and found[0].startswith(begins)
+class Vocabulary:
+    """Tells how words begin, by tables that list the words of both full-text tables.
+
+    The tables are made at once, to be there before anything is read: to make a table while rows are
+    being fetched may break off whoever fetches them.
+    """
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        for table in ("said", "answered"):
+            db.execute(
+                f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.words_{table}"
+                f" USING fts5vocab(main, {table}, instance)"
+            )
+
+    def has_beginning(self, table: str, begins: str) -> bool:
+        """Tell whether a word of *table* begins so."""
+        seek = f"SELECT term FROM temp.words_{table} WHERE term >= ? ORDER BY term LIMIT 1"
+        found = self._db.execute(seek, (begins,)).fetchone()
+        return found is not None and found[0].startswith(begins)
 
 
 def pages_of(db: sqlite3.Connection, table: str, begins: str) -> int:
