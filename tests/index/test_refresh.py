@@ -38,6 +38,7 @@ from turnlog.layout import dated_log, find_everywhere, find_homes
 from turnlog.log.reader import Placed, read_log
 from turnlog.questions.catalog import list_sessions
 from turnlog.questions.usage_scan import scan_usage
+from turnlog.questions.vocabulary import has_beginning
 from turnlog.records.record import Linked
 from turnlog.sessions.session import Session
 
@@ -640,3 +641,20 @@ def test_a_title_that_is_written_again_and_again_is_found_once(homes, kind, titl
                 " WHERE kinds.kind = 'title'"
             )
             assert found.fetchone()[0] == texts
+
+
+def test_an_opened_index_is_one_state_until_it_is_closed(homes):
+    """Who asks twice is not told of two states, and holds nobody up afterwards."""
+    log_path(homes).write_bytes(lines(asked(1)))
+    count = "SELECT count(*) FROM records"
+    with open_fresh(homes) as index:
+        assert index.db.execute(count).fetchone() == (1,)
+        log_path(homes).write_bytes(lines(asked(1), answered(2)))
+        refresh(homes)
+        assert index.db.execute(count).fetchone() == (1,)
+        # Which needs no more than the connection's own room.
+        assert has_beginning(index.db, "said", "questio")
+    with open_fresh(homes) as index:
+        assert index.db.execute(count).fetchone() == (2,)
+    with closing(sqlite3.connect(index_path(homes))) as db:
+        assert db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)

@@ -382,7 +382,11 @@ def test_a_crash_says_nothing_but_that_it_was_one(desk, caplog):
         """Do what nobody foresaw."""
         raise RuntimeError(f"{ORDER} in /home/ada/.claude: {SECRET.text}")
 
-    assert told(desk, "crashing", {}, (made_tool(crashing),)) == "Error executing tool crashing"
+    text = told(desk, "crashing", {}, (made_tool(crashing),))
+    assert text.startswith("error: the call failed: RuntimeError\nhint: ask again")
+    assert "ada" not in text
+    assert ORDER not in text
+    assert "test_server.py" in caplog.text  # Its owner learns where.
 
 
 def test_a_broken_index_is_told_without_its_place(tmp_path):

@@ -18,8 +18,10 @@ from msgspec import structs
 from questions import insights_plain as plainly
 from turnlog.errors import UsageError
 from turnlog.index.opening import open_fresh
+from turnlog.index.refresh import refresh
 from turnlog.layout import find_homes
 from turnlog.prices.cost import load_prices
+from turnlog.questions import insights_cache
 from turnlog.questions.error_patterns import error_patterns
 from turnlog.questions.insights import insights
 from turnlog.questions.insights_asked import Asked
@@ -542,6 +544,33 @@ def test_totals_are_those_of_the_ledger(tmp_path):
         book = ledger(spent(index, asked.period, PRICES), PRICES, asked.by("day"))
     assert found.totals == book.totals
     assert [row.cost_usd for row in found.days] == [row.cost_usd for row in book.rows]
+
+
+def test_a_refresh_meanwhile_changes_no_answer(tmp_path, monkeypatch):
+    """It is put together from many statements, and all of them see one state."""
+    home = Home(BUSY).write(tmp_path / "home")
+    asked = Asked(zone=UTC, now=NOW)
+    with opened(home) as index:
+        expected = insights(index, PRICES, asked)
+    rewritten = []
+
+    def rewriting(*given):
+        if not rewritten:
+            for log in home.rglob("*.jsonl"):
+                log.write_text('{"type":"summary","summary":"x","leafUuid":"y"}\n')
+            rewritten.append(refresh(find_homes([home])))
+        return response(*given)
+
+    response = insights_cache._response
+    monkeypatch.setattr(insights_cache, "_response", rewriting)
+    with opened(home) as index:
+        found = insights(index, PRICES, asked)
+    assert rewritten
+    assert found.overview == expected.overview
+    assert found.cache.reasons == expected.cache.reasons
+    assert found.days == expected.days  # Texts are read from the logs, which are others now.
+    with opened(home) as index:
+        assert not insights(index, PRICES, asked).overview.messages
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"\0\0\0\n", b'{"type":"user","message":{"ro'])

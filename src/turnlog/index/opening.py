@@ -4,6 +4,10 @@
         index.db.execute("SELECT …")
         index.texts(record)
 
+It is one state of the index, from the first question until it is closed, whoever refreshes the
+index meanwhile: an answer is put together from many statements, and they must agree. Nobody keeps
+one open for long: what is written meanwhile has to wait in the write-ahead log.
+
 Text is not stored, so it is read back from the log where its record stands. A log that vanished or
 was rewritten since gives nothing, and the next refresh notices.
 """
@@ -32,7 +36,7 @@ if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find
 
 
 class Index(Closing):
-    """An index that may be read. *refreshed* says what was read before, if anything was."""
+    """One state of an index, to be read. *refreshed* says what was read before, if anything was."""
 
     def __init__(self, db: sqlite3.Connection, refreshed: Refreshed | None = None) -> None:
         self.db = db
@@ -126,6 +130,7 @@ def open_fresh(
             path=index_path(homes),
             hint="make it anew with: turnlog refresh --rebuild",
         )
+    db.execute("BEGIN")  # One state for all that is asked; closing it ends this.
     return Index(db, refreshed)
 
 

@@ -7,6 +7,7 @@ with what to do; of a failure of the machine no path of its owner's is told.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sqlite3
@@ -25,6 +26,8 @@ from turnlog.mcp.desk import Desk
 from turnlog.mcp.paging import Cursors, bounded, question_of
 from turnlog.mcp.tool import Page, Tool
 from turnlog.redact import redact
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AT_ONCE: Final = 4
@@ -59,7 +62,7 @@ class Calls:
         raise desk.deadline.late()
 
     def _run(self, function: Callable[[Desk], T], desk: Desk) -> T:
-        """Run *function*; a machine's failure becomes an error with a hint."""
+        """Run *function*; a machine's failure, or one of ours, becomes an error with a hint."""
         try:
             return function(desk)
         except TurnlogError:
@@ -73,6 +76,12 @@ class Calls:
             raise UsageError(
                 f"the logs could not be read: {error.strerror or type(error).__name__}",
                 hint="run: turnlog doctor",
+            ) from error
+        except Exception as error:
+            logger.exception("a call failed")
+            raise UsageError(  # What it says may quote a log: that is for the owner's eyes.
+                f"the call failed: {type(error).__name__}",
+                hint="ask again, or ask otherwise; the server's stderr says where it failed",
             ) from error
 
     def _answer(self, tool: Tool, arguments: dict[str, Any], desk: Desk) -> str:

@@ -48,7 +48,10 @@ class Asking:
     homes: tuple[Home, ...]
 
     def index(self) -> Index:
-        """Open the index, refreshed, for those who ask it several questions; close it after use."""
+        """Open the index, refreshed, for those who ask it several questions; close it after use.
+
+        Until then it stays as it is, whoever refreshes it: all answers are of one state.
+        """
         from turnlog.index.opening import open_fresh
 
         return open_fresh(self.homes)

@@ -36,7 +36,6 @@ from turnlog.questions.listed import (
     Conditions,
     Page,
     models_in,
-    one_view,
     order_by,
     paid,
     tokens_of,
@@ -155,18 +154,17 @@ def list_indexed(
     archives, moment = Archives.load(), now or datetime.now(UTC)
     if sort == "title" or any(each is not None for each in (model, text_in_title, state)):
         _give_functions(index, moment)
-    with one_view(index):
-        if archived is not None:
-            which = json.dumps(_archived_in(index, archives))
-            asked.keep(_ARCHIVED if archived else f"NOT {_ARCHIVED}", which)
-        tables, join = (f"{LISTED}, {paid()}", JOIN_PAID) if sort == "tokens" else (LISTED, "")
-        query = (
-            f"WITH {tables} SELECT listed.id, count(*) OVER () AS total"  # noqa: S608 - Ours.
-            f" FROM listed{join} WHERE {asked.where}"
-            f" ORDER BY {order}, active_at DESC, listed.session, listed.home"
-        )
-        page = Page(index, query, asked.values, limit, offset)
-        sessions = _sessions(index, [row["id"] for row in page.rows], archives, moment, detailed)
+    if archived is not None:
+        which = json.dumps(_archived_in(index, archives))
+        asked.keep(_ARCHIVED if archived else f"NOT {_ARCHIVED}", which)
+    tables, join = (f"{LISTED}, {paid()}", JOIN_PAID) if sort == "tokens" else (LISTED, "")
+    query = (
+        f"WITH {tables} SELECT listed.id, count(*) OVER () AS total"  # noqa: S608 - Ours.
+        f" FROM listed{join} WHERE {asked.where}"
+        f" ORDER BY {order}, active_at DESC, listed.session, listed.home"
+    )
+    page = Page(index, query, asked.values, limit, offset)
+    sessions = _sessions(index, [row["id"] for row in page.rows], archives, moment, detailed)
     return SessionCatalog(sessions=sessions, next=page.next, total=page.total)
 
 

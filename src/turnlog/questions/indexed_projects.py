@@ -23,7 +23,6 @@ from turnlog.questions.listed import (
     Conditions,
     Page,
     models_in,
-    one_view,
     order_by,
     paid,
     tokens_of,
@@ -116,19 +115,18 @@ def list_projects(
         " last_at DESC, place"
     )
     plain = ("sessions", "gone", "prompts", "agents", "damages", "messages", *COUNTERS)
-    with one_view(index):
-        page = Page(index, query, asked.values, limit, offset)
-        projects = [
-            ProjectRow(
-                path=row["place"],
-                models=_models_of(index, row["ids"]),
-                first_at=instant_at(row["first_at"]),
-                last_at=instant_at(row["last_at"]),
-                size_bytes=row["bytes"],
-                **{name: row[name] for name in plain},
-            )
-            for row in page.rows
-        ]
+    page = Page(index, query, asked.values, limit, offset)
+    projects = [
+        ProjectRow(
+            path=row["place"],
+            models=_models_of(index, row["ids"]),
+            first_at=instant_at(row["first_at"]),
+            last_at=instant_at(row["last_at"]),
+            size_bytes=row["bytes"],
+            **{name: row[name] for name in plain},
+        )
+        for row in page.rows
+    ]
     return ProjectCatalog(projects=projects, next=page.next, total=page.total)
 
 

@@ -6,8 +6,7 @@ is cut by SQLite, and the number of rows in the whole list comes with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -68,19 +67,6 @@ paid AS (
     ) AS each_log JOIN names ON names.id = each_log.session JOIN logs ON logs.id = each_log.log
     GROUP BY name, logs.home
 )"""  # noqa: S608 - Ours.
-
-
-@contextmanager
-def one_view(index: Index) -> Iterator[None]:
-    """See the index as it is now in several questions, whoever refreshes it meanwhile."""
-    if index.db.in_transaction:
-        yield
-        return
-    index.db.execute("BEGIN")
-    try:
-        yield
-    finally:
-        index.db.execute("COMMIT")
 
 
 class Conditions:

@@ -28,7 +28,7 @@ from turnlog.layout.directories import is_within
 from turnlog.prices.cost import Prices
 from turnlog.questions.blocks import BlockRow, active_block
 from turnlog.questions.keeping import Keeping
-from turnlog.questions.listed import one_view, tokens_of
+from turnlog.questions.listed import tokens_of
 from turnlog.questions.live_doing import (
     ASKING,
     Activity,
@@ -172,7 +172,7 @@ class Live:
 
     def ask(self, *, progress: Progress | None = None) -> None:
         """Refresh the index, and note what it and the ledger know."""
-        with open_fresh(self.homes, progress=progress) as index, one_view(index):
+        with open_fresh(self.homes, progress=progress) as index:
             now = datetime.now(UTC)
             rows = known_rows(index, now - self._recent, programs(self.homes))
             figures = reckon(index, self._prices, sessions=list(rows), now=now, zone=self._zone)

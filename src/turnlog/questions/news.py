@@ -124,7 +124,6 @@ class News(Closing):
         try:
             done = refresh(self._homes)
             with open_fresh(self._homes, is_stale_allowed=True) as index:
-                index.db.execute("BEGIN")  # One state for all that is asked.
                 is_other_file = self._file != _file_of(self._homes)
                 standing = _standing(index.db)
                 rows = self._new_rows(before, index.db, standing)
