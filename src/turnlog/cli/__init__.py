@@ -18,14 +18,18 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line and exit."""
     _end_when_interrupted()
+    _open_what_is_closed()
     if sys.argv[1:] in (["--version"], ["-V"]):
         from turnlog import __version__
 
         try:
             print(f"turnlog {__version__}", flush=True)  # noqa: T201
+            return
         except BrokenPipeError:
             lead_nowhere(sys.stdout.fileno())
-        return
+            return
+        except OSError:
+            pass  # Told below, as of any command.
     if sys.argv[1:2] == ["statusline"] and _is_status_shown(sys.argv[2:]):
         return
     if sys.argv[1:2] == ["refresh"]:
@@ -70,6 +74,21 @@ def _end(_signal_number: int, _frame: object) -> None:
     _leave(INTERRUPTED)
 
 
+def _open_what_is_closed() -> None:
+    """Let stdin, stdout and stderr lead nowhere where whoever started us has closed them.
+
+    The work is done whether or not anybody listens; and no file of ours may get their numbers.
+    """
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # The lowest that is free.
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def _speak_anyhow() -> None:
     """Let a terminal or pipe that has no sign for a character show another, and not fail."""
     out = sys.stdout
@@ -87,7 +106,7 @@ def _exit(code: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError):
-        sys.exit(code)
+        pass  # It was told already; Python would try again, and give a code of its own.
     _leave(code)
 
 
