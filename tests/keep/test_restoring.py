@@ -722,6 +722,44 @@ def test_an_early_agents_log_beside_its_session_comes_along(orchard):
 # -- finding --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_kept_again", [True, False])
+@pytest.mark.parametrize("name", ["-a-first-name", "-z-last-name"])
+def test_a_session_whose_project_was_moved_is_not_put_back_beside_itself(
+    orchard, name, is_kept_again
+):
+    """Its log is as old as it was, and its id is live: nothing of it is gone."""
+    old = orchard.home / "projects" / orchard.main.split("/")[1]
+    old.rename(old.with_name(name))
+    if is_kept_again:
+        orchard.keep()
+    before = files_in(orchard.home)
+    (mirror,) = all_mirrors([Home(orchard.home)])
+    assert not any(each.is_gone for each in mirror.sessions.values())
+    done = list(restore_each(mirror.sessions.values()))
+    restore_rest(mirror)
+    assert files_in(orchard.home) == before
+    for each in done:
+        if is_kept_again:
+            assert not each.written
+        else:
+            assert isinstance(each, Refused)
+            assert name in each.reason
+    if not is_kept_again:  # Whoever names it means it.
+        assert restore(mirror.sessions[ID]).written
+
+
+def test_a_moved_session_comes_back_once_when_the_home_is_gone(orchard):
+    old = orchard.home / "projects" / orchard.main.split("/")[1]
+    new = old.rename(old.with_name("-z-last-name"))
+    orchard.keep()
+    orchard.burn()
+    (mirror,) = all_mirrors([Home(orchard.home)])
+    assert all(each.is_gone for each in mirror.sessions.values())
+    list(restore_each(mirror.sessions.values()))
+    restore_rest(mirror)
+    assert list(orchard.home.glob("projects/*/*.jsonl")) == [new / f"{ID}.jsonl"]
+
+
 def test_sessions_are_found_as_everywhere(orchard):
     write_files(orchard.home, parts_of(OTHER))
     orchard.keep()

@@ -20,7 +20,7 @@ from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
 from turnlog.keep.catalogue import GENERATIONS, Catalogue, home_of, kept_homes
 from turnlog.keep.reading import Copy, as_it_lies
 from turnlog.keep.relocating import project_in, split
-from turnlog.layout import Home, LogFile, LogName, is_session_id, read_name
+from turnlog.layout import Home, LogFile, LogName, find_logs, is_session_id, read_name
 from turnlog.layout.find import LATEST
 from turnlog.layout.home_files import KEPT_DIRECTORIES, owner_of
 from turnlog.layout.kept import (
@@ -127,11 +127,25 @@ class Mirror:
         found = (Restorable(each, self, names) for each, names in parts.items())
         return {each.id: each for each in found if each.mains}
 
+    @cached_property
+    def in_home(self) -> dict[str, str]:
+        """Where the main logs lie in the home itself, by the ids of their sessions."""
+        found = find_logs(Home(Path(self.home)))
+        mains = (log for log in found if log.kind == "session" and not log.is_kept)
+        return {log.session_id: str(log.path) for log in mains if log.session_id is not None}
+
     @property
     def rest(self) -> list[str]:
-        """The files that belong to no session alone: plans, prompts, what lost its session."""
+        """The files that belong to no session alone: plans, prompts, what lost its session.
+
+        What a session left in a project from which it was moved is not among them.
+        """
         taken = {name for session in self.sessions.values() for name in session.names}
-        return [name for name in self.copies if name not in taken]
+        return [name for name in self.copies if name not in taken and not self._is_left(name)]
+
+    def _is_left(self, name: str) -> bool:
+        session = self.sessions.get(self.owners.get(name, ""))
+        return session is not None and project_of(name) not in {None, session.key}
 
     def newest(self, name: str) -> Copy:
         return self.copies[name][-1]
@@ -170,10 +184,13 @@ class Restorable:
         ]
 
     def _where_it_was_last(self, mains: list[str]) -> list[str]:
-        """Of a session that lay in several projects, choose the one where it was changed last."""
-        newest = max(mains, key=lambda name: (self._changed_ns(name), name), default=None)
-        if newest is None:
-            return []
+        """Of a session that lay in several projects, choose where it lies, or was changed last.
+
+        A project's directory that was given another name leaves a log as old as it was.
+        """
+        if len(mains) < 2:
+            return mains
+        newest = max(mains, key=lambda each: (self._is_there(each), self._changed_ns(each), each))
         here = [name for name in mains if project_of(name) == project_of(newest)]
         return sorted(here) if _kind(newest) == "day" else [newest]
 
@@ -191,11 +208,18 @@ class Restorable:
         """When its main log was changed last, as far as its copies tell."""
         return max(self._changed_ns(name) for name in self.mains)
 
+    def _is_there(self, name: str) -> bool:
+        return os.path.exists(os.path.join(self.mirror.home, *name.split("/")))
+
+    @property
+    def moved_to(self) -> str | None:
+        """Where its main log lies in its home, if that is not where it lay when it was kept."""
+        return None if all(map(self._is_there, self.mains)) else self.mirror.in_home.get(self.id)
+
     @property
     def is_gone(self) -> bool:
-        """A main log of it is no longer in its home."""
-        home = self.mirror.home
-        return not all(os.path.exists(os.path.join(home, *each.split("/"))) for each in self.mains)
+        """A main log of it is no longer in its home, wherever one looks there."""
+        return not all(map(self._is_there, self.mains)) and self.moved_to is None
 
     @property
     def size_bytes(self) -> int:

@@ -158,8 +158,18 @@ def restore_each(
     partial: bool = False,
     advance: Advance | None = None,
 ) -> Iterator[Restored | Refused]:
-    """Put each of *sessions* back; one that cannot be restored keeps no other from it."""
+    """Put each of *sessions* back; one that cannot be restored keeps no other from it.
+
+    One that lies in its home, in a project to which it was moved since, would be there twice.
+    """
     for session in sessions:
+        if to is None and project is None and session.moved_to is not None:
+            yield Refused(
+                session=session.id,
+                reason=f"it is not gone: it lies in {session.moved_to}",
+                hint=f"turnlog restore {session.id} puts what is kept where it lay before",
+            )
+            continue
         try:
             yield restore(session, to=to, project=project, partial=partial, advance=advance)
         except StorageFull:
