@@ -170,6 +170,26 @@ def test_a_session_that_runs_is_not_recovered(store):
             store.recover(ID)
 
 
+def test_a_log_that_disappears_meanwhile_keeps_no_other_from_being_listed(store, log, monkeypatch):
+    """Claude Code deletes old sessions whenever it likes."""
+    other = ID.replace("8", "9")
+    with store.create(session_id=other) as gone:
+        gone.append(build.user("Hello"))
+    pids = store.root / "sessions"
+    pids.mkdir()
+    for number, each in enumerate((ID, other)):
+        said = {"pid": 999_999_990 + number, "sessionId": each}
+        (pids / f"{said['pid']}.json").write_text(json.dumps(said))
+    late = log.stat().st_mtime + 60
+    for each in pids.iterdir():
+        os.utime(each, (late, late))
+    assert {row.id for row in store.crashed()} == {ID, other}
+    rows = store.sessions()
+    gone.path.unlink()
+    monkeypatch.setattr(turnlog.Store, "sessions", lambda _store: rows)
+    assert [row.id for row in store.crashed()] == [ID]
+
+
 def test_what_claude_code_left_behind_tells_a_crash(store, log):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

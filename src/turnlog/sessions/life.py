@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.errors import UsageError
+from turnlog.errors import NotFound, UsageError
 from turnlog.records.codec import decode
 from turnlog.records.record import Record
 from turnlog.records.state import Format
@@ -244,11 +244,14 @@ def was_left(log: str | os.PathLike[str], session_id: str | None, running: Runni
     """Tell whether a session's writer is gone without a goodbye; *session_id* if others share it.
 
     A writer may say goodbye after its marks were read, and be gone when it is looked for: what it
-    said is there when the marks are read once more.
+    said is there when the marks are read once more. Nobody left a log that is gone meanwhile.
     """
-    if running is not None:
-        return running.was_killed(marks_of(log, session_id))
-    return all(marks_of(log, session_id).crashed for _ in range(2))
+    try:
+        if running is not None:
+            return running.was_killed(marks_of(log, session_id))
+        return all(marks_of(log, session_id).crashed for _ in range(2))
+    except NotFound:
+        return False
 
 
 def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> bool:
