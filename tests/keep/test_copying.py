@@ -693,6 +693,33 @@ def test_errors_hold_no_temporary_files_until_somebody_forgets_them(world, monke
     world.check()
 
 
+def test_what_a_killed_run_left_is_put_in_order_though_the_files_are_gone(world):
+    """It had put copies in place and was making others; then their files were deleted."""
+    for data in (line(1), line(2)):
+        world.put(LOG, data)
+        world.put(OTHER, data)
+        if data == line(1):
+            world.put(TODOS, b"[]")
+        world.keep()
+    catalogue = world.catalogue
+    for name in (LOG, TODOS):
+        del catalogue.current[name]
+    del catalogue.older[OTHER]
+    catalogue.save()
+    part = world.copy(TODOS).with_name(".turnlog-0123456789abcdef.part")
+    part.write_bytes(b"half of it")
+    for name in (LOG, TODOS):
+        world.remove(name)
+    world.keep(sessions=frozenset({SESSIONS[1]}))
+    assert part.exists()  # Whoever keeps one session looks at that one.
+    world.keep()
+    assert not part.exists()
+    world.check()
+    before = world.catalogue
+    world.keep()
+    assert world.catalogue == before
+
+
 def test_few_open_files_are_enough(world):
     """Systems allow as few as 256."""
     for number in range(300):

@@ -57,20 +57,28 @@ def _is_one_file(one: Path, other: Path) -> bool:
         return False
 
 
-def adopt_all(catalogue: Catalogue, but: Container[str] = ()) -> None:
-    """List the copies that a lost catalogue does not know, *but* those of some files.
+def adopt_all(catalogue: Catalogue, but: Container[str] = ()) -> bool:
+    """List the copies that a catalogue does not know, *but* those of some files.
 
-    Damaged ones stay where they are, unlisted: verifying tells of them.
+    Damaged ones stay where they are, unlisted: verifying tells of them. Tells whether there were
+    any others.
     """
+    has_adopted = False
     for name, path, number in catalogue.earlier_copies():
-        if is_inner_name(name):
+        known = {each.generation for each in catalogue.generations(name)}
+        if is_inner_name(name) and number not in known:
             with contextlib.suppress(TurnlogError, OSError):
                 kept, _ = adopted(path, name, number)
-                catalogue.older.setdefault(name, []).append(kept)
+                older = catalogue.older.setdefault(name, [])
+                older.append(kept)
+                older.sort(key=lambda each: each.generation)
+                has_adopted = True
     for name, path in catalogue.copies():
-        if is_inner_name(name) and name not in but:
+        if is_inner_name(name) and name not in catalogue.current and name not in but:
             with contextlib.suppress(TurnlogError, OSError):
                 kept, _ = adopted(path, name, generation_in_place(catalogue, name))
                 catalogue.current[name] = kept
                 older = catalogue.older.get(name, [])
                 older[:] = [each for each in older if each.generation != kept.generation]
+                has_adopted = True
+    return has_adopted

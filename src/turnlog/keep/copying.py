@@ -6,7 +6,8 @@ opened; all others are read whole and compared. The files themselves are only ev
 
 Copies are made some at a time: written to temporary files, read back and compared, synced, and only
 then renamed over the old ones; the catalogue follows. A kill at any moment leaves whole copies and,
-at worst, a catalogue that is behind them, which the next run notices.
+at worst, temporary files and a catalogue that is behind the copies, which the next run over all
+files puts in order, also where the files themselves are gone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from turnlog.errors import LogError, LogLocked
 from turnlog.keep.adopting import adopt_all
 from turnlog.keep.catalogue import Catalogue, note_home, note_run
 from turnlog.keep.making import Made, Unkept, discard, make_copy, refused_name
-from turnlog.keep.placing import make_directory, place_all, sweep
+from turnlog.keep.placing import make_directory, place_all, sweep, sweep_beneath
 from turnlog.layout import Home, Problem, read_name
 from turnlog.layout.home_files import HomeFile, home_files, owner_of
 from turnlog.layout.kept import kept_copy, kept_place
@@ -147,9 +148,13 @@ def _keep_home(
     steps.expect(sum(file.size_bytes for file in todo))
     try:
         note_home(place, os.path.realpath(home))
-        if not catalogue.is_sound:
-            adopt_all(catalogue, but={file.name for file in todo})
-        sweep((place, *(kept_copy(place, file.name).parent for file in todo)))
+        is_behind = not catalogue.is_sound
+        if sessions is None:
+            sweep_beneath(place)
+        else:
+            sweep((place, *(kept_copy(place, file.name).parent for file in todo)))
+        if sessions is None or is_behind:
+            is_behind |= adopt_all(catalogue, but={file.name for file in todo})
         unsynced: set[Path] = set()
         with (
             closing(_made(todo, catalogue, steps, unsynced)) as made,
@@ -157,7 +162,7 @@ def _keep_home(
         ):
             for batch in batches:
                 _take(batch, catalogue, run, unsynced)
-        if not catalogue.is_sound:
+        if is_behind:
             catalogue.save()
         if sessions is None:
             note_run(place, datetime.now(UTC))
