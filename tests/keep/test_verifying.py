@@ -387,6 +387,18 @@ def test_what_is_kept_while_it_looks_is_no_fault(orchard, monkeypatch):
     assert not verify([Home(orchard.home)]).findings
 
 
+def test_what_is_first_kept_while_it_looks_is_no_fault(orchard, monkeypatch):
+    """A copy comes that was not there when the copies were listed."""
+    (mirror,) = all_mirrors([Home(orchard.home)])
+    assert mirror.copies
+    orchard.write("projects/x/99999999-cccc-4ccc-8ccc-999999999999.jsonl", conversation(turns=1))
+    orchard.keep()
+    odd = orchard.place / "settings.json.zst"
+    odd.write_bytes(orchard.copy().read_bytes())
+    monkeypatch.setattr(verifying, "mirrors", lambda _homes: [mirror])
+    assert [each.path for each in verify([Home(orchard.home)]).findings] == [str(odd)]
+
+
 def test_a_bomb_does_not_go_off(orchard):
     one = pack(b"\0" * (16 * 1024 * 1024))
     spoil(

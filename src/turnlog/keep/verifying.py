@@ -95,8 +95,11 @@ class _Home:
                     report.packed_bytes += copy.known.packed_bytes
                 if found is not None:
                     yield found
-        for name, path, generation in self._mirror.lying():
-            if name not in self._mirror.copies:
+        strange = [each for each in self._mirror.lying() if each[0] not in self._mirror.copies]
+        # Others may have been kept since the copies were listed: what lies there now is asked.
+        known = Mirror(self._mirror.home, self._mirror.place).copies if strange else {}
+        for name, path, generation in strange:
+            if name not in known:
                 copy = Copy(name=name, generation=generation or 1, path=path)
                 yield self._finding(Kind.EXTRA, copy, "no file of a home is called that")
 
