@@ -1,6 +1,7 @@
 """``turnlog export``, run as a person runs it: formats, places, refusals, full disks."""
 
 import csv
+import errno
 import io
 import json
 import os
@@ -17,6 +18,7 @@ import pytest
 from render import hostile
 from render.pages import ID, assert_inert, home_of
 from sessions.trees import answer, call, record
+from turnlog.cli.app import run
 from turnlog.render.conversation import ConversationDocument
 from turnlog.render.session_style import SCRIPT
 
@@ -342,3 +344,27 @@ def test_a_password_is_masked_also_where_it_is_only_said_again(export, home, tmp
     assert word not in (tmp_path / f"o.{ending}").read_text("utf-8")
     export("7777", "-o", tmp_path / f"plain.{ending}", "--no-redact", *table)
     assert word in (tmp_path / f"plain.{ending}").read_text("utf-8")
+
+
+def test_a_session_that_cannot_be_read_is_missed(home, tmp_path, monkeypatch, capsys):
+    """It is told as the list of sessions tells it, and only where it may be meant."""
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    closed = home / "projects" / "-srv-orchard" / f"{OTHER}.jsonl"
+    plainly = os.open
+
+    def guarded(path, *more, **how):  # Root may read everything.
+        if path == closed or path == str(closed):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return plainly(path, *more, **how)
+
+    monkeypatch.setattr(os, "open", guarded)
+    for shape in ("html", "jsonl", "csv"):
+        words = ["--home", str(home), "--format", shape, "-o", str(tmp_path / shape)]
+        assert run(["export", "--project", "/srv/orchard", *words]) == 1
+        told = capsys.readouterr().err
+        assert f"warning: not exported: no permission to open {closed}" in told
+        assert (tmp_path / shape).exists()
+        assert run(["export", "--project", "/srv/kites", *words, "--force"]) == 1
+        assert "not exported" not in capsys.readouterr().err
+    assert run(["export", ID, "--home", str(home)]) == 0
+    assert "not exported" not in capsys.readouterr().err

@@ -6,10 +6,12 @@ left. What exists stays, unless told otherwise. What was written is told on stde
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,12 +20,13 @@ import click
 import msgspec
 from msgspec import Struct
 
+from turnlog.cli.options import tell_unread
 from turnlog.cli.terminal import counted, size
 from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.index.uncollected import uncollected
 from turnlog.inert import inert
-from turnlog.layout import Home
+from turnlog.layout import Home, Problem, hash_of, key_of
 from turnlog.log.digest import sha256
 from turnlog.questions.periods import Period
 from turnlog.redact import Rules, Secret, gather_known
@@ -44,6 +47,7 @@ from turnlog.sessions.beside import failure
 from turnlog.sessions.session import Session
 
 if TYPE_CHECKING:
+    from turnlog.index.opening import Index
     from turnlog.render.tables import Row, TableName, Tables
 
 _TABLES: Final = ("csv", "parquet")
@@ -66,9 +70,10 @@ class Export(Struct, kw_only=True, dict=True):
     force: bool
 
     def run(self) -> int:
-        """Write it; 1 if there is nothing to write."""
+        """Write it; 1 if there is nothing to write, or something that cannot be read."""
         if not self.ids:
             click.echo("No sessions found.", err=True)
+            tell_unread(self.unread, "exported")
             return 1
         if self.shape in _TABLES:
             self._write_tables()
@@ -82,7 +87,8 @@ class Export(Struct, kw_only=True, dict=True):
         if self.out.masked:
             texts = counted(self.out.masked, "text")
             click.echo(f"masked secrets in {texts}; --no-redact leaves them", err=True)
-        return 0
+        tell_unread(self.unread, "exported")
+        return 1 if self.unread else 0
 
     @cached_property
     def out(self) -> Outgoing:
@@ -136,7 +142,13 @@ class Export(Struct, kw_only=True, dict=True):
                 until=period.until,
                 archived=None,
             ).sessions
+            self.unread += _unread(index, period)
         return [row.id for row in rows]
+
+    @cached_property
+    def unread(self) -> list[Problem]:
+        """Logs that may be meant and cannot be read; those who are named fail for themselves."""
+        return []
 
     @property
     def _is_into_directory(self) -> bool:
@@ -322,6 +334,26 @@ class _Counted:
             self.count += turn.number > last
             last = turn.number
             yield turn
+
+
+def _unread(index: Index, period: Period) -> Iterator[Problem]:
+    """Give the logs that the index could not read and that may be of *period*.
+
+    When a log was changed last, and in whose directory it lies, tells what its records would.
+    """
+    query = (
+        "SELECT path, problem FROM logs WHERE problem IS NOT NULL AND gone_at IS NULL"
+        " AND kind IN ('session', 'agent', 'day') ORDER BY path"
+    )
+    for path, reason in index.db.execute(query):
+        if period.project is not None:
+            names = (key_of(period.project), hash_of(period.project))
+            if not any(part.startswith(names) for part in Path(path).parts):
+                continue
+        with suppress(OSError):
+            changed_at = datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
+            if period.since is None or changed_at >= period.since:
+                yield Problem(Path(path), reason)
 
 
 def file_name(name: str) -> str:

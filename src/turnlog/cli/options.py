@@ -269,3 +269,16 @@ def _whole(value: Any) -> Any:
     if isinstance(value, dict):
         return {_whole(key): _whole(each) for key, each in value.items()}
     return [_whole(each) for each in value] if isinstance(value, list) else value
+
+
+def tell_unread(problems: list[Problem], what: str) -> None:
+    """Say on stderr what is not in an answer because it could not be read: it is not *what*."""
+    if not problems:
+        return
+    from turnlog.inert import inert
+
+    path, reason, more = str(problems[0].path), problems[0].reason, len(problems) - 1
+    told = reason if path in reason else f"{path}: {reason}"
+    others = f" (and {more:,} more)" if more else ""
+    click.echo(f"warning: not {what}: {inert(told)}{others}", err=True)
+    click.echo("hint: turnlog doctor shows what cannot be read", err=True)

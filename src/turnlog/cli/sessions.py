@@ -22,6 +22,7 @@ from turnlog.cli.options import (
     page_options,
     period_options,
     show_json,
+    tell_unread,
 )
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def command(
         show_csv(SessionRow, found.sessions, more=found.next)
     else:
         _show(found, homes, asked | {"project": project}, archived=archived, sort=sort, wide=wide)
-    _tell_unread(problems)
+    tell_unread(problems, "listed")
     return 0 if found.sessions else 1
 
 
@@ -154,19 +155,6 @@ def _unknown(index: Index, asked: dict[str, Any]) -> str:
     if asked["model"] is not None:
         told.append(no_such_model(asked["model"], models_asked(index.db)))
     return "; ".join(filter(None, told))
-
-
-def _tell_unread(problems: list[Problem]) -> None:
-    """Say what is not in the list because it could not be read."""
-    if not problems:
-        return
-    from turnlog.inert import inert
-
-    path, reason, more = str(problems[0].path), problems[0].reason, len(problems) - 1
-    told = reason if path in reason else f"{path}: {reason}"
-    others = f" (and {more:,} more)" if more else ""
-    click.echo(f"warning: not listed: {inert(told)}{others}", err=True)
-    click.echo("hint: turnlog doctor shows what cannot be read", err=True)
 
 
 def _filters(*, damaged: bool, with_agents: bool, **others: Any) -> dict[str, Any]:
