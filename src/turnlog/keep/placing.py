@@ -24,6 +24,7 @@ from msgspec import structs
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.making import Made, discard
 from turnlog.layout.kept import generation_copy, kept_copy
+from turnlog.layout.walk import Walk
 from turnlog.log.system import sync, sync_directory_at
 from turnlog.sessions.beside import NO_LINKS
 
@@ -130,7 +131,7 @@ def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
     for directory in set(directories):
         with contextlib.suppress(OSError), os.scandir(directory) as items:
             for item in items:
-                if item.name.startswith(_PREFIX) and item.name.endswith(_SUFFIX):
+                if _is_unfinished(item.name):
                     with contextlib.suppress(FileNotFoundError):
                         if not unused_for or _used_at(item) < before:
                             os.unlink(item.path)
@@ -138,7 +139,14 @@ def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
 
 def sweep_beneath(top: Path) -> None:
     """Sweep a directory, which is held, and all that are in it."""
-    sweep(Path(directory) for directory, _, _ in os.walk(top))
+    for item in Walk().files_beneath(os.fspath(top)):  # However deep they are.
+        if _is_unfinished(item.name):
+            with contextlib.suppress(OSError):
+                os.unlink(item.path)
+
+
+def _is_unfinished(name: str) -> bool:
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
 def _used_at(item: os.DirEntry[str]) -> float:
