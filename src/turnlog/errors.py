@@ -27,7 +27,6 @@ world (a damaged line, an unknown record type) is a value and never appears here
 from __future__ import annotations
 
 import os
-from typing import Any
 
 
 class TurnlogError(Exception):
@@ -41,15 +40,15 @@ class TurnlogError(Exception):
     def __str__(self) -> str:
         return self.message
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Let it cross to another process as it is: workers raise these, too."""
         return _again, (type(self), self.message, self._told())
 
-    def _told(self) -> dict[str, Any]:
+    def _told(self) -> dict[str, object]:
         return dict(vars(self))
 
 
-def _again(kind: type[TurnlogError], message: str, told: dict[str, Any]) -> TurnlogError:
+def _again(kind: type[TurnlogError], message: str, told: dict[str, object]) -> TurnlogError:
     """Make an error that was told elsewhere once more."""
     error = kind.__new__(kind, message)
     error.args = (message,)
@@ -97,7 +96,7 @@ class LogError(TurnlogError, OSError):
         self.path = os.fspath(path)
         self.errno = errno
 
-    def _told(self) -> dict[str, Any]:
+    def _told(self) -> dict[str, object]:
         return super()._told() | {"errno": self.errno}
 
 

@@ -432,5 +432,7 @@ def test_sessions_are_named_by_what_they_are_about_where_there_is_room(turnlog, 
 def test_where_nothing_is_found_nothing_is_said_of_figures(turnlog, spent):
     code, out, _ = turnlog("cost", "--last", "1d", "--model", "opus", "--home", spent)
     assert code == 1
-    assert out.splitlines()[-1] == "hint: leave out --last or --model"
+    assert out.splitlines()[-1] == "hint: no model is called 'opus'"
     assert "estimate" not in out
+    _, out, _ = turnlog("cost", "--last", "1d", "--home", spent)
+    assert out.splitlines()[-1] == "hint: leave out --last"

@@ -143,7 +143,7 @@ def test_missing_parents_are_mended_by_their_command(well, findings, mend, log_a
     data = linked(THIRD, names) + linked(THIRD, ["x", "y"], parent="gone")
     path = log_at(THIRD, data)
     found = findings()["parents"]
-    assert found["examples"][0]["detail"] == "reaches 2 of 22 messages"
+    assert found["examples"][0]["detail"] == "reaches 2 of 22 records"
     mend(found)
     aged(path)
     assert findings() == {}

@@ -370,7 +370,7 @@ def test_a_prompt_that_nobody_took_is_told_whole(turnlog, home):
     with log.open("a") as file:
         file.write(json.dumps(said | at) + "\n")
     _, out, _ = turnlog("info", WHOLE, "--home", home)
-    assert f"{words.strip()} (typed 2026-11-01 " in out
+    assert f"{words.strip()} (typed 2026-11-01 " in " ".join(out.split())
     assert "never taken)" in out
     told = json.loads(turnlog("info", WHOLE, "--home", home, "--json")[1])["queued"]
     assert told == [{"text": words, "at": "2026-11-01T10:00:00Z"}]

@@ -38,7 +38,7 @@ from turnlog.layout import dated_log, find_everywhere, find_homes
 from turnlog.log.reader import Placed, read_log
 from turnlog.questions.catalog import list_sessions
 from turnlog.questions.usage_scan import scan_usage
-from turnlog.questions.vocabulary import has_beginning
+from turnlog.questions.vocabulary import Vocabulary
 from turnlog.records.record import Linked
 from turnlog.sessions.session import Session
 
@@ -653,7 +653,7 @@ def test_an_opened_index_is_one_state_until_it_is_closed(homes):
         refresh(homes)
         assert index.db.execute(count).fetchone() == (1,)
         # Which needs no more than the connection's own room.
-        assert has_beginning(index.db, "said", "questio")
+        assert Vocabulary(index.db).has_beginning("said", "questio")
     with open_fresh(homes) as index:
         assert index.db.execute(count).fetchone() == (2,)
     with closing(sqlite3.connect(index_path(homes))) as db:

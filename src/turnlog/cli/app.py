@@ -174,7 +174,7 @@ def app(
 
 def _moved(context: click.Context, command: click.Command) -> list[str]:
     """Give the options that stood before a command as it takes them itself."""
-    homes, as_json = context.params["homes"], context.params["as_json"]
+    homes, as_json = context.params.get("homes", ()), context.params.get("as_json", False)
     taken = {name for option in command.params for name in option.opts}
     for option, is_given in (("--home", homes), ("--json", as_json)):
         if is_given and option not in taken and not isinstance(command, click.Group):

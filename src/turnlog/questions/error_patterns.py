@@ -120,7 +120,7 @@ def error_patterns(
     notes: list[str] = []
     groups: dict[tuple[str, str], list[_Failed]] = {}
     if tool is not None and tools_like(index.db, tool, "tool") == "()" and not _is_api(tool):
-        notes.append(no_such_tool(index.db, tool))
+        notes += filter(None, [no_such_tool(index.db, tool)])
     for each in _failed(index, since, until, project, tool=tool, notes=notes):
         groups.setdefault((each.signature, each.tool), []).append(each)
     found = [group for group in groups.values() if len(group) >= minimum]

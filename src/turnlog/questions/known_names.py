@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from turnlog.questions.row_names import nearest, ways_to_name
 
 _TOLD = 3
+_NAME = re.compile(r"[\w:-]+")
 
 
 def tools_called(db: sqlite3.Connection) -> dict[str, int]:
@@ -43,7 +44,9 @@ def tools_like(db: sqlite3.Connection, pattern: re.Pattern[str]) -> list[int]:
 
 
 def no_such_tool(db: sqlite3.Connection, typed: str) -> str:
-    """Say that no tool is called so, and which ones nearly are."""
+    """Say that no tool is called so, and which ones nearly are; nothing of a pattern."""
+    if not _NAME.fullmatch(typed):
+        return ""
     return _no_such("tool", typed, tools_called(db))
 
 

@@ -115,7 +115,7 @@ def answer(
     notes: list[str] = []
     tool = asked.filter.tool_name
     if tool is not None and tools_like(index.db, tool, "tool_name") == "()":
-        notes.append(no_such_tool(index.db, tool))
+        notes += filter(None, [no_such_tool(index.db, tool)])
     if asked.filter.content_match is not None:
         _match(index, resource, asked, found, reader)
         if reader.is_spent:

@@ -131,7 +131,7 @@ def run_sql(
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
             if isinstance(error, UsageError):
                 raise
-            if texts.is_interrupted or (_is_interrupted(error) and not guard.is_late):
+            if texts.was_interrupted(error) or (_is_interrupted(error) and not guard.is_late):
                 raise KeyboardInterrupt from None
             raise _told(error, guard, seconds) from None
 
@@ -242,7 +242,7 @@ class _Texts:
     """Reads what a record says, for the function ``text``."""
 
     def __init__(self, index: Index) -> None:
-        self.is_interrupted = False
+        self._has_failed = False
         self._index = index
         self._logs: dict[str, int] | None = None
 
@@ -250,9 +250,16 @@ class _Texts:
         """Give the texts of the record at *offset* in *log*; None if there is no such record."""
         try:
             return self._text(log, offset)
-        except KeyboardInterrupt:  # SQLite would take it for a fault of this function.
-            self.is_interrupted = True
+        except Exception:
+            self._has_failed = True
             raise
+
+    def was_interrupted(self, error: Exception) -> bool:
+        """Tell whether a Ctrl-C came while it read: SQLite calls that a fault of the function.
+
+        It may come before the function has begun, and so cannot be caught in it.
+        """
+        return "user-defined function raised" in str(error) and not self._has_failed
 
     def _text(self, log: Any, offset: Any) -> str | None:
         if self._logs is None:
