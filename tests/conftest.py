@@ -1,12 +1,14 @@
-"""What every test shares: how Hypothesis works here."""
+"""What every test shares: how Hypothesis works here, and what a test may ask for."""
 
 from __future__ import annotations
 
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Nobody's own settings and prices decide a test, and no test writes to somebody's home.
@@ -27,3 +29,12 @@ settings.register_profile("house", max_examples=80, **_common)
 settings.register_profile("seeded", max_examples=80, derandomize=True, **_common)
 settings.register_profile("hunt", max_examples=5_000, **_common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
+
+
+@pytest.fixture
+def own_signals():
+    """Give the test's process its signal handlers back."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -20,16 +20,9 @@ from turnlog.log import system
 from turnlog.log.buffered import BufferedLog, drain_all
 from turnlog.log.writer import LogWriter
 
+pytestmark = pytest.mark.usefixtures("own_signals")
+
 NEVER = 3600.0
-
-
-@pytest.fixture(autouse=True)
-def own_signals():
-    """Give the test's process its signal handlers back."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -15,16 +14,10 @@ import pytest
 import turnlog
 from turnlog.errors import ClosedLog, NotSerialisable, StorageFull, UsageError
 
+pytestmark = pytest.mark.usefixtures("own_signals")
+
 NEVER = 3600.0
 LAYOUTS = ["claude", "dated", "flat"]
-
-
-@pytest.fixture(autouse=True)
-def own_signals():
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -227,12 +227,13 @@ def _failure(error: OSError) -> tuple[str, str]:
     """Say what the system refused, and what may help; what expects a failure says it better."""
     import errno
 
+    from turnlog.log.sources import READ_ONLY
+
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
     why = (error.strerror or str(error)).lower()
     hints = {
         errno.EACCES: "its owner must grant access; TURNLOG_HOME names a place of your own",
-        errno.EROFS: _own_place(error)
-        or "it can be read only: change a copy of its home, named with --home",
+        errno.EROFS: _own_place(error) or READ_ONLY,
         errno.ENOSPC: "make room and try again",
     }
     return f"{where}: {why}" if where else why, hints.get(error.errno or 0, "")

@@ -27,6 +27,9 @@ from turnlog.log.system import read_at
 if TYPE_CHECKING:
     from turnlog.log.frames import FrameTable
 
+READ_ONLY: Final = "it can be read only: change a copy of its home, named with --home"
+"""What helps where an agent's own files cannot be written."""
+
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"  # Preceded by 0x50 to 0x5f.
@@ -271,7 +274,7 @@ def open_error(error: OSError, path: str | os.PathLike[str]) -> LogError:
         )
     hint = ""
     if error.errno == errno.EROFS:
-        hint = "it can be read only: change a copy of its home, named with --home"
+        hint = READ_ONLY
     return LogError(f"cannot open {where}: {reason}", path=path, hint=hint, errno=error.errno)
 
 

@@ -108,3 +108,12 @@ BLOCK_BY_TYPE: dict[str, type[Struct]] = {
 def text_of(blocks: Iterable[Any]) -> str:
     """Join the visible text of *blocks*; thinking, calls and results are not part of it."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def text_in(content: Any) -> str:
+    """Give what a person would read of *content* as JSON has it: plain text, or blocks of it."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -184,10 +184,6 @@ def _compaction(
     return _Cut(digest, behind, _order(boundary))
 
 
-def _follows(node: Node, boundary: Node) -> bool:
-    return node.position > boundary.position and node.same_writer(boundary)
-
-
 def _compact_summaries(tree: Tree, read: Read) -> dict[str, tuple[Node, User]]:
     """Read the records that may hold a compaction's words, and keep those that do."""
     maybe = [

@@ -18,12 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound
 from turnlog.log.find_lines import find_lines
+from turnlog.records.blocks import text_in
 from turnlog.records.codec import decode
 from turnlog.records.notes import session_of
 from turnlog.records.record import QueueOperation, Record
@@ -52,11 +53,11 @@ class Queue(Struct):
             return
         match record.operation:
             case "enqueue":
-                text = _text_of(record.content)
+                text = text_in(record.content)
                 if text and not (is_news(text) or text.lstrip().startswith(_OLD_NOTICE)):
                     self.waiting.append(Queued(text=text, at=record.at))
             case "dequeue" | "remove" if self.waiting:
-                self.waiting.pop(self._place_of(_text_of(record.content)))
+                self.waiting.pop(self._place_of(text_in(record.content)))
             case "popAll":
                 self.waiting.clear()
 
@@ -78,12 +79,3 @@ def queued_in(paths: Iterable[Path], session_id: str) -> list[Queued]:
         except NotFound:
             continue  # It vanished since.
     return queue.waiting
-
-
-def _text_of(content: Any) -> str:
-    """Give the words of what was queued: plain text, or blocks of it."""
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else []
-    texts = (block.get("text") for block in blocks if isinstance(block, dict))
-    return "\n".join(text for text in texts if isinstance(text, str))

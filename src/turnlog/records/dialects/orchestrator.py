@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnlog.errors import NotSerialisable
+from turnlog.records.blocks import text_in
 from turnlog.records.dialects.aside import KEY, Fields, Ways, join, put_back, same, take_back
 from turnlog.records.usage import with_api_names
 
@@ -162,7 +163,7 @@ def _result(rest: Fields) -> Fields:
 
 def _own_speech(kind: str, message: Any) -> Fields:
     said: Fields = message if isinstance(message, dict) else {}
-    line: Fields = {"type": kind, "content": _text(said.get("content"))}
+    line: Fields = {"type": kind, "content": text_in(said.get("content"))}
     if kind == "assistant":
         line["usage"] = _own_usage(said.get("usage"))
         line["model"] = said.get("model")
@@ -183,15 +184,6 @@ def _own_usage(usage: Any) -> Fields:
     said: Fields = usage if isinstance(usage, dict) else {}
     counters = {own: said.get(name, 0) for name, own in _OWN_COUNTERS.items()}
     return counters | {key: value for key, value in said.items() if key not in _OWN_COUNTERS}
-
-
-def _text(content: Any) -> str:
-    """Give what a person would read of *content*."""
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else []
-    texts = (block.get("text") for block in blocks if isinstance(block, dict))
-    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _or_empty(asked: Any) -> Any:
