@@ -119,10 +119,12 @@ def test_a_block_that_reaches_out_of_the_time_asked_for_is_told_whole(prices):
 
 
 def test_of_a_project_only_its_own_part_of_each_block_is_told(prices):
-    elsewhere = response(MORNING + timedelta(hours=1), project="/srv/mill")
+    model = "claude-haiku-4-5"
+    elsewhere = response(MORNING + timedelta(hours=1), project="/srv/mill", model=model)
     source, period = Told(after(), elsewhere, after(hours=9)), Period(project="/srv/mill")
     (row,) = blocks(responses_about(source, period), prices, now=LATER, period=period).rows
     assert (row.start_at.hour, row.messages, row.first_at) == (8, 1, MORNING)
+    assert row.models == [model]
 
 
 def test_no_more_is_read_than_it_takes_to_find_a_pause(prices):

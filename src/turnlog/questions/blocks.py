@@ -80,9 +80,10 @@ def blocks(
     of_any_time = structs.replace(period, since=None, until=None)
     for group in _grouped(each for each in scan.responses if each.at is not None):
         if any(map(period.holds, group)):
-            bill = prices.bill([each for each in group if of_any_time.holds(each)], mode=mode)
+            told = [each for each in group if of_any_time.holds(each)]
+            bill = prices.bill(told, mode=mode)
             unpriced += bill.unpriced
-            rows.append(_row(group, bill, now))
+            rows.append(_row(group, told, bill, now))
     return BlockLedger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
 
 
@@ -135,7 +136,8 @@ def _grouped(responses: Iterable[Response]) -> Iterator[list[Response]]:
         yield group
 
 
-def _row(group: list[Response], bill: Bill, now: datetime) -> BlockRow:
+def _row(group: list[Response], told: list[Response], bill: Bill, now: datetime) -> BlockRow:
+    """Make the row of a block that *group* makes, and of which *told* is asked for."""
     first, last = _at(group[0]), _at(group[-1])
     start = _hour(first)
     end = _later(start, LENGTH)
@@ -146,7 +148,7 @@ def _row(group: list[Response], bill: Bill, now: datetime) -> BlockRow:
         first_at=first,
         last_at=last,
         is_active=start <= now < end and now - last < LENGTH,
-        models=sorted({each.model_name for each in group}),
+        models=sorted({each.model_name for each in told}),
     )
     if row.is_active:
         _look_ahead(row, bill, now)
