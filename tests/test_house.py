@@ -30,6 +30,7 @@ ROOMS = [
     {"store"},
     {"team"},
     {"adapters"},
+    {"loopback"},
     {"cli", "mcp", "web"},
 ]
 FLOOR = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}

@@ -18,9 +18,10 @@ from mcp.client.streamable_http import streamable_http_client
 from desks import ONE, ORCHARD, TWO, make_home
 from mcp import Client
 from turnlog.errors import UsageError
+from turnlog.loopback import Place, check_loopback, listen, token_in
 from turnlog.mcp import command
 from turnlog.mcp.framing import unframed
-from turnlog.mcp.http import PORT, Door, check_loopback, listen, token_in
+from turnlog.mcp.http import PORT, Door
 
 INITIALIZE = json.dumps(
     {
@@ -227,7 +228,7 @@ def test_a_socket_of_another_kind_is_closed():
     async def send(message):
         sent.append(message)
 
-    door = Door(None, token="t" * 30, host="127.0.0.1", port=1)
+    door = Door(None, token="t" * 30, place=Place("127.0.0.1", 1))
     anyio.run(door, {"type": "websocket", "headers": []}, None, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
 

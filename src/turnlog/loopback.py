@@ -1,0 +1,189 @@
+"""Servers for this machine alone: where they listen, whose requests they hear, and their tokens.
+
+A page in a browser can reach a server on loopback, by its address or by a name that it lets point
+there. So before anything is read of a request, its Host must be ours and its Origin ours or none.
+What a token has to do with it, each server decides; tokens are compared in constant time.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import re
+import secrets
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Iterable
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import anyio
+import uvicorn
+
+from turnlog.errors import UsageError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+_TOKEN_BYTES: Final = 32
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{24,512}")
+_GOODBYE_SECONDS: Final = 2
+
+
+class Refusal(NamedTuple):
+    """Why a request is not answered."""
+
+    status: int
+    kind: str
+    message: str
+
+
+class Place:
+    """Where a server listens: what may stand in the Host and the Origin of a request to it."""
+
+    def __init__(self, host: str, port: int) -> None:
+        name = f"[{host}]" if ":" in host else host
+        self.url = f"http://{name}:{port}"
+        names = {name, "localhost"}
+        self._hosts = {f"{each}:{port}" for each in names} | (names if port == 80 else set())
+        self._origins = {f"http://{each}" for each in self._hosts}
+
+    @classmethod
+    def of(cls, listener: socket.socket) -> Place:
+        """Tell where *listener* listens."""
+        name: tuple[Any, ...] = listener.getsockname()
+        return cls(name[0], name[1])
+
+    def refusal(self, headers: Headers) -> Refusal | None:
+        """Say why a request is none of ours; None if it is."""
+        hosts = values_of(headers, b"host")
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            return Refusal(403, "wrong_host", "this server answers only to its own address")
+        if any(each.lower() not in self._origins for each in values_of(headers, b"origin")):
+            return Refusal(403, "wrong_origin", "no page of another origin may ask this server")
+        return None
+
+
+def values_of(headers: Headers, wanted: bytes) -> list[str]:
+    """Give the values of one header, as often as it was sent."""
+    return [value.decode("latin-1") for name, value in headers if name.lower() == wanted]
+
+
+def is_token(given: str, token: str) -> bool:
+    """Compare what was sent with the *token*, in a time that tells nothing."""
+    return hmac.compare_digest(given.encode("latin-1", "replace"), token.encode())
+
+
+def new_token() -> str:
+    """Make a token that nobody guesses."""
+    return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def check_loopback(host: str) -> str:
+    """Give the address to listen on; UsageError if another machine could reach it."""
+    address = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
+    try:
+        if ipaddress.ip_address(address).is_loopback:
+            return address
+    except ValueError:
+        pass
+    raise UsageError(
+        f"{host!r} is no loopback address, and what the logs hold is for this machine only",
+        hint="listen on 127.0.0.1, and reach it from elsewhere through ssh -L",
+    )
+
+
+def token_in(path: str | os.PathLike[str]) -> str:
+    """Read the token in a file that only its owner can read; made with a new one if need be."""
+    made = new_token()
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _read_token(path)
+    except OSError as error:
+        raise UsageError(
+            f"the token cannot be written: {error.strerror}", hint="name a file in your own home"
+        ) from None
+    with os.fdopen(fd, "w") as file:
+        file.write(made + "\n")
+    return made
+
+
+def _read_token(path: str | os.PathLike[str]) -> str:
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        raise UsageError(
+            f"the token cannot be read: {error.strerror}", hint=f"look at {os.fspath(path)}"
+        ) from None
+    with os.fdopen(fd, "rb") as file:
+        mode = os.fstat(fd).st_mode
+        said = file.read(4096).decode("latin-1").strip() if stat.S_ISREG(mode) else ""
+    if os.name == "posix" and mode & 0o077:
+        raise UsageError(
+            "others can read the file with the token", hint=f"chmod 600 {os.fspath(path)}"
+        )
+    if _TOKEN.fullmatch(said) is None:
+        raise UsageError(
+            "there is no token in the file: 24 or more letters, digits and signs are one",
+            hint="delete the file, and a new token is made",
+        )
+    return said
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the socket; UsageError if somebody else has the port."""
+    address = check_loopback(host)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen()  # Before anybody is told where: whoever reads that may ask at once.
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"cannot listen on {address}:{port}: {reason}", hint="choose another with --port"
+        ) from None
+    return listener
+
+
+class _Told(uvicorn.Server):
+    """A server that says something once it has begun, and tells whether a Ctrl-C ended it."""
+
+    def __init__(self, config: uvicorn.Config, words: str) -> None:
+        super().__init__(config)
+        self.is_interrupted = False
+        self._words = words
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.is_interrupted |= sig == signal.SIGINT
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        sys.stderr.write(self._words)
+        sys.stderr.flush()
+
+
+def serve(app: ASGIApp, listener: socket.socket, words: str) -> None:
+    """Serve until told to stop; *words* are told on stderr once it has begun."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_GOODBYE_SECONDS,
+    )
+    told = _Told(config, words)
+    anyio.run(told.serve, [listener])
+    if told.is_interrupted:  # It ended in good order, but not of its own accord.
+        raise KeyboardInterrupt
