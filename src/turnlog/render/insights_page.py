@@ -7,7 +7,7 @@ terminal shows, drawn; every section says which figure to open for the records b
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, timedelta, tzinfo
 from decimal import Decimal
 from typing import Final
@@ -38,6 +38,7 @@ section > .faint { font-size: .87rem; }
 td.example { color: var(--faint); font-family: var(--mono); font-size: .8rem; }
 footer { margin-top: 3rem; color: var(--faint); font-size: .87rem; }
 """
+INSIGHTS_CSS: Final = CHART_CSS + CSS
 
 
 def insights_page(found: Insights, zone: tzinfo, clean: Clean) -> str:
@@ -45,9 +46,13 @@ def insights_page(found: Insights, zone: tzinfo, clean: Clean) -> str:
     since, until = span_of(found, zone)
     title = f"Insights, {since} to {until}" if since else f"Insights, up to {until}"
     where = element("p", clean(found.project)) if found.project else None
-    body = [
-        element("h1", title),
-        where,
+    body = [element("h1", title), where, insights_sections(found, zone, clean)]
+    return page(title, body, css=INSIGHTS_CSS)
+
+
+def insights_sections(found: Insights, zone: tzinfo, clean: Clean) -> Child:
+    """Draw what stands below the title; a page of it needs INSIGHTS_CSS."""
+    return [
         _cards(found),
         _over_time(found, zone),
         _habits(found, zone),
@@ -60,7 +65,6 @@ def insights_page(found: Insights, zone: tzinfo, clean: Clean) -> str:
         _turns(found, clean, zone),
         _footer(found, zone, clean),
     ]
-    return page(title, body, css=CHART_CSS + CSS)
 
 
 def span_of(found: Insights, zone: tzinfo) -> tuple[str, str]:
@@ -77,14 +81,18 @@ def card(value: str, what: str) -> Fragment:
     return element("div", element("b", value), element("span", what), class_="card")
 
 
-def spending(days: list[DayRow], first: str, last: str) -> Fragment:
-    """Draw what was spent: day by day, or month by month where there are too many days."""
-    costs = {row.day: float(row.cost_usd) for row in days}
+def costs_by_day(days: Iterable[DayRow]) -> dict[str, float]:
+    """Give what each day cost."""
+    return {row.day: float(row.cost_usd) for row in days}
+
+
+def spending(costs: Mapping[str, float], first: str, last: str) -> Fragment:
+    """Draw what days cost: day by day, or month by month where there are too many of them."""
     begin, end = date.fromisoformat(first), date.fromisoformat(last)
     if (end - begin).days > _MANY_DAYS:
         months: dict[str, float] = {}
-        for row in days:
-            months[row.day[:7]] = months.get(row.day[:7], 0) + float(row.cost_usd)
+        for day, cost in costs.items():
+            months[day[:7]] = months.get(day[:7], 0) + cost
         points = [Point(month, cost) for month, cost in months.items()]
     else:
         names = [(begin + timedelta(days=n)).isoformat() for n in range((end - begin).days + 1)]
@@ -130,7 +138,7 @@ def _over_time(found: Insights, zone: tzinfo) -> Fragment | None:
         return element("p", "Nothing happened in this period.")
     since, until = span_of(found, zone)
     first, last = min(since, found.days[0].day), max(until, found.days[-1].day)
-    return _section("Cost over time", "days", spending(found.days, first, last))
+    return _section("Cost over time", "days", spending(costs_by_day(found.days), first, last))
 
 
 def _habits(found: Insights, zone: tzinfo) -> Fragment | None:

@@ -37,6 +37,12 @@ class Fragment(str):
     __slots__ = ()
 
 
+class Here(str):
+    """An address on the server that gives the page: ours, never a log's."""
+
+    __slots__ = ()
+
+
 def escaped(text: str, *, keep: str = "\n\t") -> Fragment:
     """Make any text a fragment: active characters are shown, markup is text."""
     return Fragment(html.escape(inert(text, keep=keep), quote=True))
@@ -75,15 +81,20 @@ def page(
     description: str = "",
     language: str = "en",
     has_basic_style: bool = True,
+    has_forms: bool = False,
 ) -> str:
-    """Give a whole page. *css* and *script* are the caller's own words, never a log's."""
+    """Give a whole page. *css* and *script* are the caller's own words, never a log's.
+
+    With *has_forms* its forms may ask the server that gave it.
+    """
     style = f"{BASIC_CSS if has_basic_style else ''}{css}"
     for what, text in (("css", style), ("script", script)):
         if "</" in text or "<!--" in text:
             raise ValueError(f"the {what} would end its own element")
+    policy = _policy(style, script, "'self'" if has_forms else "'none'")
     head = [
         Fragment('<meta charset="utf-8">'),
-        Fragment(f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">'),
+        Fragment(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
         element("meta", name="generator", content="turnlog"),
@@ -136,7 +147,7 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 """What every page begins with: paper and ink in light and in dark, type, tables."""
 
 
-def _policy(style: str, script: str) -> str:
+def _policy(style: str, script: str, forms: str) -> str:
     """Say what the page may do: draw itself, with its own style and its own script."""
     rules = [
         "default-src 'none'",
@@ -144,7 +155,7 @@ def _policy(style: str, script: str) -> str:
         f"script-src {_digest(script)}",
         "img-src data:",
         "base-uri 'none'",
-        "form-action 'none'",
+        f"form-action {forms}",
     ]
     return "; ".join(rules)
 
@@ -190,6 +201,7 @@ def _attribute(name: str, value: str | float | bool | None) -> str:  # noqa: FBT
     if value is True:
         return f" {written}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    if written.lower() in _ADDRESSES and not is_safe_address(text):
+    is_address = written.lower() in _ADDRESSES
+    if is_address and not isinstance(value, Here) and not is_safe_address(text):
         return ""
     return f' {written}="{escaped(text)}"'

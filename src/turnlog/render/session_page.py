@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from turnlog.prices.money import shown
 from turnlog.render import diffs
@@ -38,25 +38,53 @@ from turnlog.render.session_style import CSS, SCRIPT
 
 _HERE: Final = "\0body\0"  # No text of a page holds a NUL.
 _LISTED: Final = 160
+_DAY: Final = len("2026-11-17")
+NOT_MASKED: Final = "Secrets were not masked in this export."
 
 
-def session_page(conversation: Conversation) -> Iterator[str]:
-    """Give the page of a conversation, piece by piece."""
+class Setting(NamedTuple):
+    """What a server puts around the page of a session that it shows."""
+
+    above: Fragment
+    css: str
+    at: datetime | None = None
+    """When that was said which a reader wants to see first."""
+    find: str = ""
+    """What is looked for on the page, from there on."""
+
+
+def session_page(
+    conversation: Conversation, setting: Setting | None = None, zone: tzinfo = UTC
+) -> Iterator[str]:
+    """Give the page of a conversation, piece by piece; alone, or in the *setting* of a server."""
     head = conversation.head
     title = head.title or f"Session {head.id[:8]}"
     shell = page(
-        title, Fragment(_HERE), css=CSS, script=SCRIPT, description="A session of an agent"
+        title,
+        Fragment(_HERE),
+        css=CSS + (setting.css if setting else ""),
+        script=SCRIPT,
+        description="A session of an agent",
+        has_forms=setting is not None,
     )
     before, after = shell.split(_HERE)
     yield before
-    yield joined(_head(head, title), _bar())
+    notices = [words for words in notices_of(head) if setting is None or words != NOT_MASKED]
+    yield joined(
+        setting.above if setting else None,
+        _head(head, title, notices, zone),
+        _bar(setting.find if setting else ""),
+    )
     yield "<main>"
-    draw = _Page()
+    draw = _Page(zone)
     listed: list[Fragment] = []
+    sought = setting.at if setting else None
     for number, turn in enumerate(conversation.turns, 1):
         anchor = f"t{number}"
         listed.append(_listed(turn, anchor))
-        yield draw.turn(turn, anchor)
+        is_here = sought is not None and turn.ended_at is not None and sought <= turn.ended_at
+        yield draw.turn(turn, anchor, sought if is_here else None)
+        sought = None if is_here else sought
     strays = [draw.agent(agent) for agent in conversation.strays]
     if strays:
         words = element("p", "Agents whose calls are not above", class_="mark")
@@ -72,19 +100,23 @@ def session_page(conversation: Conversation) -> Iterator[str]:
 class _Page:
     """Draws the blocks of one page."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
         self._highlighter = Highlighter()
         self._calls = Drawing(self._highlighter)
 
-    def turn(self, turn: Turn, anchor: str) -> Fragment:
+    def turn(self, turn: Turn, anchor: str, sought: datetime | None) -> Fragment:
         number = str(turn.number) if turn.number else "…"
-        facts = [_at(turn.at), _took(turn), _count(turn.calls, "call")]
+        facts = [_at(turn.at, self._zone), _took(turn), _count(turn.calls, "call")]
         head = element(
             "h2",
             element("a", f"#{number}", href=f"#{anchor}"),
             [element("span", fact) for fact in facts if fact],
         )
-        return element("section", head, self.blocks(turn.blocks), class_="turn", id=anchor)
+        blocks = self.blocks(turn.blocks)
+        if sought is not None:
+            blocks.insert(_place_of(sought, turn.blocks), element("span", id="here"))
+        return element("section", head, blocks, class_="turn", id=anchor)
 
     def blocks(self, blocks: Iterable[Block]) -> list[Fragment]:
         return [self._block(block) for block in blocks]
@@ -154,6 +186,16 @@ class _Page:
         return joined(folded, element("div", agents, class_="agents")) if agents else folded
 
 
+def _place_of(sought: datetime, blocks: Iterable[Block]) -> int:
+    """Tell before which block that stands which was said then: behind the calls done before."""
+    place = 0
+    for number, block in enumerate(blocks, 1):
+        if isinstance(block, Call):
+            at = block.result.at if block.result and block.result.at else block.at
+            place = number if at is not None and at < sought else place
+    return place
+
+
 def picture(image: Picture) -> Fragment:
     """Draw an image that the page holds itself, or say that there was one."""
     data = re.sub(r"\s", "", image.data) if image.data else ""
@@ -164,14 +206,14 @@ def picture(image: Picture) -> Fragment:
     )
 
 
-def _head(head: Head, title: str) -> Fragment:
+def _head(head: Head, title: str, notices: Iterable[str], zone: tzinfo) -> Fragment:
     used = head.figures
     cost = shown(Decimal(used.cost_usd)) + (" and more" if used.unpriced else "")
     facts = (
         ("project", head.project),
         ("branch", head.git_branch),
         ("model", ", ".join(head.models)),
-        ("when", _span(head.started_at, head.last_active_at)),
+        ("when", _span(head.started_at, head.last_active_at, zone)),
         ("responses", f"{used.messages:,}" if used.messages else None),
         ("tokens", f"{used.tokens:,}" if used.tokens else None),
         ("cost at API prices", cost if used.messages else None),
@@ -181,8 +223,8 @@ def _head(head: Head, title: str) -> Fragment:
     listed = [
         element("div", element("dt", name), element("dd", value)) for name, value in facts if value
     ]
-    notices = [element("p", words, class_="notice") for words in notices_of(head)]
-    return element("header", element("h1", title), element("dl", listed, class_="facts"), notices)
+    told = [element("p", words, class_="notice") for words in notices]
+    return element("header", element("h1", title), element("dl", listed, class_="facts"), told)
 
 
 def notices_of(head: Head) -> Iterator[str]:
@@ -194,17 +236,24 @@ def notices_of(head: Head) -> Iterator[str]:
         count = _count(head.other_branches, "other branch", "other branches")
         yield f"The conversation has {count} that are not shown here."
     if not head.is_redacted:
-        yield "Secrets were not masked in this export."
+        yield NOT_MASKED
 
 
-def _bar() -> Fragment:
+def _bar(sought: str) -> Fragment:
     def choice(name: str, words: str) -> Fragment:
         box = element("input", type="checkbox", id=name, checked=True)
         return element("label", box, f" {words}")
 
     return element(
         "div",
-        element("input", type="search", id="find", placeholder="Find  /", aria_label="Find"),
+        element(
+            "input",
+            type="search",
+            id="find",
+            value=sought or None,
+            placeholder="Find  /",
+            aria_label="Find",
+        ),
         element("button", "\u2039", id="before", type="button", title="The one before"),
         element("button", "\u203a", id="next", type="button", title="The next one"),
         element("output", id="told"),
@@ -247,8 +296,8 @@ def _mark_of(other: Other) -> Fragment:
     return element("p", element("span", f"[{other.kind}]"), class_="mark")
 
 
-def _at(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M}" if at else ""
+def _at(at: datetime | None, zone: tzinfo) -> str:
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M}" if at else ""
 
 
 def _took(turn: Turn) -> str:
@@ -270,14 +319,12 @@ def duration(seconds: float) -> str:
     return f"{hours:,} h {minutes} min" if hours < 48 else f"{hours // 24:,} days"
 
 
-def _span(first: datetime | None, last: datetime | None) -> str:
+def _span(first: datetime | None, last: datetime | None, zone: tzinfo) -> str:
     if first is None or last is None:
         return ""
-    return (
-        f"{_at(first)} \u2013 {last:%H:%M}"
-        if first.date() == last.date()
-        else f"{_at(first)} \u2013 {_at(last)}"
-    )
+    begin, end = _at(first, zone), _at(last, zone)
+    is_one_day = begin[:_DAY] == end[:_DAY]
+    return f"{begin} \u2013 {end[_DAY + 1 :] if is_one_day else end}"
 
 
 def _count(count: int, noun: str, plural: str = "") -> str:

@@ -175,7 +175,7 @@ SCRIPT: Final = """
     const node = found.nodes[low];
     return [node, Math.min(offset - found.starts[low], node.data.length)];
   };
-  const find = () => {
+  const find = (from) => {
     const wanted = box.value.toLowerCase();
     hits = []; now = -1;
     if (marks) { marks.all.clear(); marks.now.clear(); }
@@ -194,7 +194,11 @@ SCRIPT: Final = """
     }
     const more = hits.length >= most ? "+" : "";
     told.value = hits.length ? `${hits.length}${more} found` : "not found";
-    if (hits.length) go(1);
+    if (!hits.length) return;
+    const follows = (hit) => from.compareDocumentPosition(hit.startContainer)
+      & Node.DOCUMENT_POSITION_FOLLOWING;
+    now = from ? Math.max(-1, hits.findIndex(follows) - 1) : -1;
+    go(1);
   };
   const go = (step) => {
     if (!hits.length) return;
@@ -207,10 +211,13 @@ SCRIPT: Final = """
     element.scrollIntoView({ block: "center" });
     told.value = `${now + 1} of ${hits.length}${hits.length >= most ? "+" : ""}`;
   };
-  box.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(find, 200); });
+  box.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(find, 200, null);
+  });
   box.addEventListener("keydown", (event) => {
     if (event.key === "Enter") { event.preventDefault(); go(event.shiftKey ? -1 : 1); }
-    if (event.key === "Escape") { box.value = ""; find(); box.blur(); }
+    if (event.key === "Escape") { box.value = ""; find(null); box.blur(); }
   });
   one("next").addEventListener("click", () => go(1));
   one("before").addEventListener("click", () => go(-1));
@@ -226,9 +233,10 @@ SCRIPT: Final = """
     event.target.textContent = open ? "Close all" : "Open all";
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "/" || document.activeElement === box) return;
+    if (event.key !== "/" || document.activeElement.tagName === "INPUT") return;
     event.preventDefault();
     box.focus();
   });
+  if (box.value) find(one("here"));
 })();
 """

@@ -15,7 +15,7 @@ from typing import Final
 from turnlog.questions.insights import Insights
 from turnlog.render.charts import CHART_CSS, Bar, bars, calendar
 from turnlog.render.figures import count, money, part, short, time
-from turnlog.render.insights_page import Clean, activity, span_of, spending
+from turnlog.render.insights_page import Clean, activity, costs_by_day, span_of, spending
 from turnlog.render.page import Child, Fragment, element, page
 
 _MONTHS: Final = (
@@ -77,7 +77,9 @@ def summary_page(
         _numbers(found),
         _panel("Every day", _streak(found), _calendar(found, first, last)),
         _panel("The hours", _rhythm(found), activity(found)),
-        _panel("Cost", _cost(found), spending(found.days, first, last)) if found.days else None,
+        _panel("Cost", _cost(found), spending(costs_by_day(found.days), first, last))
+        if found.days
+        else None,
         element(
             "div",
             _panel("Tools", _failures(found), _tools(found, clean, with_names=with_names)),
