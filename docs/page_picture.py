@@ -1,8 +1,8 @@
-"""Photograph the page that `turnlog insights --html` writes, for the README.
+"""Photograph what `turnlog insights --html` writes and `turnlog web` serves, for the documents.
 
     python docs/page_picture.py
 
-The sessions are made up, two months of them, always the same; the page and the browser are real.
+The sessions are made up, two months of them, always the same; the pages and the browser are real.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import turnlog
 from turnlog.layout import claude_log
 from turnlog.log.writer import LogWriter
 
-PICTURE: Final = Path(__file__).parent / "images" / "insights.png"
+IMAGES: Final = Path(__file__).parent / "images"
 _SIZE: Final = {"width": 1180, "height": 900}
 _LAST_DAY: Final = datetime(2026, 10, 31, tzinfo=UTC)
 _DAYS: Final = 60
@@ -36,7 +36,15 @@ _TOOLS: Final = {
     "Grep": {"pattern": "TODO", "path": "src"},
     "Write": {"file_path": "notes.md", "content": "# Notes"},
 }
-_PROMPTS: Final = ("Fix the flaky test", "Why is it slow?", "Add a page for pears", "Review this")
+_PROMPTS: Final = (
+    "Fix the flaky retry in the import",
+    "Why is the list of orders slow?",
+    "Add a page for pears",
+    "Review the migration before we run it",
+    "Rename Basket to Cart everywhere",
+    "The build fails on main, find out why",
+    "Write the release notes",
+)
 
 
 def _records(chance: random.Random, session: str, cwd: str, at: datetime) -> Iterator[Any]:
@@ -93,21 +101,34 @@ def main() -> None:
         place = Path(directory)
         write_home(place / "home")
         page = place / "insights.html"
-        turnlog_program = [sys.executable, "-m", "turnlog.cli", "insights", "--html", page]
-        asked = ["--home", place / "home", "--since", "2026-09-02", "--until", "2026-11-01"]
-        subprocess.run(  # noqa: S603 - Our own command.
-            [*turnlog_program, *asked, "--timezone", "UTC"],
-            env={"TURNLOG_HOME": str(place / "own")},
-            check=True,
+        program = [sys.executable, "-m", "turnlog.cli"]
+        home, environ = (
+            ["--home", place / "home"],
+            {"TURNLOG_HOME": str(place / "own"), "TZ": "UTC"},
         )
-        with sync_playwright() as driver:
+        period = ["--since", "2026-09-02", "--until", "2026-11-01"]
+        subprocess.run(  # noqa: S603 - Our own command.
+            [*program, "insights", "--html", page, *home, *period], env=environ, check=True
+        )
+        with (
+            sync_playwright() as driver,
+            subprocess.Popen(  # noqa: S603 - The same.
+                [*program, "web", "--port", "0", *home], env=environ, stderr=subprocess.PIPE
+            ) as server,
+        ):
+            assert server.stderr is not None
+            address = server.stderr.readline().decode().split()[-1]
             browser = driver.chromium.launch(
                 executable_path="/usr/bin/chromium", args=["--no-sandbox"]
             )
             view = browser.new_page(viewport=_SIZE, color_scheme="light")
             view.goto(page.as_uri())
-            view.screenshot(path=PICTURE)
+            view.screenshot(path=IMAGES / "insights.png")
+            view.goto(address)
+            view.goto(view.url + "?since=2026-09-01")
+            view.screenshot(path=IMAGES / "web.png")
             browser.close()
+            server.terminate()
 
 
 if __name__ == "__main__":

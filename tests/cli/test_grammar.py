@@ -36,6 +36,7 @@ WITHOUT_JSON = {
     "export": "writes sessions; --format json is one of its formats",
     "query": "its commands have it",
     "statusline": "prints a line for a program",
+    "web": "serves pages",
 }
 LIVE = {"watch", "top"}  # They end when somebody ends them.
 LISTS = {

@@ -46,6 +46,7 @@ COMMANDS: Final = {
     "secrets": "Find keys, tokens and passwords in the logs.",
     "refresh": "Bring the index up to date with the logs.",
     "top": "See what agents are doing now, live.",
+    "web": "See sessions, search, costs and insights in a browser.",
     "watch": "Keep the index fresh, and show what happens as it happens.",
     "doctor": "Show how everything is, and what mends what is wrong.",
     "keep": "Keep copies of what agents did, past the agents' own cleanup.",
@@ -81,8 +82,10 @@ OTHER_NAMES: Final = {
     "cost budgets": ("budget", "budgets"),
     "insights": ("stats", "statistics", "report", "wrapped"),
     "check": ("validate", "lint", "fsck"),
+    "web": ("serve", "ui", "browse", "gui"),
     "completion": ("completions",),
 }
+_FACES: Final = ("mcp", "web")  # They have rooms of their own.
 _TYPED: Final = re.compile(r"^'(.*)' is not one of ", re.DOTALL)
 
 _NO_PAGER: Final = "--no-pager"
@@ -99,7 +102,7 @@ class Commands(click.Group):
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        room = "mcp.command" if name == "mcp" else f"cli.{name}"  # Which is a face of its own.
+        room = f"{name}.command" if name in _FACES else f"cli.{name}"
         command: click.Command = import_module(f"turnlog.{room}").command
         if COMPLETING in os.environ:
             from turnlog.cli.completing import equip

@@ -1,0 +1,102 @@
+"""Which page answers to which address, and what is said when none can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from turnlog.errors import NotFound, TurnlogError, UsageError
+from turnlog.render.page import element
+from turnlog.web.asked import Asked
+from turnlog.web.costs import costs_page
+from turnlog.web.desk import Desk
+from turnlog.web.insights import insights_report
+from turnlog.web.search import search_page
+from turnlog.web.session import session_export, session_pieces
+from turnlog.web.sessions import sessions_page
+from turnlog.web.shell import framed
+
+Drawn = Callable[[Asked], str]
+
+_PAGES: Final[dict[str, Drawn]] = {
+    "/": sessions_page,
+    "/search": search_page,
+    "/costs": costs_page,
+    "/insights": insights_report,
+}
+
+
+def make_app(desk: Desk) -> Starlette:
+    """Give the application that answers from *desk*; who may ask, its door decides."""
+    routes = [Route(path, _page(desk, drawn)) for path, drawn in _PAGES.items()]
+    routes += [
+        Route("/session/{name}", _session(desk)),
+        Route("/session/{name}/export.{shape}", _export(desk)),
+        Route("/favicon.ico", _no_picture),
+    ]
+    return Starlette(
+        routes=routes,
+        exception_handlers={TurnlogError: _told, HTTPException: _not_there, Exception: _failed},
+    )
+
+
+def _asked(request: Request, desk: Desk) -> Asked:
+    return Asked(dict(request.query_params), desk)
+
+
+def _page(desk: Desk, drawn: Drawn) -> Callable[[Request], Response]:
+    def answer(request: Request) -> Response:
+        return HTMLResponse(drawn(_asked(request, desk)))
+
+    return answer
+
+
+def _session(desk: Desk) -> Callable[[Request], Response]:
+    def answer(request: Request) -> Response:
+        pieces = session_pieces(request.path_params["name"], _asked(request, desk))
+        return StreamingResponse(pieces, media_type="text/html")
+
+    return answer
+
+
+def _export(desk: Desk) -> Callable[[Request], Response]:
+    def answer(request: Request) -> Response:
+        asked = _asked(request, desk)
+        name, shape = request.path_params["name"], request.path_params["shape"]
+        text, media, file = session_export(name, shape, asked)
+        disposition = {"content-disposition": f'attachment; filename="{file}"'}
+        return Response(text, media_type=media, headers=disposition)
+
+    return answer
+
+
+def _no_picture(_request: Request) -> Response:
+    return Response(status_code=204)
+
+
+def _told(_request: Request, error: Exception) -> Response:
+    """Say what was wrong, and the way out, as the command line would."""
+    assert isinstance(error, TurnlogError)
+    status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 500
+    return _problem(status, str(error), error.hint or "")
+
+
+def _not_there(_request: Request, _error: Exception) -> Response:
+    return _problem(404, "there is no such page", "the bar above leads to those there are")
+
+
+def _failed(_request: Request, _error: Exception) -> Response:
+    """Say that it is our fault; what happened is told where the server runs."""
+    return _problem(500, "this page could not be made", "the terminal of turnlog web says why")
+
+
+def _problem(status: int, words: str, hint: str) -> Response:
+    title = words[:1].upper() + words[1:]
+    body = [element("h1", title), element("p", hint, class_="note") if hint else None]
+    return HTMLResponse(framed(title, "", *body), status)

@@ -1,0 +1,72 @@
+"""What a request asks for: its fields, read as the command line reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from turnlog.errors import UsageError
+from turnlog.questions.meant import moment_meant, project_meant
+from turnlog.web.desk import Desk
+
+PERIODS: Final[dict[str, str]] = {
+    "30d": "the last 30 days",
+    "7d": "the last 7 days",
+    "today": "today",
+    "90d": "the last 90 days",
+    "1y": "the last year",
+    "all": "all of the time",
+}
+"""Those that reports offer, the usual one first."""
+_LARGEST: Final = 10**9
+
+
+class Asked(Struct, frozen=True):
+    """The fields of one request."""
+
+    fields: Mapping[str, str]
+    desk: Desk
+
+    def text(self, name: str, default: str = "") -> str:
+        """Give a field's text, or *default* if it is empty or was not sent."""
+        return self.fields.get(name, "").strip() or default
+
+    def is_on(self, name: str) -> bool:
+        """Tell whether a box was ticked."""
+        return bool(self.text(name))
+
+    def one_of(self, name: str, names: Mapping[str, str]) -> str:
+        """Give one of *names*, the first if none was sent; any other is a mistake."""
+        chosen = self.text(name, next(iter(names)))
+        if chosen not in names:
+            raise UsageError(
+                f"{name} cannot be {chosen!r}", hint=f"it is one of {', '.join(names)}"
+            )
+        return chosen
+
+    def moment(self, name: str, default: str = "") -> datetime | None:
+        """Read a time as people say it."""
+        return moment_meant(self.text(name, default) or None, self.desk.zone)
+
+    @property
+    def period(self) -> str | None:
+        """When a report begins, one of PERIODS; None if it is of all the time."""
+        chosen = self.one_of("since", PERIODS)
+        return None if chosen == "all" else chosen
+
+    @property
+    def project(self) -> str | None:
+        """The directory that is meant, by its path or its name."""
+        said = self.text("project")
+        return project_meant(said, self.desk.store.homes) if said else None
+
+    @property
+    def offset(self) -> int:
+        """How many rows are on the pages before."""
+        said = self.text("offset", "0")
+        if not said.isdecimal() or int(said) > _LARGEST:
+            raise UsageError(f"{said!r} is no count", hint="go back, and follow the links")
+        return int(said)

@@ -1,0 +1,61 @@
+"""What a page may look at: the sessions of some homes, and how their words leave.
+
+Everything that a log says goes to a page through here. It is shown as it stands, as in a terminal,
+unless the owner asked for masks: then it goes through the door of exports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from functools import cached_property
+
+from turnlog.layout import turnlog_home
+from turnlog.prices.configured import configured_prices
+from turnlog.prices.cost import Prices
+from turnlog.questions.local_times import MachineZone
+from turnlog.redact import Rules, gather_known
+from turnlog.render.gathering import known_lines
+from turnlog.render.outgoing import Outgoing
+from turnlog.sessions.session import Session
+from turnlog.store import Store
+
+
+class Desk:
+    """All that the pages of one server share."""
+
+    def __init__(
+        self, store: Store, *, rules: Rules | None = None, zone: tzinfo | None = None
+    ) -> None:
+        """Show the sessions of *store*; with *rules*, mask what they find."""
+        self.store = store
+        self.zone = zone or MachineZone()
+        self._rules = rules
+
+    @property
+    def mask(self) -> Callable[[str], str] | None:
+        """What takes secrets out of a text; None if they are shown."""
+        return None if self._rules is None else Outgoing(rules=self._rules).text
+
+    def clean(self, text: str | None) -> str:
+        """Give a text of a log as it may be shown."""
+        mask = self.mask
+        return (text or "") if mask is None else mask(text or "")
+
+    def outgoing(self, session: Session) -> Outgoing:
+        """Give the door for the words of a session."""
+        if self._rules is None:
+            return Outgoing(is_redacted=False)
+        return Outgoing(rules=gather_known(known_lines((session,)), self._rules))
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What models cost; what is wrong with the settings was told when the server began."""
+        return configured_prices(turnlog_home())[0]
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def when(self, at: datetime | None) -> str:
+        """Write an instant by this machine's clock."""
+        return f"{at.astimezone(self.zone):%Y-%m-%d %H:%M}" if at else ""

@@ -1,0 +1,111 @@
+"""Who may look: whoever was told the token, on this machine, with a browser that we sent there.
+
+The address that is shown when the server starts carries the token. Whoever opens it gets a cookie
+in exchange and is sent on to the plain address, so that the token stands in no link. The cookie is
+of no use to scripts, and other sites cannot make a browser send it. Pages are only ever asked for:
+nothing can be changed here, so any other method is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+from turnlog.loopback import Headers, Place, Refusal, is_token, values_of
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+TOKEN: Final = "token"  # noqa: S105 - What the field is called.
+_METHODS: Final = ("GET", "HEAD")
+# What is shown is private, is nobody else's to frame or to embed, and tells nobody of itself.
+_GUARDED: Final = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"frame-ancestors 'none'"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
+_STRANGER: Final = Refusal(
+    401, "wrong_token", "open the address that was shown when turnlog web started"
+)
+
+
+class Door:
+    """Lets a request in if its Host, its Origin, its method and its token are right."""
+
+    def __init__(self, app: ASGIApp, *, token: str, place: Place) -> None:
+        self._app, self._token, self._place = app, token, place
+        # Cookies do not know ports: two servers must not take each other's.
+        self._name = f"turnlog-{place.url.rpartition(':')[2]}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = scope["headers"]
+        refusal = self._place.refusal(headers)
+        if refusal is None and scope["method"] not in _METHODS:
+            refusal = Refusal(405, "wrong_method", "nothing can be changed here")
+        if refusal is not None:
+            await _refuse(send, refusal)
+        elif self._has_token(scope):
+            await self._welcome(scope, send)
+        elif not self._has_cookie(headers):
+            await _refuse(send, _STRANGER)
+        else:
+            await self._app(scope, receive, _guarded(send))
+
+    def _has_token(self, scope: Scope) -> bool:
+        given = dict(_fields(scope)).get(TOKEN)
+        return given is not None and is_token(given, self._token)
+
+    def _has_cookie(self, headers: Headers) -> bool:
+        jar: SimpleCookie = SimpleCookie()
+        for value in values_of(headers, b"cookie"):
+            try:
+                jar.load(value)
+            except CookieError:
+                return False
+        return self._name in jar and is_token(jar[self._name].value, self._token)
+
+    async def _welcome(self, scope: Scope, send: Send) -> None:
+        """Give a cookie for the token, and send to the address without it."""
+        rest = urlencode([(name, value) for name, value in _fields(scope) if name != TOKEN])
+        # To a browser a path that begins with two slashes, of either kind, is another host.
+        raw: bytes = scope["raw_path"]
+        path = "/" + raw.decode("latin-1").partition("?")[0].lstrip("/\\")
+        cookie = f"{self._name}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+        headers = [
+            (b"location", (path + (f"?{rest}" if rest else "")).encode("latin-1")),
+            (b"set-cookie", cookie.encode("latin-1")),
+            *_GUARDED,
+        ]
+        await send({"type": "http.response.start", "status": 303, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _fields(scope: Scope) -> list[tuple[str, str]]:
+    said = scope.get("query_string", b"").decode("latin-1")
+    return parse_qsl(said, keep_blank_values=True, max_num_fields=None)
+
+
+def _guarded(send: Send) -> Send:
+    async def sending(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *_GUARDED]}
+        await send(message)
+
+    return sending
+
+
+async def _refuse(send: Send, refusal: Refusal) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), *_GUARDED]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": f"{refusal.message}\n".encode()})

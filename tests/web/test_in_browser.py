@@ -1,0 +1,94 @@
+"""The pages in a real browser: from the address that is shown to the words that were sought."""
+
+import pytest
+
+from desks import ONE, Log, make_home
+from render import hostile
+from render.browser import browser, needs_browser
+from render.pages import ID
+from web.served import served
+
+pytestmark = needs_browser
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("browser")
+    make_home(tmp_path)
+    evil = Log(tmp_path / "home", ID, "/home/ada/evil", word="kestrel")
+    evil.path.write_bytes(hostile.log(hostile.EVERYTHING))
+    with served(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture
+def page(chromium, server):
+    """Come in by the address that was shown; nothing on the way may go wrong."""
+    wrong = []
+    made = chromium.new_context().new_page()
+    made.on("console", lambda said: wrong.append(said.text))
+    made.on("pageerror", lambda error: wrong.append(str(error)))
+    made.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+    made.on("request", lambda asked: wrong.append(asked.url) if _is_strange(asked.url) else None)
+
+    def _is_strange(url):
+        return not url.startswith((server.address, "data:"))
+
+    made.goto(f"{server.address}/?token={server.token}")
+    yield made
+    assert wrong == []
+
+
+def test_from_the_search_to_the_words(page, server):
+    assert page.url == f"{server.address}/"
+    page.fill("#top input", '"No pears"')
+    page.press("#top input", "Enter")
+    page.click(f"ol.hits a[href*='{ONE}']")
+    page.wait_for_url("**/session/**")
+    for _ in range(50):
+        if " of " in (told := page.evaluate("document.getElementById('told').value")):
+            break
+        page.wait_for_timeout(100)
+    assert " of " in told
+    assert page.evaluate(
+        "(() => { const place = [...CSS.highlights.get('now')][0].getBoundingClientRect();"
+        " return place.top >= 0 && place.bottom <= innerHeight; })()"
+    )
+    page.click("#top a.name")
+    assert page.url == f"{server.address}/"
+
+
+def test_forms_ask_anew(page, server):
+    page.goto(f"{server.address}/costs")
+    page.select_option("select[name=by]", "project")
+    page.select_option("select[name=since]", "all")
+    page.click("form.asked button")
+    assert "by=project" in page.url
+    page.click("td a >> nth=0")
+    assert "project=" in page.url
+    assert page.locator("td.title").count() > 0
+
+
+def test_a_hostile_log_runs_nothing_on_any_page(page, server):
+    for path in ("/", "/search?q=kestrel", "/costs?by=tool&since=all", "/insights?since=all",
+                 f"/session/{ID}?thread=all"):  # fmt: skip
+        page.goto(server.address + path)
+        page.evaluate("for (const each of document.querySelectorAll('*')) each.focus?.()")
+        page.wait_for_timeout(100)
+        assert page.evaluate("window.pwned") is None
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_page_is_wider_than_the_screen(chromium, server, width):
+    page = chromium.new_context(viewport={"width": width, "height": 800}).new_page()
+    page.goto(f"{server.address}/?token={server.token}")
+    for path in ("/", "/search?q=apples", "/costs?by=session&since=all", "/insights?since=all",
+                 f"/session/{ONE}", "/search", "/nowhere"):  # fmt: skip
+        page.goto(server.address + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
