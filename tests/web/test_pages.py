@@ -187,7 +187,8 @@ def test_exports_are_files_without_secrets(server):
 
 def test_masked_no_page_tells_a_secret(place):
     paths = (
-        "/", "/search?q=apples", "/search?q=apples&results=1&newest=1", "/insights?since=all",
+        "/", "/now", "/search?q=apples", "/search?q=apples&results=1&newest=1",
+        "/insights?since=all",
         *(f"/costs?since=all&by={unit}" for unit in ("session", "project", "branch", "tool")),
         f"/session/{ONE}", f"/session/{ONE}?thread=all", f"/session/{TWO}",
     )  # fmt: skip

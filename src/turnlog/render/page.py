@@ -82,10 +82,12 @@ def page(
     language: str = "en",
     has_basic_style: bool = True,
     has_forms: bool = False,
+    again_seconds: int | None = None,
 ) -> str:
     """Give a whole page. *css* and *script* are the caller's own words, never a log's.
 
-    With *has_forms* its forms may ask the server that gave it.
+    With *has_forms* its forms may ask the server that gave it; with *again_seconds* a browser asks
+    for the page anew after that time.
     """
     style = f"{BASIC_CSS if has_basic_style else ''}{css}"
     for what, text in (("css", style), ("script", script)):
@@ -100,6 +102,9 @@ def page(
         element("meta", name="generator", content="turnlog"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="description", content=description) if description else None,
+        Fragment(f'<meta http-equiv="refresh" content="{again_seconds:d}">')
+        if again_seconds
+        else None,
         element("title", escaped(title, keep="")),
         Fragment(f"<style>{style}</style>") if style else None,
     ]

@@ -17,6 +17,7 @@ from turnlog.web.asked import Asked
 from turnlog.web.costs import costs_page
 from turnlog.web.desk import Desk
 from turnlog.web.insights import insights_report
+from turnlog.web.now import now_page
 from turnlog.web.search import search_page
 from turnlog.web.session import session_export, session_pieces
 from turnlog.web.sessions import sessions_page
@@ -26,6 +27,7 @@ Drawn = Callable[[Asked], str]
 
 _PAGES: Final[dict[str, Drawn]] = {
     "/": sessions_page,
+    "/now": now_page,
     "/search": search_page,
     "/costs": costs_page,
     "/insights": insights_report,

@@ -13,8 +13,10 @@ from functools import cached_property
 from turnlog.layout import turnlog_home
 from turnlog.prices.configured import configured_prices
 from turnlog.prices.cost import Prices
+from turnlog.questions.live import Live
 from turnlog.questions.local_times import MachineZone
 from turnlog.redact import Rules, gather_known
+from turnlog.render.calls import asked
 from turnlog.render.gathering import known_lines
 from turnlog.render.outgoing import Outgoing
 from turnlog.sessions.session import Session
@@ -52,6 +54,16 @@ class Desk:
     def prices(self) -> Prices:
         """What models cost; what is wrong with the settings was told when the server began."""
         return configured_prices(turnlog_home())[0]
+
+    @cached_property
+    def live(self) -> Live:
+        """What agents are doing; it remembers how far their logs were read."""
+        return Live(
+            self.store.homes,
+            self.prices,
+            zone=self.zone,
+            in_words=lambda given, cwd: asked(given, cwd).text,
+        )
 
     def now(self) -> datetime:
         return datetime.now(UTC)

@@ -18,7 +18,7 @@ from turnlog.render.insights_page import card
 from turnlog.render.page import Child, Fragment, element
 from turnlog.web.asked import Asked
 from turnlog.web.desk import Desk
-from turnlog.web.shell import address, choice, field, form, framed, pager, tick
+from turnlog.web.shell import CARDS_CSS, address, choice, field, form, framed, pager, tick
 
 _LIMIT: Final = 50
 _SORTS: Final[dict[str, str]] = {
@@ -32,22 +32,13 @@ _SORTS: Final[dict[str, str]] = {
 _KEPT: Final = {"gone": "gone", "restorable": "gone, restorable", "kept": "kept", "live": ""}
 
 CSS: Final = """
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: .7rem; }
-.card { background: var(--raised); border: 1px solid var(--line); border-radius: 8px;
-  padding: .6rem .9rem; }
-.card b { display: block; font-size: 1.35rem; line-height: 1.3;
-  font-variant-numeric: tabular-nums; }
-.card span { color: var(--faint); font-size: .87rem; }
 td.title { min-width: 16rem; width: 45%; }
 td.title a { color: inherit; font-weight: 600; text-decoration: none; }
 td.title a:hover { color: var(--accent); }
 td.title small, td.when small { display: block; color: var(--faint); }
 td.when { white-space: nowrap; }
 td.project { white-space: nowrap; }
-@media (max-width: 56rem) {
-  td.title { min-width: 12rem; }
-  .cards { grid-template-columns: 1fr 1fr; }
-}
+@media (max-width: 56rem) { td.title { min-width: 12rem; } }
 .live { color: var(--good); } .bad { color: var(--bad); }
 """
 
@@ -104,7 +95,7 @@ def sessions_page(asked: Asked) -> str:
         ),
         element("div", table, class_="scroll") if rows else nothing,
         pager("/", asked.fields, asked.offset, _LIMIT, found.next is not None),
-        css=CSS,
+        css=CARDS_CSS + CSS,
     )
 
 

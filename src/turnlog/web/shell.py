@@ -9,9 +9,10 @@ from urllib.parse import quote, urlencode
 from turnlog.render.page import Child, Fragment, Here, element, page
 from turnlog.web.asked import PERIODS, Asked
 
-Tab = Literal["Sessions", "Search", "Costs", "Insights", ""]
+Tab = Literal["Sessions", "Now", "Search", "Costs", "Insights", ""]
 _TABS: Final[Mapping[Tab, str]] = {
     "Sessions": "/",
+    "Now": "/now",
     "Search": "/search",
     "Costs": "/costs",
     "Insights": "/insights",
@@ -29,6 +30,17 @@ TOP_CSS: Final = """
 #top input { width: 100%; max-width: 24rem; }
 """
 """The bar alone: for pages with a layout of their own."""
+
+CARDS_CSS: Final = """
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: .7rem; }
+.card { background: var(--raised); border: 1px solid var(--line); border-radius: 8px;
+  padding: .6rem .9rem; }
+.card b { display: block; font-size: 1.35rem; line-height: 1.3;
+  font-variant-numeric: tabular-nums; }
+.card span { color: var(--faint); font-size: .87rem; }
+@media (max-width: 56rem) { .cards { grid-template-columns: 1fr 1fr; } }
+"""
+"""Figures side by side."""
 
 _CSS: Final = f"""
 body {{ max-width: none; padding: 0; }}
@@ -84,10 +96,22 @@ def top(tab: Tab, query: str = "") -> Fragment:
     )
 
 
-def framed(title: str, tab: Tab, *body: Child, css: str = "", query: str = "") -> str:
+def framed(
+    title: str,
+    tab: Tab,
+    *body: Child,
+    css: str = "",
+    query: str = "",
+    again_seconds: int | None = None,
+) -> str:
     """Give a whole page with the bar above its *body*."""
-    content = [top(tab, query), element("main", body)]
-    return page(f"{title} · turnlog", content, css=_CSS + css, has_forms=True)
+    return page(
+        f"{title} · turnlog",
+        [top(tab, query), element("main", body)],
+        css=_CSS + css,
+        has_forms=True,
+        again_seconds=again_seconds,
+    )
 
 
 def form(path: str, *fields: Child) -> Fragment:
