@@ -38,8 +38,8 @@ def make_app(desk: Desk) -> Starlette:
     """Give the application that answers from *desk*; who may ask, its door decides."""
     routes = [Route(path, _page(desk, drawn)) for path, drawn in _PAGES.items()]
     routes += [
-        Route("/session/{name}", _session(desk)),
-        Route("/session/{name}/export.{shape}", _export(desk)),
+        Route("/session/{name:path}/export.{shape}", _export(desk)),
+        Route("/session/{name:path}", _session(desk)),  # Some ids have slashes.
         Route("/favicon.ico", _no_picture),
     ]
     return Starlette(

@@ -6,7 +6,6 @@ unless the owner asked for masks: then it goes through the door of exports.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
@@ -33,16 +32,12 @@ class Desk:
         self.store = store
         self.zone = zone or MachineZone()
         self._rules = rules
-
-    @property
-    def mask(self) -> Callable[[str], str] | None:
+        self.mask = None if rules is None else Outgoing(rules=rules).text
         """What takes secrets out of a text; None if they are shown."""
-        return None if self._rules is None else Outgoing(rules=self._rules).text
 
     def clean(self, text: str | None) -> str:
         """Give a text of a log as it may be shown."""
-        mask = self.mask
-        return (text or "") if mask is None else mask(text or "")
+        return (text or "") if self.mask is None else self.mask(text or "")
 
     def outgoing(self, session: Session) -> Outgoing:
         """Give the door for the words of a session."""
