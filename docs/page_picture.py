@@ -125,7 +125,7 @@ def main() -> None:
             view.goto(page.as_uri())
             view.screenshot(path=IMAGES / "insights.png")
             view.goto(address)
-            view.goto(view.url + "?since=2026-09-01")
+            view.goto(f"{address.partition('?')[0]}?since=2026-09-01")
             view.screenshot(path=IMAGES / "web.png")
             browser.close()
             server.terminate()

@@ -41,6 +41,7 @@ def page(chromium, server):
         return not url.startswith((server.address, "data:"))
 
     made.goto(f"{server.address}/?token={server.token}")
+    made.wait_for_url(f"{server.address}/")
     yield made
     assert wrong == []
 
@@ -62,6 +63,16 @@ def test_from_the_search_to_the_words(page, server):
     )
     page.click("#top a.name")
     assert page.url == f"{server.address}/"
+
+
+def test_a_link_elsewhere_leads_in(chromium, server, tmp_path):
+    page = chromium.new_context().new_page()
+    link = tmp_path / "link.html"
+    link.write_text(f'<a href="{server.address}/?token={server.token}">in</a>')
+    page.goto(link.as_uri())
+    page.click("a")
+    page.wait_for_url(f"{server.address}/")
+    assert "sessions" in page.inner_text("h1")
 
 
 def test_forms_ask_anew(page, server):
@@ -88,6 +99,7 @@ def test_a_hostile_log_runs_nothing_on_any_page(page, server):
 def test_no_page_is_wider_than_the_screen(chromium, server, width):
     page = chromium.new_context(viewport={"width": width, "height": 800}).new_page()
     page.goto(f"{server.address}/?token={server.token}")
+    page.wait_for_url(f"{server.address}/")
     for path in ("/", "/search?q=apples", "/costs?by=session&since=all", "/insights?since=all",
                  f"/session/{ONE}", "/search", "/nowhere"):  # fmt: skip
         page.goto(server.address + path)

@@ -78,13 +78,12 @@ def command(
     listener = listen(host, port)
     place = Place.of(listener)
     _read(found)
-    address = f"{place.url}/?{TOKEN}={token}"
+    app = Door(make_app(desk), token=token, place=place)
     if is_opened:
         import webbrowser
 
-        webbrowser.open(address)
-    app = Door(make_app(desk), token=token, place=place)
-    serve(app, listener, f"turnlog is at {address}\nCtrl-C ends it\n")
+        webbrowser.open(f"{place.url}/?{TOKEN}={app.ticket()}")
+    serve(app, listener, f"turnlog is at {place.url}/?{TOKEN}={token}\nCtrl-C ends it\n")
     return 0
 
 

@@ -2,8 +2,9 @@
 
 The address that is shown when the server starts carries the token. Whoever opens it gets a cookie
 in exchange and is sent on to the plain address, so that the token stands in no link. The cookie is
-of no use to scripts, and other sites cannot make a browser send it. Pages are only ever asked for:
-nothing can be changed here, so any other method is refused.
+of no use to scripts, and other sites cannot make a browser send it. Where others can read an
+address, as in the list of processes, a ticket does instead: it is good for one visit. Pages are
+only ever asked for: nothing can be changed here, so any other method is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode
 
-from turnlog.loopback import Headers, Place, Refusal, is_token, values_of
+from turnlog.loopback import Headers, Place, Refusal, is_token, new_token, values_of
+from turnlog.render.page import Here, element, escaped
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -28,6 +30,7 @@ _GUARDED: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
+_WELCOME: Final = '<!doctype html><meta http-equiv="refresh" content="{}"><title>turnlog</title>{}'
 _STRANGER: Final = Refusal(
     401, "wrong_token", "open the address that was shown when turnlog web started"
 )
@@ -40,6 +43,13 @@ class Door:
         self._app, self._token, self._place = app, token, place
         # Cookies do not know ports: two servers must not take each other's.
         self._name = f"turnlog-{place.url.rpartition(':')[2]}"
+        self._tickets: set[str] = set()
+
+    def ticket(self) -> str:
+        """Give what lets one visitor in, once, in place of the token."""
+        made = new_token()
+        self._tickets.add(made)
+        return made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -63,7 +73,11 @@ class Door:
 
     def _has_token(self, scope: Scope) -> bool:
         given = dict(_fields(scope)).get(TOKEN)
-        return given is not None and is_token(given, self._token)
+        if given is None:
+            return False
+        tickets = {each for each in self._tickets if is_token(given, each)}
+        self._tickets -= tickets
+        return bool(tickets) or is_token(given, self._token)
 
     def _has_cookie(self, headers: Headers) -> bool:
         # Of other servers on this host there are cookies of any shape: each is looked at alone.
@@ -72,19 +86,27 @@ class Door:
         return any(name == self._name and is_token(given, self._token) for name, _, given in pairs)
 
     async def _welcome(self, scope: Scope, send: Send) -> None:
-        """Give a cookie for the token, and send to the address without it."""
+        """Give a cookie for the token, and send to the address without it.
+
+        A page of ours sends there, not a redirection: if a link elsewhere led here, a browser would
+        count the redirection as that site's, and keep the cookie back.
+        """
         rest = urlencode([(name, value) for name, value in _fields(scope) if name != TOKEN])
         # To a browser a path that begins with two slashes, of either kind, is another host.
         raw: bytes = scope["raw_path"]
         path = "/" + raw.decode("latin-1").partition("?")[0].lstrip("/\\")
+        address = path + (f"?{rest}" if rest else "")
         cookie = f"{self._name}={self._token}; Path=/; HttpOnly; SameSite=Strict"
         headers = [
-            (b"location", (path + (f"?{rest}" if rest else "")).encode("latin-1")),
+            (b"content-type", b"text/html; charset=utf-8"),
             (b"set-cookie", cookie.encode("latin-1")),
             *_GUARDED,
         ]
-        await send({"type": "http.response.start", "status": 303, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        body = _WELCOME.format(
+            escaped(f"0; url={address}"), element("a", "turnlog", href=Here(address))
+        )
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body.encode()})
 
 
 def _fields(scope: Scope) -> list[tuple[str, str]]:
