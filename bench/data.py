@@ -215,9 +215,15 @@ def line_of(record: dict[str, Any]) -> bytes:
     return _encode(record) + b"\n"
 
 
+def real_home() -> str | None:
+    """Give the home with the real sessions of the corpus, where there is one."""
+    home = os.environ.get("TURNLOG_CORPUS") or os.path.join("..", "shared", "corpus", "claude")
+    return home if os.path.isdir(home) else None
+
+
 def real_logs() -> list[str]:
     """List the real logs of the corpus, where there is one."""
-    home = os.environ.get("TURNLOG_CORPUS") or os.path.join("..", "shared", "corpus", "claude")
+    home = real_home() or ""
     return sorted(
         os.path.join(folder, name)
         for folder, _, names in os.walk(home)

@@ -32,6 +32,11 @@ _BARS = {"best": 0.060, "newest": 0.005}
 def rows_for(home: str, environ: Mapping[str, str]) -> list[Row]:
     """Measure searches in the index of *home* that stands in the *environ*'s TURNLOG_HOME."""
     queries = queries_for(home)
+    return [*timed(home, environ, queries, _WHAT), *_cold_start(home, environ, queries)]
+
+
+def timed(home: str, environ: Mapping[str, str], queries: Sequence[str], what: str) -> list[Row]:
+    """Ask *queries* in one process; *what* says in which index."""
     told = subprocess.run(
         [sys.executable, "-m", "bench.searching", home],
         input=json.dumps(queries).encode(),
@@ -42,24 +47,23 @@ def rows_for(home: str, environ: Mapping[str, str]) -> list[Row]:
     asked = json.loads(told.stdout)
     found = sum(hits > 0 for hits in asked["hits"])
     return [
-        *(_order(order, asked[order]) for order in _BARS),
+        *(_order(order, asked[order], what) for order in _BARS),
         Row(
-            f"{_WHAT}: queries that found something, of {len(queries)}",
+            f"{what}: queries that found something, of {len(queries)}",
             str(found),
             "",
             "",
             "most, not all",
             len(queries) // 2 < found < len(queries),
         ),
-        *_cold_start(home, environ, queries),
     ]
 
 
-def _order(order: str, times: Sequence[float]) -> Row:
+def _order(order: str, times: Sequence[float], what: str) -> Row:
     high, bar = percentile(times, 95), _BARS[order]
     middle, most = ms(percentile(times, 50)), ms(max(times))
     return Row(
-        f"{_WHAT}: {order} first, 95th percentile of {len(times)} (median, most)",
+        f"{what}: {order} first, 95th percentile of {len(times)} (median, most)",
         f"{ms(high)} ({middle}, {most})",
         "",
         "",

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
+from datetime import date, timedelta
 from typing import Any
 
 from .data import BASE, line_of
@@ -36,6 +38,48 @@ def tree(size: str = "1G") -> str | None:
             return None
         os.replace(f"{place}.part", place)
     return os.path.join(place, ".claude")
+
+
+def multiplied(home: str, copies: int) -> str:
+    """Give a home with *copies* of all logs of *home*: other ids, other projects, weeks apart."""
+    place = os.path.join(BASE, f"real-{copies}")
+    if not os.path.isdir(place):
+        print(f"writing {place}", flush=True)
+        for number in range(copies):
+            for log in logs_of(home):
+                project, _, rest = os.path.relpath(log, os.path.join(home, "projects")).partition(
+                    "/"
+                )
+                to = os.path.join(f"{place}.part", ".claude", "projects", f"{project}-{number}")
+                target = os.path.join(to, _other_ids(rest.encode(), number).decode())
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                with open(log, "rb") as source, open(target, "wb") as file:
+                    file.write(_earlier(_other_ids(source.read(), number), number))
+        os.replace(f"{place}.part", place)
+    return os.path.join(place, ".claude")
+
+
+def _other_ids(data: bytes, number: int) -> bytes:
+    """Give every uuid and message another first byte."""
+
+    def other(found: re.Match[bytes]) -> bytes:
+        return b"%02x%s" % ((int(found[1], 16) + 17 * number) % 256, found[2])
+
+    data = re.sub(rb"\b([0-9a-f]{2})([0-9a-f]{6}-[0-9a-f]{4}-)", other, data)
+    return data.replace(b'"msg_01', b'"msg_%02d' % number) if number else data
+
+
+def _earlier(data: bytes, number: int) -> bytes:
+    """Let every record be so many weeks older."""
+
+    def shifted(found: re.Match[bytes]) -> bytes:
+        try:
+            day = date.fromisoformat(found[2].decode()) - timedelta(weeks=number)
+        except ValueError:
+            return found[0]
+        return found[1] + day.isoformat().encode()
+
+    return re.sub(rb'("timestamp": ?")(\d{4}-\d\d-\d\d)', shifted, data)
 
 
 def logs_of(home: str) -> list[str]:
