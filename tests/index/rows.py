@@ -88,6 +88,10 @@ def rows_in(db: sqlite3.Connection, *, words: bool = True) -> Rows:
         )
         for row in db.execute("SELECT * FROM records")
     ]
+    rows["carried"] = [
+        (place(row[0]), long_uuid(row[1])) for row in db.execute("SELECT * FROM carried")
+    ]
+    rows["repeats"] = [tuple(map(place, row)) for row in db.execute("SELECT * FROM repeats")]
     rows["damages"] = [(place(row[0]), *row[1:]) for row in db.execute("SELECT * FROM damages")]
     rows["calls"] = [
         (place(row[0]), row[1], row[2], names[row[3]], row[4], place(row[5]), *row[6:])

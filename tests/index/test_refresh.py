@@ -27,8 +27,7 @@ from index.homes import (
     told,
 )
 from index.rows import differences, rows_of
-from turnlog.index import refresh as refreshing
-from turnlog.index import settling
+from turnlog.index import repeats, settling
 from turnlog.index.database import index_path, make_indexes, open_for_reading
 from turnlog.index.freshness import Look, logs_if_fresh, look_at
 from turnlog.index.ids import microseconds
@@ -615,7 +614,7 @@ def test_the_ways_into_the_tables_come_all_at_once(homes, monkeypatch, record):
         seen.append(db.in_transaction)
         make_indexes(db, *tables)
 
-    for module in (settling, refreshing):
+    for module in (settling, repeats):
         monkeypatch.setattr(module, "make_indexes", noted)
     refresh(homes)
     assert set(seen) == {True}

@@ -39,12 +39,21 @@ class Plain:
         homes = find_homes([home])
         logs = list(find_everywhere(homes))
         self.logs = [self._read(log) for log in logs]
+        self._mark_repeats([log.path for log in logs])
         self.mains = {
             session
             for log, (session, rows) in zip(logs, self.logs, strict=True)
             if log.kind == "session" and not (rows and rows[0].get("isSidechain") is True)
         }
         self.responses = scan_usage(homes).responses
+
+    def _mark_repeats(self, paths):
+        """Mark what stands in several logs, but for the first of them by session and path."""
+        first = {}
+        for number in sorted(range(len(paths)), key=lambda n: (self.logs[n][0] or "", paths[n])):
+            for record in self.logs[number][1]:
+                log = first.setdefault(record.get("uuid") or id(record), number)
+                record["is a repeat"] = log != number
 
     def _read(self, log):
         rows = []
@@ -152,7 +161,8 @@ def calls_of(plain, asked):
                             "result": None,
                             "failed": None,
                         }
-                        found.append(call)
+                        if not record["is a repeat"]:
+                            found.append(call)
                         if block["id"] in early:
                             call |= early.pop(block["id"])
                         else:
@@ -246,7 +256,7 @@ def prompts_of(plain, asked):
         (session, record)
         for session, rows in plain.logs
         for record in rows
-        if is_prompt(record) and within(instant(record), asked)
+        if is_prompt(record) and not record["is a repeat"] and within(instant(record), asked)
     ]
 
 
@@ -255,6 +265,7 @@ def interruptions_of(plain, asked):
         is_mains(record) and is_stopped(record) and within(instant(record), asked)
         for _, rows in plain.logs
         for record in rows
+        if not record["is a repeat"]
     )
 
 
@@ -264,7 +275,7 @@ def commands_of(plain, asked):
         for record in rows:
             if (is_prompt(record) or record["type"] == "system") and within(instant(record), asked):
                 command = command_of(record)
-                if command is not None:
+                if command is not None and not record["is a repeat"]:
                     found[command] += 1
     return found
 

@@ -23,6 +23,7 @@ from turnlog.layout import find_homes
 from turnlog.prices.cost import load_prices
 from turnlog.questions import insights_cache
 from turnlog.questions.error_patterns import error_patterns
+from turnlog.questions.indexed_projects import list_projects
 from turnlog.questions.insights import insights
 from turnlog.questions.insights_asked import Asked
 from turnlog.questions.insights_days import streaks_of
@@ -30,8 +31,10 @@ from turnlog.questions.insights_edits import lines_at_end, lines_in
 from turnlog.questions.insights_explained import FIGURES, explained
 from turnlog.questions.ledger import ledger
 from turnlog.questions.listed import tokens_of
-from turnlog.questions.patterns import tool_sequences
+from turnlog.questions.patterns import METRICS, file_access, time_series, tool_sequences
 from turnlog.questions.spending import spent
+from turnlog.sessions.fork import fork_records
+from turnlog.sessions.session import Session
 
 CORPUS = Path(
     os.environ.get("TURNLOG_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus" / "claude"
@@ -498,7 +501,7 @@ def test_pages_of_what_is_behind_join(tmp_path):
         whole = explained(index, PRICES, structs.replace(asked, limit=None), "prompts")
     assert (first.next, second.next) == (3, 6)
     assert first.rows + second.rows == whole.rows[:6]
-    assert whole.total == 14  # Seven, and seven that the fork carries along.
+    assert whole.total == 7  # And seven that the fork carries along.
 
 
 @pytest.mark.parametrize("name", ["prompts", "tools", "tools:Read", "unanswered"])
@@ -625,6 +628,41 @@ def test_a_turn_that_a_fork_carries_along_is_the_longest_whichever_log_was_read_
     assert figures() == whole
 
 
+@pytest.mark.parametrize("keeps_uuids", [True, False])
+def test_what_was_forked_and_forked_again_counts_once(tmp_path, monkeypatch, keeps_uuids):
+    """Whoever forks: Claude Code keeps the uuids, its SDK and turnlog give new ones."""
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    home = Home(event for event in BUSY if event[1] != "agent").write(tmp_path / "home")
+    folder = home / "projects" / PROJECTS[0].replace("/", "-")
+    next(folder.glob("cccccccc*")).unlink()
+
+    def figures():
+        with open_fresh(find_homes([home])) as index:
+            found = insights(index, PRICES, Asked(now=NOW, limit=None))
+            return (
+                *(found.overview, found.days, found.projects, found.tools, found.sequences),
+                *(found.edits, found.turns, found.compactions, found.interruptions),
+                *(found.commands, [each.count for each in found.errors]),
+                *({row.path: row.prompts for row in list_projects(index).projects},),
+                *(tool_sequences(index, limit=None), file_access(index, limit=None)),
+                *(time_series(index, metric=metric) for metric in METRICS),
+            )
+
+    before = figures()
+    path = folder / f"{SESSIONS[0]}.jsonl"
+    for number in range(2):
+        name = f"dddddddd-4444-4444-8444-44444444444{number}"
+        copied = [*map(json.loads, path.read_text().splitlines())]
+        if not keeps_uuids:
+            copied = [*fork_records(Session.find(find_homes([home]), path.stem))]
+            assert len(copied) > 30
+        path = folder / f"{name}.jsonl"
+        put(path, [line | {"sessionId": name} for line in copied])
+        assert figures() == before
+    shutil.rmtree(tmp_path / "own")
+    assert figures() == before
+
+
 def test_the_week_against_the_week_before(tmp_path):
     plan = [(0, "say", 0, "Read", 2), (0, "prompt", 0, "Read", 1)]
     plan += [(0, "say", 13_000, "Read", 2)] * 4  # Nearly two days each.
@@ -634,8 +672,8 @@ def test_the_week_against_the_week_before(tmp_path):
         found = insights(index, PRICES, Asked(now=end, since=end - timedelta(days=1)))
     week = found.week_against_week
     assert (week.messages, week.before_messages) == (3, 2)
-    assert (week.prompts, week.before_prompts) == (0, 2)
-    assert (week.sessions, week.before_sessions) == (1, 2)
+    assert (week.prompts, week.before_prompts) == (0, 1)
+    assert (week.sessions, week.before_sessions) == (1, 1)
     assert found.overview.messages == 0
 
 

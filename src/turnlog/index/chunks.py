@@ -65,6 +65,8 @@ class Chunk(UsageChunk, array_like=True):
     """Where the ledger's bookmark must stand."""
     records: list[tuple[Any, ...]]
     """Record, length, type, author, session, uuid, parent, at, model, branch, message, flags."""
+    carried: list[tuple[Any, ...]]
+    """Record, and the uuid of the one that it says it is."""
     texts: list[Unplaced]
     calls: list[list[Any]]
     """Record, block, call id, tool, digest, path, action, and its answer if that is here as well:

@@ -11,12 +11,15 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
 from turnlog.index.freshness import MARK, VERSION, path_of_index, uri_of
 from turnlog.layout.homes import Home
+
+T = TypeVar("T")
 
 _BUSY_MS: Final = 30_000
 _CACHE_KIB: Final = 32 * 1024
@@ -28,6 +31,8 @@ LAST_INDEX: Final = "records_with_error"
 TEXT_BYTES_AT_ONCE: Final = 64 * 1024 * 1024
 """So much text goes into one transaction. The full-text tables hold it in memory until its end."""
 _MERGED_SEGMENTS: Final = 8
+# SQLite takes at least that many parameters.
+_PARAMETERS: Final = 500
 # With less than this SQLite cannot even begin.
 _LEAST_FREE_BYTES: Final = 64 * 1024
 
@@ -227,10 +232,15 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
+def has_indexes(connection: sqlite3.Connection) -> bool:
+    """Tell whether the ways into the tables are there."""
+    query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?)"
+    return bool(connection.execute(query, (LAST_INDEX,)).fetchone()[0])
+
+
 def make_indexes(connection: sqlite3.Connection, *tables: str) -> None:
     """Make the ways into *tables*, or into all, unless they are there."""
-    query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?)"
-    if connection.execute(query, (LAST_INDEX,)).fetchone()[0]:
+    if has_indexes(connection):
         return
     from importlib.resources import files
 
@@ -238,6 +248,13 @@ def make_indexes(connection: sqlite3.Connection, *tables: str) -> None:
     for statement in _statements(script):
         if not tables or any(f" ON {table} " in statement for table in tables):
             connection.execute(statement)
+
+
+def batches(keys: Sequence[T]) -> Iterator[list[T]]:
+    """Cut *keys* into as many as a statement takes."""
+    rest = iter(keys)
+    while some := list(islice(rest, _PARAMETERS)):
+        yield some
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -125,6 +125,11 @@ class Found(Struct, gc=False):
     texts: list[Text]
     asked: list[Asked]
     answers: list[Answer]
+    session: str | None = None
+    """Whose it says it is."""
+    is_copy: bool = False
+    origin: str | None = None
+    """The record that it says it is a copy of."""
 
 
 _decode_line = msgspec.json.Decoder(Line).decode
@@ -191,6 +196,8 @@ def found_in_record(record: Record) -> Found:
     asked, answers = _calls_of(record)
     is_error = meaning is Meaning.ERROR or any(answer.is_error for answer in answers)
     said = record if isinstance(record, Assistant) else None
+    copied = linked.forked_from if linked else None
+    origin = copied.get("messageUuid") if isinstance(copied, dict) else None
     return Found(
         record.type,
         author,
@@ -206,6 +213,9 @@ def found_in_record(record: Record) -> Found:
         texts_of(record),
         asked,
         answers,
+        record.session_id,
+        copied is not None,
+        origin if isinstance(origin, str) else None,
     )
 
 

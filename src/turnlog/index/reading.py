@@ -277,6 +277,7 @@ class LogReading:
             start=self._start,
             usage_start=max(self._start, self.work.usage_start),
             records=rows.records,
+            carried=rows.carried,
             texts=rows.texts,
             calls=rows.calls,
             answers=rows.answers,

@@ -26,7 +26,6 @@ from turnlog.index.database import (
     TEXT_BYTES_AT_ONCE,
     index_path,
     is_broken,
-    make_indexes,
     move_aside,
     open_for_reading,
     open_index,
@@ -52,6 +51,7 @@ from turnlog.index.plan import (
     make_plan,
 )
 from turnlog.index.refreshed import Progress, Refreshed, Stage
+from turnlog.index.repeats import make_ways
 from turnlog.index.sessions import note_sessions
 from turnlog.index.settling import settle_all
 from turnlog.index.writing import MOST_CHUNKS, Writer, all_or_nothing
@@ -174,7 +174,7 @@ def _settle(db: sqlite3.Connection) -> None:
     if has_leftovers(db):
         settle_all(db)
         with transaction(db):  # One change: a reader that meets several at once gives up.
-            make_indexes(db)  # Where there was nothing to settle, and so no need of them yet.
+            make_ways(db)  # Where there was nothing to settle, and so no need of them yet.
         note_sessions(db)
 
 

@@ -55,6 +55,7 @@ class Rows:
     def clear(self) -> None:
         """Begin anew; the lists that were gathered go to whoever took them."""
         self.records: list[tuple[Any, ...]] = []
+        self.carried: list[tuple[Any, ...]] = []
         self.texts: list[Unplaced] = []
         self.calls: list[list[Any]] = []
         self.answers: list[tuple[Any, ...]] = []
@@ -83,6 +84,8 @@ class Rows:
             found.flags,
         )
         self.records.append(sound_row(row))
+        if found.is_copy or (found.session or session) != session:
+            self._carry(record, uuid, found.origin)
         for part, (kind, text) in enumerate(found.texts):
             self._text(record, part, kind, text)
         for asked in found.asked:
@@ -122,6 +125,11 @@ class Rows:
             if failed:
                 flags |= IS_ERROR
         parent = self._short(line.parent_uuid)
+        uuid = self._next(line.uuid)
+        if line.forked_from is not None:
+            self._carry(record, uuid, line.forked_from.message_uuid)
+        elif (line.session_id or session) != session:
+            self._carry(record, uuid, None)
         self.records.append(
             (
                 record,
@@ -129,7 +137,7 @@ class Rows:
                 kind,
                 author,
                 session,
-                self._next(line.uuid),
+                uuid,
                 parent,
                 at_us,
                 model,
@@ -160,6 +168,12 @@ class Rows:
         """Give a record's own id as rows have it, and remember it for the next one's parent."""
         self._uuid_before, self._short_uuid_before = uuid, short_uuid(uuid)
         return self._short_uuid_before
+
+    def _carry(self, record: int, uuid: bytes | str | None, origin: str | None) -> None:
+        """Make a row of a record that says that it was another session's."""
+        named = short_uuid(origin)
+        if isinstance(uuid, bytes):
+            self.carried.append((record, named if isinstance(named, bytes) else uuid))
 
     def _text(self, record: int, part: int, kind: Kind, text: str) -> None:
         words = as_indexed(text)

@@ -90,6 +90,19 @@ CREATE TABLE records (
     flags INTEGER NOT NULL DEFAULT 0   -- 1 error, 2 of an agent, 4 slipped in by the program.
 );
 
+-- Records that say themselves that they were carried over from another session, and which of its
+-- records each is; its own uuid where it says no more than that.
+CREATE TABLE carried (
+    record INTEGER PRIMARY KEY,
+    origin BLOB NOT NULL               -- A uuid, as in `records`.
+);
+
+-- Records that stand in another log already, and the one that counts: see repeats.py.
+CREATE TABLE repeats (
+    record INTEGER PRIMARY KEY,
+    first INTEGER NOT NULL
+);
+
 -- Bytes in logs that are no records.
 CREATE TABLE damages (
     id INTEGER PRIMARY KEY,            -- Log and place, as in `records`.

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from turnlog.index.database import make_indexes, transaction
+from turnlog.index.database import batches, make_indexes, transaction
 from turnlog.index.ids import (
     LONG_CONTEXT,
     OFFSET_BITS,
@@ -24,6 +23,7 @@ from turnlog.index.ids import (
     microseconds,
 )
 from turnlog.index.names import Names
+from turnlog.index.repeats import make_ways
 from turnlog.index.sighted import (
     SELECT,
     is_any_settled,
@@ -35,15 +35,11 @@ from turnlog.records.sightings import Sighting
 if TYPE_CHECKING:
     from turnlog.records.responses import Response
 
-T = TypeVar("T")
-
 Changed = dict[int | None, int | None]
 """When the first of what changed was said, by session."""
 
 _FAR_US: Final = 2**63 - 1
 _ALL: Final = "1"
-# SQLite takes at least that many parameters.
-_PARAMETERS: Final = 500
 
 
 def settle_all(db: sqlite3.Connection) -> None:
@@ -59,7 +55,7 @@ def settle_all(db: sqlite3.Connection) -> None:
         make_indexes(db, "sightings")  # By name they stand together.
         contested = _contested(db, which)
         db.executemany(_INSERT, _told_once(db, which, contested, concerned, names))
-        make_indexes(db)  # At first not before: making them is faster than keeping them in order.
+        make_ways(db)  # At first not before: making them is faster than keeping them in order.
         concerned |= _settle_contested(db, which, contested, changed, names)
         _place(db, concerned)
         _add_up(db, concerned)
@@ -150,7 +146,7 @@ def _load(
     logs: dict[str, int],
 ) -> None:
     """Load the sightings whose name or session is one of *keys*, and the ids of their logs."""
-    for some in _batches(keys):
+    for some in batches(keys):
         marks = ",".join("?" * len(some))
         for *row, log in db.execute(f"{SELECT} WHERE sightings.{by} IN ({marks})", some):
             logs[row[1]] = log
@@ -160,7 +156,7 @@ def _load(
 def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
     """Give the sessions, *sessions* included, that share a name with one of them."""
     rivals: set[int] = set()
-    for some in _batches(sessions):
+    for some in batches(sessions):
         marks = ",".join("?" * len(some))
         found = db.execute(
             f"SELECT DISTINCT one.session, other.session FROM sightings AS one"  # noqa: S608
@@ -223,7 +219,7 @@ def _is_claimed(found: Iterable[Sighting], sessions: set[str]) -> bool:
 
 def _sessions_of(db: sqlite3.Connection, names: Iterable[str]) -> set[int | None]:
     found: set[int | None] = set()
-    for some in _batches(sorted(names)):
+    for some in batches(sorted(names)):
         marks = ",".join("?" * len(some))
         query = f"SELECT DISTINCT session FROM messages WHERE name IN ({marks})"  # noqa: S608
         found.update(row[0] for row in db.execute(query, some))
@@ -231,7 +227,7 @@ def _sessions_of(db: sqlite3.Connection, names: Iterable[str]) -> set[int | None
 
 
 def _delete(db: sqlite3.Connection, names: Iterable[str]) -> None:
-    for some in _batches(sorted(names)):
+    for some in batches(sorted(names)):
         marks = ",".join("?" * len(some))
         db.execute(f"DELETE FROM messages WHERE name IN ({marks})", some)  # noqa: S608 - Ours.
 
@@ -286,7 +282,7 @@ def _row(name: str, response: Response, logs: dict[str, int], names: Names) -> t
 def _place(db: sqlite3.Connection, sessions: Iterable[int | None]) -> None:
     """Give the messages of sessions that changed directories the one their session began in."""
     named = sorted(session for session in sessions if session is not None)
-    for some in _batches(named):
+    for some in batches(named):
         marks = ",".join("?" * len(some))
         moved = db.execute(
             f"SELECT session FROM messages WHERE session IN ({marks})"  # noqa: S608 - Ours.
@@ -312,9 +308,3 @@ def _add_up(db: sqlite3.Connection, sessions: set[int | None]) -> None:
     for session in sessions:
         db.execute("DELETE FROM spent WHERE session = ?", (session or 0,))
         db.execute(f"{_ADD_UP} WHERE session IS ? GROUP BY {_QUARTERS}", (session,))
-
-
-def _batches(keys: Sequence[T]) -> Iterator[list[T]]:
-    rest = iter(keys)
-    while some := list(islice(rest, _PARAMETERS)):
-        yield some

@@ -11,7 +11,7 @@ SELECT
     sum(s.gone_at IS NULL) AS sessions,  -- How many sessions worked in it …
     sum(s.gone_at IS NOT NULL) AS gone,  -- … and how many more did that are gone.
     sum(s.agents) AS agents,  -- How many agents they called.
-    sum(s.prompts) AS prompts,  -- How many prompts were typed.
+    sum(s.prompts) AS prompts,  -- Prompts in their main logs.
     sum(s.records) AS records,  -- Records in their main logs.
     min(s.started_at) AS started_at,  -- When the first of them began.
     max(s.last_active_at) AS last_active_at,  -- When one of them was last heard of.
@@ -30,7 +30,7 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', s.started_at / 1e6, 'unixepoch') AS started_at,  -- First record.
     strftime('%Y-%m-%dT%H:%M:%fZ', s.last_active_at / 1e6, 'unixepoch') AS last_active_at,  -- Last.
     s.records AS records,  -- Records in its main log.
-    s.prompts AS prompts,  -- Prompts that were typed.
+    s.prompts AS prompts,  -- Prompts in its main log.
     s.agents AS agents,  -- Agents that it called.
     s.damages AS damages,  -- Ranges of its logs that are no records.
     (SELECT 'anthropic:' || m.key FROM json_each(s.models) AS m WHERE m.key NOT LIKE '<%'
@@ -108,6 +108,7 @@ SELECT
     r.flags & 1 AS is_error,  -- 1 if it tells of an error.
     r.flags >> 1 & 1 AS is_sidechain,  -- 1 if it is an agent's.
     r.flags >> 2 & 1 AS is_context,  -- 1 if the program slipped it in.
+    r.id IN (SELECT record FROM repeats) AS is_repeat,  -- 1 if it was carried along from elsewhere.
     r.length AS length_bytes,  -- How long the line is.
     l.kind AS kind,  -- The log's: session, agent, day; prompts, plan, todos, task.
     l.home AS home,  -- The home that it lies in.
@@ -177,6 +178,7 @@ SELECT
     r.message AS message_id,  -- The message that asks.
     lower(hex(c.digest)) AS input_digest,  -- Equal for calls with equal input.
     nullif(lower(hex(c.signature)), '') AS error_signature,  -- Equal for errors that are alike.
+    r.id IN (SELECT record FROM repeats) AS is_repeat,  -- 1 if it was carried along from elsewhere.
     l.home AS home,  -- The home that it lies in.
     l.path AS log,  -- The log that asks …
     c.record & 1099511627775 AS offset,  -- … and the record's place.
@@ -245,6 +247,7 @@ SELECT
     r.git_branch AS git_branch,  -- The branch that was checked out.
     r.uuid AS uuid,  -- The record's id.
     r.length_bytes AS length_bytes,  -- How long the record is.
+    r.is_repeat AS is_repeat,  -- 1 if it was carried along from elsewhere.
     r.home AS home,  -- The home that it lies in.
     r.log AS log,  -- The log …
     r.offset AS offset  -- … and the record's place.

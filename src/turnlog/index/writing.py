@@ -18,6 +18,7 @@ from turnlog.index.database import transaction
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.names import Names
 from turnlog.index.placing import Placing, let_go
+from turnlog.index.repeats import repeats_within, settle_repeats
 from turnlog.index.sighted import write_sightings
 
 MOST_CHUNKS: Final = 500
@@ -104,6 +105,7 @@ class Writer:
                 for row in chunk.records
             ),
         )
+        db.executemany("INSERT INTO carried VALUES (?, ?)", chunk.carried)
         db.executemany("INSERT INTO damages VALUES (?, ?, ?, ?, ?)", chunk.damages)
         self._write_calls(chunk)
         self._write_usage(chunk, usage_offset)
@@ -122,6 +124,7 @@ class Writer:
                 chunk.log,
             ),
         )
+        settle_repeats(db, repeats_within(db, base | chunk.start, base + (1 << OFFSET_BITS)))
         self.note_later((*sessions, chunk.session))
 
     def _write_calls(self, chunk: Chunk) -> None:
@@ -184,12 +187,14 @@ class Writer:
     def _forget_from(self, low: int, high: int) -> None:
         """Forget the records whose ids lie in a range: provisional ones, or a whole log's."""
         db, within = self._db, (low, high)
+        repeated = repeats_within(db, low, high)
         gone = db.execute("DELETE FROM records WHERE id >= ? AND id < ?", within).rowcount
         db.execute("DELETE FROM damages WHERE id >= ? AND id < ?", within)
         if gone <= 0:
             return
-        for table in ("calls", "touches"):
+        for table in ("calls", "touches", "carried", "repeats"):
             db.execute(f"DELETE FROM {table} WHERE record >= ? AND record < ?", within)  # noqa: S608
+        settle_repeats(db, repeated)
         db.execute(
             "UPDATE calls SET result = NULL, is_error = NULL, duration_us = NULL, signature = NULL"
             " WHERE result >= ? AND result < ?",

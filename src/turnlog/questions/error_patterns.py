@@ -2,8 +2,8 @@
 
 Errors are alike if their beginnings are, figures and spaces aside: the index has a signature of
 each. What the API itself answered instead of a response has no call; it is counted under the tool
-"API", and its text is read back to tell what is alike. Examples are read from the logs, and are
-null where the log is gone.
+"API", and its text is read back to tell what is alike. What a fork or a resume carried along counts
+once. Examples are read from the logs, and are null where the log is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turnlog.index.ids import instant_at, microseconds
 from turnlog.index.opening import Index
 from turnlog.index.texts import leaves
 from turnlog.questions.known_names import no_such_tool
-from turnlog.questions.query_fields import IS_BESIDE
+from turnlog.questions.query_fields import IS_BESIDE, IS_FIRST
 from turnlog.questions.query_filters import pattern_of, projects_in, tools_like
 from turnlog.questions.query_reading import answer_of, content_of
 from turnlog.records.record import Assistant, Record, Spoken, System
@@ -191,7 +191,7 @@ def _failed(
     notes: list[str],
 ) -> list[_Failed]:
     """Give all errors, the latest first."""
-    where, values = "TRUE", []
+    where, values = IS_FIRST, []
     for bound, sign in ((since, ">="), (until, "<")):
         if bound is not None:
             where += f" AND r.at {sign} ?"

@@ -1,8 +1,9 @@
 """Which projects are there, and what was done in each? Asked of the index.
 
 A project is the directory that a session began in. Its figures are the sums of what `list_indexed`
-says of its sessions, so the two always agree; a log of an agent that lies among the sessions is
-none of them, but what it used was used, and is counted here.
+says of its sessions, so the two always agree, but for prompts that a fork or a resume carried
+along: each session's log has them, and they were typed once. A log of an agent that lies among the
+sessions is none of them, but what it used was used, and is counted here.
 """
 
 from __future__ import annotations
@@ -42,6 +43,17 @@ PROJECT_SORTS: Final[dict[str, str]] = {
     "size": "bytes",
 }
 """The orders there are, and what each means in SQL."""
+
+
+_REPEATED: Final = """
+repeated AS (
+    SELECT r.session AS repeated_in, count(*) AS repeated
+    FROM repeats JOIN records AS r ON r.id = repeats.record
+    WHERE r.type = (SELECT id FROM names WHERE name = 'user')
+        AND r.author = (SELECT id FROM names WHERE name = 'human')
+    GROUP BY r.session
+)"""
+"""How many prompts of each session another one had before."""
 
 
 class ProjectRow(Struct, kw_only=True, frozen=True):
@@ -103,13 +115,15 @@ def list_projects(
         f"coalesce(sum({each}), 0) AS {each}" for each in ("messages", *COUNTERS, "tokens")
     )
     query = (
-        f"WITH {LISTED}, {paid()}, summed AS (SELECT place,"  # noqa: S608 - Ours.
+        f"WITH {LISTED}, {paid()}, {_REPEATED}, summed AS (SELECT place,"  # noqa: S608 - Ours.
         f" sum({IS_THERE}) AS sessions,"
         " sum(NOT is_sidechain AND is_gone) AS gone,"
-        f" sum(CASE WHEN is_sidechain THEN 0 ELSE prompts END) AS prompts, {sums},"
+        f" sum(CASE WHEN is_sidechain THEN 0 ELSE prompts - coalesce(repeated, 0) END) AS prompts,"
+        f" {sums},"
         " min(started_at) AS first_at, max(active_at) AS last_at, sum(agents) AS agents,"
         " sum(damages) AS damages, sum(bytes) AS bytes, json_group_array(listed.id) AS ids"
-        f" FROM listed{JOIN_PAID} WHERE {asked.where} GROUP BY project)"
+        f" FROM listed{JOIN_PAID} LEFT JOIN repeated ON repeated_in = listed.id"
+        f" WHERE {asked.where} GROUP BY project)"
         " SELECT *, count(*) OVER () AS total FROM summed"
         f" ORDER BY {order_by(sort, PROJECT_SORTS, is_rising=reverse != (sort == 'path'))},"
         " last_at DESC, place"

@@ -1,7 +1,8 @@
 """What insights are asked of: a period, a project, whose days; and how the index is asked for it.
 
 A period is half-open. Whatever has no date is in no period; with neither end all of it is asked
-for. Every subject uses the same conditions, so that no two figures differ in what they look at.
+for. What a fork or a resume carried along counts where it first stood. Every subject uses the same
+conditions, so that no two figures differ in what they look at.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from turnlog.index.ids import SECOND_BITS, instant_at, microseconds
 from turnlog.index.opening import Index
 from turnlog.questions.ledger import Figures, Question, Unit
 from turnlog.questions.periods import Period
+from turnlog.questions.query_fields import IS_FIRST
 from turnlog.questions.query_filters import projects_in
 
 SHOWN: Final = 10
@@ -72,12 +74,12 @@ class Behind(Struct, kw_only=True, frozen=True, omit_defaults=True):
     removed: int | UnsetType = UNSET
 
 
-def conditions(index: Index, asked: Asked, at: str = "r.at") -> tuple[str, list[Any]]:
+def conditions(index: Index, asked: Asked, *, with_repeats: bool = False) -> tuple[str, list[Any]]:
     """Give, as SQL about a record r, what is asked for; and the values of its marks, in order."""
-    where, values = "TRUE", list[Any]()
+    where, values = "TRUE" if with_repeats else IS_FIRST, list[Any]()
     for bound, sign in ((asked.since, ">="), (asked.until, "<")):
         if bound is not None:
-            where += f" AND {at} {sign} ?"
+            where += f" AND r.at {sign} ?"
             values.append(microseconds(bound))
     if asked.project is not None:
         projects = projects_in(index.db, asked.project)

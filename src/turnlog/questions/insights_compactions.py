@@ -1,8 +1,8 @@
 """Compactions: where a context grew too long and was replaced by a summary of it.
 
-A compaction is a record that is marked as such a summary; one that a fork carries along counts
-once. The record above it says, in newer logs, whether the program or a person asked for it, and
-how many tokens the context had; what no record says is not known.
+A compaction is a record that is marked as such a summary. The record above it says, in newer logs,
+whether the program or a person asked for it, and how many tokens the context had; what no record
+says is not known.
 """
 
 from __future__ import annotations
@@ -46,21 +46,16 @@ def compactions_of(index: Index, asked: Asked) -> list[Compaction]:
     """Find the compactions of the period, in the order of logs and places."""
     where, values = conditions(index, asked)
     rows = index.db.execute(
-        "SELECT DISTINCT r.id, r.session, r.at, r.uuid, r.parent FROM texts AS t"  # noqa: S608
+        "SELECT DISTINCT r.id, r.session, r.at, r.parent FROM texts AS t"  # noqa: S608
         " JOIN records AS r ON r.id = t.record"
         " WHERE t.kind = ? AND t.id >= ? AND r.type ="
         f" (SELECT id FROM names WHERE name = 'user') AND {where} ORDER BY r.id",
         (int(Kind.SUMMARY), first_text(asked), *values),
     ).fetchall()
-    found: list[Compaction] = []
-    seen: set[bytes | str] = set()
-    for record, session, at, uuid, parent in rows:
-        if uuid in seen:
-            continue
-        if uuid is not None:
-            seen.add(uuid)
-        found.append(Compaction(record, session, at, *_told(index, record, parent)))
-    return found
+    return [
+        Compaction(record, session, at, *_told(index, record, parent))
+        for record, session, at, parent in rows
+    ]
 
 
 def compaction_figures(found: Sequence[Compaction]) -> Compactions:

@@ -40,7 +40,8 @@ class Prompt(NamedTuple):
     record: int
     session: int | None
     at: int | None
-    uuid: bytes | str | None
+    first: int
+    """The record that it repeats, if a fork or a resume carried it along; else itself."""
 
 
 class Marked(NamedTuple):
@@ -52,7 +53,7 @@ class Marked(NamedTuple):
 
 
 class Typed(NamedTuple):
-    """What people typed: in the period, and in all of time."""
+    """What people typed: in the period, and in all of time; the latter wherever it stands."""
 
     prompts: list[Prompt]
     marks: list[Marked]
@@ -69,7 +70,7 @@ class CommandRow(Struct, kw_only=True):
 
 def typed_in(index: Index, asked: Asked) -> Typed:
     """Read what people typed, in the order of logs and of places in them."""
-    every = list(map(Prompt._make, _rows(index, asked, _BY_HUMANS)))
+    every = list(map(Prompt._make, _rows(index, asked, _BY_HUMANS, with_repeats=True)))
     marks = [_marked(index, Prompt._make(row)) for row in _candidates(index, asked)]
     return Typed(
         prompts=prompts_within(every, asked),
@@ -79,8 +80,8 @@ def typed_in(index: Index, asked: Asked) -> Typed:
 
 
 def prompts_within(prompts: Sequence[Prompt], asked: Asked) -> list[Prompt]:
-    """Give the prompts of a period."""
-    return [each for each in prompts if is_within(asked, each.at)]
+    """Give the prompts of a period, each once."""
+    return [each for each in prompts if each.first == each.record and is_within(asked, each.at)]
 
 
 def prompts_by_day(prompts: Sequence[Prompt], asked: Asked) -> dict[str, int]:
@@ -142,10 +143,14 @@ def beginning(index: Index, record: int, mask: Callable[[str], str] = str) -> st
     return "[an image]" if any(isinstance(block, ImageBlock) for block in blocks) else ""
 
 
-def _rows(index: Index, asked: Asked, which: str, *more: Any) -> Iterator[Any]:
-    where, values = conditions(index, structs.replace(asked, since=None, until=None))
+def _rows(
+    index: Index, asked: Asked, which: str, *more: Any, with_repeats: bool = False
+) -> Iterator[Any]:
+    always = structs.replace(asked, since=None, until=None)
+    where, values = conditions(index, always, with_repeats=with_repeats)
     return index.db.execute(
-        "SELECT r.id, r.session, r.at, r.uuid FROM records AS r"  # noqa: S608 - Ours.
+        "SELECT r.id, r.session, r.at, coalesce(repeats.first, r.id) FROM records AS r"  # noqa: S608
+        " LEFT JOIN repeats ON repeats.record = r.id"
         f" WHERE {which} AND NOT {IS_BESIDE} AND {where} ORDER BY r.id",
         (*more, *values),
     )

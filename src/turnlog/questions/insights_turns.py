@@ -72,17 +72,16 @@ def turns_among(index: Index, typed: Typed) -> list[Turn]:
     threads: dict[tuple[int, int | None], list[Prompt]] = {}
     for prompt in typed.every:
         threads.setdefault((prompt.record >> OFFSET_BITS, prompt.session), []).append(prompt)
-    asked = {prompt.record for prompt in typed.prompts}
+    asked = {prompt.record for prompt in typed.prompts}  # And what repeats them.
     workers = ",".join(str(number) for (number,) in index.db.execute(_WORKERS))
     last = _LAST.format(workers=workers)
-    found: dict[bytes | str | int, Turn] = {}
+    found: dict[int, Turn] = {}
     for (log, _), prompts in threads.items():
         ends = [prompt.record for prompt in prompts[1:]] + [(log + 1) << OFFSET_BITS]
         for prompt, end in zip(prompts, ends, strict=True):
-            if prompt.record in asked:
+            if prompt.first in asked:
                 turn = _turn(index, last, prompt, end)
-                name = prompt.record if prompt.uuid is None else prompt.uuid
-                found[name] = _longest(index, found.get(name, turn), turn)
+                found[prompt.first] = _longest(index, found.get(prompt.first, turn), turn)
     return list(found.values())
 
 

@@ -2,7 +2,8 @@
 
 All three are counted by the index alone. A sequence lies in one session's part of one log, and its
 calls follow one another there, whatever was said between; longer runs hold shorter ones, and each
-is counted wherever it begins. Buckets of time are those of the caller's zone.
+is counted wherever it begins. What a fork or a resume carried along counts once. Buckets of time
+are those of the caller's zone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from msgspec import Struct
 from turnlog.errors import UsageError
 from turnlog.index.ids import instant_at, microseconds
 from turnlog.index.opening import Index
-from turnlog.questions.query_fields import IS_BESIDE, IS_PROMPT
+from turnlog.questions.query_fields import IS_BESIDE, IS_FIRST, IS_PROMPT
 from turnlog.questions.query_filters import projects_in
 
 Interval = Literal["hour", "day", "week"]
@@ -140,7 +141,7 @@ def _runs(index: Index, length: int, minimum: int, where: str, values: dict[str,
         f"SELECT {columns}, count(*), count(DISTINCT session), min(at), max(at) FROM"  # noqa: S608 - Ours.
         f" (SELECT c.tool AS t0, {following}, r.session, r.at FROM calls AS c"
         " JOIN records AS r ON r.id = c.record LEFT JOIN sessions AS s ON s.id = r.session"
-        f" WHERE c.call_id IS NOT NULL AND {where}"
+        f" WHERE c.call_id IS NOT NULL AND {IS_FIRST} AND {where}"
         " WINDOW w AS (PARTITION BY c.record >> 40, r.session ORDER BY c.record, c.block))"
         f" WHERE t{length - 1} IS NOT NULL GROUP BY {columns} HAVING count(*) >= :minimum",
         values | {"minimum": minimum},
@@ -183,7 +184,7 @@ def file_access(
     rows = index.db.execute(
         f"SELECT p.path, {counts}, count(*), count(DISTINCT r.session), min(r.at), max(r.at)"  # noqa: S608 - Ours.
         " FROM touches AS f JOIN paths AS p ON p.id = f.path JOIN records AS r ON r.id = f.record"
-        f" LEFT JOIN sessions AS s ON s.id = r.session WHERE {where} GROUP BY p.id"
+        f" LEFT JOIN sessions AS s ON s.id = r.session WHERE {IS_FIRST} AND {where} GROUP BY p.id"
         " ORDER BY 6 DESC, p.path LIMIT :most OFFSET :offset",
         values | {"most": -1 if limit is None else limit + 1, "offset": offset},
     ).fetchall()
@@ -210,13 +211,14 @@ def _access(row: Any) -> FileAccess:
 
 
 _CALLS: Final = "calls AS c JOIN records AS r ON r.id = c.record"
+_ASKED: Final = f"c.call_id IS NOT NULL AND {IS_FIRST}"
 _TOKENS: Final = "u.input + u.output + u.cache_write_5m + u.cache_write_1h + u.cache_read"
 # What is counted, and out of how much; where from; under which condition.
 _MEASURED: Final[dict[str, tuple[str, str, str]]] = {
-    "calls": ("count(*), 0", _CALLS, "c.call_id IS NOT NULL"),
-    "errors": ("sum(coalesce(c.is_error, 0)), 0", _CALLS, "c.call_id IS NOT NULL"),
-    "error_rate": ("sum(c.is_error), count(c.is_error)", _CALLS, "c.call_id IS NOT NULL"),
-    "prompts": ("count(*), 0", "records AS r", f"{IS_PROMPT} AND NOT {IS_BESIDE}"),
+    "calls": ("count(*), 0", _CALLS, _ASKED),
+    "errors": ("sum(coalesce(c.is_error, 0)), 0", _CALLS, _ASKED),
+    "error_rate": ("sum(c.is_error), count(c.is_error)", _CALLS, _ASKED),
+    "prompts": ("count(*), 0", "records AS r", f"{IS_PROMPT} AND {IS_FIRST} AND NOT {IS_BESIDE}"),
     "messages": (
         "sum(u.part = ''), 0",
         "messages AS u JOIN records AS r ON r.id = u.record",

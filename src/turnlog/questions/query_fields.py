@@ -165,6 +165,8 @@ IS_PROMPT: Final = f"(r.type = {_named('user')} AND {_PEOPLE})"
 """Tells of a record r whether it is a prompt."""
 IS_BESIDE: Final = "(r.id >> 40) IN (SELECT id FROM logs WHERE layout = 'beside')"
 """Tells of a record r whether it stands in no log, but in a file beside them."""
+IS_FIRST: Final = "r.id NOT IN (SELECT record FROM repeats)"
+"""Tells of a record r whether it is none that a fork or a resume carried along."""
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 COUNTERS: Final = (
     "input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches",

@@ -147,7 +147,7 @@ def supersedes(
         and later.agent_id == earlier.agent_id
         and later.is_sidechain == earlier.is_sidechain
         and later.cwd == earlier.cwd
-        and later.forked_from == earlier.forked_from
+        and later.copied_from == earlier.copied_from
         and earlier.cost_usd is None
     ):
         return False

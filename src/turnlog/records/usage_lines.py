@@ -60,6 +60,7 @@ class LooseMessage(Struct):
 
 class Origin(Struct, gc=False, rename="camel"):
     session_id: str | None = None
+    message_uuid: str | None = None
 
 
 class ToldEnvelope(Struct, gc=False, rename="camel"):
@@ -73,6 +74,11 @@ class ToldEnvelope(Struct, gc=False, rename="camel"):
     cwd: str | None = None
     cost_usd: float | None = field(default=None, name="costUSD")
     forked_from: Origin | None = None
+
+    @property
+    def copied_from(self) -> str | None:
+        """Whose copy it says it is, empty if it does not say whose; None: it is none."""
+        return None if self.forked_from is None else self.forked_from.session_id or ""
 
 
 class ToldLine(ToldEnvelope, gc=False, rename="camel"):
