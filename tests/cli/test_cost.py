@@ -63,6 +63,19 @@ def test_the_table_fits_and_says_what_is_left_out(turnlog, spent):
     assert "An estimate at the API's prices. 1 repeat folded." in out
 
 
+def test_what_has_no_price_is_left_out_and_what_was_not_recorded_may_have_one(turnlog, tmp_path):
+    log = tmp_path / "projects" / "-srv-kites" / f"{SESSION}.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(log_of(answer("msg_1", "req_1"), answer("msg_2", "req_2", model="nobody-1")))
+    _, out, _ = turnlog("cost", "model", "--home", tmp_path)
+    assert "An estimate at the API's prices. Nothing else was left out." in out
+    assert f"no price {MODEL}" not in out
+    _, out, _ = turnlog("cost", "model", "--mode", "recorded", "--home", tmp_path)
+    assert f"not recorded {MODEL}" in out
+    assert "no price" not in out
+    assert "estimate" not in out
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -266,7 +266,13 @@ def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan,
                 report.budgets, report.source, report.prices, report.asked, now=report.now
             ),
         )
-    show_skipped(out, found.skipped, is_empty=not found.rows, is_part=report.asked.period.is_part)
+    show_skipped(
+        out,
+        found.skipped,
+        mode=report.asked.mode,
+        is_empty=not found.rows,
+        is_part=report.asked.period.is_part,
+    )
 
 
 def _tell_rest(out: Console, left: int) -> None:
@@ -296,7 +302,7 @@ def _compare(report: _Report, limit: int) -> int:
             _tell_rest(out, left)
         else:
             report.tell_nothing()
-        show_skipped(out, found.skipped, is_empty=not found.rows)
+        show_skipped(out, found.skipped, mode=asked.mode, is_empty=not found.rows)
     else:
         from turnlog.cli.cost_shown import write_lists
 
@@ -330,7 +336,13 @@ def _blocks(report: _Report, limit: int) -> int:
             _tell_rest(out, left)
         else:
             report.tell_nothing()
-        show_skipped(out, found.skipped, is_empty=not found.rows, is_part=asked.period.is_part)
+        show_skipped(
+            out,
+            found.skipped,
+            mode=asked.mode,
+            is_empty=not found.rows,
+            is_part=asked.period.is_part,
+        )
     return 0 if found.rows else 1
 
 
@@ -353,7 +365,7 @@ def _budgets(report: _Report) -> int:
         out = console()
         if found.budgets:
             show_budgets(out, found)
-            show_skipped(out, found.skipped)
+            show_skipped(out, found.skipped, mode=report.asked.mode)
         else:
             out.print("No budget is set.")
             out.print("[dim]hint: monthly = 300 under \\[budgets] in config.toml[/]")
@@ -379,5 +391,5 @@ def _explain(report: _Report, row: str, limit: int) -> int:
         out = console()
         show_explanation(out, found, report.asked.zone)
         _tell_rest(out, left)
-        show_skipped(out, found.skipped)
+        show_skipped(out, found.skipped, mode=report.asked.mode)
     return 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from turnlog.inert import inert
+from turnlog.prices.cost import NOT_RECORDED, Mode
 from turnlog.questions.local_times import TIMES
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from turnlog.questions.ledger import Figures, Ledger, LedgerRow, SkippedDocument, Unit
     from turnlog.questions.trends import Trends
 
+_RECKONED: Final[dict[Mode, str]] = {
+    "calculate": "An estimate at the API's prices",
+    "recorded": "As logs recorded it",
+    "auto": "As logs recorded it, else an estimate at the API's prices",
+}
 WIDE: Final = 100
 _HEADS: Final = ("msgs", "input", "output", "c.write", "c.read", "cost")
 _WIDE_HEADS: Final = ("messages", "input", "output", "cache write", "cache read", "cached", "cost")
@@ -72,7 +78,12 @@ def show_ledger(
 
 
 def show_skipped(
-    out: Console, skipped: SkippedDocument, *, is_empty: bool = False, is_part: bool = True
+    out: Console,
+    skipped: SkippedDocument,
+    *,
+    mode: Mode = "calculate",
+    is_empty: bool = False,
+    is_part: bool = True,
 ) -> None:
     """Say what is in no figure, or that nothing is; nothing at all if there are no figures.
 
@@ -93,10 +104,12 @@ def show_skipped(
         return
     out.print()
     for row in skipped.unpriced:
-        out.print(f"[yellow]no price[/] {safe(row.model)}: {row.tokens:,} tokens in no cost")
-    estimate = "" if is_empty else "An estimate at the API's prices. "
+        why = "not recorded" if row.reason == NOT_RECORDED else "no price"
+        out.print(f"[yellow]{why}[/] {safe(row.model)}: {row.tokens:,} tokens in no cost")
+    estimate = "" if is_empty else f"{_RECKONED[mode]}. "
     where = "In all logs: " if is_part and told else ""
-    out.print(f"[dim]{estimate}{where}{', '.join(told) or 'Nothing was left out'}.[/]")
+    nothing = "Nothing else was left out" if skipped.unpriced else "Nothing was left out"
+    out.print(f"[dim]{estimate}{where}{', '.join(told) or nothing}.[/]")
 
 
 def write_lists(rows: Iterable[Sequence[str]], names: int, *, as_markdown: bool) -> None:

@@ -34,6 +34,8 @@ from turnlog.records.usage import Usage
 
 Mode = Literal["auto", "calculate", "recorded"]
 MODES: Final[tuple[Mode, ...]] = ("auto", "calculate", "recorded")
+NOT_RECORDED: Final = "no cost was recorded"
+"""Why something has no cost where only those count that logs recorded."""
 
 AnyUsage = Usage | Counters | Mapping[str, Any]
 
@@ -273,7 +275,7 @@ class RunningBill:
 
     def _tab(self, response: Response, *, is_recorded: bool) -> _Tab:
         if is_recorded or self._mode == "recorded":
-            quote = Quote(None, reason="" if is_recorded else "no cost was recorded")
+            quote = Quote(None, reason="" if is_recorded else NOT_RECORDED)
         else:
             terms = Terms(response.speed, response.service_tier, response.inference_geo)
             quote = self._prices.quote(response.model or UNKNOWN, response.at, terms)

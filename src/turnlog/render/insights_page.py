@@ -359,8 +359,9 @@ def _footer(found: Insights, zone: tzinfo, clean: Clean) -> Fragment:
         told.append(f"{count(len(skipped.places))} places damaged or odd")
     if skipped.undated:
         told.append(f"{count(skipped.undated)} responses without a date")
-    left_out = f"In all logs: {', '.join(told)}" if told else "Nothing was left out"
     unpriced = ", ".join(row.model for row in skipped.unpriced)
+    nothing = "Nothing else was left out" if unpriced else "Nothing was left out"
+    left_out = f"In all logs: {', '.join(told)}" if told else nothing
     return element(
         "footer",
         element("p", f"Costs are an estimate at the API's prices. {left_out}."),
