@@ -6,6 +6,7 @@ import stat
 import tempfile
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -89,6 +90,22 @@ def test_every_figure_is_the_ledgers(gaps, zone):
             sessions = ledger(whole, prices, Question(by=("session",), zone=zone)).rows
             wanted = {row.session: row.cost_usd for row in sessions if row.session in SESSIONS[:2]}
             assert {name: each["cost_usd"] for name, each in found["sessions"].items()} == wanted
+
+
+def test_a_day_with_two_midnights_begins_with_the_first(own, tmp_path):
+    """In the Azores, where clocks go back from one to midnight."""
+    homes = made_home(tmp_path / "home")
+    first = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    write_responses(homes, [first])
+    prices, _ = configured_prices(turnlog_home())
+    now, zone = first + timedelta(hours=1), ZoneInfo("Atlantic/Azores")
+    assert (now.astimezone(zone).hour, now.astimezone(zone).fold) == (0, 1)
+    with open_fresh(homes, stage="usage") as index:
+        days = ledger(every_response(index, Period()), prices, Question(by=("day",), zone=zone))
+        found = reckon(index, prices, sessions=(), now=now, zone=zone)
+    assert [(found["day"], found["today"]["cost_usd"])] == [
+        (row.day, row.cost_usd) for row in days.rows
+    ]
 
 
 def test_the_context_is_that_of_the_main_threads_last_response(own, tmp_path):

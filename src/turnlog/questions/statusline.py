@@ -21,7 +21,7 @@ from turnlog.prices.cost import Prices
 from turnlog.prices.money import shown
 from turnlog.questions.blocks import LENGTH, blocks
 from turnlog.questions.ledger import Question, ledger
-from turnlog.questions.local_times import MachineZone
+from turnlog.questions.local_times import LocalTimes, MachineZone
 from turnlog.questions.periods import Period
 from turnlog.questions.spending import every_response, spent
 from turnlog.questions.status_figures import FiguresFile, number_of, within
@@ -64,7 +64,7 @@ def reckon(
 ) -> dict[str, Any]:
     """Give the figures of *now*'s day in *zone*, of its block, and of *sessions*."""
     return {
-        **_today(index, prices, now.astimezone(zone)),
+        **_today(index, prices, now, zone),
         "block": _block(index, prices, now),
         "sessions": _sessions(index, prices, sessions, zone),
     }
@@ -80,12 +80,12 @@ def _asked(before: dict[str, Any], session: str | None, now: float) -> dict[str,
     return {name: at for name, at in newest if now - at < _REMEMBERED_SECONDS}
 
 
-def _today(index: Index, prices: Prices, now: datetime) -> dict[str, Any]:
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    period = Period(since=midnight)
-    asked = Question(by=("day",), zone=now.tzinfo or UTC, period=period)
+def _today(index: Index, prices: Prices, now: datetime, zone: tzinfo) -> dict[str, Any]:
+    local = LocalTimes(zone)
+    day = local.name("day", now)
+    period = Period(since=local.midnight(day))
+    asked = Question(by=("day",), zone=zone, period=period)
     rows = ledger(spent(index, period, prices), prices, asked).rows
-    day = f"{now:%Y-%m-%d}"
     costs = [row.cost_usd for row in rows if row.day == day]
     return {"day": day, "today": _money(costs[0] if costs else "0")}
 
