@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from msgspec import Struct
 from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
+    from turnlog.layout import Home
     from turnlog.sessions.life import Running
     from turnlog.sessions.session import Session
 
@@ -113,6 +114,7 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
     store = Store(all_homes(homes), turnlog_home())
     session = what_is_left(store.session(name))
     document = describe(session, store.pins(), store.running().get(session.id))
+    _tell_carried(document, store.homes)
     if as_json:
         show_json(document)
     else:
@@ -185,6 +187,20 @@ def describe(
         ],
         logs=[str(log.path) for log in session.logs],
     )
+
+
+def _tell_carried(found: SessionDocument, homes: Sequence[Home]) -> None:
+    """Say what counts for another session though no record of this one says so, if that is known.
+
+    Claude Code's own forks take for theirs what they copy.
+    """
+    from turnlog.questions.spending import carried_elsewhere
+    from turnlog.sessions.totals import usual_prices
+
+    bill = usual_prices().bill(carried_elsewhere(homes, found.id))
+    if bill.messages > found.carried_messages:
+        found.carried_messages = bill.messages
+        found.carried_usd = f"{bill.total_usd:f}"
 
 
 def _show(found: SessionDocument) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -29,6 +30,7 @@ from turnlog.records.responses import Responded, Response
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
+    from turnlog.layout import Home
     from turnlog.prices.cost import Prices
     from turnlog.questions.periods import Period
 
@@ -57,6 +59,31 @@ def every_response(index: Index, period: Period) -> UsageScan:
     """Give every response of *period*, one by one."""
     since, until = microseconds(period.since), microseconds(period.until)
     return _scan(index.db, list(_responses(index.db, since, until)))
+
+
+def carried_elsewhere(homes: Sequence[Home], session: str) -> list[Response]:
+    """Give the responses in the logs of *session* that count for another one, as far as is known.
+
+    Whoever reads its logs alone cannot tell: a fork may have taken them for its own. The index is
+    asked as it is, whatever its age, and never made for this.
+    """
+    from turnlog.index.database import open_for_reading  # noqa: PLC0415 - Reports have it open.
+
+    try:
+        db = open_for_reading(homes)
+        if db is None:
+            return []
+        with closing(db):
+            return list(_responses_which(db, _CARRIED, (session, session)))
+    except sqlite3.Error:
+        return []  # The next refresh will see to it.
+
+
+_CARRIED: Final = (
+    "messages.name IN (SELECT name FROM sightings WHERE log IN"
+    " (SELECT id FROM logs WHERE session = ? AND kind <> 'day'))"
+    " AND messages.session IN (SELECT id FROM names WHERE name <> ?)"
+)
 
 
 def _scan(db: sqlite3.Connection, responses: Sequence[Response]) -> UsageScan:
@@ -126,11 +153,18 @@ def _sums(db: sqlite3.Connection, first: int | None, stop: int | None) -> Iterat
 
 def _responses(db: sqlite3.Connection, since: int | None, until: int | None) -> Iterator[Response]:
     """Give single responses; with a border in time only those that have a date."""
-    within, given = "", []
+    within, given = "TRUE", []
     if since is not None:
-        within, given = " AND messages.at >= ?", [since]
+        within, given = "messages.at >= ?", [since]
     if until is not None:
         within, given = f"{within} AND messages.at < ?", [*given, until]
+    return _responses_which(db, within, given)
+
+
+def _responses_which(
+    db: sqlite3.Connection, which: str, given: Sequence[Any]
+) -> Iterator[Response]:
+    """Give the responses that *which*, a condition of ours, holds for."""
     names = _names(db)
     paths = dict(db.execute("SELECT id, path FROM logs"))
     offsets = (1 << OFFSET_BITS) - 1
@@ -138,7 +172,7 @@ def _responses(db: sqlite3.Connection, since: int | None, until: int | None) -> 
         "SELECT message_id, request_id, part, session, agent, is_sidechain, at, model, input,"  # noqa: S608
         " output, cache_write_5m, cache_write_1h, cache_read, web_searches, others, speed,"
         " service_tier, inference_geo, recorded_usd, cwd, project, record FROM messages"
-        f" WHERE 1{within} ORDER BY id",
+        f" WHERE {which} ORDER BY id",
         given,
     ):
         yield Response(
