@@ -1,10 +1,14 @@
 """The store answers what its index knows: search, query, SQL; and follows what is appended."""
 
+import json
 import threading
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 import turnlog
+from turnlog.cli.app import run
 from turnlog.errors import UsageError
 
 
@@ -74,3 +78,51 @@ def test_what_happens_is_followed(store):
             else:
                 stop.set()
     assert texts == ["Why does the flaky retry fail?", "And then?"]
+
+
+def test_costs_are_the_documents_that_the_command_prints(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "config.toml").write_text("[budgets]\nmonthly = 0.01\n")
+    now = datetime.now(UTC)
+    usage = {"input_tokens": 1000, "output_tokens": 100_000}
+    home = tmp_path / "agent"
+    with turnlog.open(home) as store:
+        with store.create(project=tmp_path / "kites", session_id="one") as session:
+            for number, days in enumerate((0, 0, 8)):
+                said = turnlog.build.assistant(f"{number}", model="claude-sonnet-4-5", usage=usage)
+                at = (now - timedelta(days=days)).isoformat()
+                session.append(said | {"timestamp": at})
+
+        def printed(*words):
+            code = run(["cost", *words, "--home", str(home), "--timezone", "UTC", "--json"])
+            return code, json.loads(capsys.readouterr().out)
+
+        for asked, words in (
+            (store.cost(by="model", timezone="UTC"), ("model",)),
+            (
+                store.compare_costs(by="project", since="yesterday", timezone="UTC"),
+                ("project", "--since", "yesterday", "--compare"),
+            ),
+            (
+                store.explain_cost(f"{now:%Y-%m-%d}", limit=1, timezone="UTC"),
+                ("--explain", f"{now:%Y-%m-%d}", "--limit", "1"),
+            ),
+            (store.blocks(since="yesterday"), ("blocks", "--since", "yesterday")),
+            (store.blocks(model="opus"), ("blocks", "--model", "opus")),
+            (store.budgets(timezone="UTC"), ("budgets",)),
+        ):
+            code, document = printed(*words)
+            told = json.loads(msgspec.json.encode(asked))
+            for each in (told, document):  # What is reckoned from now on differs.
+                for row in each.get("rows", each.get("budgets")):
+                    for name in ("usd_per_hour", "projected_usd", "tokens_per_min", "left_min"):
+                        row.pop(name, None)
+                for name in ("now", "before", "period"):
+                    each.pop(name, None)
+            assert told == document, words
+        assert code == 1
+        with pytest.raises(UsageError):
+            store.explain_cost("nothing")
+        with pytest.raises(TypeError):
+            store.blocks(sinse="yesterday")

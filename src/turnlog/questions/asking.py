@@ -8,23 +8,20 @@ imported then: whoever only writes pays for none of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from turnlog.errors import UsageError
-from turnlog.layout import Home
+from turnlog.questions.asking_as_meant import check_count, configured, warn
+from turnlog.questions.asking_costs import AskingCosts
 
 if TYPE_CHECKING:
-    from turnlog.config import SettingProblem
     from turnlog.index.opening import Index
     from turnlog.index.refreshed import Refreshed
-    from turnlog.prices.cost import Mode, Prices
     from turnlog.questions.health import Health
     from turnlog.questions.indexed_catalog import IndexedSession, SessionSort
     from turnlog.questions.insights import Insights
-    from turnlog.questions.ledger import Ledger, Unit
-    from turnlog.questions.local_times import Weekday
     from turnlog.questions.meant import When
     from turnlog.questions.query import QueryDocument
     from turnlog.questions.search import SearchDocument
@@ -33,19 +30,8 @@ if TYPE_CHECKING:
 _ALL: Final = 1_000_000
 
 
-class _Within(NamedTuple):
-    """What a question is about, as it was meant: instants, a whole path, a time zone."""
-
-    since: datetime | None
-    until: datetime | None
-    project: str | None
-    zone: tzinfo
-
-
-class Asking:
+class Asking(AskingCosts):
     """Answers questions about the sessions of some *homes*; no file of theirs is changed."""
-
-    homes: tuple[Home, ...]
 
     def index(self) -> Index:
         """Open the index, refreshed, for those who ask it several questions; close it after use.
@@ -220,65 +206,6 @@ class Asking:
                 project=within.project,
             )
 
-    def cost(
-        self,
-        *,
-        by: str | Iterable[Unit] = "day",
-        since: When | None = None,
-        until: When | None = None,
-        project: str | os.PathLike[str] | None = None,
-        session: str | None = None,
-        model: str | None = None,
-        timezone: str | tzinfo | None = None,
-        week_starts: Weekday = "monday",
-        mode: Mode = "calculate",
-        trend: bool = False,
-        limit: int = 0,
-        no_index: bool = False,
-    ) -> Ledger:
-        """Tell what was used and what it cost at the API's prices, every response counted once.
-
-        There is one row for each hour, day, week, month, session, project, model, agent, branch or
-        tool, or for each combination: *by* may be ``"model"``, ``"day,model"`` or ``["day",
-        "model"]``. *model* is a part of a model's name, *session* the beginning of an id, or
-        ``latest``. Costs are exact, as text: ``Decimal(found.totals.cost_usd)``; what has no price
-        is in no cost, and is listed in ``found.skipped``.
-
-        *mode* ``recorded`` takes the costs that logs recorded, ``auto`` those where there are any.
-        *trend* adds to each row how its cost went. A *limit* keeps the latest rows, or the dearest,
-        and leaves the totals. The logs are read if the index cannot be had, or with *no_index*.
-        """
-        from turnlog.questions.ledger import Question, cut_rows, ledger, units_named
-        from turnlog.questions.periods import Period
-        from turnlog.questions.sources import open_source, usage_asked
-        from turnlog.questions.trends import add_trends, trends
-
-        _check_count(limit)
-        within = self._within(since, until, project, timezone)
-        asked = Question(
-            by=units_named(by),
-            zone=within.zone,
-            week_starts=_number_of(week_starts),
-            period=Period(
-                since=within.since,
-                until=within.until,
-                project=within.project,
-                model=model,
-                session=self._session(session),
-            ),
-            mode=mode,
-        )
-        prices = _prices()
-        with open_source(
-            self.homes, prices, no_index=no_index, is_traced=asked.is_traced
-        ) as source:
-            scan = usage_asked(source, asked)
-            found = ledger(scan, prices, asked)
-            cut_rows(found, asked.by, limit)
-            if trend:
-                add_trends(found, trends(scan, prices, asked, now=datetime.now(UTC)))
-            return found
-
     def insights(
         self,
         *,
@@ -296,12 +223,12 @@ class Asking:
         from turnlog.questions.insights import insights
         from turnlog.questions.insights_asked import Asked
 
-        _check_count(limit)
+        check_count(limit)
         within = self._within(since, until, project, timezone)
         asked = Asked(**within._asdict(), now=datetime.now(UTC), limit=limit or None)
         if asked.since is not None and asked.until is not None and asked.since >= asked.until:
             raise UsageError("the period ends before it begins", hint="since is before until")
-        prices = _prices()
+        prices = configured()
         with self.index() as index:
             return insights(index, prices, asked)
 
@@ -326,57 +253,3 @@ class Asking:
         warn(config.problems)
         cap = config.line_cap_bytes or LINE_CAP
         return examine(logs, problems=problems, strict=strict, cap=cap)
-
-    def _within(
-        self,
-        since: When | None,
-        until: When | None,
-        project: str | os.PathLike[str] | None,
-        timezone: str | tzinfo | None = None,
-    ) -> _Within:
-        from turnlog.questions.meant import moment_meant, project_meant, zone_meant
-
-        zone = zone_meant(timezone)
-        return _Within(
-            moment_meant(since, zone),
-            moment_meant(until, zone),
-            None if project is None else project_meant(project, self.homes),
-            zone,
-        )
-
-    def _session(self, text: str | None) -> str | None:
-        from turnlog.questions.meant import session_meant
-
-        return session_meant(text, self.homes)
-
-
-def warn(problems: Iterable[SettingProblem]) -> None:
-    """Tell a program's log which settings cannot be read; they change nothing."""
-    for problem in problems:
-        from turnlog.inert import inert
-        from turnlog.log.telling import logger
-
-        logger.warning("config.toml: %s", inert(f"{problem.where}: {problem.reason}"))
-
-
-def _prices() -> Prices:
-    from turnlog.layout import turnlog_home
-    from turnlog.prices.configured import configured_prices
-
-    prices, problems = configured_prices(turnlog_home())
-    warn(problems)
-    return prices
-
-
-def _check_count(limit: int) -> None:
-    if limit < 0:
-        raise UsageError(f"{limit} is no count", hint="give 0 or more; 0 is all")
-
-
-def _number_of(day: str) -> int:
-    from turnlog.questions.local_times import WEEKDAYS
-
-    named: Sequence[str] = WEEKDAYS
-    if day not in named:
-        raise UsageError(f"no week starts on {day!r}", hint=f"there are {', '.join(named)}")
-    return named.index(day)

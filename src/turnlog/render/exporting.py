@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args
 from turnlog.config import load_config
 from turnlog.errors import UsageError
 from turnlog.layout import turnlog_home
-from turnlog.questions.asking import warn
+from turnlog.questions.asking_as_meant import warn
 from turnlog.redact import gather_known, rules_from
 from turnlog.render.conversation import Choice, Conversation, ThreadName
 from turnlog.render.gathering import known_lines

@@ -1,0 +1,92 @@
+"""What is meant by what a program asks, in the words of the command line.
+
+Times, projects and sessions may be said as there. What a setting says that cannot be read goes to
+the program's log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, NamedTuple
+
+from turnlog.errors import UsageError
+from turnlog.layout import Home
+
+if TYPE_CHECKING:
+    from turnlog.config import SettingProblem
+    from turnlog.prices.cost import Prices
+    from turnlog.questions.meant import When
+
+
+class Within(NamedTuple):
+    """What a question is about, as it was meant: instants, a whole path, a time zone."""
+
+    since: datetime | None
+    until: datetime | None
+    project: str | None
+    zone: tzinfo
+
+
+class AskingAsMeant:
+    """Knows what is meant by what is asked about the sessions of some *homes*."""
+
+    homes: tuple[Home, ...]
+
+    def _within(
+        self,
+        since: When | None,
+        until: When | None,
+        project: str | os.PathLike[str] | None,
+        timezone: str | tzinfo | None = None,
+    ) -> Within:
+        from turnlog.questions.meant import moment_meant, project_meant, zone_meant
+
+        zone = zone_meant(timezone)
+        return Within(
+            moment_meant(since, zone),
+            moment_meant(until, zone),
+            None if project is None else project_meant(project, self.homes),
+            zone,
+        )
+
+    def _session(self, text: str | None) -> str | None:
+        from turnlog.questions.meant import session_meant
+
+        return session_meant(text, self.homes)
+
+
+def warn(problems: Iterable[SettingProblem]) -> None:
+    """Tell a program's log which settings cannot be read; they change nothing."""
+    for problem in problems:
+        from turnlog.inert import inert
+        from turnlog.log.telling import logger
+
+        logger.warning("config.toml: %s", inert(f"{problem.where}: {problem.reason}"))
+
+
+def configured() -> Prices:
+    """Load the prices, with those that config.toml sets."""
+    from turnlog.layout import turnlog_home
+    from turnlog.prices.configured import configured_prices
+
+    prices, problems = configured_prices(turnlog_home())
+    warn(problems)
+    return prices
+
+
+def check_count(limit: int) -> None:
+    """Refuse a number of rows that is none."""
+    if limit < 0:
+        raise UsageError(f"{limit} is no count", hint="give 0 or more; 0 is all")
+
+
+def number_of(day: str) -> int:
+    """Give the number of a day of the week, Monday's being 0."""
+    from turnlog.questions.local_times import WEEKDAYS
+
+    named: Sequence[str] = WEEKDAYS
+    if day not in named:
+        raise UsageError(f"no week starts on {day!r}", hint=f"there are {', '.join(named)}")
+    return named.index(day)
