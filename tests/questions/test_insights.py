@@ -663,6 +663,30 @@ def test_what_was_forked_and_forked_again_counts_once(tmp_path, monkeypatch, kee
     assert figures() == before
 
 
+def test_a_fork_is_no_session_of_the_time_before_it_was_made(tmp_path):
+    """Whichever of the two comes first by its name."""
+    home = Home([(0, "prompt", 0, "Read", 1), (0, "say", 5, "Read", 1), (0, "say", 9, "Read", 1)])
+    home.write(tmp_path / "home")
+    fork = "00000000-4444-4444-8444-444444444444"
+    own = home.lines["main0"][1] | {"uuid": fork, "parentUuid": None, "requestId": "req_own"}
+    own |= {"timestamp": "2026-07-28T10:00:00Z"}
+    own["message"] = own["message"] | {"id": "msg_own"}
+    copied = [line | {"sessionId": fork} for line in [*home.lines["main0"], own]]
+    folder = tmp_path / "home" / "projects" / PROJECTS[0].replace("/", "-")
+    put(folder / f"{fork}.jsonl", copied)
+    with opened(tmp_path / "home") as index:
+        early = Asked(now=NOW, until=BEGIN + timedelta(days=1))
+        found = insights(index, PRICES, early)
+        behind = explained(index, PRICES, early, "sessions")
+        both = insights(index, PRICES, Asked(now=NOW))
+    assert found.overview.sessions == 1
+    assert [(row.project, row.sessions, row.prompts) for row in found.projects] == [
+        (PROJECTS[0], 1, 1)
+    ]
+    assert [row.session for row in behind.rows] == [SESSIONS[0]]
+    assert both.overview.sessions == 2
+
+
 def test_the_week_against_the_week_before(tmp_path):
     plan = [(0, "say", 0, "Read", 2), (0, "prompt", 0, "Read", 1)]
     plan += [(0, "say", 13_000, "Read", 2)] * 4  # Nearly two days each.

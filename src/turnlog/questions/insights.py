@@ -153,8 +153,8 @@ def insights(index: Index, prices: Prices, asked: Asked) -> Insights:
     turns = turn_figures(index, turns_among(index, typed), asked)
     models = models_of(book, calls)
     by_project = ledger(scan, prices, asked.by("project"))
-    projects = projects_of(index, scan, by_project, asked, Done(typed.prompts, calls))
-    sessions = sessions_in(index, scan, asked, typed.prompts)
+    sessions = sessions_in(index, scan, asked, typed.every)
+    projects = projects_of(index, scan, by_project, asked, Done(typed.prompts, calls, sessions))
     failed = error_patterns(
         index,
         since=asked.since,
@@ -196,11 +196,23 @@ def insights(index: Index, prices: Prices, asked: Asked) -> Insights:
     )
 
 
-def sessions_in(index: Index, scan: UsageScan, asked: Asked, prompts: Sequence[Prompt]) -> set[str]:
-    """Name the sessions in which, within the period, somebody prompted or a model answered."""
+def sessions_in(index: Index, scan: UsageScan, asked: Asked, every: Sequence[Prompt]) -> set[str]:
+    """Name the sessions in which, within the period, somebody prompted or a model answered.
+
+    *every* prompt that there is, wherever it stands: one that a fork carried along was typed in the
+    session that was answered.
+    """
     known, period = sessions_of(index), asked.period
     answered = {each.session for each in scan.responses if each.session and period.holds(each)}
-    typed = {known[each.session][0] for each in prompts if each.session in known}
+    standing: dict[int, set[str]] = {}
+    for each in every:
+        if each.session in known:
+            standing.setdefault(each.first, set()).add(known[each.session][0])
+    typed = {
+        known[each.session][0]
+        for each in prompts_within(every, asked)
+        if each.session in known and standing[each.record].isdisjoint(answered)
+    }
     return (answered | typed) & with_main_log(index)
 
 
@@ -256,8 +268,8 @@ def _week_against_week(
     books = [ledger(scans[0], prices, question), ledger(scans[1], prices, earlier)]
     typed = [prompts_within(prompts, each) for each in (week, before)]
     active = [
-        len(sessions_in(index, scan, each, some))
-        for scan, each, some in zip(scans, (week, before), typed, strict=True)
+        len(sessions_in(index, scan, each, prompts))
+        for scan, each in zip(scans, (week, before), strict=True)
     ]
     return WeekAgainstWeek(
         **structs.asdict(compare(books[0], question, books[1], earlier).totals),

@@ -204,7 +204,7 @@ def _sessions(opened: Opened) -> Iterable[Behind]:
     index, asked = opened.index, opened.asked
     typed = typed_in(index, asked)
     scan = spent(index, asked.period, opened.prices)
-    active = sessions_in(index, scan, asked, typed.prompts)
+    active = sessions_in(index, scan, asked, typed.every)
     rows = index.db.execute(
         "SELECT s.session, p.path, coalesce(s.title, ''), s.path, s.last_active_at"
         " FROM sessions AS s LEFT JOIN projects AS p ON p.id = s.project"

@@ -19,7 +19,6 @@ from turnlog.questions.insights_asked import (
     Asked,
     figures_in,
     sessions_of,
-    with_main_log,
 )
 from turnlog.questions.insights_calls import Calls, Tally
 from turnlog.questions.insights_prompts import Prompt
@@ -32,10 +31,11 @@ MAIN: Final = "main"
 
 
 class Done(NamedTuple):
-    """What people typed and tools were asked, for those who count it by project."""
+    """What people typed and tools were asked, for those who count it by project, and where."""
 
     prompts: list[Prompt]
     calls: Calls
+    sessions: set[str]
 
 
 class ModelRow(Figures, kw_only=True):
@@ -139,7 +139,7 @@ def projects_of(
     index: Index, scan: UsageScan, book: Ledger, asked: Asked, done: Done
 ) -> list[ProjectRow]:
     """Give the projects, the dearest first; *book* is the ledger by projects."""
-    known, listed = sessions_of(index), with_main_log(index)
+    known, listed = sessions_of(index), done.sessions
     period = asked.period
     sessions: dict[str | None, set[str]] = {}
     typed: dict[str | None, int] = {}
