@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -273,6 +274,32 @@ def test_a_decision_that_fails_writes_nothing_and_frees_the_log(log):
         writer.append_after(lambda news: seen.extend(told(news.items)) or [numbered(2)])
     assert seen == ["u-1"]
     assert told(read(log)) == ["u-1", "u-2"]
+
+
+def test_what_a_decision_that_failed_was_told_is_no_news(log):
+    put(log, lines(1, 2))
+    seen = []
+
+    def fail(news):
+        seen.extend(told(islice(news.items, 1)))
+        raise ZeroDivisionError
+
+    with LogWriter(log) as writer:
+        with pytest.raises(ZeroDivisionError):
+            writer.append_after(fail)
+        writer.append_after(lambda news: seen.extend(told(news.items)) or [])
+    assert seen == ["u-1", "u-2"]
+
+
+def test_a_line_that_somebody_still_writes_is_news_when_it_is_whole(log):
+    half, rest = lines(1)[:9], lines(1)[9:]
+    put(log, half)
+    seen = []
+    with LogWriter(log) as writer:
+        for more in (b"", rest, b""):
+            add(log, more)
+            writer.append_after(lambda news: seen.extend(told(news.items)) or [])
+    assert seen == ["u-1"]
 
 
 def test_a_log_that_was_cut_in_place_is_news_from_its_start(log):

@@ -14,7 +14,7 @@ import pytest
 
 import turnlog
 from turnlog import build
-from turnlog.errors import InvalidId, UsageError
+from turnlog.errors import InvalidId, LogLocked, UsageError
 from turnlog.log.reader import Placed, read_log
 from turnlog.records.state import Format
 from turnlog.sessions.life import (
@@ -29,6 +29,7 @@ from turnlog.sessions.life import (
 )
 from turnlog.sessions.session import tree_of
 from turnlog.sessions.surroundings import git_branch, git_commit, process
+from turnlog.sessions.writing import SessionWriter
 
 ID = "44444444-dddd-4ddd-8ddd-444444444444"
 
@@ -194,6 +195,70 @@ def test_the_users_own_home_is_not_written_unless_named(tmp_path, monkeypatch):
         session.append(build.user("Hello"))
     assert session.path.is_relative_to(tmp_path / "own")
     assert len(turnlog.open().sessions()) == 2
+
+
+def test_what_others_wrote_counts_once_though_an_append_is_refused(store):
+    with store.create(session_id=ID) as session, store.resume(ID) as other:
+        session.append(build.user("mine"))
+        assert session.metadata.prompts == 1
+        theirs = other.append(build.user("theirs"))
+        for _ in range(2):
+            with pytest.raises(UsageError, match="does not belong"):
+                session.append(build.user("x") | {"sessionId": "another"})
+        assert session.metadata.prompts == 2
+        assert session.tip == theirs
+
+
+def test_without_room_a_session_still_goes_on_behind_what_others_wrote(store):
+    with store.create(session_id=ID) as session:
+        session.append(build.user("first"))
+    child = (
+        "import os, resource, signal, sys, turnlog\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "store = turnlog.open(sys.argv[1])\n"
+        "session, other = store.resume(sys.argv[2]), store.resume(sys.argv[2])\n"
+        "session.append(turnlog.build.user('mine'))\n"
+        "other.append(turnlog.build.user('theirs'))\n"
+        "free = resource.RLIM_INFINITY\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(session.path), free))\n"
+        "try:\n"
+        "    session.append(turnlog.build.user('no room'))\n"
+        "except turnlog.StorageFull:\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (free, free))\n"
+        "    session.append(turnlog.build.user('again'))\n"
+    )
+    subprocess.run([sys.executable, "-c", child, store.root, ID], check=True)
+    found = store.session(ID)
+    texts = [record.text for _, record in found.records(found.thread)]
+    assert texts == ["first", "mine", "theirs", "again"]
+
+
+def test_an_append_from_inside_an_append_is_refused_and_changes_nothing(store):
+    refused = []
+
+    def interrupt(_number, _frame):
+        try:
+            session.append(build.user("from inside"))
+        except LogLocked as error:
+            refused.append(error)
+
+    def clock():
+        if session is not None:
+            signal.raise_signal(signal.SIGUSR1)
+        return datetime.now(UTC)
+
+    session = None
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        session = SessionWriter(store.root / "log.jsonl", session_id=ID, cwd=".", clock=clock)
+        for _ in range(2):
+            words = {"u-1": "known", "u-2": "again"}
+            session.append_many(build.user(words[uuid]) | {"uuid": uuid} for uuid in words)
+        assert session.tip == "u-2"
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert refused
+    assert [record.text for record in said(session.path)] == ["known", "again"]
 
 
 def _append(path_of_store, text, count):

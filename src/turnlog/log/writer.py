@@ -202,8 +202,19 @@ class LogWriter(Closing):
         # A descriptor of its own: a duplicate would share the lock with any child forked now.
         source = PlainSource(open_regular(self.path), start, end=size)
         with Reader(self.path, start=start, cap=self._line_cap, source=source) as reader:
-            yield News(reader, restarted)
-        self.seen = size
+            try:
+                yield News(reader, restarted)
+            except BaseException:
+                self._saw(reader, reader.offset)  # What was told, and came to nothing, was told.
+                raise
+            self._saw(reader, size)
+
+    def _saw(self, reader: Reader, end: int) -> None:
+        """Note that the log is known up to *end*, or to a last line that is no record yet."""
+        pending = reader.pending
+        if pending is not None:
+            end = pending.offset + (pending.length if pending.record is not None else 0)
+        self.seen = end
         self._reopened = self._handle.reopened
 
 

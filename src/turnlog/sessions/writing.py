@@ -97,7 +97,6 @@ class SessionWriter(Shared):
         )
         self._tip: str | None = None
         self._uuids: set[str] | None = None
-        self._fresh: set[str] = set()
         self._folds: dict[type[Fold], Fold] = {}
         self._opened = False
         self._opening: dict[str, Any] = {}
@@ -148,32 +147,34 @@ class SessionWriter(Shared):
         given = list(records)
         uuids: list[str | None] = []
         written: list[dict[str, Any]] = []
+        # What will be so once they are written; what others wrote is so whatever becomes of these.
+        tip: str | None = None
+        fresh: set[str] = set()
 
         def decide(news: News) -> list[dict[str, Any]]:
+            nonlocal tip
             self._take_news(news)
+            tip = self._tip
             if not self._opened:
                 written.append(self._placer.mark("opened", self._clock(), **self._opening))
             for record in given:
-                lines = self._placer.place(record, self._tip, self._clock())
+                lines = self._placer.place(record, tip, self._clock())
                 uuids.append(lines[0].get("uuid"))
                 named = names_itself(record)
                 for line in lines:
-                    if not (named and self._has(line["uuid"])):
-                        self._go_on_from(line)
-                        written.append(line)
+                    uuid = line.get("uuid")
+                    if uuid is not None:
+                        if named and (uuid in fresh or self._has(uuid)):
+                            continue
+                        fresh.add(uuid)
+                        tip = uuid if self._is_in_tree(line) else tip
+                    written.append(line)
             return written
 
-        before = self._tip
-        try:
-            placed = self._log.append_after(decide)
-        except BaseException:
-            self._tip = before
-            self._fresh.clear()
-            raise
-        self._opened = True
+        placed = self._log.append_after(decide)
+        self._tip, self._opened = tip, True
         if self._uuids is not None:
-            self._uuids |= self._fresh
-        self._fresh.clear()
+            self._uuids |= fresh
         self._take_own(written, placed)
         return uuids
 
@@ -314,18 +315,14 @@ class SessionWriter(Shared):
         self._take_news(news)
         return lines
 
-    def _go_on_from(self, line: dict[str, Any]) -> None:
-        """Make *line*, which is about to be written, the one that the next follows."""
-        uuid = line.get("uuid")
-        if uuid is not None:
-            self._fresh.add(uuid)
-            if line["type"] in TREE_TYPES or self.dialect != "claude":
-                self._tip = uuid
+    def _is_in_tree(self, line: dict[str, Any]) -> bool:
+        """Tell whether the next record follows *line*, if that is written."""
+        return line["type"] in TREE_TYPES or self.dialect != "claude"
 
     def _has(self, uuid: str) -> bool:
         if self._uuids is None:  # Nobody asked so far: most callers leave uuids to us.
             self._uuids = {each for path in self._logs() for each in self._uuids_in(path)}
-        return uuid in self._uuids or uuid in self._fresh
+        return uuid in self._uuids
 
     def _find_tip(self) -> None:
         """Look for the tip among the last records, and note how far the log is known then."""
