@@ -172,6 +172,31 @@ def test_a_broken_copy_is_a_failure_and_the_rest_can_be_had(orchard, tmp_path):
     assert (orchard.home / MAIN).exists()
 
 
+def test_a_copy_that_is_missing_is_told_and_the_rest_can_be_had(orchard, tmp_path):
+    (copy,) = (tmp_path / "turnlog" / "kept").rglob(f"{ID}.jsonl.zst")
+    copy.unlink()
+    for keeping in ("live", "gone"):
+        if keeping == "gone":
+            shutil.rmtree(orchard.home)
+        _, out, _ = orchard("restore", "--list")
+        assert "✗ 1 session lost the copy" in out
+        _, out, _ = orchard("restore", "--list", ID)
+        assert "✗ the copy of its log is missing" in out
+        _, out, _ = orchard("restore", "--list", "--json")
+        rows = {row["id"]: row for row in document(out, RestorableDocument)["sessions"]}
+        assert rows[ID]["keeping"] == keeping
+    code, _, err = orchard("restore", ID)
+    assert (code, f"the copy {copy} is missing" in err) == (3, True)
+    code, out, _ = orchard("restore", ID, "--partial")
+    assert (code, f"✓ {ID} restored" in out, f"broken: {MAIN}" in out) == (1, True, True)
+    code, out, _ = orchard("restore", ID, "--partial")
+    assert (code, f"✗ {ID} was not restored" in out) == (1, True)
+    code, out, _ = orchard("restore", "--all", "--partial")
+    assert (code, "1 session restored, 1 not restored" in out) == (1, True)
+    code, out, _ = orchard("keep", "status")
+    assert (code, "✗ 1 copy is missing: turnlog verify" in out) == (1, True)
+
+
 def test_the_list_shows_what_there_is(orchard):
     shutil.rmtree(orchard.home / "projects" / key_of(PROJECT))
     code, out, _ = orchard("restore", "--list")

@@ -77,6 +77,23 @@ def test_what_is_kept_and_what_changed_since(home, status):
     assert found.size_bytes > size
 
 
+def test_copies_that_are_missing_are_told_and_count_for_nothing(home, status):
+    path = log(home, ONE, prompt("a"))
+    log(home, TWO, prompt("b"))
+    keep((home,))
+    path.write_bytes(b'{"type":"mode"}\n')
+    old = time.time() - 40 * 86_400
+    os.utime(path, (old, old))
+    keep((home,))
+    (found,) = status().homes
+    assert (found.sessions, found.older, found.missing) == (2, 1, 0)
+    for copy in (home.path.parent / "own" / "kept").rglob(f"{ONE}.jsonl.zst"):
+        copy.unlink()
+    (found,) = status().homes
+    assert (found.sessions, found.older, found.missing) == (1, 0, 2)
+    assert [(loss.id, loss.is_kept) for loss in status().losses] == [(ONE, False)]
+
+
 def test_a_home_that_is_gone_is_still_told_of(home, status, tmp_path):
     log(home, ONE, prompt("a"))
     keep((home,))

@@ -245,6 +245,17 @@ def test_a_lost_catalogue_makes_nothing_safe(homes):
     assert keeping(homes) == {SESSION: "kept"}
 
 
+def test_a_copy_that_is_missing_makes_nothing_safe(homes):
+    path = log_path(homes)
+    path.write_bytes(data_of(1))
+    keep(homes)
+    (copy,) = kept_place(homes[0]).rglob(f"{path.name}.zst")
+    copy.unlink()
+    assert keeping(homes) == {SESSION: "live"}
+    keep(homes)
+    assert keeping(homes) == {SESSION: "kept"}
+
+
 def test_a_log_that_goes_while_it_is_listed(homes):
     path = log_path(homes)
     path.write_bytes(data_of(1))

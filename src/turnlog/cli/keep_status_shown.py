@@ -23,7 +23,7 @@ _WHEN = {
 
 
 def show_status(homes: tuple[str, ...], *, as_json: bool) -> int:
-    """Print how safekeeping stands; 1 if something will be lost that is not kept."""
+    """Print how safekeeping stands; 1 if something is lost, or will be and is not kept."""
     from turnlog.keep.status import keep_status
 
     now = datetime.now(UTC)
@@ -34,7 +34,8 @@ def show_status(homes: tuple[str, ...], *, as_json: bool) -> int:
         from turnlog.cli.terminal import console
 
         _show(console(), status, now)
-    return 1 if any(not loss.is_kept for loss in status.losses) else 0
+    is_lost = any(home.missing for home in status.homes)
+    return 1 if is_lost or any(not loss.is_kept for loss in status.losses) else 0
 
 
 def _show(out: Console, status: KeepStatus, now: datetime) -> None:
@@ -72,8 +73,10 @@ def _kept_lines(status: KeepStatus) -> list[str]:
     )
     gone = sum(home.gone for home in status.homes)
     older = sum(home.older for home in status.homes)
+    missing = sum(home.missing for home in status.homes)
+    lost = f"[red]✗[/] {counted(missing, 'copy is', 'copies are')} missing: [cyan]turnlog verify[/]"
     if not files:
-        return ["nothing yet: [cyan]turnlog keep[/]"]
+        return [lost] if missing else ["nothing yet: [cyan]turnlog keep[/]"]
     held, packed = (
         sum(home.size_bytes for home in status.homes),
         sum(home.packed_bytes for home in status.homes),
@@ -84,7 +87,7 @@ def _kept_lines(status: KeepStatus) -> list[str]:
         lines.append(f"{counted(gone, 'session is', 'sessions are')} gone at the source")
     if older:
         lines.append(f"{counted(older, 'copy', 'copies')} of what files held before a rewriting")
-    return lines
+    return [*lines, lost] if missing else lines
 
 
 def _home_line(home: HomeStatus) -> str:

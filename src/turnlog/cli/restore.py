@@ -70,7 +70,8 @@ class RestorableRow(Struct, kw_only=True):
     last_active_at: datetime | None
     home: str
     keeping: str
-    """``kept`` if it is in its home as well, ``restorable`` if it is gone from there."""
+    """``kept`` if it is in its home as well, ``restorable`` if it is gone from there; ``live`` and
+    ``gone`` if its copy is missing."""
     files: int
     size_bytes: int
     generations: list[Generation]
@@ -323,7 +324,7 @@ def _row(session: Restorable, *, with_parts: bool) -> RestorableRow:
         title=_title(session),
         last_active_at=session.last_active_at,
         home=session.mirror.home,
-        keeping="restorable" if session.is_gone else "kept",
+        keeping=session.keeping,
         files=len(session.names),
         size_bytes=session.size_bytes,
         generations=generations_of(session),

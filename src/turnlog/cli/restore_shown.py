@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from turnlog.cli.restore import RestorableRow, RestoreDocument
 
+_MARKS = {"restorable": "[yellow]↺[/]", "kept": "[green]✓[/]"}
+_MISSING = "[red]✗[/]"
 _SHOWN = 20
 _SHOWN_FILES = 5
 
@@ -28,11 +30,11 @@ def show(document: RestoreDocument, to: str | None) -> None:
         out.print("[dim]hint: turnlog restore --list shows which are kept[/]")
         return
     one = len(document.restored) + len(document.refused) == 1
-    written = [each for each in document.restored if each.written]
-    for each in document.restored if one else written[:_SHOWN]:
+    telling = [each for each in document.restored if each.written or _is_broken(each)]
+    for each in document.restored if one else telling[:_SHOWN]:
         _show_one(out, each)
-    if not one and len(written) > _SHOWN:
-        out.print(f"  [dim]… and {len(written) - _SHOWN:,} more[/]")
+    if not one and len(telling) > _SHOWN:
+        out.print(f"  [dim]… and {len(telling) - _SHOWN:,} more[/]")
     for refused in document.refused[:_SHOWN]:
         out.print(f"[red]✗[/] {safe(refused.reason)}", soft_wrap=True)
         out.print(f"    [dim]hint: {safe(refused.hint)}[/]")
@@ -45,6 +47,11 @@ def show(document: RestoreDocument, to: str | None) -> None:
         _go_on(out, document.restored[0], to)
 
 
+def _is_broken(restored: Restored) -> bool:
+    """Tell whether nothing was written of a session, and not because all of it is there."""
+    return not restored.written and any(file.outcome is Outcome.BROKEN for file in restored.files)
+
+
 def _show_one(out: Console, restored: Restored) -> None:
     counts = Counter(file.outcome for file in restored.files)
     written = [file for file in restored.files if file.outcome is Outcome.WRITTEN]
@@ -53,9 +60,12 @@ def _show_one(out: Console, restored: Restored) -> None:
         what = f"restored: {counted(len(written), 'file')}, {total}"
         rest = counts[Outcome.THERE] + counts[Outcome.NEWER]
         what += f" [dim]({rest:,} {'was' if rest == 1 else 'were'} there)[/]" if rest else ""
+    elif _is_broken(restored):
+        what = "was not restored: the copies of what is not there do not read back"
     else:
         what = "is there already, and nothing had to be written"
-    out.print(f"[green]✓[/] [bold]{safe(restored.session)}[/] {what}")
+    mark = _MISSING if _is_broken(restored) else "[green]✓[/]"
+    out.print(f"{mark} [bold]{safe(restored.session)}[/] {what}")
     if restored.moved:
         where = short_path(restored.project or "")
         out.print(f"    {counted(restored.moved, 'record')} now say that it works in {where}")
@@ -81,11 +91,13 @@ def _show_files(out: Console, files: list[RestoredFile]) -> None:
 
 def _sum_up(out: Console, document: RestoreDocument) -> None:
     written = sum(each.written > 0 for each in document.restored)
-    there = len(document.restored) - written
+    broken = sum(map(_is_broken, document.restored))
+    there = len(document.restored) - written - broken
+    refused = len(document.refused) + broken
     others = sum(file.outcome is Outcome.WRITTEN for file in document.others)
     said = [f"{counted(written, 'session')} restored"]
     said += [f"{there:,} already there"] if there else []
-    said += [f"[red]{len(document.refused):,} not restored[/]"] if document.refused else []
+    said += [f"[red]{refused:,} not restored[/]"] if refused else []
     said += [f"{counted(others, 'other file')} restored"] if others else []
     out.print(", ".join(said))
 
@@ -128,27 +140,32 @@ def show_list(rows: list[RestorableRow], *, with_parts: bool) -> None:
     room = max(20, out.width - 8 - 1 - 10 - 9 - 8)
     table.add_column("what it is about", overflow="ellipsis", no_wrap=True, max_width=room)
     for row in rows:
-        mark = "[yellow]↺[/]" if row.keeping == "restorable" else "[green]✓[/]"
         more = f" [dim]{len(row.generations)} generations[/]" if len(row.generations) > 1 else ""
         table.add_row(
             f"[bold]{safe(row.id[:8])}[/]",
-            mark,
+            _MARKS.get(row.keeping, _MISSING),
             age(now, row.last_active_at),
             size(row.size_bytes),
             titled(row.title or row.project) + more,
         )
     out.print(table)
     gone = sum(row.keeping == "restorable" for row in rows)
+    missing = sum(row.keeping not in _MARKS for row in rows)
     told = f"; [yellow]↺[/] {gone:,} gone from their homes" if gone else ", none gone"
-    out.print(f"[dim]{counted(len(rows), 'session')} kept{told}[/]")
+    out.print(f"[dim]{counted(len(rows) - missing, 'session')} kept{told}[/]")
+    if missing:
+        out.print(
+            f"{_MISSING} {counted(missing, 'session')} lost the copy: turnlog verify tells more"
+        )
     out.print("[dim]hint: turnlog restore SESSION puts one back[/]")
 
 
 def _show_parts(out: Console, row: RestorableRow) -> None:
     out.print(f"[bold]{safe(row.id)}[/] {safe(row.title or '')}")
     out.print(f"  worked in {short_path(row.project or 'a directory that it does not name')}")
-    state = "gone from" if row.keeping == "restorable" else "also in"
-    out.print(f"  {state} {short_path(row.home)}")
+    state = "gone from" if row.keeping in {"restorable", "gone"} else "also in"
+    lost = "" if row.keeping in _MARKS else f"; {_MISSING} the copy of its log is missing"
+    out.print(f"  {state} {short_path(row.home)}{lost}")
     for each in row.generations:
         kept = f"kept {when(each.kept_at)}" if each.kept_at else "kept"
         newest = " [dim](newest)[/]" if each.is_newest else ""

@@ -121,6 +121,20 @@ class Catalogue(Struct):
         )
         put(self.place, (CATALOGUE,), (msgspec.json.encode(stored),), overwrite=True)
 
+    def has_all_of(self, name: str, size_bytes: int, mtime_ns: int) -> bool:
+        """Tell whether the copy of a file that is so large and so old holds all of it.
+
+        That is told by sizes and times, the copy's own size too: a catalogue outlives its copies.
+        """
+        kept = self.current.get(name)
+        if kept is None or (kept.size_bytes, kept.mtime_ns) != (size_bytes, mtime_ns):
+            return False
+        try:
+            # No Path: this is asked of every file, at every look.
+            return os.stat(f"{self.place}/{name}{KEPT_SUFFIX}").st_size == kept.packed_bytes
+        except OSError:
+            return False
+
     def doubt(self, names: Iterable[str]) -> None:
         """See to it that the next keeping compares every byte of these files and of their copies.
 
@@ -141,6 +155,11 @@ class Catalogue(Struct):
         """Give every copy of the file *name*, the oldest first."""
         newest = self.current.get(name)
         return [*self.older.get(name, ()), *([newest] if newest is not None else ())]
+
+    def missing(self) -> list[KeptFile]:
+        """Give what is known of copies that are not there."""
+        known = [each for name in {**self.older, **self.current} for each in self.generations(name)]
+        return [each for each in known if not os.path.isfile(self.copy_of(each))]
 
     def copies(self) -> Iterator[tuple[str, Path]]:
         """Give the copies that lie there, listed or not: the file's name, and the copy's path."""

@@ -262,10 +262,9 @@ def _by_catalogue(home: Home) -> IsKept:
     # Who only asks for the period does not wait for what reads copies.
     from turnlog.keep.catalogue import Catalogue  # noqa: PLC0415
 
-    current = Catalogue.of_home(home).current
+    catalogue = Catalogue.of_home(home)
 
     def is_kept(_home: Home, file: HomeFile) -> bool:
-        kept = current.get(file.name)
-        return kept is not None and (kept.size_bytes, kept.mtime_ns) == file[2:4]
+        return catalogue.has_all_of(file.name, file.size_bytes, file.mtime_ns)
 
     return is_kept

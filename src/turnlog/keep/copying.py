@@ -176,26 +176,11 @@ def changed_files(
     files: Iterable[HomeFile], catalogue: Catalogue, sessions: Sessions | None = None
 ) -> Iterator[HomeFile]:
     """Give the files whose copies are not up to date, as far as size and time tell."""
-    place = os.fspath(catalogue.place)
     for file in files:
         if sessions is not None and owner_of_file(file) not in sessions:
             continue
-        kept = catalogue.current.get(file.name)
-        is_same = (
-            kept is not None
-            and kept.size_bytes == file.size_bytes
-            and kept.mtime_ns == file.mtime_ns
-            and _size_of(f"{place}/{file.name}.zst") == kept.packed_bytes
-        )
-        if not is_same:
+        if not catalogue.has_all_of(file.name, file.size_bytes, file.mtime_ns):
             yield file
-
-
-def _size_of(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return -1
 
 
 def _made(

@@ -169,7 +169,8 @@ class PuttingBack:
                 for _ in content(part.copy, part.kept):
                     pass
         except BrokenCopy as error:
-            if not self._partial or log_in(part.copy.name) is None:
+            is_left = log_in(part.copy.name) is not None and part.copy.path.is_file()
+            if not (self._partial and is_left):
                 raise
             part.kept, part.detail = None, f"what is left of it: {error.message}"
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from turnlog.errors import BrokenCopy
+from turnlog.errors import BrokenCopy, NotFound
 from turnlog.keep.catalogue import KeptFile
 from turnlog.log.frames import BrokenFrame, Frames, FrameTable, read_table
 from turnlog.log.packing import DIGEST_BYTES
@@ -142,7 +142,10 @@ def _unpacked(copy: Copy, fd: int, table: FrameTable) -> KeptFile:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, FrameTable]]:
-    fd = open_regular(path)
+    try:
+        fd = open_regular(path)
+    except NotFound:
+        raise BrokenCopy(f"the copy {path} is missing", path=path, hint=_HINT) from None
     try:
         table = read_table(fd)
         if table is None:

@@ -222,6 +222,14 @@ class Restorable:
         return not all(map(self._is_there, self.mains)) and self.moved_to is None
 
     @property
+    def keeping(self) -> str:
+        """How safe it is, in the words of every list; a catalogue may outlive its copies."""
+        copies = (self.mirror.newest(name) for name in self.mains)
+        if all(os.path.isfile(copy.path) for copy in copies):
+            return "restorable" if self.is_gone else "kept"
+        return "gone" if self.is_gone else "live"
+
+    @property
     def size_bytes(self) -> int:
         """What its parts hold, as far as the catalogue knows."""
         copies = (self.mirror.newest(name).known for name in self.names)

@@ -41,6 +41,8 @@ class HomeStatus(Struct, kw_only=True):
     """What they take on disk."""
     older: int
     """Copies of what files held before they were rewritten."""
+    missing: int
+    """Copies that were made and are not there; they count nowhere else."""
     behind_sessions: int
     """The sessions, as far as names tell, of which something changed since, or is not kept yet."""
     behind_files: int
@@ -133,8 +135,9 @@ def _home_status(home: Home, period: Period | None, problems: list[Problem]) -> 
     is_there = os.path.isdir(home)
     files = list(home_files(home, problems=problems)) if is_there else []
     present = {file.name for file in files}
-    current = list(catalogue.current.values())
-    older = [kept for generations in catalogue.older.values() for kept in generations]
+    missing = set(catalogue.missing())
+    current = [kept for kept in catalogue.current.values() if kept not in missing]
+    older = [kept for each in catalogue.older.values() for kept in each if kept not in missing]
     logs = [kept for kept in current if is_main_log(kept.name)]
     sessions = {owner_of(kept.name) for kept in logs}
     behind = list(changed_files(files, catalogue))
@@ -147,6 +150,7 @@ def _home_status(home: Home, period: Period | None, problems: list[Problem]) -> 
         size_bytes=sum(kept.size_bytes for kept in (*current, *older)),
         packed_bytes=sum(kept.packed_bytes for kept in (*current, *older)),
         older=len(older),
+        missing=len(missing),
         behind_sessions=_owners(behind),
         behind_files=len(behind),
         behind_bytes=sum(file.size_bytes for file in behind),

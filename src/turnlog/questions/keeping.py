@@ -5,20 +5,22 @@
     restorable  it is gone at its source; a kept copy is what is read
     gone        it is gone, and only the index remembers it
 
-What is kept is looked up in the catalogues, which are read once for every list. A copy holds all of
-a log that has the size and the time at which it was copied, as whoever keeps tells it too.
+What is kept is looked up in the catalogues, which are read once for every list, and a look shows
+whether the copy is there. It holds all of a log that has the size and the time at which it was
+copied, as whoever keeps tells it too.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from turnlog.layout.home_paths import kept_root
 
-Keeping: TypeAlias = Literal["live", "kept", "gone", "restorable"]
+if TYPE_CHECKING:
+    from turnlog.keep.catalogue import Catalogue
 
-_Stamp: TypeAlias = tuple[int, int]  # Size and time.
+Keeping: TypeAlias = Literal["live", "kept", "gone", "restorable"]
 
 
 class Keepings:
@@ -26,7 +28,7 @@ class Keepings:
 
     def __init__(self) -> None:
         self._kept_root = os.path.join(kept_root(), "")
-        self._stamps: dict[str, dict[str, _Stamp]] = {}
+        self._catalogues: dict[str, Catalogue] = {}
 
     def of(self, home: str, path: str, *, is_gone: bool = False) -> Keeping:
         """Tell how safe the log at *path* in *home* is."""
@@ -34,25 +36,22 @@ class Keepings:
             return "gone"
         if path.startswith(self._kept_root):
             return "restorable"
-        stamps = self._of_home(home)
-        kept = stamps.get(os.path.relpath(path, home).replace(os.sep, "/")) if stamps else None
-        if kept is None:
+        catalogue = self._of_home(home)
+        name = os.path.relpath(path, home).replace(os.sep, "/")
+        if catalogue is None or name not in catalogue.current:
             return "live"
         try:
             now = os.stat(path)
         except OSError:  # Gone since it was listed.
             return "restorable"
-        return "kept" if kept == (now.st_size, now.st_mtime_ns) else "live"
+        return "kept" if catalogue.has_all_of(name, now.st_size, now.st_mtime_ns) else "live"
 
-    def _of_home(self, home: str) -> dict[str, _Stamp]:
-        if home not in self._stamps:
+    def _of_home(self, home: str) -> Catalogue | None:
+        if home not in self._catalogues:
             # Whoever keeps nothing does not wait for the room that does.
             if not os.path.isdir(self._kept_root):
-                return {}
+                return None
             from turnlog.keep.catalogue import Catalogue  # noqa: PLC0415
 
-            found = Catalogue.of_home(home).current
-            self._stamps[home] = {
-                name: (kept.size_bytes, kept.mtime_ns) for name, kept in found.items()
-            }
-        return self._stamps[home]
+            self._catalogues[home] = Catalogue.of_home(home)
+        return self._catalogues[home]
