@@ -261,6 +261,16 @@ def test_a_home_that_is_a_link_is_that_home(home, own, tmp_path):
     assert set(files(home.path)) == {*belongings(OTHER), *SHARED}
 
 
+def test_a_log_that_cannot_be_moved_keeps_its_session_where_it_is(home, own):
+    odd = os.fsencode(home.path / "projects") + b"/-\xff"
+    os.rename(home.path / KEY, odd)
+    before = files(home.path)
+    with pytest.raises(NotALog, match="its name is no text"):
+        delete_session([home], ID)
+    assert files(home.path) == before
+    assert Trash(own).entries() == []
+
+
 def test_links_and_fifos_beside_the_log_stay_and_are_told(home, own, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -137,6 +137,15 @@ def test_labels_need_it_back_and_pins_do_not(store, tmp_path, layout, remove):
     assert store.update(writer.session_id, title="Pears").summary.title == "Pears"
 
 
+def test_labels_of_a_session_that_is_gone_lead_to_its_copy(store, tmp_path):
+    writer = written(store, tmp_path, "claude")
+    store.keep()
+    writer.path.unlink()
+    with pytest.raises(UsageError, match="is gone from its home") as caught:
+        store.update(writer.session_id, title="Pears")
+    assert f"turnlog restore {writer.session_id}" in caught.value.hint
+
+
 def test_a_log_that_somebody_compressed_is_unpacked_to_be_written(store, tmp_path):
     import gzip
 

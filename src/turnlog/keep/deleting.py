@@ -114,12 +114,14 @@ def delete_found(
     refuse_if_shared(session_id, logs, terms.others)
     _refuse_if_linked(session_id, logs)
     deletion = Deletion(id=session_id)
+    for each in belongings:
+        left = each.left_alone(session_id)
+        deletion.left += [LeftAlone(str(one.path), one.reason) for one in left]
+    _refuse_if_left(deletion, logs)
     with contextlib.suppress(TurnlogError, OSError):  # A title is only for people.
         mains = [log for log in logs if log.kind != "agent"]
         deletion.title = title_of(session_id, mains)
     for each in belongings:
-        left = each.left_alone(session_id)
-        deletion.left += [LeftAlone(str(one.path), one.reason) for one in left]
         with told(each.home.path, "delete"):
             gone = _delete_in(each, logs, deletion, trash, terms)
             _take_apart(each, session_id, gone)
@@ -203,6 +205,18 @@ def _refuse_if_linked(session_id: str, logs: Sequence[LogFile]) -> None:
                 f"the log of session {session_id} is reached through a symbolic link",
                 path=log.path,
                 hint=f"delete it where it lies, in {os.path.dirname(os.path.realpath(log.path))}",
+            )
+
+
+def _refuse_if_left(deletion: Deletion, logs: Sequence[LogFile]) -> None:
+    """Raise if a main log would stay where it is: then the session would not be gone."""
+    mains = {str(log.path) for log in logs if log.kind != "agent"}
+    for each in deletion.left:
+        if each.path in mains:
+            raise NotALog(
+                f"{each.path} cannot be moved to the trash: {each.reason}",
+                path=each.path,
+                hint="nothing was deleted; give it another name, or remove it yourself",
             )
 
 

@@ -75,6 +75,11 @@ class KeptSession(Session):
 
     def refuse_if_archived(self) -> None:
         """Raise if its log is no longer, or not as it is, to be written."""
+        if any(log.is_kept for log in self.main_logs) and not self.is_archived:
+            raise UsageError(
+                f"session {self.id} is gone from its home, and kept copies are never changed",
+                hint=f"put it back first: turnlog restore {self.id}",
+            )
         if self.is_archived or not self.is_at_home:
             raise UsageError(
                 f"session {self.id} is archived, and archives are never changed",
