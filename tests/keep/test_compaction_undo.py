@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -81,6 +82,35 @@ def test_several_compactions_are_taken_back_at_once(home, log):
     undo(found(home), write=True)
     assert log.read_bytes() == before + later + line(told(7, u(6))) + b"\n"
     assert not undo(found(home)).needed
+
+
+def test_taking_back_twice_changes_nothing_however_lines_are_spelled(home):
+    """Originals stay where they are: one of a compacted log is no original of a whole one."""
+    long = result("r", "a", "c1", "kite " * 4000)
+    begun = (told(1), title("one"), answer("a", u(1), "m", call("c1")), long, title("two"))
+    spelled = [json.dumps(each).encode() + b"\n" for each in (*begun, told(2, "r"))]
+    log = written(home, *spelled)
+    shrink(home)
+    more = (title("three"), told(3, u(2)), title("four"), told(4, u(3)))
+    for each in more:
+        spelled.append(json.dumps(each).encode() + b"\n")
+        add(log, spelled[-1])
+    shrink(home)
+    assert len(originals(log)) == 2
+    for _ in range(2):
+        undo(found(home), write=True)
+        assert log.read_bytes() == b"".join(spelled)
+
+
+def test_what_somebody_still_wrote_to_an_original_comes_back_with_it(home, log):
+    before = log.read_bytes()
+    shrink(home)
+    (original,) = originals(log)
+    late, since = line(told(5, u(2))) + b"\n", line(told(6, u(2))) + b"\n"
+    add(original, late)
+    add(log, since)
+    undo(found(home), write=True)
+    assert log.read_bytes() == before + late + since
 
 
 def test_without_the_original_blobs_alone_are_put_back(home, log):

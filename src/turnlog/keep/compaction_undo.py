@@ -232,9 +232,12 @@ def _belongs(original: Sequence[_Line], lines: Sequence[_Line]) -> int | None:
         if not any(line.key == each.key for each in rest):
             break
         known += 1
-    named = {line.key for line in original if line.has_uuid}
-    # A record that comes later here than there is a sign of another history.
-    is_other = any(line.has_uuid and line.key in named for line in lines[known:])
+    # The last line is never taken out: what stands behind it here was appended, and may repeat a
+    # title, but no record. Else somebody went on writing to the original, and nothing is repeated.
+    is_to_its_end = lines[known - 1].key == original[-1].key
+    told = {line.key for line in original if line.has_uuid or not is_to_its_end}
+    # What comes later here than there is a sign of another history.
+    is_other = any(line.key in told for line in lines[known:])
     return None if is_other or not _gain(original, lines[:known]) else known
 
 
