@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from hashlib import sha256
 from pathlib import Path
@@ -26,9 +27,10 @@ from keep.orchard_home import (
 )
 from turnlog.keep import verifying
 from turnlog.keep.catalogue import CATALOGUE, Catalogue
-from turnlog.keep.copying import keep
+from turnlog.keep.copying import keep, turn
+from turnlog.keep.deleting import delete_session
 from turnlog.keep.reading import content
-from turnlog.keep.restorable import all_mirrors
+from turnlog.keep.restorable import Mirror, all_mirrors
 from turnlog.keep.verified import Kind, Parity
 from turnlog.keep.verifying import bytes_to_verify, verify
 from turnlog.layout import Home
@@ -397,6 +399,39 @@ def test_what_is_first_kept_while_it_looks_is_no_fault(orchard, monkeypatch):
     odd.write_bytes(orchard.copy().read_bytes())
     monkeypatch.setattr(verifying, "mirrors", lambda _homes: [mirror])
     assert [each.path for each in verify([Home(orchard.home)]).findings] == [str(odd)]
+
+
+def test_what_is_deleted_while_it_looks_is_no_fault(orchard, monkeypatch):
+    (mirror,) = all_mirrors([Home(orchard.home)])
+    assert mirror.copies
+    delete_session([Home(orchard.home)], ID)
+    monkeypatch.setattr(verifying, "mirrors", lambda _homes: [mirror])
+    done = verify([Home(orchard.home)])
+    assert not done.findings
+    assert done.homes[0].copies == len(Mirror(mirror.home, mirror.place).copies)
+
+
+def test_who_puts_copies_in_place_is_waited_for(orchard):
+    """They lie there before the catalogue knows them."""
+    before = (orchard.place / CATALOGUE).read_bytes()
+    orchard.write("projects/x/99999999-cccc-4ccc-8ccc-999999999999.jsonl", conversation(turns=1))
+    orchard.write(orchard.main, conversation(turns=1))
+    orchard.keep()
+    after = (orchard.place / CATALOGUE).read_bytes()
+    (orchard.place / CATALOGUE).write_bytes(before)
+    is_held = threading.Event()
+
+    def write_down():
+        with turn(orchard.place, 0):
+            is_held.set()
+            time.sleep(0.5)
+            (orchard.place / CATALOGUE).write_bytes(after)
+
+    keeper = threading.Thread(target=write_down)
+    keeper.start()
+    is_held.wait()
+    assert not verify([Home(orchard.home)]).findings
+    keeper.join()
 
 
 def test_a_bomb_does_not_go_off(orchard):

@@ -7,13 +7,14 @@ extra (a copy that no catalogue knows) or stale (its file holds something else, 
 say that it does not). How copies stand to the files of the home is told beside it and is no fault:
 the same, behind a file that has grown, of a file that was rewritten since, of one that is gone.
 
-Nothing is locked and nothing is changed, but that the catalogue is told of stale copies, so that
-the next keeping makes them anew. Whoever keeps copies meanwhile is noticed: what seems wrong is
-looked at once more with the catalogue of that moment.
+Nothing is changed, but that the catalogue is told of stale copies, so that the next keeping makes
+them anew. Whoever keeps or deletes copies meanwhile is noticed: what seems wrong is looked at once
+more when that is done, with the catalogue of that moment.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
@@ -83,35 +84,56 @@ class _Home:
         self._advance = advance
 
     def verify(self) -> Iterator[Finding]:
-        report = self._report
+        suspects = []
         for copies in self._mirror.copies.values():
             for copy in copies:
                 is_newest = copy is copies[-1]
-                found = self._look(copy, is_newest=is_newest)
-                report.copies += is_newest
-                report.generations += not is_newest
-                if copy.known is not None:
-                    report.size_bytes += copy.known.size_bytes
-                    report.packed_bytes += copy.known.packed_bytes
-                if found is not None:
-                    yield found
+                if self._check(copy) is not None:
+                    suspects.append((copy, is_newest))
+                elif (stale := self._count(copy, None, is_newest=is_newest)) is not None:
+                    yield stale
         strange = [each for each in self._mirror.lying() if each[0] not in self._mirror.copies]
-        # Others may have been kept since the copies were listed: what lies there now is asked.
-        known = Mirror(self._mirror.home, self._mirror.place).copies if strange else {}
-        for name, path, generation in strange:
-            if name not in known:
-                copy = Copy(name=name, generation=generation or 1, path=path)
-                yield self._finding(Kind.EXTRA, copy, "no file of a home is called that")
+        if suspects or strange:
+            self._wait()
+            now = Mirror(self._mirror.home, self._mirror.place).copies
+            for copy, is_newest in suspects:
+                yield from self._look_again(copy, now.get(copy.name, []), is_newest=is_newest)
+            for name, path, generation in strange:
+                if name not in now:
+                    copy = Copy(name=name, generation=generation or 1, path=path)
+                    yield self._finding(Kind.EXTRA, copy, "no file of a home is called that")
 
-    def _look(self, copy: Copy, *, is_newest: bool) -> Finding | None:
-        found = self._check(copy)
-        if found is not None and is_newest:
-            # Perhaps it was kept anew while we read it.
-            now = Catalogue.load(self._mirror.place).current.get(copy.name)
-            if now is not None and now != copy.known:
-                known = Copy(name=copy.name, generation=now.generation, path=copy.path, known=now)
-                copy, found = known, self._check(known)
-        if not is_newest or copy.known is None:
+    def _wait(self) -> None:
+        """Let whoever is changing the copies finish: they are ahead of their catalogue till then.
+
+        Where nobody may change them, or it takes too long, they are looked at as they are.
+        """
+        with contextlib.suppress(LogError, OSError), turn(self._mirror.place, LOCK_TIMEOUT):
+            pass
+
+    def _look_again(self, copy: Copy, now: list[Copy], *, is_newest: bool) -> Iterator[Finding]:
+        """Look at a copy that seemed wrong as it is *now*: it may have been kept anew, or deleted.
+
+        *now* are all copies of its file.
+        """
+        same = (
+            now[-1:] if is_newest else [each for each in now if each.generation == copy.generation]
+        )
+        for each in same:
+            found = self._count(each, self._check(each), is_newest=is_newest)
+            if found is not None:
+                yield found
+
+    def _count(self, copy: Copy, found: Finding | None, *, is_newest: bool) -> Finding | None:
+        """Take note of a copy; give what is wrong with it, *found* or as its file tells."""
+        report = self._report
+        report.copies += is_newest
+        report.generations += not is_newest
+        if copy.known is None:
+            return found
+        report.size_bytes += copy.known.size_bytes
+        report.packed_bytes += copy.known.packed_bytes
+        if not is_newest:
             return found
         parity = self._compare(copy, copy.known)
         if found is None and parity is Parity.DIFFERS and self._seems_same(copy.known):
