@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import zlib
 from hashlib import sha256
 
@@ -13,6 +14,10 @@ from hypothesis import strategies as st
 from keep.archives import HUGE, LOGS, copied, flat_store, session_in, somewhere, there
 from keep.orchard_store import ID, said
 from turnlog.errors import BrokenCopy, LogLocked, NotALog, UsageError
+from turnlog.keep.copying import keep
+from turnlog.keep.flat_archiving import archive_flat
+from turnlog.keep.restorable import find_restorable, mirrors
+from turnlog.keep.restoring import restore, restore_each
 from turnlog.layout import Home, find_everywhere
 from turnlog.log.blobs import blob_of
 from turnlog.questions.catalog import list_sessions
@@ -301,3 +306,65 @@ def test_ids_that_are_no_uuids(tmp_path, session_id):
     assert len(session.logs) == 2
     session.unarchive()
     assert there(home, parts) == parts
+
+
+# -- with kept copies beside ------------------------------------------------------------------
+
+
+def grown(home, parts):
+    """Let every log of a session grow, once it was kept; give its parts then."""
+    keep((home,))
+    logs = {name: data + said(ID, "C") for name, data in parts.items() if name.endswith(".jsonl")}
+    for name, data in logs.items():
+        (home.path / name).write_bytes(data)
+    return parts | logs
+
+
+def test_what_is_kept_of_a_log_is_up_to_date_when_it_is_archived(home, parts):
+    now = grown(home, parts)
+    session_in(home).archive()
+    shutil.rmtree(home.path)
+    assert len(list(session_in(home).items())) == 3
+    restore(find_restorable(mirrors((home,)), ID))
+    assert there(home, now) == now
+
+
+def test_an_archive_that_holds_more_than_was_kept_of_its_log_is_what_is_restored(home, parts):
+    """Somebody else may have archived it."""
+    now = grown(home, parts)
+    archive_flat(home.path / "sessions", ID, lambda: None)
+    keep((home,))
+    session = find_restorable(mirrors((home,)), ID)
+    assert restore(session).written == 0
+    shutil.rmtree(home.path)
+    restore(session)
+    assert there(home, now) == {}
+    assert len(list(session_in(home).items())) == 3
+    session_in(home).unarchive()
+    assert there(home, now) == now
+
+
+def test_a_log_that_went_on_after_its_archive_was_kept_is_what_is_restored(home, parts):
+    session_in(home).archive()
+    keep((home,))
+    session_in(home).unarchive()
+    now = grown(home, parts)
+    keep((home,))
+    shutil.rmtree(home.path)
+    restore(find_restorable(mirrors((home,)), ID))
+    assert there(home, now) == now
+    assert not (home.path / "sessions/compressed").exists()
+
+
+def test_what_was_kept_is_not_restored_beside_an_archive(home, parts, tmp_path):
+    grown(home, parts)
+    archive_flat(home.path / "sessions", ID, lambda: None)
+    session = find_restorable(mirrors((home,)), ID)
+    with pytest.raises(UsageError, match="is not gone, but archived") as caught:
+        restore(session)
+    assert f"turnlog unarchive {ID}" in caught.value.hint
+    (refused,) = restore_each([session])
+    assert "archived" in refused.reason
+    assert there(home, parts) == {}
+    restore(session, to=tmp_path / "then")
+    assert there(Home(tmp_path / "then"), parts) == parts

@@ -41,7 +41,8 @@ from turnlog.errors import (
 from turnlog.keep import putting_back
 from turnlog.keep.catalogue import CATALOGUE, Catalogue
 from turnlog.keep.copying import keep
-from turnlog.keep.restorable import all_mirrors, find_restorable, generations_of, is_of_a_home
+from turnlog.keep.generations import generations_of
+from turnlog.keep.restorable import all_mirrors, find_restorable, is_of_a_home
 from turnlog.keep.restoring import Outcome, Refused, restore, restore_each, restore_rest
 from turnlog.layout import Home, hash_of, key_of
 from turnlog.log.frames import FrameTable, pack

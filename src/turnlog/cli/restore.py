@@ -19,15 +19,8 @@ from turnlog.cli.options import (
     until_option,
 )
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.keep.restorable import (
-    Generation,
-    Mirror,
-    Restorable,
-    all_mirrors,
-    find_restorable,
-    generations_of,
-    mirrors,
-)
+from turnlog.keep.generations import Generation, generations_of
+from turnlog.keep.restorable import Mirror, Restorable, all_mirrors, find_restorable, mirrors
 from turnlog.keep.restoring import (
     Outcome,
     Refused,

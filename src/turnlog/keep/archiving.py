@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.keep.archived import Archives, is_flat_archive, journal
+from turnlog.keep.copying import keep
 from turnlog.keep.flat_archiving import (
     archive_flat,
     is_left,
@@ -29,6 +30,7 @@ from turnlog.keep.restorable import find_restorable, mirrors
 from turnlog.keep.restoring import note_restored, restore
 from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.layout import LayoutName, LogFile
+from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.sessions.journal import ArchivedFact
 from turnlog.sessions.session import Session
 
@@ -83,6 +85,7 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
         )
     if log.compression is not None and not is_flat_archive(str(log.path)):
         unpack_beside(log.path)
+    _keep_up(session, log)
     found = archive_flat(
         place_of(log.path),
         session.id,
@@ -101,6 +104,13 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
         removed=True,
         was_archived=found.was_archived,
     )
+
+
+def _keep_up(session: Session, log: LogFile) -> None:
+    """Bring what is kept of a log up to date: should its home be lost, that copy stands for it."""
+    name = os.path.relpath(log.path, log.home).replace(os.sep, "/")
+    if kept_copy(kept_place(log.home), name).is_file():
+        keep((log.home,), sessions=frozenset({session.id}))
 
 
 def _archive_by_copies(session: Session, log: LogFile, *, remove: bool) -> Archived:

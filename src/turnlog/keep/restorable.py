@@ -14,9 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
+from turnlog.keep.archived import is_flat_archive
 from turnlog.keep.catalogue import GENERATIONS, Catalogue, home_of, kept_homes
 from turnlog.keep.reading import Copy, as_it_lies
 from turnlog.keep.relocating import project_in, split
@@ -173,15 +172,30 @@ class Restorable:
         self.id = session_id
         self.mirror = mirror
         mains = [name for name in names if _kind(name) in {"session", "day"}]
-        plain = [name for name in mains if name.endswith(".jsonl")]
-        self.mains = self._where_it_was_last(plain or mains)
+        self.mains = self._where_it_was_last(self._as_it_was_last(mains))
         """Its main log, or its days' logs."""
         self.key = project_of(self.mains[0]) if self.mains else None
         elsewhere = {project_of(name) for name in mains} - {self.key}
         taken = set(mains) - set(self.mains)
+        is_archived = not any(name.endswith(".jsonl") for name in self.mains)
+        for name in names:  # What lay beside the log went into the archive, or came out of it, too.
+            packed = archives_of(name).intersection(names)
+            taken |= {name} if packed and is_archived else packed
         self.names = [
             name for name in names if name not in taken and project_of(name) not in elsewhere
         ]
+
+    def _as_it_was_last(self, mains: list[str]) -> list[str]:
+        """Of a log and its archive, choose the one that lies there, or was changed last.
+
+        An archive is as old as what it holds, and what was kept of its log may be older.
+        """
+        logs = [name for name in mains if name.endswith(".jsonl")]
+        archives = [name for name in mains if name not in logs]
+        if not (logs and archives) or any(map(self._is_there, logs)):
+            return logs or archives
+        is_later = max(map(self._changed_ns, archives)) > max(map(self._changed_ns, logs))
+        return archives if is_later or any(map(self._is_there, archives)) else logs
 
     def _where_it_was_last(self, mains: list[str]) -> list[str]:
         """Of a session that lay in several projects, choose where it lies, or was changed last.
@@ -215,6 +229,12 @@ class Restorable:
     def moved_to(self) -> str | None:
         """Where its main log lies in its home, if that is not where it lay when it was kept."""
         return None if all(map(self._is_there, self.mains)) else self.mirror.in_home.get(self.id)
+
+    @property
+    def archive(self) -> str | None:
+        """Where its archive lies in its home, a flat store, if that is what is there of it."""
+        path = self.moved_to
+        return path if path is not None and is_flat_archive(path) else None
 
     @property
     def is_gone(self) -> bool:
@@ -284,29 +304,11 @@ class Restorable:
         return [name for name in found if name in self.mirror.copies]
 
 
-class Generation(Struct, kw_only=True):
-    """A copy of a session's main log, for people who choose one."""
-
-    generation: int
-    size_bytes: int
-    kept_at: datetime | None
-    is_newest: bool
-
-
-def generations_of(session: Restorable) -> list[Generation]:
-    """Give what a session's main log was in each generation, the oldest first."""
-    found: dict[int, Generation] = {}
-    for name in session.mains:
-        copies = session.mirror.copies[name]
-        for copy in copies:
-            known = copy.known
-            found[copy.generation] = Generation(
-                generation=copy.generation,
-                size_bytes=known.size_bytes if known else 0,
-                kept_at=known.kept_at if known else None,
-                is_newest=copy is copies[-1],
-            )
-    return [found[number] for number in sorted(found)]
+def archives_of(name: str) -> set[str]:
+    """Give the names that the archive of a flat store's file *name* may have there."""
+    rest = name.removeprefix("sessions/")
+    packed = f"compressed/{name}" if rest == name else f"sessions/compressed/{rest}"
+    return {packed, f"{packed}.gz"}  # Blobs are packed already, and go as they are.
 
 
 def project_of(name: str) -> str | None:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from turnlog.errors import NotFound, StorageFull, TurnlogError
+from turnlog.errors import NotFound, StorageFull, TurnlogError, UsageError
 from turnlog.keep.copying import keep
 from turnlog.keep.new_places import NewPlaces
 from turnlog.keep.putting_back import Advance, Outcome, Part, PuttingBack, RestoredFile, told
@@ -88,6 +88,11 @@ def restore(
     are left out, and of a log what is left of it is restored.
     """
     home = Path(os.path.abspath(os.path.expanduser(session.mirror.home if to is None else to)))
+    if session.archive is not None and os.path.realpath(home) == session.mirror.home:
+        raise UsageError(
+            f"session {session.id} is not gone, but archived: {session.archive}",
+            hint=f"turnlog unarchive {session.id} puts it back; --to DIR restores what is kept",
+        )
     chosen = _chosen(session, generation, only)
     places = NewPlaces(session, chosen, project)
     parts = [
@@ -163,7 +168,8 @@ def restore_each(
     One that lies in its home, in a project to which it was moved since, would be there twice.
     """
     for session in sessions:
-        if to is None and project is None and session.moved_to is not None:
+        is_moved = session.moved_to is not None and session.archive is None
+        if to is None and project is None and is_moved:
             yield Refused(
                 session=session.id,
                 reason=f"it is not gone: it lies in {session.moved_to}",
