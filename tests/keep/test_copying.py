@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import random
@@ -19,9 +20,10 @@ from keep.keeping_world import KEY, LOG, OTHER, SESSIONS, TODOS, new_world, size
 from log.logs import SOURCE, in_child
 from log.packed import frames_of
 from turnlog.errors import LogError, LogLocked, StorageFull, TurnlogError, WriteFailed
-from turnlog.keep.catalogue import CATALOGUE
+from turnlog.keep.catalogue import CATALOGUE, Catalogue, last_run_at
 from turnlog.keep.copying import keep, turn
 from turnlog.layout import Home
+from turnlog.layout.home_files import home_files
 from turnlog.layout.kept import generation_copy, kept_copy, kept_place
 from turnlog.log.packing import unpack
 
@@ -604,6 +606,31 @@ def test_a_full_disk_is_told_and_costs_nothing(world):
         name: after[name] for name in after if OTHER in name
     }
     world.keep()
+    world.check()
+
+
+def test_what_does_not_fit_keeps_nothing_smaller_from_being_kept(world):
+    fill(world)
+    large = [f"projects/{KEY}/{SESSIONS[0]}/tool-results/{name}" for name in ("a", "b")]
+    for name in large:
+        world.put(name, random.Random(name).randbytes(300_000))
+
+    def work():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+        try:
+            keep([world.home])
+        except StorageFull as error:
+            return str(error), error.hint, error.errno
+        return None
+
+    message, hint, number = in_child(work)
+    assert message == f"no room for copies of 2 files, such as {world.root / large[0]}"
+    assert ("all the rest is kept" in hint, number) == (True, errno.EFBIG)
+    assert last_run_at(world.place) is None
+    assert unfinished(world.place) == []
+    kept = set(Catalogue.load(world.place).current)
+    assert kept == {file.name for file in home_files(world.home)} - set(large)
+    assert world.keep().copied == 2
     world.check()
 
 

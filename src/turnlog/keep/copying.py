@@ -8,10 +8,13 @@ Copies are made some at a time: written to temporary files, read back and compar
 then renamed over the old ones; the catalogue follows. A kill at any moment leaves whole copies and,
 at worst, temporary files and a catalogue that is behind the copies, which the next run over all
 files puts in order, also where the files themselves are gone.
+
+A file for which there is no room keeps no smaller one from being kept; then it is an error.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -23,7 +26,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from turnlog.errors import LogError, LogLocked
+from turnlog.errors import LogError, LogLocked, StorageFull
 from turnlog.keep.adopting import adopt_all
 from turnlog.keep.catalogue import Catalogue, note_home, note_run
 from turnlog.keep.making import Made, Unkept, discard, make_copy, refused_name
@@ -77,9 +80,11 @@ def keep(
 ) -> KeepRun:
     """Copy what is new or grew in *homes*; with *sessions*, only what belongs to those.
 
-    None among them stands for what belongs to nobody.
+    None among them stands for what belongs to nobody. Raises StorageFull if there is not room for
+    all, when there is a copy of the rest.
     """
     run = KeepRun()
+    room = _Room()
     found = []
     for home in homes:
         if os.path.isdir(home):
@@ -91,7 +96,8 @@ def keep(
         place = kept_place(home)
         if files or place.is_dir():
             with turn(place, lock_timeout):
-                _keep_home(home, files, sessions, run, steps)
+                _keep_home(home, files, sessions, run, steps=steps, room=room)
+    room.check()
     run.sessions = sorted(set(run.sessions))
     mains = {owner_of(each.name) for _, files in found for each in files if is_main_log(each.name)}
     run.without_log = [each for each in run.sessions if each not in mains]
@@ -112,6 +118,45 @@ class _Steps:
         self.done += count
         if self._tell is not None:
             self._tell(self.done, self.total)
+
+
+class _Room:
+    """What there was no room for. Nothing as large is tried then: a full disk is soon found out."""
+
+    def __init__(self) -> None:
+        self._left_out: list[str] = []
+        self._smallest_bytes = math.inf
+        self._place = Path()
+        self._errno: int | None = None
+
+    def make_copy(self, file: HomeFile, catalogue: Catalogue) -> Made | Unkept:
+        """Make a copy, if there may be room for it."""
+        if file.size_bytes < self._smallest_bytes:
+            try:
+                return make_copy(file, catalogue)
+            except OSError as error:
+                if not isinstance(failure(error, catalogue.place), StorageFull):
+                    raise
+                self._smallest_bytes = min(self._smallest_bytes, file.size_bytes)
+                self._place, self._errno = catalogue.place, error.errno
+        self._left_out.append(file.path)
+        return Unkept("there is no room for a copy of it")
+
+    @property
+    def is_enough(self) -> bool:
+        return not self._left_out
+
+    def check(self) -> None:
+        """Raise if something was left out."""
+        count = len(self._left_out)
+        if count:
+            what = f"copies of {count:,} files, such as" if count > 1 else "a copy of"
+            raise StorageFull(
+                f"no room for {what} {min(self._left_out)}",
+                path=self._place,
+                errno=self._errno,
+                hint="make room and try again; all the rest is kept",
+            )
 
 
 @contextmanager
@@ -140,7 +185,9 @@ def _keep_home(
     files: list[HomeFile],
     sessions: Sessions | None,
     run: KeepRun,
+    *,
     steps: _Steps,
+    room: _Room,
 ) -> None:
     place = kept_place(home)
     catalogue = Catalogue.load(place)
@@ -157,14 +204,14 @@ def _keep_home(
             is_behind |= adopt_all(catalogue, but={file.name for file in todo})
         unsynced: set[Path] = set()
         with (
-            closing(_made(todo, catalogue, steps, unsynced)) as made,
+            closing(_made(todo, catalogue, steps, room, unsynced)) as made,
             closing(_batches(made)) as batches,
         ):
             for batch in batches:
                 _take(batch, catalogue, run, unsynced)
         if is_behind:
             catalogue.save()
-        if sessions is None:
+        if sessions is None and room.is_enough:
             note_run(place, datetime.now(UTC))
     except OSError as error:
         if isinstance(error, LogError):
@@ -184,7 +231,7 @@ def changed_files(
 
 
 def _made(
-    todo: list[HomeFile], catalogue: Catalogue, steps: _Steps, unsynced: set[Path]
+    todo: list[HomeFile], catalogue: Catalogue, steps: _Steps, room: _Room, unsynced: set[Path]
 ) -> Generator[tuple[HomeFile, Made | Unkept], None, None]:
     """Make the copies, several at a time; they come in order.
 
@@ -194,7 +241,7 @@ def _made(
     with ThreadPoolExecutor(_WORKERS) as workers:
         try:
             for file in todo:
-                waiting.append((file, _begun(file, catalogue, workers, unsynced)))
+                waiting.append((file, _begun(file, catalogue, room, workers, unsynced)))
                 if len(waiting) > _AHEAD:
                     yield _one(waiting, steps)
             while waiting:
@@ -206,7 +253,11 @@ def _made(
 
 
 def _begun(
-    file: HomeFile, catalogue: Catalogue, workers: ThreadPoolExecutor, unsynced: set[Path]
+    file: HomeFile,
+    catalogue: Catalogue,
+    room: _Room,
+    workers: ThreadPoolExecutor,
+    unsynced: set[Path],
 ) -> Future[Made | Unkept]:
     try:
         make_directory(kept_copy(catalogue.place, file.name).parent, unsynced)
@@ -217,7 +268,7 @@ def _begun(
         told: Future[Made | Unkept] = Future()
         told.set_result(refusal)
         return told
-    return workers.submit(make_copy, file, catalogue)
+    return workers.submit(room.make_copy, file, catalogue)
 
 
 def _one(
