@@ -107,10 +107,29 @@ def test_records_keep_their_bytes_whatever_is_unusual_about_them(log):
     assert odd in log.read_bytes()
 
 
+def test_records_on_a_last_line_that_was_cut_are_freed_as_on_any_other(log):
+    put(log, lines(1), lines(2)[:-1], lines(3)[:-1], b'{"torn')
+    report = repair(log, write=True)
+    assert (report.records, report.salvaged, report.torn) == (3, 2, True)
+    assert log.read_bytes() == lines(1, 2, 3)
+    (rest,) = quarantined(report)
+    assert (rest["text"], rest["line"]) == ('{"torn', 2)
+
+
+@pytest.mark.parametrize("rest", [b"  ", b"\0" * 40, b'{"torn'])
+def test_a_last_line_without_a_record_is_quarantined(log, rest):
+    put(log, lines(1), rest)
+    assert validate(log).findings[0].code == "torn-tail"
+    report = repair(log, write=True)
+    assert (report.torn, report.quarantined_bytes) == (True, len(rest))
+    assert log.read_bytes() == lines(1)
+
+
 @given(data=untidy_logs())
 def test_a_repaired_log_has_the_same_records_and_nothing_else(tmp_path_factory, hushed, data):
     path = put(tmp_path_factory.mktemp("repaired") / "log.jsonl", data)
-    before = [item.record.raw for item in read(path) if isinstance(item, Placed)]
+    sealed = put(path.with_name("sealed.jsonl"), data, b"\n")
+    before = [item.record.raw for item in read(sealed) if isinstance(item, Placed)]
     planned = repair(path)
     done = repair(path, write=True)
     assert [item.record.raw for item in read(path)] == before

@@ -12,7 +12,8 @@ read from there, unless told not to; its place and length are those of the stub.
 
 ``offset`` of a reader is where the next read should begin: after the last line that ended in a
 newline. What follows it is ``pending``. A pending line that is a whole record is given too, as the
-last item, unless ``tail="wait"``, which is for those who come back for more.
+last item, unless ``tail="wait"``, which is for those who come back for more. With ``tail="seal"``
+it is read as if it had ended, for those who mend the log: whatever it holds is given too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from turnlog.records.codec import (
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason, damage_at
 from turnlog.records.record import Record
 
-Tail = Literal["take", "wait"]
+Tail = Literal["take", "wait", "seal"]
 
 
 class Placed(NamedTuple):
@@ -124,9 +125,7 @@ class Reader(Closing):
                         elif record.reason is Reason.BLANK:
                             self.blank_lines += 1
                         else:
-                            log = self.path if self._follow else None
-                            for item in pieces_of(data, record, offset, number, log=log):
-                                yield self._warn(item) if isinstance(item, Damage) else item
+                            yield from self._pieces(data, record, offset, number)
                     else:
                         yield self._warn(data.moved(offset, number))
         except BrokenArchive as error:
@@ -148,14 +147,26 @@ class Reader(Closing):
         data, length = splitter.pending, splitter.pending_length
         if not length:
             return
-        if splitter.pending_too_long and self._tail == "take":
+        if splitter.pending_too_long and self._tail != "wait":
             yield self._warn(too_long(data, length).moved(self.offset, self.line))
             return
         record = None if splitter.pending_too_long else self._decode(data)
         whole = record if isinstance(record, Record) else None
         self.pending = Pending(self.offset, length, self.line, whole, data[:EXCERPT_BYTES])
-        if whole is not None and self._tail == "take":
+        if whole is not None and self._tail != "wait":
             yield Placed(whole, self.offset, length, self.line)
+        elif isinstance(record, Damage) and self._tail == "seal":
+            if record.reason is Reason.BLANK:
+                yield self._warn(record.moved(self.offset, self.line))
+            else:
+                yield from self._pieces(data, record, self.offset, self.line)
+
+    def _pieces(
+        self, data: bytes, damage: Damage, offset: int, line: int
+    ) -> Iterator[Placed | Damage]:
+        log = self.path if self._follow else None
+        for item in pieces_of(data, damage, offset, line, log=log):
+            yield self._warn(item) if isinstance(item, Damage) else item
 
     def _decode(self, data: bytes) -> Record | Damage:
         if self._follow and data.startswith(STUB):

@@ -27,7 +27,7 @@ from turnlog.errors import NotALog
 from turnlog.log import system
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.lines import LINE_CAP
-from turnlog.log.reader import Pending, Placed, Reader
+from turnlog.log.reader import Placed, Reader
 from turnlog.log.replacing import Locked, NewFile, failed, locked
 from turnlog.log.sources import PlainSource, Source, open_source
 from turnlog.log.telling import logger
@@ -100,7 +100,7 @@ def _plan(path: str | os.PathLike[str], cap: int) -> tuple[Repair, bool]:
 def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
     """Give the bytes of every whole record, and note in *plan* what happened to the rest."""
     # A stub is a record like any other here: what it stands for is not in this log to mend.
-    with Reader(plan.path, cap=cap, source=source, follow_blobs=False) as reader:
+    with Reader(plan.path, cap=cap, tail="seal", source=source, follow_blobs=False) as reader:
         for _, group in groupby(reader, key=attrgetter("line")):
             items = list(group)
             records = [item for item in items if isinstance(item, Placed)]
@@ -114,19 +114,6 @@ def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
         if reader.pending is not None:
             plan.adds_newline = reader.pending.record is not None
             plan.torn = not plan.adds_newline
-            if plan.torn:
-                plan.quarantined.append(_torn(reader.pending))
-
-
-def _torn(pending: Pending) -> Damage:
-    return Damage(
-        reason=Reason.FRAGMENT,
-        offset=pending.offset,
-        length=pending.length,
-        line=pending.line,
-        detail="the last line was cut short",
-        excerpt=pending.excerpt,
-    )
 
 
 def _rewrite(path: Path, cap: int, lock_timeout: float | None) -> Repair:
