@@ -92,37 +92,36 @@ class _Home:
                     suspects.append((copy, is_newest))
                 elif (stale := self._count(copy, None, is_newest=is_newest)) is not None:
                     yield stale
-        strange = [each for each in self._mirror.lying() if each[0] not in self._mirror.copies]
-        if suspects or strange:
-            self._wait()
-            now = Mirror(self._mirror.home, self._mirror.place).copies
-            for copy, is_newest in suspects:
-                yield from self._look_again(copy, now.get(copy.name, []), is_newest=is_newest)
-            for name, path, generation in strange:
-                if name not in now:
-                    copy = Copy(name=name, generation=generation or 1, path=path)
-                    yield self._finding(Kind.EXTRA, copy, "no file of a home is called that")
+        if suspects or _strangers(self._mirror):
+            yield from self._look_again(suspects)
 
-    def _wait(self) -> None:
-        """Let whoever is changing the copies finish: they are ahead of their catalogue till then.
+    def _look_again(self, suspects: list[tuple[Copy, bool]]) -> Iterator[Finding]:
+        """Look at what seemed wrong as it is now: it may have been kept anew meanwhile, or deleted.
 
-        Where nobody may change them, or it takes too long, they are looked at as they are.
+        Whoever is changing the copies is let finish: till then they are ahead of their catalogue.
         """
-        with contextlib.suppress(LogError, OSError), turn(self._mirror.place, LOCK_TIMEOUT):
-            pass
-
-    def _look_again(self, copy: Copy, now: list[Copy], *, is_newest: bool) -> Iterator[Finding]:
-        """Look at a copy that seemed wrong as it is *now*: it may have been kept anew, or deleted.
-
-        *now* are all copies of its file.
-        """
-        same = (
-            now[-1:] if is_newest else [each for each in now if each.generation == copy.generation]
-        )
-        for each in same:
-            found = self._count(each, self._check(each), is_newest=is_newest)
+        with self._held():
+            now = Mirror(self._mirror.home, self._mirror.place)
+            strangers = _strangers(now)
+            checked = [
+                (each, self._check(each), is_newest)
+                for copy, is_newest in suspects
+                for each in _same(copy, now.copies.get(copy.name, []), is_newest=is_newest)
+            ]
+        for copy, seems, is_newest in checked:
+            found = self._count(copy, seems, is_newest=is_newest)
             if found is not None:
                 yield found
+        for copy in strangers:
+            yield self._finding(Kind.EXTRA, copy, "no file of a home is called that")
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the mirror, if that can be done: where nobody may write, nobody changes copies."""
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(LogError, OSError):
+                held.enter_context(turn(self._mirror.place, LOCK_TIMEOUT))
+            yield
 
     def _count(self, copy: Copy, found: Finding | None, *, is_newest: bool) -> Finding | None:
         """Take note of a copy; give what is wrong with it, *found* or as its file tells."""
@@ -279,6 +278,20 @@ class _Home:
             detail=detail,
             ranges=ranges or [],
         )
+
+
+def _strangers(mirror: Mirror) -> list[Copy]:
+    """Give what lies in a mirror like a copy, and is none of any file that is kept."""
+    return [
+        Copy(name=name, generation=generation or 1, path=path)
+        for name, path, generation in mirror.lying()
+        if name not in mirror.copies
+    ]
+
+
+def _same(copy: Copy, now: list[Copy], *, is_newest: bool) -> list[Copy]:
+    """Give what took a copy's place among those that there are *now* of its file, if anything."""
+    return now[-1:] if is_newest else [each for each in now if each.generation == copy.generation]
 
 
 def _begins_with(fd: int, known: KeptFile) -> bool:
