@@ -38,9 +38,11 @@ from turnlog.keep.belongings import Belongings
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import keep
 from turnlog.keep.deleting import Terms, delete_session, put_back
+from turnlog.keep.listings import remember_kept
 from turnlog.keep.resetting import reset_project
 from turnlog.keep.trash import Trash
 from turnlog.layout import Home
+from turnlog.layout.kept import kept_place
 from turnlog.log.system import lock
 from turnlog.sessions.life import State
 from turnlog.sessions.registry import read_index
@@ -259,6 +261,41 @@ def test_a_home_that_is_a_link_is_that_home(home, own, tmp_path):
     assert delete_session([Home(tmp_path / "link")], ID).files == len(belongings())
     assert delete_session([home], ID).was_deleted
     assert set(files(home.path)) == {*belongings(OTHER), *SHARED}
+
+
+def test_what_is_deleted_while_it_is_put_back_stays_in_the_trash(home, own):
+    """Another process deletes it when its files are back and its entry is not gone yet."""
+    keep((home,))
+    before = files(home.path)
+    delete_session([home], ID)
+    trash = Trash(own)
+    (trashed,) = trash.of_session(ID)
+    trash.restore(trashed, settle=lambda: delete_session([home], ID))
+    assert trash.of_session(ID) == [trashed]
+    assert not Catalogue.of_home(home).missing()
+    put_back(trash, trashed)
+    assert files(home.path) == before
+    assert trash.entries() == []
+
+
+def test_an_entry_that_was_put_back_is_not_filled_again(home, own):
+    before = files(home.path)
+    delete_session([home], ID)
+    trash = Trash(own)
+    (trashed,) = trash.of_session(ID)
+    put_back(trash, trashed)
+    assert trash.finish(trashed) == 0
+    assert files(home.path) == before
+    with pytest.raises(NotFound, match="not in the trash any more"):
+        put_back(trash, trashed)
+
+
+def test_copies_that_went_once_more_are_not_remembered(home, own):
+    keep((home,))
+    delete_session([home], ID)
+    (trashed,) = Trash(own).of_session(ID)
+    remember_kept(kept_place(home), trashed.entry.catalogue)
+    assert not Catalogue.of_home(home).missing()
 
 
 def test_a_log_that_cannot_be_moved_keeps_its_session_where_it_is(home, own):

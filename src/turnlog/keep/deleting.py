@@ -256,17 +256,18 @@ def _delete_in(
     kept = {each.home_name for each in goods if each.tree == "kept"}
     mains = frozenset(each.name for each in goods if each.is_main_log)
     gone = [each.name for each in goods if each.tree == "home"]
+    earlier = [each for each in trash.of_session(deletion.id) if each.entry.home == home]
     with contextlib.ExitStack() as held:
         for name in sorted(mains):
             held.enter_context(locked(Spot(Path(home), name)))
-        if kept:
+        if kept or any(each.entry.catalogue for each in earlier):
             held.enter_context(turn(belongings.place, LOCK_TIMEOUT))
         for each in (deletion.id, *terms.others):
             refuse_if_opened(each, here, (belongings.home,))
         if terms.if_unchanged:
             _refuse_if_changed(deletion.id, goods)
-        for trashed in trash.of_session(deletion.id):
-            if trashed.entry.home == home and trash.finish(trashed, held=mains):
+        for trashed in earlier:
+            if trash.finish(trashed, held=mains):
                 _add(deletion, trashed)
                 gone += [file.name for file in trashed.entry.files if file.tree == "home"]
                 kept |= {each.name for each in trashed.entry.catalogue}

@@ -52,9 +52,11 @@ def remember_kept(place: Path, known: Sequence[KeptFile]) -> None:
         for kept in known:
             newest = max(each.generation for each in known if each.name == kept.name)
             if kept.generation == newest:
-                catalogue.current.setdefault(kept.name, kept)
-            elif kept not in catalogue.older.get(kept.name, ()):
-                catalogue.older.setdefault(kept.name, []).append(kept)
+                if kept_copy(place, kept.name).exists():  # Else it went once more.
+                    catalogue.current.setdefault(kept.name, kept)
+            elif generation_copy(place, kept.generation, kept.name).exists():
+                older = catalogue.older.setdefault(kept.name, [])
+                older += [kept] if kept not in older else []
         catalogue.save()
 
 

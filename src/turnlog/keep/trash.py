@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnlog.errors import LogError, TurnlogError, UsageError
+from turnlog.errors import LogError, NotFound, TurnlogError, UsageError
 from turnlog.keep.catalogue import KeptFile
 from turnlog.keep.moving import Moved, Spot, is_same_file, locked, move
 from turnlog.keep.placing import sweep_beneath
@@ -172,8 +172,13 @@ class Trash:
                 error.hint = "nothing was deleted; every file is where it was"
 
     def finish(self, trashed: Trashed, *, held: frozenset[str] = frozenset()) -> int:
-        """Go on with a deletion that was cut short; tell how many files were still to go."""
+        """Go on with a deletion that was cut short; tell how many files were still to go.
+
+        None are, if somebody put the entry back, or purged it, since it was listed.
+        """
         with self._held():
+            if not self._has(trashed):
+                return 0
             sweep_beneath(self.path / trashed.name)
             waiting = [file for file in trashed.entry.files if self._is_waiting(trashed, file)]
             if waiting:
@@ -190,6 +195,10 @@ class Trash:
                 return False
             # If it lies here already and another there, that came there since.
             return new.status() is None or is_same_file(old, new)
+
+    def _has(self, trashed: Trashed) -> bool:
+        """Tell whether an entry that was listed is still here; the trash is held."""
+        return isinstance(self._read(trashed.name), TrashEntry)
 
     def _begin(self, entry: TrashEntry) -> str:
         """Write down what is to go, durably; give the name of the new entry."""
@@ -222,9 +231,15 @@ class Trash:
         """Put the files of an entry back where they were; give how many there were to put back.
 
         Refuses, before anything is moved, if a different file lies where one of them was. *settle*
-        is called when all are back, before the entry goes.
+        is called when all are back, before the entry goes. It stays if they were deleted once more
+        by then, which went on with it.
         """
         with self._held():
+            if not self._has(trashed):
+                raise NotFound(
+                    f"{trashed.name} is not in the trash any more",
+                    hint="turnlog trash shows what is there",
+                )
             pairs = [
                 (self._new(trashed.name, file), place_of(trashed.entry, file))
                 for file in trashed.entry.files
@@ -238,9 +253,10 @@ class Trash:
                 with told(there.path, "restore"):
                     back += move(here, there, claim=True) is Moved.MOVED
         settle()  # It holds other things.
-        with self._held():
-            self._note(RESTORED, trashed)
-            self._remove(trashed.name)
+        with self._held(), told(self.path / trashed.name, "restore"):
+            if self._has(trashed) and not any(here.status() for here, _ in pairs):
+                self._note(RESTORED, trashed)
+                self._remove(trashed.name)
         return back
 
     # -- for good ---------------------------------------------------------------------------
