@@ -137,6 +137,28 @@ def test_labels_need_it_back_and_pins_do_not(store, tmp_path, layout, remove):
     assert store.update(writer.session_id, title="Pears").summary.title == "Pears"
 
 
+@LAYOUTS
+@pytest.mark.parametrize("how", ["archived", "deleted"])
+def test_who_opened_a_session_does_not_begin_it_anew_when_it_is_gone(store, tmp_path, layout, how):
+    """Nobody knows of a writer before it has written something."""
+    first = written(store, tmp_path, layout)
+    before = texts(store.session(first.session_id))
+    late = store.resume(first.session_id)
+    if how == "archived":
+        store.archive(first.session_id, remove=True)
+    else:
+        store.session(first.session_id).delete()
+    with pytest.raises(NotFound, match="no log at"):
+        late.append(HELLO)
+    assert not late.path.exists()
+    if how == "archived":
+        with store.resume(first.session_id) as again:
+            again.append(HELLO)
+        after = texts(store.session(first.session_id))
+        assert after[: len(before)] == before
+        assert len(after) > len(before)
+
+
 def test_labels_of_a_session_that_is_gone_lead_to_its_copy(store, tmp_path):
     writer = written(store, tmp_path, "claude")
     store.keep()

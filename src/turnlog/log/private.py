@@ -40,7 +40,7 @@ def open_for_append(path: Path, *, root: Path | None = None, create: bool = True
             sync_directory(directory)
             _sync_above(path)
     except FileNotFoundError:
-        raise NotFound(f"no log at {path}", hint="pass create=True to start one") from None
+        raise _nothing_at(path) from None
     except OSError as error:
         raise open_error(error, path) from None
     finally:
@@ -50,6 +50,13 @@ def open_for_append(path: Path, *, root: Path | None = None, create: bool = True
         os.close(fd)
         raise NotALog(f"{path} is not a regular file", path=path, hint="a log is a .jsonl file")
     return fd
+
+
+def _nothing_at(path: Path) -> NotFound:
+    return NotFound(
+        f"no log at {path}",
+        hint="it may have been moved, archived or deleted since; create=True begins a new one",
+    )
 
 
 def create_file(name: str, directory: int | None) -> int:
@@ -108,7 +115,7 @@ def _open_directory(path: Path, root: Path | None, *, create: bool) -> tuple[int
         for part in path.parent.relative_to(base).parts:
             directory = _step_into(directory, part, create=create)
     except FileNotFoundError:
-        raise NotFound(f"no directory {path.parent}", hint="pass create=True to make it") from None
+        raise _nothing_at(path) from None
     except NotADirectoryError:
         raise NotALog(
             f"{path.parent} is reached through a symbolic link or a file",

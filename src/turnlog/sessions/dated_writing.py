@@ -52,6 +52,7 @@ class DatedWriter(SessionWriter):
             cwd=cwd,
             dialect="orchestrator",
             root=root,
+            create=today not in earlier,
             durability=durability,
             lock_timeout=lock_timeout,
             clock=clock,
@@ -106,6 +107,7 @@ class DatedWriter(SessionWriter):
         if today == self.path:
             return
         self._log.append_after(self._after)
+        self._create = True
         fresh = self._open(today)  # If this fails, the page is not turned, and may be later.
         self._log.close()
         self._earlier.append(self.path)

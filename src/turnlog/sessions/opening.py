@@ -26,7 +26,11 @@ def open_writer(
     session: Session | None = None,
     model: str | None = None,
 ) -> SessionWriter:
-    """Open a writer: of *session*, where it lies, or of a new one under *root*."""
+    """Open a writer: of *session*, where it lies, or of a new one under *root*.
+
+    Until its first append nobody knows of a writer, and the session may be archived or deleted. So
+    a log that was there is never made anew: what it held would be hidden behind it.
+    """
     try:
         cwd = whole(os.fspath(cwd))
     except FileNotFoundError:
@@ -48,6 +52,7 @@ def open_writer(
             session_id=session_id,
             cwd=cwd,
             root=root,
+            create=session is None,
             durability=durability,
             model=model,
         )
@@ -58,5 +63,6 @@ def open_writer(
         session_id=session_id,
         cwd=cwd,
         root=root,
+        create=session is None,
         durability=durability,
     )
