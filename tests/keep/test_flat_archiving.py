@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import shutil
+import threading
 import zlib
 from hashlib import sha256
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from keep.archives import HUGE, LOGS, copied, flat_store, session_in, somewhere, there
 from keep.orchard_store import ID, said
 from turnlog.errors import BrokenCopy, LogLocked, NotALog, UsageError
+from turnlog.keep import flat_archiving
 from turnlog.keep.copying import keep
 from turnlog.keep.flat_archiving import archive_flat
 from turnlog.keep.restorable import find_restorable, mirrors
@@ -306,6 +308,24 @@ def test_ids_that_are_no_uuids(tmp_path, session_id):
     assert len(session.logs) == 2
     session.unarchive()
     assert there(home, parts) == parts
+
+
+def test_who_archives_what_is_just_unpacked_waits(home, parts, monkeypatch):
+    """Each would remove what the other made of it."""
+    session_in(home).archive()
+    archiving = threading.Thread(target=lambda: session_in(home).archive())
+    real = flat_archiving._write_down_unpacked
+
+    def meanwhile(*arguments):
+        archiving.start()
+        archiving.join(1)
+        real(*arguments)
+
+    monkeypatch.setattr(flat_archiving, "_write_down_unpacked", meanwhile)
+    session_in(home).unarchive()
+    archiving.join()
+    assert there(home, parts) == {}
+    assert {name: copied(home, name) for name in parts} == parts
 
 
 # -- with kept copies beside ------------------------------------------------------------------

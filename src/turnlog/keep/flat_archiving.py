@@ -5,7 +5,8 @@
 All is packed and proved before anything is removed, so every file is whole at one of its two places
 at every moment. The log goes first: from then on the session is its archive, and what a kill leaves
 beside it is removed by archiving again. Unpacking goes the other way round, the log last. The log
-wins where both are there, so a session is never seen in halves.
+wins where both are there, so a session is never seen in halves. One at a time packs or unpacks in a
+store: else each could remove what the other made of it.
 
 An archive is the same bytes whenever it is made. Blobs are packed already and go as they are.
 """
@@ -31,6 +32,7 @@ from turnlog.keep.proving import (
     broken,
     check_copy,
     content_of,
+    is_prefix,
     prove,
     remove_proved,
     typed,
@@ -38,10 +40,10 @@ from turnlog.keep.proving import (
 )
 from turnlog.layout import flat_meta, looks_like_log
 from turnlog.layout.walk import Walk
-from turnlog.log.sources import PlainSource, open_regular, open_source
-from turnlog.log.system import read_at, sync, write_all
+from turnlog.log.sources import open_source
+from turnlog.log.system import sync, write_all
 from turnlog.sessions.beside import Unreadable
-from turnlog.sessions.flat_files import set_aside
+from turnlog.sessions.flat_files import hold_directory, set_aside
 from turnlog.sessions.flat_logs import LiveMeta, find_log
 from turnlog.sessions.flat_meta import Meta
 from turnlog.sessions.registry import read_meta, update_registry, write_meta
@@ -89,6 +91,11 @@ def archive_flat(directory: Path, session_id: str, when_held: Callable[[], None]
 
     *when_held* is called when nobody can write its logs; it raises if the session must stay.
     """
+    with hold_directory(directory / COMPRESSED):
+        return _archive(directory, session_id, when_held)
+
+
+def _archive(directory: Path, session_id: str, when_held: Callable[[], None]) -> FlatArchive:
     _sweep(directory, session_id)
     main = FlatFile(f"{session_id}.jsonl", f"{COMPRESSED}/{session_id}.jsonl.gz")
     files = [*_beside(directory, session_id), main]
@@ -128,7 +135,7 @@ def _pack(directory: Path, file: FlatFile) -> Proof:
     source, target = Spot(directory, file.plain), directory / file.packed
     if os.path.lexists(target):
         try:
-            if not _is_prefix(target, source.path, is_blob=file.is_blob):
+            if not is_prefix(target, source.path, is_blob=file.is_blob):
                 raise _different(target)
         except BrokenCopy:
             set_aside(target)
@@ -202,11 +209,16 @@ def unarchive_flat(directory: Path, session_id: str, archive: Path | None) -> in
 
     Gives how many there were.
     """
+    with hold_directory(directory / COMPRESSED):
+        return _unarchive(directory, session_id, archive)
+
+
+def _unarchive(directory: Path, session_id: str, archive: Path | None) -> int:
     _sweep(directory, session_id)
     files = [FlatFile(_plain_name(each), each) for each in _packed_beside(directory, session_id)]
     left = directory / COMPRESSED / f"{session_id}.jsonl.gz"
-    archive = left if archive is None and os.path.lexists(left) else archive
-    if archive is not None:
+    archive = archive or left
+    if os.path.lexists(archive):  # Else somebody was faster.
         packed = archive.relative_to(directory).as_posix()
         files.append(FlatFile(f"{session_id}.jsonl", packed))
     main = Spot(directory, f"{session_id}.jsonl")
@@ -274,7 +286,7 @@ def _unpack(directory: Path, file: FlatFile, digest: str | None) -> None:
     """Put one file back where it was, unless it is there; a BrokenCopy if it is not what it was."""
     source, target = directory / file.packed, Spot(directory, file.plain)
     if target.status() is not None:
-        if not _is_prefix(source, target.path, is_blob=file.is_blob):
+        if not is_prefix(source, target.path, is_blob=file.is_blob):
             raise _different(target.path)
         return
     mtime_ns = source.stat().st_mtime_ns
@@ -297,7 +309,7 @@ def _unpack(directory: Path, file: FlatFile, digest: str | None) -> None:
     try:
         _put_proved(target, fill, check, overwrite=False)
     except FileExistsError:
-        if not _is_prefix(source, target.path, is_blob=file.is_blob):
+        if not is_prefix(source, target.path, is_blob=file.is_blob):
             raise _different(target.path) from None
 
 
@@ -338,40 +350,6 @@ def _put_proved(
             raise
         folder.sync()
     return proof
-
-
-def _is_prefix(packed: Path, plain: Path, *, is_blob: bool) -> bool:
-    """Tell whether a log still begins with all that its archive holds; BrokenCopy if that broke."""
-    fd = open_regular(plain)
-    at = 0
-
-    def compare(data: bytes) -> None:
-        nonlocal at
-        if _read(fd, len(data), at) != data:
-            raise _Differs
-        at += len(data)
-
-    try:
-        if is_blob:
-            content_of(PlainSource(open_regular(packed), 0), "", tee=compare)
-        else:
-            unpacked(packed, tee=compare)
-        return not is_blob or at == os.fstat(fd).st_size
-    except _Differs:
-        return False
-    finally:
-        os.close(fd)
-
-
-class _Differs(Exception):
-    """Two files do not hold the same."""
-
-
-def _read(fd: int, size: int, offset: int) -> bytes:
-    data = b""
-    while len(data) < size and (piece := read_at(fd, size - len(data), offset + len(data))):
-        data += piece
-    return data
 
 
 def _remove_directories(directory: Path, session_id: str) -> None:

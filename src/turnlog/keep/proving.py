@@ -25,6 +25,7 @@ from turnlog.log.sources import (
     PlainSource,
     Source,
     open_error,
+    open_regular,
     open_source,
 )
 from turnlog.log.system import read_at
@@ -102,6 +103,40 @@ def unpacked(path: Path, *, tee: Callable[[bytes], object] | None = None) -> Con
     if isinstance(source, FramedSource) and source.broken:
         raise broken(path, source.broken[0].why)
     return found
+
+
+def is_prefix(packed: Path, plain: Path, *, is_blob: bool) -> bool:
+    """Tell whether a log still begins with all that its archive holds; BrokenCopy if that broke."""
+    fd = open_regular(plain)
+    at = 0
+
+    def compare(data: bytes) -> None:
+        nonlocal at
+        if _read(fd, len(data), at) != data:
+            raise _Differs
+        at += len(data)
+
+    try:
+        if is_blob:
+            content_of(PlainSource(open_regular(packed), 0), "", tee=compare)
+        else:
+            unpacked(packed, tee=compare)
+        return not is_blob or at == os.fstat(fd).st_size
+    except _Differs:
+        return False
+    finally:
+        os.close(fd)
+
+
+class _Differs(Exception):
+    """Two files do not hold the same."""
+
+
+def _read(fd: int, size: int, offset: int) -> bytes:
+    data = b""
+    while len(data) < size and (piece := read_at(fd, size - len(data), offset + len(data))):
+        data += piece
+    return data
 
 
 def broken(path: Path, why: str) -> BrokenCopy:

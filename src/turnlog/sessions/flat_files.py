@@ -214,6 +214,16 @@ def hold(directory: Path, timeout: float | None = LOCK_TIMEOUT) -> Iterator[None
         turn.release()
 
 
+@contextmanager
+def hold_directory(directory: Path, timeout: float | None = LOCK_TIMEOUT) -> Iterator[None]:
+    """Hold a directory of a flat store alone, making it if need be; the store itself is free."""
+    fd = _lock(directory, None if timeout is None else time.monotonic() + timeout)
+    try:
+        yield
+    finally:
+        _unlock(fd)
+
+
 def _unlock(fd: int) -> None:
     try:
         unlock(fd)
