@@ -20,6 +20,7 @@ UPDATE = "TURNLOG_UPDATE_SNAPSHOTS"
 EXEMPT = {
     "mcp": "a server, whose answers have tests of their own",
     "top": "a screen that lives, which is driven by its own tests",
+    "web": "a server of pages, which are looked at by tests of their own",
 }
 ALONE = "turnlog"
 """The command line without a command."""
