@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import time
 import tracemalloc
 
 import pytest
@@ -61,6 +62,17 @@ def test_any_log_any_buffer_any_cap(tmp_path_factory, log, needles, size, cap):
             assert (item.reason, item.offset) == (Reason.TOO_LONG, at) or not item.excerpt.strip(
                 b"\0"
             )
+
+
+@given(logs, st.lists(st.sampled_from([b"a", b"ab", b"bab"]), min_size=1), st.integers(1, 30))
+def test_a_search_that_ignores_case_finds_capitals_too(tmp_path_factory, log, needles, size):
+    path = tmp_path_factory.mktemp("log") / "s.jsonl"
+    log = b"".join(log[at : at + 2].upper() + log[at + 2 : at + 3] for at in range(0, len(log), 3))
+    path.write_bytes(log)
+    items = found(path, *needles, buffer=bytearray(size), ignores_case=True)
+    places = [at for at, _ in expected(log.lower(), *needles)]
+    assert [at for at, _ in items] == places
+    assert all(item == log[at : at + len(item)] for at, item in items)
 
 
 @given(logs, st.integers(1, 30), st.data())
@@ -255,6 +267,18 @@ def test_long_stretches_are_searched_alike(tmp_path):
     path.write_bytes(b"\n".join(line + b"\n" + rest for line in lines))
     assert path.stat().st_size > 2 * BUFFER_BYTES
     assert [line for _, line in find_lines(path, b'"usage"')] == lines
+    path.write_bytes(path.read_bytes().upper())
+    small = [line.lower() for _, line in find_lines(path, b'"usage"', ignores_case=True)]
+    assert small == lines
+
+
+def test_a_needle_that_is_not_there_is_looked_for_once_however_many_lines_are_found(tmp_path):
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b'{"usage":1}\n' * 50_000)
+    absent = [b"needle %d" % number for number in range(20)]
+    began = time.monotonic()
+    assert sum(1 for _ in find_lines(path, *absent, b'"usage"')) == 50_000
+    assert time.monotonic() - began < 10  # It took minutes.
 
 
 def test_without_the_library_pythons_own_search_serves(monkeypatch):

@@ -277,7 +277,8 @@ PIECES = [
 PATTERNS = [
     r"retry\w*", r"lo+p", r"L\w+P", r"^def ", r"(retry|loop)$", r"std::\w+<int>", r"\bthe retry\b",
     r"push_back\(x\)", r"\d+ tests?", r".", r"[✅→]", r"apples?: std", r"x := y", r"Found a.*, and",
-    r"re{1,2}try", r"(?s)tests.*ok", r"(?i)LOOP", "fo{2}", "a{x", "loop loop",
+    r"re{1,2}try", r"(?s)tests.*ok", r"(?i)LOOP", "fo{2}", "a{x", "loop loop", "backs|juice",
+    r"(?:retry|never) ba", r"Loop|(?!x)apples: ", r"(?P<o>loop)|\bcafé\b", "数据|テキ", "|x",
 ]  # fmt: skip
 
 
@@ -323,8 +324,43 @@ def test_what_a_pattern_is_said_to_need_stands_in_what_it_matches(text):
     for sample in ("ab a.b (a) ab-ab a b ab", "1 b1 ab_ab é", "a" * 20, "xd wd ab\nb a", text):
         match = made.regex.search(sample)
         if match and made.regex.flags & re.VERBOSE == 0:
-            for run in made._runs:
-                assert run.lower() in match[0].lower(), (text, sample)
+            said = match[0].lower()
+            assert any(all(run.lower() in said for run in runs) for runs in made._ways), text
+
+
+@pytest.mark.parametrize(
+    ("text", "needles", "words"),
+    [
+        ("Retry|backoff", (b"Retry", b"backoff"), []),
+        ("retry|backoff", (b"retry", b"backoff"), []),
+        ("(flaky|slow) test", (b" test",), [Word("test", True)]),
+        (r"(?:a|b) told (?=x)", (b" told ",), [Word("told")]),
+        (r"x{(foo}bar)?", scan_search.EVERY_RECORD, []),
+        ("(?x)a b c", scan_search.EVERY_RECORD, []),
+        ("told|.*", scan_search.EVERY_RECORD, []),
+        ("日|told", ("日".encode(), rb"\u65e5", b"told"), []),
+    ],
+)  # fmt: skip
+def test_of_a_pattern_is_looked_for_what_every_line_has_that_it_matches(text, needles, words):
+    made = scan_search.pattern(text)
+    assert (made.needles, made.words) == (needles, words)
+
+
+def test_a_title_that_is_written_again_and_again_is_found_once_whatever_finds_it(tmp_path):
+    world = World()
+    for turn in range(3):
+        world.prompt(f"turn {turn}")
+        for title in ("Lanterns -> lamps", "Lanterns -> lamps" if turn else "Lamps"):
+            record = {"type": "ai-title", "aiTitle": title, "sessionId": ONE}
+            world.lines[next(iter(world.lines))].append(json.dumps(record))
+    world.write(tmp_path)
+    with open_fresh(find_homes([tmp_path])) as index:
+        said = ask(index, "lanterns", newest=True)
+        assert len(said.hits) == 2
+        for how in ({"exact": True}, {"regex": True}):
+            found = ask(index, "anterns", **how)
+            assert [hit.offset for hit in found.hits] == [hit.offset for hit in said.hits]
+        assert [hit.offset for hit in ask(index, "->").hits] == [hit.offset for hit in said.hits]
 
 
 def test_a_bad_pattern_is_the_callers_mistake(index):

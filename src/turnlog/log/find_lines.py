@@ -34,6 +34,8 @@ from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
 BUFFER_BYTES: Final = 1024 * 1024
 # Shorter stretches are searched before a faster search is at hand.
 _LONG_BYTES: Final = 256 * 1024
+# Made small at once: room for so little is used again, more would be asked of the system each time.
+_PIECE_BYTES: Final = 64 * 1024
 
 Found = tuple[int, bytes | Damage]
 _Fill = Callable[[memoryview], int]
@@ -50,6 +52,7 @@ class FoundLines(Closing):
         cap: int = LINE_CAP,
         tail: Tail = "take",
         buffer: bytearray | None = None,
+        ignores_case: bool = False,
     ) -> None:
         if not needles or any(not needle or b"\n" in needle for needle in needles):
             raise UsageError(
@@ -64,6 +67,9 @@ class FoundLines(Closing):
         self._cap = cap
         self._tail = tail
         self._buffer = buffer or bytearray(BUFFER_BYTES)
+        self._ignores_case = ignores_case
+        self._small: bytearray | None = None
+        """Room for the buffer in small letters."""
         self._faster: Find | None = None
         self._source = open_source(path, start)
         self._lines = self._find(_filler(self._source, start, self.path))
@@ -116,18 +122,17 @@ class FoundLines(Closing):
     def _lines_before(self, cut: int, end: int, view: memoryview) -> Generator[Found, None, int]:
         """Give the lines that end before *cut*; give back how much of the buffer is left over."""
         buffer, base, cap = self._buffer, self.offset, self._cap
-        first, *others = self._needles
+        find = self._finder(cut)
+        places = dict.fromkeys(self._needles, -1)  # Where each stands next, as far as known.
         position = 0
-        if cut > _LONG_BYTES and self._faster is None:
-            self._faster = find_in(buffer)
-        find = self._faster or buffer.find
         while True:
-            hit = find(first, position, cut)
-            for needle in others:
-                # Only up to the hit: what lies behind it can wait.
-                earlier = find(needle, position, cut if hit < 0 else hit + len(needle))
-                hit = hit if earlier < 0 else earlier
-            if hit < 0:
+            hit = cut
+            for needle, place in places.items():
+                if place < position:
+                    found = find(needle, position, cut)
+                    place = places[needle] = cut if found < 0 else found  # noqa: PLW2901
+                hit = min(hit, place)
+            if hit == cut:
                 break
             begin = max(buffer.rfind(b"\n", position, hit) + 1, position)
             stop = buffer.find(b"\n", hit, cut)
@@ -139,6 +144,18 @@ class FoundLines(Closing):
         left = end - cut
         view[:left] = view[cut:end]
         return left
+
+    def _finder(self, cut: int) -> Find:
+        """Give what searches the buffer up to *cut*, or as much of it in small letters."""
+        searched = self._buffer
+        if self._ignores_case:
+            searched = self._small = self._small or bytearray(len(self._buffer))
+            for at in range(0, cut, _PIECE_BYTES):
+                stop = min(cut, at + _PIECE_BYTES)
+                searched[at:stop] = self._buffer[at:stop].lower()
+        if cut > _LONG_BYTES and self._faster is None:
+            self._faster = find_in(searched)
+        return self._faster or searched.find
 
     def _long_line(self, fill: _Fill, view: memoryview) -> Generator[Found, None, int]:
         """Read on to the end of the line that fills the whole buffer.
@@ -181,7 +198,8 @@ class FoundLines(Closing):
         return at, line if length <= self._cap else too_long(line, length, offset=at)
 
     def _holds(self, line: bytes | bytearray) -> bool:
-        return any(needle in line for needle in self._needles)
+        searched = line.lower() if self._ignores_case else line
+        return any(needle in searched for needle in self._needles)
 
 
 def find_lines(
@@ -191,12 +209,22 @@ def find_lines(
     cap: int = LINE_CAP,
     tail: Tail = "take",
     buffer: bytearray | None = None,
+    ignores_case: bool = False,
 ) -> FoundLines:
     """Find the lines of the log at *path* that hold one of *needles*, from *start* on.
 
-    Who searches many logs, one after the other, gives the same *buffer* each time.
+    Who searches many logs, one after the other, gives the same *buffer* each time. Who
+    *ignores_case*, of letters of ASCII, gives the needles in small ones.
     """
-    return FoundLines(path, *needles, start=start, cap=cap, tail=tail, buffer=buffer)
+    return FoundLines(
+        path,
+        *needles,
+        start=start,
+        cap=cap,
+        tail=tail,
+        buffer=buffer,
+        ignores_case=ignores_case,
+    )
 
 
 def _filler(source: Source, start: int, path: str) -> _Fill:

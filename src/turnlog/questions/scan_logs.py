@@ -21,6 +21,7 @@ from turnlog.questions.patience import Patience
 from turnlog.questions.scan_search import Found
 from turnlog.questions.search_filters import CROWD_SECONDS
 from turnlog.questions.search_language import Filter, Node
+from turnlog.records.damage import Damage
 
 _OFFSETS: Final = (1 << OFFSET_BITS) - 1
 _SECOND_US: Final = 1_000_000
@@ -92,11 +93,11 @@ def scan(
     within: Within,
     patience: Patience,
     *,
-    confirms: bytes = b"",
+    ignores_case: bool = False,
 ) -> Iterator[Found]:
     """Give the texts that *accepts* takes, the newest first.
 
-    Only lines are read that have one of *needles*, and in small letters *confirms*.
+    Only lines are read that have one of *needles*, which are in small letters if it *ignores_case*.
     """
     from turnlog.log.find_lines import BUFFER_BYTES  # noqa: PLC0415 - Few searches scan.
 
@@ -120,7 +121,7 @@ def scan(
             break
         lines: Iterable[tuple[int, int]] = [(0, _OFFSETS)]
         if not log.is_whole:
-            lines = _lines(log.path, needles, confirms, buffer, patience)
+            lines = _lines(log.path, needles, buffer, patience, ignores_case=ignores_case)
         for place in _places(index.db, log.id, lines, within):
             heappush(places, place)
             if patience.runs_short():
@@ -139,12 +140,22 @@ def _texts(
     texts = index.texts(record, place.length)
     for part in range(len(texts) - 1, -1, -1):
         kind, text = texts[part]
+        if kind is Kind.TITLE and not _is_indexed(index.db, place):
+            continue  # It says again what the session is called already.
         if kind in ANSWERED and not within.with_results:
             continue
         if kind is Kind.HISTORY and session in listed:
             continue
         if accepts(text):
             yield Found(record, part, int(kind), session)
+
+
+def _is_indexed(db: sqlite3.Connection, place: _Place) -> bool:
+    """Tell whether the index has a text of a record; ids of texts are times."""
+    second = max(0, -place.before_us) // _SECOND_US
+    asked = "SELECT 1 FROM texts WHERE id >= ? AND id < ? AND record = ? LIMIT 1"
+    ids = second << SECOND_BITS, (second + CROWD_SECONDS) << SECOND_BITS
+    return db.execute(asked, (*ids, -place.before)).fetchone() is not None
 
 
 def _logs(db: sqlite3.Connection, within: Within) -> Iterator[_Log]:
@@ -181,22 +192,27 @@ def _logs(db: sqlite3.Connection, within: Within) -> Iterator[_Log]:
 def _lines(
     path: str,
     needles: tuple[bytes, ...],
-    confirms: bytes,
     buffer: bytearray,
     patience: Patience,
+    *,
+    ignores_case: bool,
 ) -> list[tuple[int, int]]:
-    """Find the lines of a log that have a needle; the last first."""
+    """Find the lines of a log that have a needle, or stand for one that has; the last first."""
     from turnlog.log.blobs import STUB, whole_line  # noqa: PLC0415 - Few searches scan.
     from turnlog.log.find_lines import find_lines  # noqa: PLC0415
 
+    def has_one(moved: bytes | Damage) -> bool:
+        searched = b"" if isinstance(moved, Damage) else moved.lower() if ignores_case else moved
+        return any(needle in searched for needle in needles)
+
     places: list[tuple[int, int]] = []
     try:
-        with find_lines(path, *needles, STUB, buffer=buffer) as found:
+        with find_lines(path, *needles, STUB, buffer=buffer, ignores_case=ignores_case) as found:
             for number, (offset, line) in enumerate(found):
-                whole = whole_line(path, line) if isinstance(line, bytes) else b""
-                said = whole if isinstance(whole, bytes) else b""
-                if isinstance(line, bytes) and confirms in said.lower():
-                    places.append((offset, len(line)))
+                if isinstance(line, bytes):
+                    whole = whole_line(path, line)
+                    if whole is line or has_one(whole):
+                        places.append((offset, len(line)))
                 if number & 1023 == 1023 and patience.runs_short():
                     break
     except (TurnlogError, OSError):

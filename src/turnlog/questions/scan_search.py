@@ -23,13 +23,15 @@ LONGEST_TEXT: Final = 1_000_000
 """Of a longer text only the beginning is matched with a pattern."""
 
 _WORDS: Final = re.compile("[0-9A-Za-z]+")
-# What JSON always writes as it is.
-_PLAIN: Final = re.compile(r"[ !#$%()*+,\-.0-9:;=?@A-Z\[\]^_`a-z{|}~]+")
 _MOST_NEEDLES: Final = 8
-_EVERY_RECORD: Final = b"{"
+EVERY_RECORD: Final = (b"{",)
+"""What stands in every line that is a record."""
 _QUANTIFIERS: Final = "*+?{"
 # These take more than one character, or stand for one that is not seen here.
 _LONG_ESCAPE: Final = re.compile(r"\\[xuUN0-9]")
+# All but those that change what stands around them: flags, comments, conditions.
+_GROUP: Final = re.compile(r"\((?!\?)|\(\?(?:[:=!>]|<[=!]|P[<=])")
+_COUNTS: Final = re.compile(r"\d*,?\d*\}")
 
 
 class Found(NamedTuple):
@@ -45,33 +47,33 @@ class Found(NamedTuple):
 class Pattern:
     """What is looked for, and what is known of every text that has it."""
 
-    def __init__(self, regex: re.Pattern[str], runs: list[str], *, is_quick: bool) -> None:
+    def __init__(self, regex: re.Pattern[str], ways: list[list[str]], *, is_quick: bool) -> None:
         self.regex = regex
         self._is_quick = is_quick
-        self._runs = runs
-        """Pieces that stand in every match as they are, but for case."""
+        self._ways = ways
+        """For each alternative the pieces that stand in every match as they are, but for case."""
 
     @property
     def words(self) -> list[Word]:
         """Words of every text that has the pattern."""
-        return [word for run in self._runs if run.isascii() for word in _whole_words(run)]
+        runs = self._ways[0] if len(self._ways) == 1 else []
+        return [word for run in runs if run.isascii() for word in _whole_words(run)]
+
+    @property
+    def ignores_case(self) -> bool:
+        return bool(self.regex.flags & re.IGNORECASE)
 
     @property
     def needles(self) -> tuple[bytes, ...]:
-        """Bytes one of which stands in every line that has the pattern."""
-        ignores_case = bool(self.regex.flags & re.IGNORECASE)
-        best: tuple[bytes, ...] = (_EVERY_RECORD,)
-        for run in self._runs:
-            made = needles_of(run, ignores_case=ignores_case)
-            if made and len(made[0]) > len(best[0]):
-                best = made
-        return best
-
-    @property
-    def confirms(self) -> bytes:
-        """What every such line has as well, in small letters."""
-        plain = (each for run in self._runs for each in _PLAIN.findall(run))
-        return max(plain, key=len, default="").lower().encode()
+        """Bytes one of which every line has that has the pattern; small if it ignores case."""
+        needles: dict[bytes, None] = {}
+        for runs in self._ways:
+            made = (needles_of(run, ignores_case=self.ignores_case) for run in runs)
+            best = max(filter(None, made), key=lambda each: len(each[0]), default=EVERY_RECORD)
+            if best == EVERY_RECORD:
+                return best
+            needles |= dict.fromkeys(best)
+        return tuple(needles)
 
     def finds(self, text: str, patience: Patience) -> bool:
         if len(text) > LONGEST_TEXT:
@@ -102,7 +104,7 @@ def piece(text: str) -> Pattern:
     flags = re.NOFLAG if _has_capital(text) else re.IGNORECASE
     if text.isascii():  # Else a Kelvin sign would be a k.
         flags |= re.ASCII
-    return Pattern(re.compile(re.escape(text), flags), [text], is_quick=True)
+    return Pattern(re.compile(re.escape(text), flags), [[text]], is_quick=True)
 
 
 def pattern(text: str) -> Pattern:
@@ -119,7 +121,7 @@ def pattern(text: str) -> Pattern:
             f"the pattern cannot be read: {error}",
             hint="it is a Python regular expression; without --regex it is searched for as words",
         ) from None
-    return Pattern(made, _literal_runs(text), is_quick=False)
+    return Pattern(made, _demanded(text), is_quick=False)
 
 
 def needles_of(run: str, *, ignores_case: bool) -> tuple[bytes, ...]:
@@ -144,11 +146,14 @@ def _whole_words(run: str) -> Iterator[Word]:
             yield Word(word[0], word.end() == len(run))
 
 
-def _literal_runs(text: str) -> list[str]:
-    """Find what a regular expression demands as it stands; too little rather than too much."""
-    if "|" in text or "(?" in text or _LONG_ESCAPE.search(text):
-        return []
-    runs, run = [], ""
+def _demanded(text: str) -> list[list[str]]:
+    """Find what each alternative of a regular expression demands as it stands.
+
+    Too little rather than too much: nothing of what stands in groups.
+    """
+    if _LONG_ESCAPE.search(text):
+        return [[]]
+    ways, run = [list[str]()], ""
     depth = at = 0
     while at < len(text):
         each, following = text[at], text[at + 1 : at + 2]
@@ -156,22 +161,27 @@ def _literal_runs(text: str) -> list[str]:
         if each == "\\" and following and not following.isalnum():
             each, at = following, at + 1
         elif each in "\\.^$[](){}*+?|":
-            runs.append(run)
+            ways[-1].append(run)
             run = ""
+            if each == "(" and not _GROUP.match(text, at - 1):
+                return [[]]
             depth += (each == "(") - (each == ")")
-            if each == "\\":
+            if each == "|" and depth == 0:
+                ways.append([])
+            elif each == "\\":
                 at += 1
             elif each == "[":
                 at = _behind_set(text, at)
-            elif each == "{":
-                at = max(at, text.find("}", at) + 1)
+            elif each == "{" and (counts := _COUNTS.match(text, at)):
+                at = counts.end()
             continue
         if depth == 0 and text[at : at + 1] not in tuple(_QUANTIFIERS):
             run += each
         else:
-            runs.append(run)
+            ways[-1].append(run)
             run = ""
-    return [each for each in (*runs, run) if each]
+    ways[-1].append(run)
+    return [[each for each in runs if each] for runs in ways]
 
 
 def _behind_set(text: str, at: int) -> int:
@@ -184,20 +194,22 @@ def _behind_set(text: str, at: int) -> int:
 
 
 def _written(character: str, *, ignores_case: bool) -> tuple[bytes, ...]:
-    """Give the ways in which JSON may write a character; none if there are too many."""
+    """Give the ways in which JSON may write a character; none if there are too many.
+
+    If case is ignored, as they are in small letters.
+    """
     if character in "\"\\/<>&'\x7f" or character < " ":
         return ()
     if character.isascii():
-        if ignores_case and character.isalpha():
-            return (character.lower().encode(), character.upper().encode())
-        return (character.encode(),)
+        return (character.lower().encode() if ignores_case else character.encode(),)
     if "\ud800" <= character <= "\udfff":
         return ()
     if ignores_case and character.lower() != character.upper():
         return ()
     units = character.encode("utf-16-be").hex()
     escaped = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-    return (character.encode(), escaped.encode(), escaped.upper().replace("\\U", "\\u").encode())
+    ways = (character.encode(), escaped.encode())
+    return ways if ignores_case else (*ways, escaped.upper().replace("\\U", "\\u").encode())
 
 
 def _has_capital(text: str) -> bool:

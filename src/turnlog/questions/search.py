@@ -203,7 +203,7 @@ class _Searching:
                 accepts,
                 within,
                 self._patience,
-                confirms=pattern.confirms,
+                ignores_case=pattern.ignores_case,
             )
 
         def spans(text: str) -> list[tuple[int, int]]:
@@ -227,7 +227,7 @@ class _Searching:
             texts = joined([each for each in conjuncts(tree) if not isinstance(each, Filter)])
             found = scan(
                 self._index,
-                scan_search.needles_of(needle, ignores_case=False) or (b"{",),
+                scan_search.needles_of(needle, ignores_case=False) or scan_search.EVERY_RECORD,
                 lambda text: meets(texts, text, {}, self._tokenizer),
                 Within.between(filters, self._renderer.filters.ids, with_results=with_results),
                 self._patience,
