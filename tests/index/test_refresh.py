@@ -352,6 +352,15 @@ def test_an_agent_whose_log_lies_in_two_projects_is_one(homes):
     assert len(rows_of(homes)["agents"]) == 1
 
 
+def test_an_agents_log_that_was_emptied_is_no_agents_any_more(homes):
+    path = log_path(homes).with_name("agent-a7.jsonl")
+    path.write_bytes(lines(asked(0) | {"isSidechain": True, "agentId": "a7"}))
+    refresh(homes)
+    path.write_bytes(b"")
+    check(homes)
+    assert rows_of(homes)["agents"] == []
+
+
 @pytest.mark.parametrize("thing", ["directory", "fifo", "broken link"])
 def test_something_else_in_the_place_of_a_log(homes, thing):
     path = log_path(homes)

@@ -262,7 +262,6 @@ def _at_its_new_place(db: sqlite3.Connection, each: Seen, entry: Known, writer: 
     now = [os.fspath(log.home), log.layout, log.kind, log.agent_id]
     if now != before or (log.session_id or session) != session:
         writer.forget(entry.id)
-        db.execute("DELETE FROM agents WHERE log = ?", (entry.id,))
         session = None
         entry = replace(
             entry,
@@ -343,7 +342,6 @@ def _note_absent(
         if entry.layout == BESIDE or is_elsewhere or not was_read or session in deleted:
             writer.forget(entry.id)
             db.execute("DELETE FROM logs WHERE id = ?", (entry.id,))
-            db.execute("DELETE FROM agents WHERE log = ?", (entry.id,))
         elif entry.gone_at is None:
             plan.gone.append(path)
             db.execute(
