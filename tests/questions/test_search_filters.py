@@ -7,12 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from questions.search_world import NOW, ORCHARD, START
+from questions.search_world import NOW, ONE, ORCHARD, START, TWO, World
 from questions.test_search import ask, expected, filters, keys, prefixes, tree_search, words
 from turnlog.index.opening import open_fresh
+from turnlog.keep.copying import keep
 from turnlog.layout import find_homes
 from turnlog.questions import search as searching
 from turnlog.questions import search_filters, search_sql
+from turnlog.questions.indexed_catalog import list_indexed
 from turnlog.questions.matching import Tokenizer
 from turnlog.questions.search import search
 from turnlog.questions.search_filters import Filters
@@ -267,3 +269,21 @@ def test_a_beginning_of_no_word_ends_the_search_and_nothing_else(index, world, t
     either = " OR ".join(f"{each}*" for each in text)
     tree = Any(tuple(Word(each, True) for each in text)) if len(text) > 1 else tree
     assert keys(ask(index, either, newest=newest)) == expected(world, tree)
+
+
+def test_what_is_read_from_a_kept_copy_is_gone_at_its_source(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    world = World()
+    world.prompt("the lantern is kept", session=ONE)
+    world.prompt("the lantern stays", session=TWO)
+    world.write(tmp_path / "home")
+    homes = find_homes([tmp_path / "home"])
+    keep(homes)
+    (kept,) = (tmp_path / "home").rglob(f"{ONE}.jsonl")
+    kept.unlink()
+    with open_fresh(homes) as index:
+        told = {hit.session: hit.gone for hit in ask(index, "lantern").hits}
+        assert told == {ONE: True, TWO: False}
+        for query, found in (("is:gone", [ONE]), ("lantern is:gone", [ONE]), ("-is:gone", [TWO])):
+            assert [hit.session for hit in ask(index, query).hits] == found
+        assert [row.id for row in list_indexed(index, gone=True).sessions] == [ONE]

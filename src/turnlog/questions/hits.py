@@ -14,11 +14,12 @@ from turnlog.index.opening import Index
 from turnlog.index.texts import Kind, Text
 from turnlog.questions.matching import Span
 from turnlog.questions.scan_search import Found
+from turnlog.questions.search_conditions import IS_GONE
 from turnlog.questions.snippets import LOOKED_AT, Marker, make_snippet
 
-_RECORDS: Final = """
+_RECORDS: Final = f"""
 SELECT r.id, r.length, r.at, w.name, m.name, r.flags, r.uuid, s.session, s.title, p.path, l.agent,
-       l.gone_at
+       {IS_GONE}
 FROM json_each(?) a
 CROSS JOIN records r ON r.id = a.value
 JOIN logs l ON l.id = r.id >> 40
@@ -26,7 +27,7 @@ LEFT JOIN names w ON w.id = r.author
 LEFT JOIN names m ON m.id = r.model
 LEFT JOIN sessions s ON s.id = r.session
 LEFT JOIN projects p ON p.id = s.project
-"""
+"""  # noqa: S608 - Ours.
 _CALLS: Final = """
 SELECT c.{0}, n.name, c.is_error FROM json_each(?) a CROSS JOIN calls c ON c.{0} = a.value
 LEFT JOIN names n ON n.id = c.tool
@@ -129,7 +130,7 @@ def read_hit(known: Known, found: Found, look: Look) -> Hit | None:
     row = known.records.get(record)
     if row is None:
         return None
-    length, at, author, model, flags, uuid, session, title, project, agent, gone_at = row
+    length, at, author, model, flags, uuid, session, title, project, agent, is_gone = row
     texts = known.texts(record, length)
     if found.part >= len(texts) or texts[found.part].kind != found.kind:
         return None
@@ -158,7 +159,7 @@ def read_hit(known: Known, found: Found, look: Look) -> Hit | None:
         snippet=piece.text,
         highlights=piece.highlights,
         score=round(found.score, 6),
-        gone=gone_at is not None,
+        gone=bool(is_gone),
         before=piece.before,
         after=piece.after,
     )

@@ -19,6 +19,8 @@ class Condition(NamedTuple):
 
 ALWAYS: Final = Condition("1")
 NEVER: Final = Condition("0")
+IS_GONE: Final = "(l.gone_at IS NOT NULL OR l.packed_bytes IS NOT NULL)"
+"""Tells of a log l whether it is gone at its source: a kept copy, which is packed, may be read."""
 OPPOSITES: Final = {ALWAYS: NEVER, NEVER: ALWAYS}
 
 

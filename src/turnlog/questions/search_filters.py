@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from turnlog.index.ids import LANE_BITS, LANES, OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, Kind
-from turnlog.questions.search_conditions import NEVER, Condition, both, one_of, surely
+from turnlog.questions.search_conditions import IS_GONE, NEVER, Condition, both, one_of, surely
 from turnlog.questions.search_language import Filter, Node
 
 Table = Literal["said", "answered"]
@@ -265,7 +265,7 @@ def _is(value: str, table: Table) -> Condition:
             failed = "t.record IN (SELECT record FROM calls WHERE is_error)"
             return Condition(f"{erring} OR (t.kind = {int(Kind.CALL)} AND {failed})")
         case "gone":
-            gone = "SELECT id FROM logs WHERE gone_at IS NOT NULL"
+            gone = f"SELECT l.id FROM logs l WHERE {IS_GONE}"
             return Condition(f"(t.record >> {OFFSET_BITS}) IN ({gone})")
     is_apart = table == "answered"
     kinds = [int(kind) for kind in _IS_KINDS[value] if (kind in ANSWERED) == is_apart]
