@@ -3,6 +3,7 @@
 import json
 import re
 import tempfile
+import time
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from questions.query_trees import BEGIN, PROJECTS, SESSIONS, TOOLS, built, events, log_order, opened
 from turnlog.errors import UsageError
+from turnlog.questions import query as querying
 from turnlog.questions.query import QueryDocument, query
 from turnlog.questions.query_fields import (
     RESOURCES,
@@ -539,6 +541,21 @@ def test_reading_is_bounded_and_says_so(index):
 def test_a_bounded_list_reads_no_more_than_it_needs(index):
     page = query(index, "entries", {"content_match": ""}, output={"limit": 2}, read_at_most=3)
     assert (len(page.rows), page.next, page.notes) == (2, 2, [])
+
+
+def test_a_pattern_that_takes_years_is_stopped_and_what_was_found_is_given(tmp_path, monkeypatch):
+    monkeypatch.setattr(querying, "PATIENCE_SECONDS", 0.2)
+    said = ["lantern 1", "x" * 38, "lantern 2"]
+    plan = [(0, "prompt", step, None, "Read", text, 0) for step, text in enumerate(said)]
+    _, home = built(tmp_path, plan)
+    began = time.monotonic()
+    with opened(home) as index:
+        found = query(
+            index, "entries", {"content_match": r"(x+)+y|lantern"}, {"extract": ["content"]}
+        )
+    assert time.monotonic() - began < 10
+    assert [row["content"] for row in found.rows] == ["lantern 2"]
+    assert [note for note in found.notes if "the pattern took too long" in note]
 
 
 def test_a_response_that_two_logs_repeat_counts_once(tmp_path):

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 T = TypeVar("T")
 
 
-class TookTooLong(Exception):  # It never leaves a search, which says so in a note.
+class TookTooLong(Exception):  # It never leaves a question, whose answer has a note.
     """The time was up before the match was done."""
 
 

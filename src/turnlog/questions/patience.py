@@ -15,6 +15,12 @@ _MOST_STOPS: Final = 5
 _LOOKING: Final = 0.2
 """So much of it is kept for a look at what may be a hit."""
 
+TOOK_TOO_LONG: Final = (
+    "stopped, since the pattern took too long; repetitions within repetitions,"
+    " such as (a+)+, may take for ever"
+)
+"""What is said where a pattern was stopped."""
+
 T = TypeVar("T")
 
 

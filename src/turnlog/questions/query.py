@@ -18,6 +18,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +27,9 @@ from msgspec import Struct, field
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.index.sound import sound
+from turnlog.questions.in_time import Alarm, TookTooLong
 from turnlog.questions.known_names import no_such_tool
+from turnlog.questions.patience import PATIENCE_SECONDS, TOOK_TOO_LONG
 from turnlog.questions.query_fields import (
     ALIASES,
     COUNTERS,
@@ -117,7 +120,8 @@ def answer(
     if tool is not None and tools_like(index.db, tool, "tool_name") == "()":
         notes += filter(None, [no_such_tool(index.db, tool)])
     if asked.filter.content_match is not None:
-        _match(index, resource, asked, found, reader)
+        if not _match(index, resource, asked, found, reader):
+            notes.append(TOOK_TOO_LONG)
         if reader.is_spent:
             notes.append(
                 f"stopped after reading {read_at_most:,} records: what lies behind them was not"
@@ -140,8 +144,11 @@ def answer(
 
 def _match(
     index: Index, resource: Resource, asked: Query, found: Conditions, reader: Reader
-) -> None:
-    """Read what the other conditions leave, and keep what the pattern is found in."""
+) -> bool:
+    """Read what the other conditions leave, and keep what the pattern is found in.
+
+    Tell whether it was looked for in all of that: it may have had to be stopped.
+    """
     pattern = pattern_of(asked.filter.content_match or "", "content_match")
     is_listed = (
         asked.transform.group_by is None
@@ -155,16 +162,24 @@ def _match(
         enough = asked.output.limit and asked.output.offset + asked.output.limit + 1
     sql = f"SELECT {resource.key}, {resource.hidden} FROM {found.source(resource)} ORDER BY {order}"  # noqa: S608 - From our own table.
     keys = []
-    for key, *hidden in index.db.execute(sql, found.values):
-        text = read_match(reader, resource, hidden)
-        if reader.is_spent:
-            break
-        if pattern.search(text):
-            keys.append(key)
-            if len(keys) == enough:
+    is_done = True
+    with Alarm() as alarm:
+        for key, *hidden in index.db.execute(sql, found.values):
+            text = read_match(reader, resource, hidden)
+            if reader.is_spent:
                 break
+            try:
+                is_found = alarm.in_time(partial(pattern.search, text), PATIENCE_SECONDS)
+            except TookTooLong:
+                is_done = False
+                break
+            if is_found:
+                keys.append(key)
+                if len(keys) == enough:
+                    break
     mark = found.put(msgspec.json.encode(keys).decode())
     found.outer.append(f"{resource.key} IN (SELECT value FROM json_each({mark}))")  # noqa: S608 - Ours.
+    return is_done
 
 
 def _rows(

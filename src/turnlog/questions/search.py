@@ -39,7 +39,7 @@ from turnlog.questions.matching import (
     wants_answers,
     wordless,
 )
-from turnlog.questions.patience import Patience
+from turnlog.questions.patience import TOOK_TOO_LONG, Patience
 from turnlog.questions.scan_logs import Within, scan
 from turnlog.questions.scan_search import Found
 from turnlog.questions.search_filters import tables_for
@@ -371,10 +371,7 @@ class _Searching:
             what = "1 record, which" if count == 1 else f"{count:,} records, which"
             self.notes.append(f"left out: {what} cannot be read from the log any more")
         if patience.stopped:
-            self.notes.append(
-                "stopped, since the pattern took too long; repetitions within repetitions,"
-                " such as (a+)+, may take for ever"
-            )
+            self.notes.append(TOOK_TOO_LONG)
         elif patience.is_over or patience.is_short:
             self.notes.append(
                 "stopped after 5 seconds; narrow it with --project, --since or a whole word"
