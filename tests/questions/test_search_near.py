@@ -20,6 +20,7 @@ def retries(tmp_path_factory):
     for number in range(6):
         world.prompt(f"Mended what we did in the build number {number}, where is the log")
     world.answer("Configuration of tests")
+    world.answer(("Read", None, "zebra"))
     with open_world(world, tmp_path_factory.mktemp("retries")) as opened:
         yield opened
 
@@ -83,9 +84,21 @@ def test_a_word_that_nobody_said_is_named_and_never_left_out(retries, query, not
     assert told(found(retries, query)) == ([], notes)
 
 
-@pytest.mark.parametrize("wanted", ["role:nobody", "type:promt", "tool:Raed", "file:nowhere.py"])
-def test_a_filter_that_nothing_meets_is_named(retries, wanted):
-    assert told(found(retries, f"retry {wanted}")) == ([], [f"nothing here has {wanted}"])
+@pytest.mark.parametrize(
+    ("wanted", "near"),
+    [
+        ("role:nobody", ""),
+        ("role:humans", "; did you mean human?"),
+        ("type:promt", "; did you mean prompt?"),
+        ("tool:Raed", "; did you mean Read?"),
+        ("tool:human", ""),  # That is the name of something else.
+        ("model:opsu", "; did you mean opus?"),
+        ("branch:mian", "; did you mean main?"),
+        ("file:nowhere.py", ""),
+    ],
+)
+def test_a_filter_that_nothing_meets_is_named_with_what_comes_near(retries, wanted, near):
+    assert told(found(retries, f"retry {wanted}")) == ([], [f"nothing here has {wanted}{near}"])
     assert told(found(retries, f"retry -{wanted}"))[1] == []
 
 

@@ -28,7 +28,16 @@ Range = tuple[int, int]
 
 BOUNDING: Final = frozenset({"session", "project", "file"})
 """The filters that can tell where their texts lie."""
-_NAMED: Final = BOUNDING | {"tool", "model", "branch", "role", "type"}
+_NAMES: Final = {
+    "tool": ("tool", "calls"),
+    "model": ("model", "records"),
+    "branch": ("branch", "records"),
+    "role": ("author", "records"),
+    "type": ("type", "records"),
+}
+"""The filters that name something, and which column has such names."""
+_NAMED: Final = BOUNDING | set(_NAMES)
+_FEW_NEAR: Final = 3
 # Texts of a crowded second have ids of the next ones; ids of dates may be this much too late.
 CROWD_SECONDS: Final = 1000
 
@@ -127,16 +136,36 @@ class Filters:
         return None if None in seconds else _joined(seconds)
 
     def notes_on(self, nodes: Iterable[Node]) -> list[str]:
-        """Say which filters among *nodes* nothing in the index can meet."""
+        """Say which filters among *nodes* nothing in the index can meet, and what comes near."""
         return [
-            f"nothing here has {each.field}:{each.value}"
+            f"nothing here has {each.field}:{each.value}{self._near(each)}"
             for each in nodes
             if isinstance(each, Filter) and each.field in _NAMED and not self._is_known(each)
         ]
 
     def _is_known(self, wanted: Filter) -> bool:
+        ids = self.ids(wanted)
+        if wanted.field in _NAMES and ids:  # They may be names of something else.
+            column, table = _NAMES[wanted.field]
+            those = one_of(column, ids)
+            asked = f"SELECT 1 FROM {table} WHERE {those.sql} LIMIT 1"
+            ids = self._db.execute(asked, those.values).fetchall()
         is_kind = wanted.field == "type" and wanted.value.upper() in Kind.__members__
-        return is_kind or bool(self.ids(wanted))
+        return is_kind or bool(ids)
+
+    def _near(self, wanted: Filter) -> str:
+        """Say which names come near to one that nothing has."""
+        if wanted.field not in _NAMES:
+            return ""
+        from turnlog.questions.row_names import nearest, ways_to_name  # noqa: PLC0415 - Seldom.
+
+        column, table = _NAMES[wanted.field]
+        asked = f"SELECT name FROM names WHERE id IN (SELECT {column} FROM {table})"
+        names = [row[0] for row in self._db.execute(asked)]
+        if wanted.field == "type":
+            names += [kind.name.lower() for kind in Kind]
+        near = nearest(wanted.value, {each: ways_to_name(wanted.field, each) for each in names})
+        return f"; did you mean {' or '.join(near[:_FEW_NEAR])}?" if near else ""
 
     def listed(self, wanted: Filter, table: Table) -> list[int] | None:
         """Give the ids of all texts of *table* that a filter may mean; None if many, or unknown."""
