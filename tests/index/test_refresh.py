@@ -27,6 +27,7 @@ from index.homes import (
     told,
 )
 from index.rows import differences, rows_of
+from turnlog.index import refresh as refreshing
 from turnlog.index import repeats, settling
 from turnlog.index.database import index_path, make_indexes, open_for_reading
 from turnlog.index.freshness import Look, logs_if_fresh, look_at
@@ -312,6 +313,27 @@ def test_a_log_that_vanishes_stays_known_as_gone_and_comes_back(homes):
     refresh(homes)
     assert refresh(homes, rebuild=True).forgotten == 1
     assert len(rows_of(homes)["sessions"]) == 1
+
+
+@pytest.mark.parametrize("is_known_before", [True, False])
+def test_an_index_that_is_mostly_dead_is_made_anew_unless_it_knows_what_nobody_else_does(
+    homes, monkeypatch, is_known_before
+):
+    monkeypatch.setattr(refreshing, "_DEAD_WORTH", 3)
+    path, other = log_path(homes), log_path(homes, SESSIONS[1])
+    other.write_bytes(lines(answered(9, SESSIONS[1])))
+    path.write_bytes(lines(*map(asked, range(5))))
+    refresh(homes)
+    away = other.rename(other.with_suffix(".away"))
+    if is_known_before:
+        refresh(homes)
+    for number in (7, 8):
+        path.write_bytes(lines(asked(number)))
+        assert refresh(homes).notices == []
+    assert [row[0] for row in rows_of(homes)["messages"]] == ["msg_9"]
+    away.rename(other)
+    assert refresh(homes).notices == ["much of the index was dead: it was made anew"]
+    check(homes)
 
 
 def test_a_log_that_vanishes_and_lies_elsewhere_is_forgotten(homes):

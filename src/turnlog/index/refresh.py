@@ -95,13 +95,13 @@ def refresh(
         for attempt in range(3):
             try:
                 with _opened(homes, done.notices, None if attempt else look) as db:
-                    if _is_mostly_dead(db):
+                    changed = None if look is None else look.changed
+                    _refresh(db, homes, stage, done, progress, changed=changed)
+                    if _is_mostly_dead(db):  # Not asked before it is known what is gone.
                         db.close()
                         done.notices.append("much of the index was dead: it was made anew")
                         remove_index(homes)
                         continue
-                    changed = None if look is None else look.changed
-                    _refresh(db, homes, stage, done, progress, changed=changed)
                 return done
             except (sqlite3.Error, MsgspecError, UnicodeDecodeError) as error:
                 if not is_broken(error):
@@ -299,14 +299,19 @@ def _gone_so_far(homes: Sequence[Home]) -> int:
     if db is None:
         return 0
     with closing(db), suppress(sqlite3.Error):
-        found = db.execute("SELECT count(*) FROM logs WHERE gone_at IS NOT NULL").fetchone()
-        return int(found[0])
+        return _gone(db)
     return 0
 
 
+def _gone(db: sqlite3.Connection) -> int:
+    found = db.execute("SELECT count(*) FROM logs WHERE gone_at IS NOT NULL").fetchone()
+    return int(found[0])
+
+
 def _is_mostly_dead(db: sqlite3.Connection) -> bool:
+    """Tell whether the index is worth making anew: not while it knows what nobody else does."""
     dead = int(db.execute("SELECT dead_texts FROM about").fetchone()[0])
-    if dead < _DEAD_WORTH:
+    if dead < _DEAD_WORTH or _gone(db):
         return False
     texts = int(db.execute("SELECT count(*) FROM texts").fetchone()[0])
     return dead > texts * _DEAD_PART
