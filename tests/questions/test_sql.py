@@ -369,6 +369,8 @@ def test_an_endless_answer_is_cut(index):
         ("SELECT x'00ff', 'ü', 1.5, NULL", [["00ff", "ü", 1.5, None]]),
         ("SELECT CAST(x'ff41' AS TEXT)", [["\ufffdA"]]),
         ("SELECT 1; -- the end", [[1]]),
+        ("SELECT current_date = date('now'), current_timestamp >= current_date", [[1, 1]]),
+        ("SELECT json_insert('{}', '$.a', 1)", [['{"a":1}']]),
         ("SELECT row_number() OVER (ORDER BY at) FROM v_calls", [[1], [2]]),
         ("WITH x AS (SELECT 1 AS n) SELECT count(*) FROM x", [[1]]),
         ("WITH x(n) AS (SELECT 1), y AS (SELECT x.n FROM x, x AS z) SELECT y.n FROM y", [[1]]),

@@ -42,15 +42,16 @@ _LIMITS: Final = {
 # files, tells about the machine, reaches into full-text tables or makes bytes from nothing.
 FUNCTIONS: Final = frozenset(
     """
-    -> ->> abs acos acosh asin asinh atan atan2 atanh avg ceil ceiling char coalesce cos cosh count
-    cume_dist date datetime degrees dense_rank exp first_value floor format glob group_concat hex
-    if ifnull iif instr json json_array json_array_length json_extract json_group_array
-    json_group_object json_object json_patch json_quote json_remove json_replace json_set json_type
+    -> ->> abs acos acosh asin asinh atan atan2 atanh avg ceil ceiling char coalesce concat
+    concat_ws cos cosh count cume_dist current_date current_time current_timestamp date datetime
+    degrees dense_rank exp first_value floor format glob group_concat hex if ifnull iif instr json
+    json_array json_array_length json_extract json_group_array json_group_object json_insert
+    json_object json_patch json_pretty json_quote json_remove json_replace json_set json_type
     json_valid julianday lag last_value lead length like likelihood likely ln log log10 log2 lower
-    ltrim max median min mod nth_value ntile nullif octet_length percent_rank pi pow power printf
-    quote radians random rank replace round row_number rtrim sign sin sinh sqrt strftime string_agg
-    substr substring subtype sum tan tanh text time timediff total trim trunc typeof unhex unicode
-    unixepoch unlikely upper
+    ltrim max median min mod nth_value ntile nullif octet_length percent_rank percentile
+    percentile_cont percentile_disc pi pow power printf quote radians random rank replace round
+    row_number rtrim sign sin sinh soundex sqrt strftime string_agg substr substring subtype sum tan
+    tanh text time timediff total trim trunc typeof unhex unicode unistr unixepoch unlikely upper
     """.split()  # noqa: SIM905 - A page of quotes and commas would be harder to read.
 )
 _MODULES: Final = "SELECT name FROM pragma_module_list"
