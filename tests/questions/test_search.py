@@ -346,6 +346,15 @@ def test_of_a_pattern_is_looked_for_what_every_line_has_that_it_matches(text, ne
     assert (made.needles, made.words) == (needles, words)
 
 
+@pytest.mark.parametrize("piece", ["0f" * 50_000, "日" * 50_000, "é->" * 30_000])
+def test_a_piece_may_be_long(piece):
+    began = time.monotonic()
+    needles = scan_search.piece(piece).needles
+    assert time.monotonic() - began < 5
+    line = json.dumps(piece).encode().lower()
+    assert any(needle in line for needle in needles)
+
+
 def test_a_title_that_is_written_again_and_again_is_found_once_whatever_finds_it(tmp_path):
     world = World()
     for turn in range(3):

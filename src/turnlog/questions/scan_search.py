@@ -24,6 +24,8 @@ LONGEST_TEXT: Final = 1_000_000
 
 _WORDS: Final = re.compile("[0-9A-Za-z]+")
 _MOST_NEEDLES: Final = 8
+_LONG_ENOUGH: Final = 100
+"""Nothing is found faster by more characters."""
 EVERY_RECORD: Final = (b"{",)
 """What stands in every line that is a record."""
 _QUANTIFIERS: Final = "*+?{"
@@ -129,13 +131,15 @@ def needles_of(run: str, *, ignores_case: bool) -> tuple[bytes, ...]:
     best: tuple[bytes, ...] = ()
     for start in range(len(run)):
         made: list[bytes] = [b""]
-        for each in run[start:]:
+        for each in run[start : start + _LONG_ENOUGH]:
             ways = _written(each, ignores_case=ignores_case)
             if not ways or len(made) * len(ways) > _MOST_NEEDLES:
                 break
             made = [before + way for before in made for way in ways]
         if made[0] and (not best or len(made[0]) > len(best[0])):
             best = tuple(made)
+        if best and len(best[0]) >= _LONG_ENOUGH:
+            break
     return best
 
 
