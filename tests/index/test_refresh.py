@@ -255,6 +255,18 @@ def test_a_log_that_moves_keeps_its_rows(homes):
     assert check(homes).read_bytes < elsewhere.stat().st_size
 
 
+def test_which_of_two_copies_is_the_first_follows_one_that_moves(homes):
+    path = log_path(homes)
+    path.write_bytes(lines(asked(1, uuid=SESSIONS[5]), answered(2, uuid=SESSIONS[6])))
+    refresh(homes)
+    for project in ("-srv-wind", "-srv-yards"):
+        (path.parent.parent / project).mkdir()
+    shutil.copy(path, path.parent.parent / "-srv-wind" / path.name)
+    check(homes)
+    path.rename(path.parent.parent / "-srv-yards" / path.name)
+    check(homes)
+
+
 def test_a_log_that_becomes_another_sessions_is_read_as_that(homes):
     path = log_path(homes)
     path.write_bytes(lines(asked(1), answered(1)))

@@ -276,6 +276,7 @@ def _at_its_new_place(db: sqlite3.Connection, each: Seen, entry: Known, writer: 
         (*_place_of(each)[:5], session, *_place_of(each)[5:], entry.id),
     )
     writer.note_later((session, log.session_id, *writer.sessions_of(entry.id)))
+    writer.has_moved(entry.id)
     return replace(entry, path=each.path)
 
 

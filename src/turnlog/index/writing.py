@@ -173,6 +173,14 @@ class Writer:
             (log,),
         )
 
+    def has_moved(self, log: int) -> None:
+        """Tell anew which of what a log says others say as well: the first goes by their places."""
+        base = log << OFFSET_BITS
+        self._db.execute(
+            "INSERT OR IGNORE INTO unsettled SELECT name FROM sightings WHERE log = ?", (log,)
+        )
+        settle_repeats(self._db, repeats_within(self._db, base, base + (1 << OFFSET_BITS)))
+
     def sessions_of(self, log: int) -> list[str]:
         """Name the sessions that a log says something of."""
         base = log << OFFSET_BITS
