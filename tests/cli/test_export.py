@@ -6,6 +6,7 @@ import io
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from decimal import Decimal
@@ -368,3 +369,54 @@ def test_a_session_that_cannot_be_read_is_missed(home, tmp_path, monkeypatch, ca
         assert "not exported" not in capsys.readouterr().err
     assert run(["export", ID, "--home", str(home)]) == 0
     assert "not exported" not in capsys.readouterr().err
+
+
+def test_a_session_that_lies_in_two_homes_is_exported_once_and_as_it_went_on(
+    turnlog, home, tmp_path
+):
+    copy = tmp_path / "copy"
+    shutil.copytree(home, copy)
+    more = said("n", "b", "And the wind?", timestamp="2026-03-06T10:00:00Z", cwd="/srv/orchard")
+    with (copy / "projects" / "-srv-orchard" / f"{ID}.jsonl").open("a") as log:
+        log.write(json.dumps(more | {"sessionId": ID}) + "\n")
+    homes = ("--home", home, "--home", copy)
+
+    def exported(shape, *asked):
+        out = tmp_path / f"{shape}{len(asked)}"
+        code, _, err = turnlog("export", *homes, *asked, "-o", out, "--format", shape)
+        assert code == 0, err
+        return {
+            os.fspath(path.relative_to(out)): path.read_text()
+            for path in out.rglob("*")
+            if path.is_file()
+        }
+
+    agent = f"{ID}/subagents/agent-a7.jsonl"
+    for asked in (("--since", "2026-01-01"), (ID, OTHER, ID)):
+        logs = exported("jsonl", *asked)
+        assert sorted(logs) == sorted([f"{ID}.jsonl", f"{OTHER}.jsonl", agent])
+        assert logs[f"{ID}.jsonl"].count("\n") == len(RECORDS) + 1
+        assert "And the wind?" in exported("md", *asked)[f"{ID}.md"]
+        rows = {
+            name: list(csv.DictReader(io.StringIO(text)))
+            for name, text in exported("csv", *asked).items()
+        }
+        assert len(rows["messages.csv"]) == 2
+        assert len(rows["calls.csv"]) == 1
+        uuids = [row["uuid"] for row in rows["records.csv"]]
+        assert sorted(uuids) == sorted(set(uuids))
+
+
+def test_two_logs_of_one_agent_are_both_exported(turnlog, home, tmp_path):
+    agents = home / "projects" / "-srv-orchard" / ID / "subagents"
+    (agents / "workflow").mkdir()
+    shutil.copy(agents / "agent-a7.jsonl", agents / "workflow")
+    code, _, err = turnlog(
+        "export", "--home", home, ID, "-o", tmp_path / "out/", "--format", "jsonl"
+    )
+    assert code == 0, err
+    found = [
+        path.relative_to(tmp_path / "out") for path in (tmp_path / "out" / ID).rglob("*.jsonl")
+    ]
+    inner = ("agent-a7.jsonl", "workflow/agent-a7.jsonl")
+    assert sorted(map(os.fspath, found)) == [f"{ID}/subagents/{each}" for each in inner]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 
 import pytest
 
@@ -112,6 +113,22 @@ def test_one_session_in_two_homes_is_not_ambiguous(home, tmp_path):
     touch(home, "sessions/a.jsonl")
     touch(second, "sessions/a.jsonl")
     assert [log.home for log in find_session([home, second], "a")] == [home, second]
+
+
+def test_of_copies_the_one_that_was_active_last_comes_first_and_archives_after_them(home, tmp_path):
+    second = Home(tmp_path / "second")
+    touch(home, "sessions/a.jsonl.gz", "sessions/a.jsonl")
+    touch(second, "sessions/a.jsonl")
+    heard = {
+        home.path / "sessions/a.jsonl": datetime(2026, 11, 1, tzinfo=UTC),
+        home.path / "sessions/a.jsonl.gz": datetime(2026, 11, 3, tzinfo=UTC),
+    }
+    for at in (None, datetime(2026, 10, 31, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)):
+        heard[second.path / "sessions/a.jsonl"] = at
+        found = find_session([home, second], "a", heard=lambda log: heard[log.path])
+        plain = [second, home] if at and at.month == 11 else [home, second]
+        assert [log.home for log in found] == [*plain, home]
+        assert found[-1].compression == "gz"
 
 
 def test_what_could_not_be_read_is_reported(home):

@@ -44,6 +44,7 @@ from turnlog.render.lines import log_lines, session_lines
 from turnlog.render.outgoing import Outgoing
 from turnlog.render.telling import tell
 from turnlog.sessions.beside import failure
+from turnlog.sessions.destination import agents_of
 from turnlog.sessions.session import Session
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Export(Struct, kw_only=True, dict=True):
                 archived=None,
             ).sessions
             self.unread += _unread(index, period)
-        return [row.id for row in rows]
+        return list(dict.fromkeys(row.id for row in rows))  # It may lie in several homes.
 
     @cached_property
     def unread(self) -> list[Problem]:
@@ -159,7 +160,7 @@ class Export(Struct, kw_only=True, dict=True):
     def _write_one(self, session: Session) -> None:
         if self.shape == "jsonl":
             pieces = session_lines(session, self.out)
-            agents = sum(log.kind == "agent" for log in session.logs)
+            agents = len(session.agent_logs)
             if agents:
                 logs = counted(agents, "agent's log", "agents' logs")
                 click.echo(f"notice: {logs} left out; -o DIR/ takes them along", err=True)
@@ -221,11 +222,10 @@ class Export(Struct, kw_only=True, dict=True):
         """Write the logs of a session as its home has them, the agents' below it."""
         own = file_name(session.id)
         total = self._put_quietly(folder / f"{own}.jsonl", session_lines(session, self.out))
-        for log in session.logs:
-            if log.kind == "agent" and log.agent_id is not None:
-                parts = (own, "subagents", f"agent-{file_name(log.agent_id)}.jsonl")
-                lines = log_lines(session, log, self.out)
-                total += self._put_quietly(folder.joinpath(*parts), lines, root=folder)
+        for log, inner in agents_of(session):
+            name = f"agent-{file_name(str(log.agent_id))}.jsonl"
+            path = folder.joinpath(own, "subagents", *inner, name)
+            total += self._put_quietly(path, log_lines(session, log, self.out), root=folder)
         return total
 
     def _sessions(self) -> Iterator[Session]:

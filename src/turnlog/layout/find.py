@@ -32,6 +32,7 @@ __all__ = [
     "find_everywhere",
     "find_logs",
     "find_session",
+    "in_reading_order",
     "only_one",
 ]
 
@@ -125,7 +126,27 @@ def find_session(
         chosen = only_one([each for each in sessions if each.startswith(text)], text)
     if chosen is None:
         raise _nothing(homes, text)
-    return tuple(sorted(sessions[chosen], key=_order))
+    return in_reading_order(sessions[chosen], heard)
+
+
+def in_reading_order(logs: Iterable[LogFile], heard: Heard | None = None) -> tuple[LogFile, ...]:
+    """Give the logs of one session: main logs first, then agents'.
+
+    Of copies of its main log the first is the one to read: no archive if there is a plain log, and
+    of several the one in which the session was last active, which *heard* tells.
+    """
+    logs = tuple(logs)
+    mains = [log for log in logs if log.kind == "session"]
+    last: dict[Path, float] = {}
+    if heard is not None and len(mains) > 1:
+        times = ((log.path, heard(log)) for log in mains)
+        last = {path: at.timestamp() for path, at in times if at is not None}
+
+    def order(log: LogFile) -> tuple[int, bool, float, str]:
+        is_archive = log.compression is not None
+        return _KINDS.index(log.kind), is_archive, -last.get(log.path, 0), str(log.path)
+
+    return tuple(sorted(logs, key=order))
 
 
 def only_one(ids: list[str], text: str) -> str | None:
@@ -180,10 +201,6 @@ def _changed_ns(log: LogFile) -> int:
         return os.stat(log.path).st_mtime_ns
     except OSError:
         return -1  # Gone since it was listed.
-
-
-def _order(log: LogFile) -> tuple[int, bool, str]:
-    return _KINDS.index(log.kind), log.compression is not None, str(log.path)
 
 
 def _nothing(homes: tuple[Home, ...], text: str) -> NotFound:

@@ -7,10 +7,12 @@ from contextlib import suppress
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LogFile, find_everywhere
+from turnlog.layout.find import in_reading_order
 from turnlog.log.blobs import whole_line
 from turnlog.log.find_lines import find_lines
 from turnlog.records.damage import Damage
 from turnlog.sessions.dated import share_out
+from turnlog.sessions.glanced import last_heard
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
 
@@ -35,7 +37,7 @@ def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:
             found.setdefault(session_id, []).extend(logs)
     for name in ids:
         if name in found:
-            yield Session(name, sorted(found[name], key=_order))
+            yield Session(name, in_reading_order(found[name], last_heard))
 
 
 def known_lines(sessions: Iterable[Session]) -> Iterator[bytes]:
@@ -47,8 +49,3 @@ def known_lines(sessions: Iterable[Session]) -> Iterator[bytes]:
                     line = found if isinstance(found, Damage) else whole_line(log.path, found)
                     if not isinstance(line, Damage):
                         yield line
-
-
-def _order(log: LogFile) -> tuple[bool, bool, str]:
-    """Main logs first, and plain ones before their archives."""
-    return log.kind == "agent", log.compression is not None, str(log.path)

@@ -41,8 +41,8 @@ def read_session(session: Session) -> SessionRead:
     tree = Tree(main.items(session))
     found: dict[str, tuple[Path, Traces]] = {}
     trees: dict[str, Tree] = {}
-    for log in session.logs:
-        if log.kind == "agent" and log.agent_id is not None:
+    for log in session.agent_logs:
+        if log.agent_id is not None:
             one = _Pass(Traces(caller=log.agent_id))
             try:
                 trees[log.agent_id] = Tree(one.of(session, log))

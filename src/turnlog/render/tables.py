@@ -176,10 +176,9 @@ class Tables:
 
     def _read(self) -> Iterator[tuple[str, str, str | None, list[tuple[Record, int]]]]:
         for session in self._sessions():
-            for log in session.logs:
-                if log.kind == "agent" or log in session.main_logs:
-                    records = [(item.record, item.offset) for item in session.read(log)]
-                    yield str(log.path), session.id, log.agent_id, records
+            for log in session.read_logs:
+                records = [(item.record, item.offset) for item in session.read(log)]
+                yield str(log.path), session.id, log.agent_id, records
 
     def _where(self, record: Record, session: str, agent: str | None) -> Row:
         linked = record if isinstance(record, Linked) else None

@@ -256,9 +256,8 @@ class _Log:
 
 def figures_of(session: Session) -> Figures:
     """Reckon what a session used, its agents included, each response once."""
-    logs = [log for log in session.logs if log.kind == "agent" or log in session.main_logs]
-    responses = scan_logs(logs).responses
-    if any(log.kind == "day" for log in logs):  # Others' responses stand there too.
+    responses = scan_logs(session.read_logs).responses
+    if any(log.kind == "day" for log in session.main_logs):  # Others' responses stand there too.
         responses = [each for each in responses if each.session == session.id]
     bill = usual_prices().bill(responses)
     counters = [each.counters for each in responses]

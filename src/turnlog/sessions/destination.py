@@ -117,19 +117,12 @@ def target_id(origin: Origin, layout: LayoutName) -> str:
 def agents_of(session: Session) -> Iterator[tuple[LogFile, tuple[str, ...]]]:
     """Give the agents' logs, each with the directories between ``subagents`` and it.
 
-    Of copies of a log in other projects, and of an archive beside its log, the first counts. Two
-    logs of one agent in one project are two logs.
+    Two logs of one agent are two logs, even if one directory would have to hold both.
     """
-    main = session.main_logs[-1]
-    here = (main.home, main.project_key)
-    logs = [log for log in session.logs if log.kind == "agent" and log.agent_id is not None]
-    logs.sort(key=lambda log: ((log.home, log.project_key) != here, log.compression is not None))
     taken: set[tuple[str | None, ...]] = set()
-    for log in logs:
+    for log in session.agent_logs:
         inner = _inner(session.id, log)
         if (*inner, log.agent_id) in taken:
-            if (log.home, log.project_key) != here or log.compression is not None:
-                continue
             inner = (f"copy-{len(taken)}", *inner)
         taken.add((*inner, log.agent_id))
         yield log, inner

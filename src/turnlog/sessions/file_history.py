@@ -109,10 +109,9 @@ class SessionFiles:
         """Read the session's logs and list what its homes keep of its files."""
         traces = FileTraces()
         problems: list[Problem] = []
-        for log in session.logs:
-            if log.kind == "agent" or log in session.main_logs:
-                for item in session.read(log):
-                    traces.see(item.record, log.agent_id)
+        for log in session.read_logs:
+            for item in session.read(log):
+                traces.see(item.record, log.agent_id)
         homes = dict.fromkeys(log.home for log in session.logs)
         items = [item for home in homes for item in _items(home, session.id, problems)]
         return cls(traces, items, problems)

@@ -75,7 +75,7 @@ class _Following:
         self._main = session.main_logs[-1] if session.main_logs else None
         self._strangers: set[Path] = set()
         self._looks = 0
-        logs = [*session.main_logs, *(log for log in session.logs if log.kind == "agent")]
+        logs = session.read_logs
         # An archive grows no more: it is read once, or not at all.
         self._archives = [log for log in logs if log.compression and from_start]
         self._logs: dict[Path, _FollowedLog] = {}

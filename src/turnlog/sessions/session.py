@@ -54,6 +54,7 @@ class Session:
         self.id = session_id
         self.logs = tuple(logs)
         self.main_logs = _main_logs(self.logs)
+        self.agent_logs = _agent_logs(self.logs, self.main_logs)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
@@ -101,6 +102,11 @@ class Session:
     def paths(self) -> tuple[Path, ...]:
         """Where all its main logs lie."""
         return tuple(log.path for log in self.main_logs)
+
+    @property
+    def read_logs(self) -> tuple[LogFile, ...]:
+        """The logs in which all stands that was said in it; of copies of one only the first."""
+        return (*self.main_logs, *self.agent_logs)
 
     def read(self, log: LogFile) -> Iterator[Placed]:
         """Read the session's records in one of its logs."""
@@ -161,10 +167,9 @@ class Session:
     def totals(self) -> SessionTotals:
         """What the session used and what it cost, its agents included."""
         account = Account()
-        for log in self.logs:
-            if log.kind == "agent" or log in self.main_logs:
-                for item in self.read(log):
-                    account.take(item.record)
+        for log in self.read_logs:
+            for item in self.read(log):
+                account.take(item.record)
         return account.priced(session_id=self.id)
 
     @cached_property
@@ -199,8 +204,8 @@ class Session:
         for log in self.main_logs:
             self._gather(main, log)
         found: dict[str, tuple[Path, Traces]] = {}
-        for log in self.logs:
-            if log.kind == "agent" and log.agent_id is not None:
+        for log in self.agent_logs:
+            if log.agent_id is not None:
                 traces = Traces(caller=log.agent_id)
                 self._gather(traces, log)
                 found[log.agent_id] = (log.path, traces)
@@ -309,6 +314,25 @@ def _main_logs(logs: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
         return (own,)
     days = [log for log in logs if log.kind == "day"]
     return tuple(sorted(days, key=lambda log: log.path.name))
+
+
+def _agent_logs(logs: tuple[LogFile, ...], main_logs: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
+    """Choose the agents' logs that are read: those of the main log's place, and what it lacks.
+
+    Two logs of one agent in one place are two logs; one elsewhere, or an archive, is a copy.
+    """
+    agents = [log for log in logs if log.kind == "agent"]
+    here = {(log.home, log.project_key) for log in main_logs}
+    agents.sort(
+        key=lambda log: ((log.home, log.project_key) not in here, log.compression is not None)
+    )
+    taken: dict[str | None, tuple[object, ...]] = {}
+    found = []
+    for log in agents:
+        place = (log.home, log.project_key, log.compression)
+        if taken.setdefault(log.agent_id, place) == place:
+            found.append(log)
+    return tuple(found)
 
 
 def _agents_beside(main: LogFile, session_id: str) -> Iterator[LogFile]:
