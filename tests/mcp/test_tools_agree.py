@@ -371,7 +371,7 @@ def test_an_agents_turns_and_any_record_open(world):
 def test_pages_put_together_are_the_whole(world, tool, noun, arguments):
     _, desk = world
     # What is told with the first row of a session, or page, differs by where a page begins.
-    aside = ("title", "project", "more")
+    aside = ("title", "project")
 
     def bare(rows):
         return [{name: each for name, each in row.items() if name not in aside} for row in rows]

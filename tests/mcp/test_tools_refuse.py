@@ -1,6 +1,7 @@
 """What cannot be had: bad input, other projects, patterns that take for ever, halves of secrets."""
 
 import random
+import re
 import time
 
 import anyio
@@ -375,6 +376,26 @@ def test_no_secret_can_be_asked_out_letter_by_letter(leaky):
         for pattern in (secret[:14] + ".", secret[14:24], secret[-12:]):
             wanted = {"content_match": pattern.replace("+", ".")}
             assert not ask(desk, "query", resource="messages", filter=wanted)["rows"]
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_no_search_tells_how_a_secret_begins(leaky, newest):
+    desk, secrets = leaky
+
+    def hits(query):
+        asked = {"query": query, "newest": newest, "results": True, "limit": 50}
+        return ask_on(desk, "search", "hits", **asked)
+
+    apples = hits("apple")
+    assert apples
+    for secret in secrets[:6]:
+        *_, word = re.findall("[A-Za-z0-9]{8,}", secret)
+        for asked in (f"{word[:6]}*", word, f'"{secret}"', f"plum OR {word[:6]}*"):
+            assert not hits(asked), asked
+            assert not hits(f"apple {asked}") or "OR" in asked, asked
+        # Nor does what is missing tell it.
+        for asked in (f"apple -{word[:6]}*", f"apple (pear OR -{word[:6]}*)"):
+            assert hits(asked) == apples, asked
 
 
 def test_no_schema_speaks_of_where_logs_lie(schemas):

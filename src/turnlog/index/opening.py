@@ -38,6 +38,9 @@ if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find
 class Index(Closing):
     """One state of an index, to be read. *refreshed* says what was read before, if anything was."""
 
+    is_masked = False
+    """Whether texts are read back without words that the index knows, since those are secrets."""
+
     def __init__(self, db: sqlite3.Connection, refreshed: Refreshed | None = None) -> None:
         self.db = db
         self.refreshed = refreshed

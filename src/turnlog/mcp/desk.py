@@ -8,9 +8,9 @@ it gets. What lies outside is not there: nobody learns whether it exists.
 An index that a tool gets is read only, stops when the time is up, does not read a record that is
 larger than a server should hold, and lets no secret out of a log. Answers show how texts begin, and
 a secret that was cut in two is not known any more. So lines are masked where they are read, whole,
-before anything is made of them; what a pattern is matched with is masked too, or it could ask a
-secret out letter by letter. What the index itself has (titles, names, paths) is masked on its way
-out like everything else.
+before anything is made of them; what a pattern or a search is matched with is masked too, or it
+could ask a secret out letter by letter. What the index itself has (titles, names, paths) is masked
+on its way out like everything else.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class Deadline:
 
 class BoundedIndex(Index):
     """An index that stops in time, reads no record that is too large, and masks what it reads."""
+
+    is_masked = True
 
     def __init__(self, plain: Index, deadline: Deadline, rules: Rules) -> None:
         super().__init__(plain.db, plain.refreshed)

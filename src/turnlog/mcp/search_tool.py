@@ -55,7 +55,7 @@ def search(
 
     A hit is a piece of a text, the session and the record it stands in: `turns` with that record
     shows what was going on, `session` gives the record whole. Of each session the best three are
-    shown, and how many `more` it has.
+    shown; with `session` all of one.
     """
     if not query.strip():
         raise UsageError("there is nothing to look for", hint="say words, or a filter")
@@ -115,7 +115,6 @@ def _row(desk: Desk, index: Index, hit: Hit, titled: set[str | None]) -> dict[st
             "text": hit.snippet,
             "title": one_line(hit.title or "", _TITLE) if is_first else None,
             "project": hit.project if is_first and hit.project != desk.scope else None,
-            "more": hit.more or None if is_first else None,
         }
     )
 

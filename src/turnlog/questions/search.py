@@ -154,7 +154,7 @@ class _Searching:
         self._now, self._zone = now.timestamp(), now.tzinfo
         self._patience = Patience()
         self._tokenizer = Tokenizer()
-        self._renderer = Renderer(index.db, self._tokenizer)
+        self._renderer = Renderer(index.db, self._tokenizer, is_masked=index.is_masked)
         self._totals: Counter[int | None] | None = None
         """How many hits each session has, where all of them were weighed together."""
         self._is_empty = True

@@ -77,11 +77,16 @@ class _Said(NamedTuple):
 
 
 class Renderer:
-    """Renders trees for one index; remembers what its filters mean there."""
+    """Renders trees for one index; remembers what its filters mean there.
 
-    def __init__(self, db: sqlite3.Connection, tokenizer: Tokenizer) -> None:
+    With *is_masked* the words that the index knows decide nothing: every text is checked.
+    """
+
+    def __init__(
+        self, db: sqlite3.Connection, tokenizer: Tokenizer, *, is_masked: bool = False
+    ) -> None:
         self.filters = Filters(db)
-        self._db, self._tokenizer = db, tokenizer
+        self._db, self._tokenizer, self._is_masked = db, tokenizer, is_masked
         self._vocabulary = Vocabulary(db)
         self._table: Table = "said"
         self._needs_check = False
@@ -222,7 +227,8 @@ class Renderer:
         if not terms:
             return None
         expression = expression_for(leaf, terms, self._table)
-        return _Said(expression, self._table == "said" or len(terms) == 1)
+        is_whole = self._table == "said" or len(terms) == 1
+        return _Said(expression, is_whole and not self._is_masked)
 
     def _begins_no_word(self, node: Node) -> bool:
         """Tell whether *node* is a beginning of no word: SQLite would read all others first."""
