@@ -185,7 +185,11 @@ def test_the_token_in_another_form_is_none(served, authorization):
 def test_another_host_is_refused_with_the_token_as_well(served, host):
     port, token = served
     many = [each.format(port) for each in (host if isinstance(host, list) else [host])]
-    status, body, _ = post(port, token, Host=many)
+    try:
+        status, body, _ = post(port, token, Host=many)
+    except ConnectionResetError:
+        status, body = 400, ""  # It was refused before all of it was read.
+        assert len(many) > 1
     assert status in {400, 403}  # What is no request at all, uvicorn itself refuses.
     assert status == 400 or json.loads(body)["error"]["type"] == "wrong_host"
 
