@@ -323,6 +323,48 @@ def test_a_private_key_keeps_its_armour_and_its_line_numbers():
     assert not survives("\n".join(lines), redact(pasted))
 
 
+BEFORE_EACH_LINE = (
+    "+", "conf/key.pem:", "conf/key.pem:12:", "web-1  | ", "2026-11-01T10:00:00Z ", "<br>",
+    "\x1b[32m+\x1b[m", "$ ",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("before", BEFORE_EACH_LINE)
+def test_a_private_key_is_masked_whatever_a_tool_sets_before_its_lines(before):
+    begin, lines, end = armoured(random.Random(7), "RSA PRIVATE KEY")
+    printed = [f"{before}{line}" for line in (begin, *lines, end)]
+    text = "\n".join(["Before Harbour7copper9xGravel", *printed, "After Harbour7copper9xGravel"])
+    # As a text, as the lines of a change or a cell of a notebook, and in a record.
+    documents = ({"text": text}, {"lines": printed}, {"cell": {"source": printed}})
+    for document in documents:
+        line = json.dumps({"a": document, "b": "Harbour7copper9xGravel"}).encode()
+        masked = redact_line(line)
+        assert not [each for each in lines if survives(each, masked.decode())]
+        assert json.loads(masked)["b"] == "Harbour7copper9xGravel"
+        again = json.dumps(redact_value(document))
+        assert not [each for each in lines if survives(each, again)]
+    masked = redact(text)
+    assert not [each for each in lines if survives(each, masked)]
+    for kept in ("Before Harbour7copper9xGravel\n", "\nAfter Harbour7copper9xGravel", begin, end):
+        assert kept in masked
+    assert redact(masked) == masked
+
+
+def test_what_stands_between_a_key_and_the_end_of_another_is_no_key():
+    begin, lines, end = armoured(random.Random(8), "PRIVATE KEY")
+    said = "(the function parseHarbour7Copper9 of src/otter/Gravel42/main and " + "aB3" * 20
+    text = "\n".join([begin, *lines, "", said, begin, *lines, end])
+    assert said in redact(text)
+
+
+def test_many_beginnings_of_keys_take_no_longer_than_other_text():
+    for piece in (
+        "-----BEGIN RSA PRIVATE KEY-----\n",
+        f"-----BEGIN PRIVATE KEY-----\n{'aB3' * 20}\nx ",
+    ):
+        assert any(_taken(piece * (500_000 // len(piece))) < 5 for _ in range(3))
+
+
 def test_the_same_secret_has_one_digest_however_it_stands():
     rng = random.Random(11)
     begin, lines, end = armoured(rng, "PRIVATE KEY")

@@ -1,7 +1,8 @@
 """Private keys in their armour: everything between BEGIN and END that is no line number or quote.
 
-A key may be cut off, numbered line by line, or written as a string of some language, so its lines
-are taken one by one and what stands between them is left alone.
+A key may be cut off, numbered line by line, printed with something before each line, or written as
+a string of some language or several, so its lines are taken one by one and what stands between them
+is left alone.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ _BETWEEN: Final = re.compile(
     rb"|\"[\s,.&]*[+\n][\s,.&+]*\""
     rb"|(?:Proc-Type|DEK-Info|Comment|Version|Hash)[: ][^\n\\\"]{0,80})*"
 )
+_FULL_LINE: Final = 40
+_NEAR: Final = 200
+_MIXED: Final = tuple(re.compile(each) for each in (rb"[a-z]", rb"[A-Z]", rb"[0-9]"))
 _LAST: Final = re.compile(rb"(?:\s|\\{1,15}[nr])*(?!\d+\b)([A-Za-z0-9+/=]{1,11})(?=\s|\\|-|\Z)")
 _LINE_ENDS: Final = re.compile(rb"(?:\s|\\{1,15}[nr])*")
 
@@ -45,8 +49,11 @@ def find_blocks(data: bytes) -> Iterator[Found]:
         if begin is None:
             continue
         start = begin.end()
-        stop = data.find(_END, start, start + _LONGEST)
-        pieces = _pieces(data, start, stop if stop >= 0 else min(len(data), start + _LONGEST))
+        stop = min(len(data), start + _LONGEST)
+        another = data.find(_ARMOUR, start, stop)
+        stop = stop if another < 0 else another
+        end = data.find(_END, start, stop)
+        pieces = _between_both(data, start, end) if end >= 0 else _in_a_row(data, start, stop)
         value = b"".join(data[first:last] for first, last in pieces)
         if len(value) < _SHORTEST or is_example(value[:200]) or len(set(value)) < 12:
             continue
@@ -54,7 +61,26 @@ def find_blocks(data: bytes) -> Iterator[Found]:
         yield Found(first, last, "private key", _masked(data, pieces), value, _RANK)
 
 
-def _pieces(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
+def _between_both(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
+    """Give the lines of a key of which BEGIN and END stand there, whatever is said between them.
+
+    Behind those that follow one another it is what looks like one: a tool may have set something
+    before each line (a file's name, a time, a colour), or each may be a string of its own.
+    """
+    pieces = _in_a_row(data, start, stop)
+    further = [
+        piece.span()
+        for piece in _PIECE.finditer(data, pieces[-1][1] if pieces else start, stop)
+        if piece[2] is not None and all(each.search(piece[2]) for each in _MIXED)
+    ]
+    pieces += [(first, last) for first, last in further if last - first >= _FULL_LINE]
+    if pieces:  # The last line is rarely a full one.
+        at = pieces[-1][1]
+        pieces += [span for span in further if at <= span[0] <= at + _NEAR][:1]
+    return pieces
+
+
+def _in_a_row(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
     """Give the lines of a key: as many as follow one another with nothing foreign between."""
     pieces: list[tuple[int, int]] = []
     at = start
@@ -68,7 +94,7 @@ def _pieces(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
         at = piece.end()
     if pieces:
         short = _LAST.match(data, at, stop)
-        if short:  # The last line is rarely a full one.
+        if short:
             pieces.append(short.span(1))
     return pieces
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from turnlog.redact.finding import find_secrets
@@ -56,8 +57,17 @@ def redact_value(value: Any, rules: Rules = NO_RULES) -> Any:
     if isinstance(value, dict):
         return {key: _named(key, each, rules) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [redact_value(each, rules) for each in value]
+        return [redact_value(each, rules) for each in redact_together(value, rules)]
     return value
+
+
+def redact_together(values: Sequence[Any], rules: Rules = NO_RULES) -> Sequence[Any]:
+    """Mask what only several texts together tell, if all of *values* are texts: lines of a key."""
+    if len(values) < 2 or not all(isinstance(each, str) for each in values):
+        return values
+    written = json.dumps(values).encode()
+    masked = redact_line(written, rules)
+    return values if masked == written else json.loads(masked)
 
 
 def _named(key: Any, value: Any, rules: Rules) -> Any:

@@ -19,6 +19,7 @@ from turnlog.redact import (
     find_secrets,
     redact,
     redact_line,
+    redact_together,
     redact_value,
 )
 
@@ -84,7 +85,8 @@ class Outgoing:
                 for key, each in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._walked(each, depth + 1) for each in value]
+            texts = redact_together(value, self._rules) if self.is_redacted else value
+            return [self._walked(each, depth + 1) for each in texts]
         return value
 
     def line(self, raw: bytes) -> bytes:
