@@ -323,6 +323,38 @@ def test_a_private_key_keeps_its_armour_and_its_line_numbers():
     assert not survives("\n".join(lines), redact(pasted))
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{{"name":"DB_PASSWORD","value":"{}"}}',
+        '{{\n  "Name": "deployToken",\n  "Value": "{}"\n}}',
+        "env:\n- name: DB_PASSWORD\n  value: {}\n- name: PORT\n  value: 8080",
+        '<add key="DbPassword" value="{}" />',
+        "- **Password:** `{}`\n- **Port:** 8080",
+        "- **Password**: `{}`",
+    ],
+)
+def test_a_variable_in_a_list_is_told_by_its_name(said):
+    secret = some(random.Random(13), WORD, 20)
+    text = said.format(secret)
+    wrapped = json.dumps({"a": [text]})
+    for written in (text, wrapped, json.dumps(wrapped)):
+        masked = redact(written)
+        assert secret not in masked
+        assert masked.count("[redacted") == 1
+        assert written is text or json.loads(masked)
+    document = {"env": [{"name": "DB_PASSWORD", "value": secret}, {"name": "PORT", "value": "80"}]}
+    assert secret not in str(redact_value(document))
+    assert redact_value(document)["env"][1] == {"name": "PORT", "value": "80"}
+
+
+def test_a_key_behind_what_clears_the_line_is_a_key():
+    key = SHAPES["github"](random.Random(14))
+    for text in (f"\x1b[01;31m\x1b[K{key}\x1b[m\x1b[K", f"\x1b[2J{key}"):
+        assert key not in redact(text)
+        assert key not in redact_line(json.dumps([text]).encode()).decode()
+
+
 BEFORE_EACH_LINE = (
     "+", "conf/key.pem:", "conf/key.pem:12:", "web-1  | ", "2026-11-01T10:00:00Z ", "<br>",
     "\x1b[32m+\x1b[m", "$ ",

@@ -116,7 +116,8 @@ def test_names_that_become_alike_are_both_kept():
 def test_a_text_of_many_megabytes_is_not_looked_at_whole(monkeypatch):
     looked_at = []
     monkeypatch.setattr(
-        "turnlog.mcp.framing.redact", lambda text, _rules: looked_at.append(len(text)) or text
+        "turnlog.mcp.framing.redact_named",
+        lambda _name, text, _rules: looked_at.append(len(text)) or text,
     )
     shown = Cleaner(longest=100).text("x" * 5_000_000)
     assert max(looked_at) < 100_000

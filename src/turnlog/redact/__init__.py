@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from turnlog.redact.finding import Secret, find_secrets
 from turnlog.redact.known import gather_known
-from turnlog.redact.masking import redact, redact_line, redact_together, redact_value
+from turnlog.redact.masking import redact, redact_line, redact_named, redact_value
 from turnlog.redact.rules import NO_RULES, Rules, rules_from
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "gather_known",
     "redact",
     "redact_line",
-    "redact_together",
+    "redact_named",
     "redact_value",
     "rules_from",
 ]

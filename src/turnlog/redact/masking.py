@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from turnlog.redact.finding import find_secrets
@@ -52,34 +51,37 @@ def redact_line(line: bytes, rules: Rules = NO_RULES) -> bytes:
 
 def redact_value(value: Any, rules: Rules = NO_RULES) -> Any:
     """Give plain JSON (dicts, lists, strings, numbers) with every secret masked."""
+    if isinstance(value, dict | list | tuple):
+        # Some are told only by what stands beside them: the lines of a key, a variable's value.
+        written = json.dumps(value).encode()
+        masked = redact_line(written, rules)
+        value = value if masked == written else json.loads(masked)
+    return _walked(value, rules)
+
+
+def _walked(value: Any, rules: Rules) -> Any:
     if isinstance(value, str):
         return redact(value, rules)
     if isinstance(value, dict):
         return {key: _named(key, each, rules) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [redact_value(each, rules) for each in redact_together(value, rules)]
+        return [_walked(each, rules) for each in value]
     return value
 
 
-def redact_together(values: Sequence[Any], rules: Rules = NO_RULES) -> Sequence[Any]:
-    """Mask what only several texts together tell, if all of *values* are texts: lines of a key."""
-    if len(values) < 2 or not all(isinstance(each, str) for each in values):
-        return values
-    written = json.dumps(values).encode()
-    masked = redact_line(written, rules)
-    return values if masked == written else json.loads(masked)
-
-
 def _named(key: Any, value: Any, rules: Rules) -> Any:
-    """Mask a value; its key may tell what the value itself does not."""
-    if isinstance(key, str) and isinstance(value, str) and is_telling(key):
-        said = value.encode("utf-8", "surrogatepass")
-        kind = kind_of(key.encode("utf-8", "replace"), said)
-        masked = redact(value, rules)
-        if kind is not None and masked == value and not rules.allows(value):
-            return f"[redacted {kind}]"
+    if isinstance(key, str) and isinstance(value, str):
+        return redact_named(key, value, rules)
+    return _walked(value, rules)
+
+
+def redact_named(name: str, text: str, rules: Rules = NO_RULES) -> str:
+    """Give *text* with every secret masked; its *name* may tell what the text itself does not."""
+    masked = redact(text, rules)
+    if masked != text or not is_telling(name):
         return masked
-    return redact_value(value, rules)
+    kind = kind_of(name.encode("utf-8", "replace"), text.encode("utf-8", "surrogatepass"))
+    return text if kind is None or rules.allows(text) else f"[redacted {kind}]"
 
 
 def _literal(match: re.Match[bytes], rules: Rules) -> bytes:

@@ -23,12 +23,14 @@ _MOST_NESTED: Final = 8
 _SHORTEST: Final = 16
 _SHORTEST_SECRET: Final = 12
 
-# What may follow the telling word within the name, then a quote, then a sign of assignment.
+# What may follow the telling word within the name, then a quote, then a sign of assignment; or a
+# field `value`, where the name is that of a variable in a list of them.
 _AFTER: Final = (
     rb"(?:s|_?\d{1,2}|_?base|[_-](?:prod|production|dev|staging|live|test|default|old|new|value"
     rb"|primary|secondary|main|base64|b64))?"
     rb"(?:\\{0,7}[\"'`])?\]?(?::[ ]?(?:str|string)\b)?"
-    rb"(?:[ \t]{0,8}(?:=>|:=|:|=)[ \t]{0,8}|>|[ ])"
+    rb"(?:(?:,?(?:\s|\\{1,7}[nrt]){0,40}(?:\\{0,7}[\"'])?value(?:\\{0,7}[\"'])?)?"
+    rb"(?:\*\*)?[ \t]{0,8}(?:=>|:=|:|=)(?:\*\*)?[ \t]{0,8}|>|[ ])"
     rb"(?![\s{(\[]|\d{1,12}(?:[\s,;)}\]\\]|\Z)|null|none|true|false)"  # Nothing that is no text.
 )
 # Each begins with a rare letter, to which the search leaps, and looks back to the rest of the word:

@@ -254,7 +254,7 @@ _AWS_SECRET: Final = re.compile(rb"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-
 _HEADER_BYTES: Final = 1000
 _NEAR: Final = 160
 # What may stand right before a key although it ends in a letter or digit: an escape, a colour.
-_ESCAPED: Final = re.compile(rb"(?:\\[nrtbf]|\\u00[01][0-9a-f]|\[[0-9;]{0,12}m)\Z")
+_ESCAPED: Final = re.compile(rb"(?:\\[nrtbf]|\\u00[01][0-9a-f]|\[[0-9;]{0,12}[mGHJK])\Z")
 
 
 def find_shapes(data: bytes) -> Iterator[Found]:

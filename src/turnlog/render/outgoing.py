@@ -19,8 +19,7 @@ from turnlog.redact import (
     find_secrets,
     redact,
     redact_line,
-    redact_together,
-    redact_value,
+    redact_named,
 )
 
 # A picture is no text: its bytes may look like a secret and must come out as they are.
@@ -67,8 +66,11 @@ class Outgoing:
                 written = json.encode(value)
             except (TypeError, ValueError, OverflowError, RecursionError):
                 return self._walked(value, 0)
-            if redact_line(written, self._rules) == written:
+            safe = redact_line(written, self._rules)
+            if safe == written:
                 return value
+            self.masked += 1
+            value = json.decode(safe)
         return self._walked(value, 0)
 
     def _walked(self, value: Any, depth: int) -> Any:
@@ -85,8 +87,7 @@ class Outgoing:
                 for key, each in value.items()
             }
         if isinstance(value, list | tuple):
-            texts = redact_together(value, self._rules) if self.is_redacted else value
-            return [self._walked(each, depth + 1) for each in texts]
+            return [self._walked(each, depth + 1) for each in value]
         return value
 
     def line(self, raw: bytes) -> bytes:
@@ -106,7 +107,7 @@ class Outgoing:
             self._leave(json.encode({whole(name): text}))
         if not text or not self.is_redacted:
             return text
-        safe: str = redact_value({name: text}, self._rules)[name]
+        safe = redact_named(name, text, self._rules)
         self.masked += safe != text
         return safe
 
