@@ -25,6 +25,7 @@ from turnlog.redact import (
 # A picture is no text: its bytes may look like a secret and must come out as they are.
 _BYTES: Final = re.compile(r"[A-Za-z0-9+/]{256,}={0,2}")
 _DEEPEST: Final = 200
+_MOST_NAMES: Final = 10_000
 
 
 class Outgoing:
@@ -55,6 +56,8 @@ class Outgoing:
         """Give a short text that comes again and again as it may leave."""
         known = self._names.get(name)
         if known is None:
+            if len(self._names) >= _MOST_NAMES:  # Ids of records come once or twice, and soon.
+                self._names.clear()
             known = self._names[name] = self.text(name)
         return known
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import json
 
+from turnlog.log.reader import Placed
 from turnlog.prices.cost import Prices
 from turnlog.questions.periods import Period
 from turnlog.questions.sources import Source
@@ -135,9 +136,10 @@ class Tables:
     def calls(self) -> Iterator[Row]:
         """Give every call of the sessions and what came of it."""
         blocks = Blocks(Choice(images=False), self._out)
-        for _, session, agent, records in self._read():
-            answers = {each.id: each for record, _ in records for each in blocks.answers(record)}
-            for record, _ in records:
+        for _, session, agent, items in self._read():
+            records = [item.record for item in items]
+            answers = {each.id: each for record in records for each in blocks.answers(record)}
+            for record in records:
                 for asked in blocks.of(record):
                     if isinstance(asked, Asked) and self._is_wanted(asked.at):
                         call = blocks.call(asked, answers.get(asked.id))
@@ -154,8 +156,9 @@ class Tables:
 
     def records(self) -> Iterator[Row]:
         """Give every record of the sessions."""
-        for path, session, agent, records in self._read():
-            for record, offset in records:
+        for path, session, agent, items in self._read():
+            for item in items:
+                record = item.record
                 if not self._is_wanted(record.at):
                     continue
                 message = record.message if isinstance(record, Assistant) else None
@@ -171,14 +174,13 @@ class Tables:
                     self._text(record),
                     len(record.raw),
                     self._name(path),
-                    offset,
+                    item.offset,
                 )
 
-    def _read(self) -> Iterator[tuple[str, str, str | None, list[tuple[Record, int]]]]:
+    def _read(self) -> Iterator[tuple[str, str, str | None, Iterator[Placed]]]:
         for session in self._sessions():
             for log in session.read_logs:
-                records = [(item.record, item.offset) for item in session.read(log)]
-                yield str(log.path), session.id, log.agent_id, records
+                yield str(log.path), session.id, log.agent_id, session.read(log)
 
     def _where(self, record: Record, session: str, agent: str | None) -> Row:
         linked = record if isinstance(record, Linked) else None
