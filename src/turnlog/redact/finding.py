@@ -114,11 +114,13 @@ def find_own(text: str, rules: Rules) -> Iterator[tuple[int, int, str]]:
     """
     if not rules.patterns:
         return
-    masks = [mask.span() for mask in _MASK.finditer(text)]
+    masks: list[tuple[int, int]] | None = None
     for begin, end in _windows(text):
         for pattern in rules.patterns:
             for match in pattern.regex.finditer(text, begin, end):
                 start, stop = match.span(1 if pattern.regex.groups and match[1] else 0)
+                if masks is None:  # Most texts have nothing to compare them with.
+                    masks = [mask.span() for mask in _MASK.finditer(text)]
                 if start < stop and not any(a < stop and start < b for a, b in masks):
                     yield start, stop, pattern.name
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Final, TypeVar
 
-from turnlog.redact.finding import find_secrets
+from turnlog.redact.finding import find_own, find_secrets
 from turnlog.redact.names import is_telling, kind_of
 from turnlog.redact.rules import NO_RULES, Rules
 
@@ -91,6 +91,8 @@ def _literal(match: re.Match[bytes], rules: Rules) -> bytes:
     try:
         said = json.loads(match[1])
     except ValueError:
+        return match[0]
+    if next(find_own(said, rules), None) is None:  # The rest is found in the line itself.
         return match[0]
     masked = redact(said, rules)
     if masked == said:
