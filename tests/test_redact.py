@@ -282,6 +282,11 @@ def test_innocent_things_are_left_alone(rng):
         "PASS: TestReads2_Everything/case-2",
         "PWD=/home/ada/orchard-2",
         "docker run -u 1000:1000 image:latest-2",
+        "docker run -p 8080:80 -p 127.0.0.1:5432:5432 image",
+        "mysql -u root -p orchard2024",
+        "mysql -u root -p$MYSQL_PASSWORD orchard",
+        "mysql -u root; mkdir -p build2/out3",
+        "sshpass -e ssh ada@db && mkdir -p build2/out3",
         "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
         'if "-----BEGIN RSA PRIVATE KEY-----" in text:',
         "-----BEGIN PUBLIC KEY-----\n" + "MIIB" * 20 + "\n-----END PUBLIC KEY-----",
@@ -346,6 +351,23 @@ def test_a_variable_in_a_list_is_told_by_its_name(said):
     document = {"env": [{"name": "DB_PASSWORD", "value": secret}, {"name": "PORT", "value": "80"}]}
     assert secret not in str(redact_value(document))
     assert redact_value(document)["env"][1] == {"name": "PORT", "value": "80"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "mysql -h db -u root -p{} orchard",
+        "$ mysqldump --single-transaction -uroot -p'{}' orchard > dump.sql",
+        'docker exec db mariadb-admin -u root -p"{}" status',
+        "sshpass -p {} ssh ada@db.example.com",
+        'echo "a" && sshpass -p "{}" scp x y:',
+        "docker login -u ada -p {} registry.example.com",
+    ],
+)
+def test_a_password_is_told_by_the_program_that_takes_it(said):
+    secret = "maple" + some(random.Random(15), WORD, 9)
+    for written in (said.format(secret), json.dumps({"command": said.format(secret)})):
+        assert redact(written) == written.replace(secret, "[redacted password]")
 
 
 def test_a_key_behind_what_clears_the_line_is_a_key():

@@ -1,4 +1,4 @@
-"""Secrets on their way to a server: Authorization headers, URLs with passwords, ``curl -u``."""
+"""Secrets on their way to a server: Authorization headers, URLs and options with passwords."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ _REACH: Final = 310
 _USER: Final = re.compile(
     rb"-u[ =]{0,2}(?:\\{0,7}[\"'])?([A-Za-z0-9._@+-]{1,80}):([^\s\"'`\\]{6,200})"
 )
+# To most programs -p is something else; to these it is the password, to some only without a blank.
+_OPTION: Final = b" -p"
+_COMMAND: Final = 200
+_PROGRAM: Final = re.compile(
+    rb"(?:(?:mysql|mariadb)[a-z-]*()|\bsshpass|\b(?:docker|podman) login)"
+    rb"(?:[ ](?:[^\n|;&\\]|\\+[\"'])*)?\Z"
+)
+_GIVEN: Final = re.compile(rb"([ ]?)(?:\\{0,7}[\"'])?([^\s\"'`\\]{6,200})")
 _PLAIN_PASSWORDS: Final = frozenset(
     b"password passwd pass pwd secret test token user username example pw mypassword".split()
 )
@@ -39,9 +47,19 @@ def find_sent(data: bytes, low: bytes) -> Iterator[Found]:
             yield from _random(data, match.span(2), "authorization")
     for at in places(data, b"@"):
         yield from _url_password(data, at)
-    for match in _USER.finditer(data):
+    for match in (*_USER.finditer(data), *_given(data)):
         if looks_chosen(match[2], is_quoted=True) and not stands_for_another(match[2]):
             yield Found(*match.span(2), "password", b"[redacted password]", match[2], _RANK)
+
+
+def _given(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Find what programs are given as a password by a short option."""
+    at = -1
+    while (at := data.find(_OPTION, at + 1)) >= 0:
+        program = _PROGRAM.search(data[max(0, at - _COMMAND) : at])
+        given = _GIVEN.match(data, at + len(_OPTION)) if program else None
+        if program and given and not (given[1] and program.lastindex):
+            yield given
 
 
 def _random(data: bytes, span: tuple[int, int], kind: str) -> Iterator[Found]:
