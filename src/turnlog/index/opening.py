@@ -51,6 +51,10 @@ class Index(Closing):
 
         return ReadBack(self.db)
 
+    def shown(self, text: str) -> str:
+        """Give what may be known of a *text* that the index itself holds, such as a title."""
+        return text
+
     def place(self, record: int) -> tuple[str, int]:
         """Give the log and the offset of a record."""
         return self._back.place(record)

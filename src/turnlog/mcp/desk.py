@@ -85,6 +85,9 @@ class BoundedIndex(Index):
         """How many records were too large to be read."""
         self.db.set_progress_handler(lambda: deadline.is_over, _STEPS_OF_SQLITE)
 
+    def shown(self, text: str) -> str:
+        return redact(text, self._rules)
+
     def raw(self, record: int, length: int | None = None) -> bytes | None:
         self._deadline.check()
         length = self.length(record) if length is None else length

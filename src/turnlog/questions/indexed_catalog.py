@@ -341,8 +341,8 @@ def _projects_in(index: Index, directory: str) -> list[int]:
 def _give_functions(index: Index, now: datetime) -> None:
     """Teach SQLite what it cannot say itself: capitals beyond ASCII, and a session's state."""
     functions: Iterable[tuple[str, int, Any]] = (
-        ("folded_text", 1, lambda text: None if text is None else text.casefold()),
-        ("is_part", 2, _is_part),
+        ("folded_text", 1, lambda text: None if text is None else index.shown(text).casefold()),
+        ("is_part", 2, lambda part, text: text is not None and _is_part(part, index.shown(text))),
         (
             "has_model",
             2,
