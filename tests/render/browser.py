@@ -47,3 +47,18 @@ class Visit:
     def _asked(self, request):
         if request.url.partition("#")[0] != self.address and not request.url.startswith("data:"):
             self.wrong.append(f"request: {request.url}")
+
+
+def narrowest_text(visit):
+    """Tell how many pixels the narrowest column of words has, of all tables that are shown."""
+    return visit.page.evaluate(
+        "Math.min(...[...document.querySelectorAll('td:not(.number)')].map(c => c.clientWidth))"
+    )
+
+
+def smallest_word(visit):
+    """Tell how many pixels the smallest letters in charts are high, as they are drawn."""
+    return visit.page.evaluate(
+        "Math.min(...[...document.querySelectorAll('svg.chart text')].map("
+        "t => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().d))"
+    )

@@ -26,7 +26,7 @@ labels = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=20))
 
 def parsed(chart):
     """Read a chart as XML, and refuse whatever could act or does not fit."""
-    root = ET.fromstring(chart)
+    (root,) = ET.fromstring(chart)
     assert root.tag == "svg"
     wide, tall = (float(each) for each in root.attrib["viewBox"].split()[2:])
     assert 0 < wide < 5000

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from render import hostile
-from render.browser import Visit, browser, needs_browser
-from render.pages import ID, home_of, page_of
+from render.browser import Visit, browser, narrowest_text, needs_browser
+from render.pages import ID, home_of, page_of, told
 from sessions.trees import answer, call, record
+from turnlog.render.contents import Listed, contents_page
 
 pytestmark = needs_browser
 
@@ -124,6 +125,27 @@ def test_it_fits_every_screen(chromium, page, tmp_path, width, scheme):
     dark = sum(map(int, paper.strip("rgb()").split(","))) < 200
     assert dark == (scheme == "dark")
     assert ink != paper
+
+
+def test_a_table_on_a_phone_breaks_no_word(chromium, page, tmp_path):
+    row = "| irrigation | pumps | valves | orchard | weather | harvest |"
+    table = {"type": "text", "text": f"{row}\n|{'---|' * 6}\n{row}"}
+    home = home_of(tmp_path, said("q", None, "Compare"), answer("a", "q", "m", table))
+    visit = Visit(chromium, page(page_of(home)), viewport={"width": 390, "height": 800})
+    heights = visit.page.evaluate("[...document.querySelectorAll('td')].map(c => c.clientHeight)")
+    assert len(heights) == 6
+    assert max(heights) < 50  # One line.
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_list_of_sessions_can_be_read_on_a_phone(chromium, page, tmp_path):
+    where = {"cwd": "/home/ada/src/a-long-name/and-deeper/service"}
+    home = home_of(tmp_path, said("q", None, "Migrate the orders table", **where))
+    listed = [Listed(file=f"{ID}.html", session=told(home).head, turns=2)]
+    visit = Visit(chromium, page(contents_page(listed)), viewport={"width": 390, "height": 800})
+    assert narrowest_text(visit) >= 100
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert visit.wrong == []
 
 
 def test_it_prints(chromium, page, tmp_path):

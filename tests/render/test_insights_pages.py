@@ -6,7 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from render.browser import PROGRAM, Visit, browser, needs_browser
+from render.browser import (
+    PROGRAM,
+    Visit,
+    browser,
+    narrowest_text,
+    needs_browser,
+    smallest_word,
+)
 from turnlog.index.opening import open_fresh
 from turnlog.layout import find_homes
 from turnlog.prices.cost import load_prices
@@ -124,7 +131,10 @@ def test_pages_of_nothing_say_so(tmp_path):
     )
     with open_fresh(find_homes([tmp_path / "home"])) as index:
         empty = insights(index, load_prices(), asked)
-    assert "Nothing happened in this period." in insights_page(empty, UTC, clean)
+    html = insights_page(empty, UTC, clean)
+    assert "Nothing happened in this period." in html
+    assert 'class="card"' not in html
+    assert "cache" not in html
     assert "Nothing happened in this period." in summary_page(empty, "2026", UTC, clean)
 
 
@@ -147,16 +157,20 @@ def test_a_browser_draws_them_and_nothing_acts(found, tmp_path):
         for name, html in pages.items():
             path = tmp_path / f"{name}.html"
             path.write_text(html)
-            for scheme in ("light", "dark"):
-                visit = Visit(chromium, path, color_scheme=scheme)
+            for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+                viewport = {"width": width, "height": 800}
+                visit = Visit(chromium, path, color_scheme=scheme, viewport=viewport)
                 assert visit.wrong == []
                 charts = visit.page.locator("svg.chart")
                 assert charts.count() >= 3
                 for number in range(charts.count()):
                     box = charts.nth(number).bounding_box()
                     assert box["width"] > 50
-                    assert box["height"] > 20
+                    assert box["height"] > 15
                 wide = visit.page.evaluate(
                     "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
                 )
                 assert wide
+                if name == "page":
+                    assert narrowest_text(visit) >= 100
+                assert smallest_word(visit) >= 5

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from render import hostile
-from render.pages import home_of, markdown_of
+from render.pages import home_of, markdown_of, told
 from sessions.trees import answer, call, record
 from turnlog.inert import inert
 from turnlog.render import inert_markdown as inert_module
+from turnlog.render.contents import Listed, contents_markdown, contents_page
 from turnlog.render.inert_markdown import fenced, inert_markdown, plain, span
 
 PIECES = (
@@ -154,3 +155,13 @@ def test_a_small_session_as_markdown(tmp_path):
     )
     assert "Hm." not in markdown_of(home, thinking=False)
     assert "make kite" not in markdown_of(home, tools=False)
+
+
+def test_what_has_no_price_is_not_said_to_cost_nothing(tmp_path):
+    said = {**answer("a", "q", "m", {"type": "text", "text": "Yes."}), "requestId": "r"}
+    said["message"] |= {"model": "my-local-model", "usage": {"input_tokens": 5, "output_tokens": 2}}
+    home = home_of(tmp_path, record("q", None), said)
+    assert "- cost at API prices: $0.00 and more" in markdown_of(home)
+    listed = [Listed(file="a.html", session=told(home).head, turns=1)]
+    assert "$0.00 and more" in contents_page(listed)
+    assert "$0.00 and more" in contents_markdown(listed)

@@ -72,8 +72,8 @@ Exit code: 0 done, 1 nothing happened then, 2 a mistake, 3 a failure.""",
 def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **options: Any) -> int:
     """Show what was done, how it went, and what it cost: the last 30 days, or any period.
 
-    Costs and tokens are those of `turnlog cost`. Every figure is defined in docs/insights.md, and
-    --explain lists the records behind it; FIGURE is tools, tools:Bash, days:2026-07-22 and so on.
+    Costs and tokens are those of `turnlog cost`. --explain defines a figure and lists the records
+    behind it; FIGURE is tools, tools:Bash, days:2026-07-22 and so on.
     """
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.prices.configured import configured_prices
@@ -171,17 +171,16 @@ def _report(
     is_empty = not found.overview.prompts and not found.overview.messages
     if as_json:
         show_json(found)
-    elif options["html"] is not None:
-        _write(found, asked, options)
     else:
         from turnlog.cli.insights_shown import show_insights, show_nothing
         from turnlog.cli.terminal import console
 
-        out = console()
+        if options["html"] is not None:
+            _write(found, asked, options)
+        elif not is_empty:
+            show_insights(console(), found, asked.zone)
         if is_empty:
-            show_nothing(out, last_active(index), asked.zone)
-        else:
-            show_insights(out, found, asked.zone)
+            show_nothing(console(), last_active(index), asked.zone)
     return 1 if is_empty else 0
 
 

@@ -37,6 +37,9 @@ _MOST_WEEKS: Final = 54
 _CELL: Final = 14
 _USUAL_WIDTH: Final = 760
 
+_WIDE: Final = 640
+"""A wider one is not squeezed into a phone, but scrolled."""
+
 CHART_CSS: Final = """
 :root { --mark: #2f7dd1; --mark-2: #b8570b; --level-0: #eceff3; --level-1: #c6def5;
   --level-2: #86b9ea; --level-3: #3f8bd8; --level-4: #12508f; }
@@ -56,6 +59,9 @@ svg.chart .area { fill: var(--mark); opacity: .14; }
 svg.chart .level-0 { fill: var(--level-0); } svg.chart .level-1 { fill: var(--level-1); }
 svg.chart .level-2 { fill: var(--level-2); } svg.chart .level-3 { fill: var(--level-3); }
 svg.chart .level-4 { fill: var(--level-4); }
+@media (max-width: 40rem) {  /* Else nobody could read its words. */
+  .drawn { overflow-x: auto; } .drawn svg.wide { max-width: none; width: 36rem; }
+}
 """
 """The colours of charts; a page that holds one adds it to its style."""
 
@@ -234,7 +240,7 @@ def level(value: float, top: float) -> int:
 
 
 def _chart(title: str, width: float, height: float, drawn: Sequence[Fragment]) -> Fragment:
-    return element(
+    svg = element(
         "svg",
         element("title", title),
         drawn,
@@ -242,8 +248,9 @@ def _chart(title: str, width: float, height: float, drawn: Sequence[Fragment]) -
         width=_number(width),
         height=_number(height),
         role="img",
-        class_="chart",
+        class_="chart wide" if width > _WIDE else "chart",
     )
+    return element("div", svg, class_="drawn")
 
 
 def _empty(title: str, width: int) -> Fragment:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Final
 
 from msgspec import Struct
 
-from turnlog.prices.money import shown
 from turnlog.render.conversation import Head
 from turnlog.render.inert_markdown import plain
 from turnlog.render.page import Fragment, element, escaped, page
@@ -55,7 +53,7 @@ def contents_page(listed: Sequence[Listed]) -> str:
             element("td", _when(head), class_="faint when"),
             element("td", f"{each.turns:,}", class_="number"),
             element("td", f"{head.figures.tokens:,}", class_="number"),
-            element("td", shown(Decimal(head.figures.cost_usd)), class_="number"),
+            element("td", head.figures.cost, class_="number"),
         ]
         rows.append(element("tr", cells))
     table = element("div", element("table", top, rows), class_="scroll")
@@ -68,8 +66,8 @@ def contents_markdown(listed: Sequence[Listed]) -> str:
     lines = ["# Sessions", ""]
     for each in listed:
         head = each.session
-        cost = shown(Decimal(head.figures.cost_usd))
-        facts = ", ".join(fact for fact in (_when(head), f"{each.turns:,} turns", cost) if fact)
+        told = (_when(head), f"{each.turns:,} turns", head.figures.cost)
+        facts = ", ".join(fact for fact in told if fact)
         lines.append(f"- [{plain(head.title or head.id)}](./{each.file}) ({facts})")
     return "\n".join(lines) + "\n"
 

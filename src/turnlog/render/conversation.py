@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
+
+from turnlog.prices.money import shown
 
 ThreadName = Literal["main", "whole", "all"]
 
@@ -174,6 +177,11 @@ class Figures(Struct, kw_only=True):
         """All tokens together."""
         written = self.cache_write_5m + self.cache_write_1h
         return self.input + self.output + written + self.cache_read
+
+    @property
+    def cost(self) -> str:
+        """The cost as people read it; that of models without a price is not in it."""
+        return shown(Decimal(self.cost_usd)) + (" and more" if self.unpriced else "")
 
 
 Block: TypeAlias = Said | Answer | Thinking | Picture | Call | Mark | Other

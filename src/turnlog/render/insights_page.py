@@ -52,6 +52,9 @@ def insights_page(found: Insights, zone: tzinfo, clean: Clean) -> str:
 
 def insights_sections(found: Insights, zone: tzinfo, clean: Clean) -> Child:
     """Draw what stands below the title; a page of it needs INSIGHTS_CSS."""
+    if not found.overview.prompts and not found.overview.messages:
+        nothing = element("p", "Nothing happened in this period.")
+        return [nothing, _footer(found, zone, clean)]
     return [
         _cards(found),
         _over_time(found, zone),
@@ -135,7 +138,7 @@ def _cards(found: Insights) -> Fragment:
 
 def _over_time(found: Insights, zone: tzinfo) -> Fragment | None:
     if not found.days:
-        return element("p", "Nothing happened in this period.")
+        return None
     since, until = span_of(found, zone)
     first, last = min(since, found.days[0].day), max(until, found.days[-1].day)
     return _section("Cost over time", "days", spending(costs_by_day(found.days), first, last))
@@ -369,10 +372,11 @@ def _footer(found: Insights, zone: tzinfo, clean: Clean) -> Fragment:
         # Without it the commands would speak of the last 30 days, whenever they are typed.
         element(
             "p",
-            "The commands on this page need its period: ",
+            "The commands on this page define a figure and list what is behind it. They need its"
+            " period: ",
             element("code", _period(found, zone, clean)),
         ),
-        element("p", "Made by turnlog; docs/insights.md defines every figure."),
+        element("p", "Made by turnlog."),
     )
 
 

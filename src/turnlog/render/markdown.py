@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, Final
 
 from msgspec import json
 
-from turnlog.prices.money import shown
 from turnlog.render import diffs
 from turnlog.render.conversation import (
     AgentRun,
@@ -69,7 +67,7 @@ def _head(head: Head) -> Iterator[str]:
         ("when", " to ".join(_at(at) for at in (head.started_at, head.last_active_at) if at)),
         ("responses", f"{used.messages:,}" if used.messages else ""),
         ("tokens", f"{used.tokens:,}" if used.tokens else ""),
-        ("cost at API prices", shown(Decimal(used.cost_usd)) if used.messages else ""),
+        ("cost at API prices", used.cost if used.messages else ""),
     )
     yield "\n".join(f"- {name}: {value}" for name, value in facts if value)
     yield from notices_of(head)

@@ -142,9 +142,10 @@ code, pre { font-family: var(--mono); font-size: .92em; }
 pre { overflow-x: auto; padding: .8rem 1rem; background: var(--raised); border-radius: 6px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; overflow-wrap: anywhere; }
-th { color: var(--faint); font-weight: 600; font-size: .85rem; }
-td.number, th.number { text-align: right; white-space: nowrap; }
+  vertical-align: top; overflow-wrap: anywhere; min-width: 9rem; }
+th { color: var(--faint); font-weight: 600; font-size: .85rem; overflow-wrap: normal; }
+td.number, th.number { text-align: right; min-width: 0; }
+td.number { white-space: nowrap; }
 .faint { color: var(--faint); }
 .scroll { overflow-x: auto; }
 @media print { body { max-width: none; padding: 0; font-size: 11pt; } h2 { break-after: avoid; } }

@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
-from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from turnlog.prices.money import shown
 from turnlog.render import diffs
 from turnlog.render.calls_drawn import Drawing
 from turnlog.render.conversation import (
@@ -208,7 +206,6 @@ def picture(image: Picture) -> Fragment:
 
 def _head(head: Head, title: str, notices: Iterable[str], zone: tzinfo) -> Fragment:
     used = head.figures
-    cost = shown(Decimal(used.cost_usd)) + (" and more" if used.unpriced else "")
     facts = (
         ("project", head.project),
         ("branch", head.git_branch),
@@ -216,7 +213,7 @@ def _head(head: Head, title: str, notices: Iterable[str], zone: tzinfo) -> Fragm
         ("when", _span(head.started_at, head.last_active_at, zone)),
         ("responses", f"{used.messages:,}" if used.messages else None),
         ("tokens", f"{used.tokens:,}" if used.tokens else None),
-        ("cost at API prices", cost if used.messages else None),
+        ("cost at API prices", used.cost if used.messages else None),
         ("agents", f"{head.agents:,}" if head.agents else None),
         ("session", head.id),
     )

@@ -76,6 +76,7 @@ section h2 a { color: inherit; text-decoration: none; font-weight: 700; }
 .answer blockquote { margin: .5rem 0; padding-left: .9rem; border-left: 3px solid var(--line);
   color: var(--faint); }
 .answer p { white-space: pre-line; }
+.answer th, .answer td { min-width: 0; overflow-wrap: break-word; }
 .plain { white-space: pre-wrap; overflow-wrap: anywhere; }
 details { margin: .3rem 0; }
 summary { cursor: pointer; list-style: none; display: flex; gap: .6rem; align-items: baseline;
