@@ -194,3 +194,36 @@ def test_columns_are_cut_only_as_far_as_needed(widths, room):
     assert all(0 < cut <= width for cut, width in zip(found, widths, strict=True))
     assert sum(found) <= room or all(cut <= 8 for cut in found)
     assert sum(found) == min(sum(widths), room) or max(found) <= 8
+
+
+def test_no_row_is_empty_where_nothing_was_said(tmp_path, turnlog):
+    """Most responses of an agent only think or call: blanks would tell nobody anything."""
+    blocks = {
+        "m1": {"type": "thinking", "thinking": "", "signature": "x"},
+        "m2": {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "make pears"}},
+        "m3": {"type": "tool_use", "id": "c2", "name": "ListBarns", "input": {}},
+        "m4": {"type": "thinking", "thinking": "Frost, then.", "signature": "x"},
+        "m5": {"type": "image", "source": {"type": "base64", "media_type": "image/png"}},
+    }
+    log = tmp_path / "home" / "projects" / "-home-ada-orchard" / f"{SESSIONS[0]}.jsonl"
+    log.parent.mkdir(parents=True)
+    lines = [
+        {
+            "type": "assistant",
+            "uuid": name,
+            "sessionId": SESSIONS[0],
+            "timestamp": f"2026-11-01T10:0{number}:00.000Z",
+            "message": {"role": "assistant", "id": name, "content": [block]},
+        }
+        for number, (name, block) in enumerate(blocks.items())
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = ["(thinking)", "Bash: make pears", "ListBarns", "Frost, then.", "(image)"]
+    for resource in ("messages", "entries"):
+        options = (resource, "--asc", "--sort", "at", "--home", tmp_path / "home")
+        code, out, _ = turnlog("query", *options, TURNLOG_HOME=str(tmp_path / "own"))
+        assert code == 0
+        shown = zip(out.splitlines()[1:], told, strict=True)
+        assert [line for line, end in shown if not line.rstrip().endswith(f"  {end}")] == []
+        out = turnlog("query", *options, "--json", TURNLOG_HOME=str(tmp_path / "own"))[1]
+        assert "gist" not in json.loads(out)["rows"][0]  # It is there for those who ask.

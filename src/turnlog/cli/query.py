@@ -60,8 +60,8 @@ _SHARED: Final = {
 }
 # What a person wants to see, where a program gets everything.
 _TABLES: Final = {
-    "entries": ["at", "session_id", "type", "author", "content"],
-    "messages": ["at", "session_id", "role", "text"],
+    "entries": ["at", "session_id", "type", "author", "gist"],
+    "messages": ["at", "session_id", "role", "gist"],
     "tools": ["at", "session_id", "tool_name", "status", "input"],
 }
 _FIGURES: Final = ("sum", "avg", "min", "max")

@@ -23,8 +23,8 @@ from turnlog.index.texts import leaves
 from turnlog.questions.known_names import no_such_tool
 from turnlog.questions.query_fields import IS_BESIDE, IS_FIRST
 from turnlog.questions.query_filters import pattern_of, projects_in, tools_like
-from turnlog.questions.query_reading import answer_of, content_of
-from turnlog.records.record import Assistant, Record, Spoken, System
+from turnlog.questions.query_reading import answer_of, content_of, gist_of
+from turnlog.records.record import Assistant, Record, System
 
 API: Final = "API"
 """The tool that errors of the API are counted under."""
@@ -320,7 +320,4 @@ def _line_of(record: Record | None) -> str:
     """Say what a record says in one line; of a call, which tool it asks."""
     if record is None:
         return "(not there any more)"
-    text = _api_text(record)
-    calls = record.calls if isinstance(record, Spoken) else ()
-    names = ", ".join(call.name for call in calls)
-    return one_line(f"{names}: {text}" if names else text)
+    return one_line(gist_of([record]) or _api_text(record))

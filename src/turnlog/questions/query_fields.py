@@ -167,6 +167,7 @@ IS_BESIDE: Final = "(r.id >> 40) IN (SELECT id FROM logs WHERE layout = 'beside'
 """Tells of a record r whether it stands in no log, but in a file beside them."""
 IS_FIRST: Final = "r.id NOT IN (SELECT record FROM repeats)"
 """Tells of a record r whether it is none that a fork or a resume carried along."""
+_GIST: Final = Field("", "What it says and which tools it asks; else what it thinks.", "read")
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 COUNTERS: Final = (
     "input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches",
@@ -216,6 +217,7 @@ RECORDS: Final = Resource(
         "is_error": Field("r.flags & 1", "Whether it tells of an error.", "flag"),
         "length": Field("r.length", "How many bytes it has.", "number"),
         "content": Field("", "All of its text.", "read"),
+        "gist": _GIST,
     }
     | _PLACE,
     shown=(
@@ -261,6 +263,7 @@ MESSAGES: Final = Resource(
         "message_id": Field("coalesce(r.message, g.message_id)", "The response's id."),
         "records": Field("g.records", "How many records carry it.", "number"),
         "text": Field("", "What a person would read of it.", "read"),
+        "gist": _GIST,
     }
     | {name: Field(f"g.{name}", "A counter of its usage.", "number") for name in COUNTERS}
     | _PLACE,

@@ -9,9 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from turnlog.index.opening import Index
-from turnlog.index.texts import leaves, texts_of
+from turnlog.index.texts import Kind, leaves, text_of_block, texts_of
 from turnlog.questions.query_fields import MESSAGES, RECORDS, TOOLS, Resource
-from turnlog.records.blocks import CallBlock, ResultBlock
+from turnlog.records.blocks import (
+    AnyBlock,
+    CallBlock,
+    RedactedThinkingBlock,
+    ResultBlock,
+    ThinkingBlock,
+    UnknownBlock,
+)
 from turnlog.records.record import Call, Record, Result, Spoken
 
 READ_AT_MOST: Final = 100_000
@@ -71,6 +78,30 @@ def content_of(record: Record | None) -> str | None:
     return None if record is None else "\n".join(each.text for each in texts_of(record))
 
 
+def gist_of(records: Sequence[Record]) -> str | None:
+    """Give what records say or ask of tools; what they think only if there is nothing else."""
+    if not records:
+        return None
+    told: list[str] = []
+    thought: list[str] = []
+    for record in records:
+        for block in record.blocks if isinstance(record, Spoken) else ():
+            _, text = text_of_block(block, Kind.RESPONSE)
+            if isinstance(block, ThinkingBlock | RedactedThinkingBlock):
+                thought.append(text or "(thinking)")
+            elif isinstance(block, CallBlock):
+                told.append(f"{block.name}: {text}" if text else block.name)
+            else:
+                told.append(text or f"({_type_of(block)})")
+        if not isinstance(record, Spoken):
+            told.append(content_of(record) or "")
+    return "\n".join(filter(None, told)) or "\n".join(dict.fromkeys(thought))
+
+
+def _type_of(block: AnyBlock) -> str:
+    return block.type if isinstance(block, UnknownBlock) else str(block.__struct_config__.tag)
+
+
 def value_at(record: Record | None, path: str) -> Any:
     """Follow a path such as message.content.0.type into a record's own JSON."""
     value: Any = None if record is None else record.fields
@@ -96,24 +127,30 @@ def read_match(reader: Reader, resource: Resource, hidden: Sequence[Any]) -> str
     if resource is TOOLS:
         found = read_row(reader, resource, hidden, ("input", "result"))
         return f"{leaves(found['input'])}\n{found['result'] or ''}"
-    (name,) = (each for each, field in resource.fields.items() if field.kind == "read")
+    name = "text" if resource is MESSAGES else "content"
     return read_row(reader, resource, hidden, (name,))[name] or ""
 
 
 def _read_record(reader: Reader, hidden: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
     record = reader.record(*hidden)
-    return {
-        name: content_of(record) if name == "content" else value_at(record, name) for name in wanted
+    whole = {
+        "content": lambda: content_of(record),
+        "gist": lambda: gist_of([record] if record is not None else []),
     }
+    return {name: whole[name]() if name in whole else value_at(record, name) for name in wanted}
 
 
 def _read_message(reader: Reader, hidden: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
     first, _, last, message, session = hidden
     records = reader.parts(first, last, message, session)
     head = records[0] if records else None
+    whole = {"text": lambda: _said(records), "gist": lambda: gist_of(records)}
+    return {name: whole[name]() if name in whole else value_at(head, name) for name in wanted}
+
+
+def _said(records: Sequence[Record]) -> str | None:
     texts = (each.text for each in records if isinstance(each, Spoken))
-    text = "\n".join(filter(None, texts)) if records else None
-    return {name: text if name == "text" else value_at(head, name) for name in wanted}
+    return "\n".join(filter(None, texts)) if records else None
 
 
 def _read_call(reader: Reader, hidden: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
