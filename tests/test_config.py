@@ -88,7 +88,7 @@ def test_things_that_are_no_file(home):
     assert load_config(home.path).problems
     os.unlink(home.path / "config.toml")
     (home.path / "config.toml").mkdir()
-    assert load_config(home.path).problems
+    assert [each.reason for each in load_config(home.path).problems] == ["is a directory"]
 
 
 @given(st.binary(max_size=200))

@@ -6,18 +6,18 @@
     input = 3.00
     output = 15.00
 
-    [budgets]                   # dollars; see docs/ledger.md
+    [budgets]                   # dollars; see turnlog cost --help
     monthly = 300
 
     [retention]                 # off unless enabled; see turnlog retain --help
     enabled = true
     days = 90
 
-    [redact]                    # beside the rules for everybody; see docs/secrets.md
+    [redact]                    # beside the rules for everybody; see turnlog secrets --help
     patterns = ["ORCH-[0-9]{8}"]
     allow = ["not-a-secret-1"]
 
-    [mcp]                       # what agents may ask; see docs/mcp.md
+    [mcp]                       # what agents may ask; see turnlog mcp --help
     scope = "all"
 
 A setting that cannot be read is reported and changes nothing: the one before it, the default,
@@ -78,7 +78,10 @@ def load_config(directory: str | os.PathLike[str]) -> Config:
     try:
         text = _read(path)
         said = {} if text is None else _parsed(text)
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return Config(path, problems=(SettingProblem(FILE_NAME, why),))
+    except (ValueError, RecursionError) as error:
         return Config(path, problems=(SettingProblem(FILE_NAME, str(error)),))
     return _config(path, said)
 

@@ -142,4 +142,4 @@ def test_the_line_cap_can_be_set_and_a_broken_setting_is_told(turnlog, home, tmp
     (own / "config.toml").write_text("line_cap_mb = 'much'\n")
     code, out, err = turnlog("check", "1111", "--home", home, "--json", TURNLOG_HOME=str(own))
     assert code == 0
-    assert err.startswith("warning: config.toml: line_cap_mb: ")
+    assert err.startswith(f"warning: {own / 'config.toml'}: line_cap_mb: ")

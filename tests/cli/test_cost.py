@@ -116,7 +116,7 @@ def test_the_users_own_price_holds(turnlog, spent, tmp_path):
     (own / "config.toml").write_text('[prices."nobody-1"]\ninput = "dear"\n')
     code, _, err = turnlog("cost", "model", "--home", spent, TURNLOG_HOME=str(own))
     assert code == 0
-    assert err.startswith("warning: config.toml: prices.nobody-1: ")
+    assert err.startswith(f"warning: {own / 'config.toml'}: prices.nobody-1: ")
 
 
 @pytest.mark.parametrize(
@@ -352,12 +352,13 @@ def test_budgets_stand_under_a_report_if_there_are_any(turnlog, today):
     assert (code, "budget" in out) == (0, False)
     code, out, _ = today(turnlog, "", "budgets")
     assert (code, "No budget is set." in out) == (0, True)
+    assert "monthly = 300 under [budgets] in /" in out  # Where the settings are, too.
 
 
 def test_a_broken_budget_is_told_and_changes_nothing(turnlog, today):
     code, out, err = today(turnlog, '[budgets]\ndaily = "much"\nweekly = 1\n', "budgets", "--json")
     assert code == 0
-    assert err == "warning: config.toml: budgets.daily: 'much' is not an amount in dollars\n"
+    assert err.endswith("config.toml: budgets.daily: 'much' is not an amount in dollars\n")
     assert [row["budget"] for row in json.loads(out)["budgets"]] == ["weekly"]
 
 

@@ -134,6 +134,22 @@ def test_dash_h_is_help(name, capsys):
     assert capsys.readouterr().out.startswith(f"Usage: turnlog {name} ")
 
 
+def test_help_is_a_word_too(capsys):
+    for words in ([], ["search"], ["query", "tools"]):
+        assert run(["help", *words]) == 0
+        told = capsys.readouterr().out
+        assert run([*words, "--help"]) == 0
+        assert capsys.readouterr().out == told
+    assert run(["help", "no-such-command"]) == 2
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_help_stands_alone(name, capsys):
+    """An installed program has no docs/ beside it."""
+    assert run([*name.split(), "--help"]) == 0
+    assert "docs/" not in capsys.readouterr().out
+
+
 # -- comma-separated values -----------------------------------------------------------------
 
 

@@ -73,7 +73,7 @@ def test_own_rules_count_and_broken_ones_are_told(turnlog, home, keys, tmp_path)
     code, out, err = turnlog("secrets", "--json", "--home", home, TURNLOG_HOME=str(own))
     assert code == 1
     assert {row["kind"] for row in json.loads(out)["secrets"]} == {"anthropic key", "pattern"}
-    assert "warning: config.toml: redact.patterns[1]: " in err
+    assert f"warning: {own / 'config.toml'}: redact.patterns[1]: " in err
 
 
 def test_a_mistake_in_the_call(turnlog, home, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import pytest
 from click.testing import CliRunner
@@ -37,8 +38,8 @@ def run(home):
         ("us.anthropic.claude-opus-4-6-v1:0",),
     ],
 )
-def test_it_fits_eighty_columns(run, arguments):
-    shown = run(*arguments).output
+def test_it_fits_eighty_columns(run, home, arguments):
+    shown = run(*arguments).output.replace(str(home), "~/.turnlog")
     assert shown
     assert max(map(len, shown.splitlines())) <= 80
 
@@ -97,6 +98,14 @@ def test_an_unknown_model_is_told_with_a_way_out(run):
     assert "No price is known for nobody-5" in result.output
     assert "config.toml" in result.output
     assert json.loads(run("nobody-5", "--json").output)["prices"] == []
+
+
+@pytest.mark.parametrize("model", ["nobody-5", 'my "own" model', "llama3.1:8b"])
+def test_the_way_out_can_be_pasted_into_the_settings(run, model):
+    lines = run(model).output.splitlines()
+    settings = tomllib.loads("\n".join(line for line in lines if line.startswith("  ")))
+    (override,), problems = overrides_from(settings["prices"])
+    assert (override.model, override.like, problems) == (model, "claude-sonnet-4-5", ())
 
 
 def test_hostile_names_are_shown_inert(run):

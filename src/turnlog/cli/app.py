@@ -127,6 +127,8 @@ class Commands(click.Group):
         return name, command, rest
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] == ["help"]:  # As other programs have it.
+            args = [*args[1:], "--help"]
         end = args.index("--") if "--" in args else len(args)
         if _NO_PAGER in args[:end]:  # Of every command, wherever it stands.
             args = [_NO_PAGER, *(each for each in args[:end] if each != _NO_PAGER), *args[end:]]
@@ -141,7 +143,9 @@ class Commands(click.Group):
     cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="turnlog COMMAND --help tells more, with examples.",
+    epilog="turnlog COMMAND --help tells more, with examples and settings. Settings stand in"
+    " config.toml in turnlog's own home: $TURNLOG_HOME, else the system's place for data, such as"
+    " ~/.local/share/turnlog.",
 )
 @click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
 @home_option

@@ -66,7 +66,16 @@ Examples:
   turnlog cost project --last 7d --compare
                                         with the seven days before
   turnlog cost budgets                  how much of them is spent; exit code 1 if too much
-  turnlog cost project --since monday --json""",
+  turnlog cost project --since monday --json
+In config.toml:
+  [budgets]                             # dollars; leave out what you do not want
+  daily = 20
+  weekly = 100
+  monthly = 300
+  block = 10                            # the five-hour block that lasts now
+  warn_at = 0.8                         # from this part on one is nearly spent
+  [budgets.projects."~/src/orchard"]
+  monthly = 50""",
 )
 @click.argument(
     "report", type=click.Choice((*REPORTS, *_OTHERS)), default="daily", metavar="[REPORT]"
@@ -360,7 +369,7 @@ def _budgets(report: _Report) -> int:
     else:
         from turnlog.cli.budgets_shown import show_budgets
         from turnlog.cli.cost_shown import show_skipped
-        from turnlog.cli.terminal import console
+        from turnlog.cli.terminal import console, settings_file
 
         out = console()
         if found.budgets:
@@ -368,7 +377,11 @@ def _budgets(report: _Report) -> int:
             show_skipped(out, found.skipped, mode=report.asked.mode)
         else:
             out.print("No budget is set.")
-            out.print("[dim]hint: monthly = 300 under \\[budgets] in config.toml[/]")
+            out.print(
+                f"[dim]hint: say monthly = 300 under \\[budgets] in {settings_file()};"
+                " turnlog cost --help shows what else[/]",
+                soft_wrap=True,
+            )
     return 1 if any(row.state == "exceeded" for row in found.budgets) else 0
 
 

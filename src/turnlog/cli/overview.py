@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
@@ -139,7 +140,8 @@ def _show_attention(out: Console, found: Attention, homes: tuple[str, ...]) -> N
     lines = [(what, to_type(command, homes)) for what, command in lines]
     if found.unpriced:  # What models cost, no home tells.
         models = ", ".join(found.unpriced[:3])
-        lines.append((f"no price known for {models}", "turnlog prices --help"))
+        which = shlex.quote(found.unpriced[0])
+        lines.append((f"no price known for {models}", f"turnlog prices {which}"))
     if lines:
         out.print()
     width = max((len(what) for what, _ in lines), default=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -75,7 +76,13 @@ class PriceDocument(Struct, kw_only=True):
 Examples:
   turnlog prices                                  Claude's models, today
   turnlog prices claude-sonnet-4-6                all prices it ever had
-  turnlog prices claude-opus-4-6 --at 2026-02-10  the one of that day""",
+  turnlog prices claude-opus-4-6 --at 2026-02-10  the one of that day
+In config.toml, for models that have no price, or another:
+  [prices."my-model"]                             # the name as logs have it
+  input = 3.00                                    # dollars per million tokens
+  output = 15.00                                  # the cache's follow from the input's
+  [prices."gateway-model"]
+  like = "claude-sonnet-4-5"                      # priced as another model is""",
 )
 @click.argument("model", required=False)
 @when_option("--at", "Only prices of that time: 2026-01-31, yesterday, 3mo …")
@@ -177,7 +184,7 @@ def _amounts(rates: Rates) -> dict[str, str]:
 def _show(
     found: PriceDocument, model: str | None, at: datetime | None, known: Sequence[str]
 ) -> None:
-    from turnlog.cli.terminal import console, safe
+    from turnlog.cli.terminal import console, safe, settings_file
     from turnlog.questions.known_names import no_such_model
 
     out = console()
@@ -189,8 +196,10 @@ def _show(
             _, _, meant = no_such_model(model, known).partition("; ")
             if meant:
                 out.print(f"[dim]hint: {safe(meant)}[/]", soft_wrap=True)
-            out.print("[dim]hint: set one in config.toml, under \\[prices], or give it another[/]")
-            out.print('[dim]model\'s: like = "claude-sonnet-4-5"[/]')
+            out.print(f"[dim]hint: give it one in {settings_file()}, such as[/]", soft_wrap=True)
+            name = safe(json.dumps(model, ensure_ascii=False))
+            out.print(f'[dim]  \\[prices.{name}]\n  like = "claude-sonnet-4-5"[/]')
+            out.print("[dim]turnlog prices --help shows what else[/]")
         return
     if model is not None:
         last = found.prices[-1]

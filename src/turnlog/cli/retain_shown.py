@@ -30,7 +30,7 @@ def show(report: RetentionReport, homes: Sequence[Home], own: Path, *, with_orph
     where = ", ".join(short_path(home) for home in homes)
     if not report.is_on and not with_orphans:
         out.print("Retention is off: no session expires.")
-        out.print(f"[dim]hint: {_how_to_turn_on(own)}[/]", soft_wrap=True)
+        out.print(f"[dim]hint: {_how_to_turn_on()}[/]", soft_wrap=True)
         return
     if report.is_on:
         _show_sessions(out, report, where)
@@ -109,11 +109,11 @@ def _show_hint(out: Console, report: RetentionReport, homes: Sequence[Home], own
         )
 
 
-def _how_to_turn_on(own: Path) -> str:
-    from turnlog.cli.terminal import short_path
+def _how_to_turn_on() -> str:
+    from turnlog.cli.terminal import settings_file
 
-    config = short_path(own / "config.toml")
-    return f"--days 30 asks for once; \\[retention] enabled = true in {config} turns it on"
+    turn_on = f"\\[retention] enabled = true in {settings_file()} turns it on"
+    return f"--days 30 asks for once; {turn_on}"
 
 
 def _sessions(rows: Sequence[ExpiredSession], width: int, *, with_allowed: bool) -> Any:

@@ -30,6 +30,14 @@ Examples:
   turnlog secrets scan --since 7d     only what was said since
   turnlog secrets scan --project .    only sessions of this project
   turnlog secrets scan --json         with every session, log and export
+In config.toml:
+  [redact]
+  patterns = ["ORCH-[0-9]{8}"]        # what is a secret here: Python regular expressions
+  allow = [                           # what is none
+    "not-a-secret-1",                 # a value,
+    "sha256:9f86d081884c7d65",        # sha256: and its id, as --json gives it,
+    "re:^test-",                      # or a pattern that finds something in it
+  ]
 Exit code: 0 none was found, 1 some were, 2 a mistake in the call, 3 a failure.""",
 )
 @click.argument("what", required=False, type=click.Choice(["scan"]), metavar="[scan]")
@@ -48,8 +56,7 @@ def command(
     """Find keys, tokens and passwords in the logs; one row for each, however often it stands.
 
     Known shapes of keys, private keys, bearer tokens, passwords in URLs, and values beside telling
-    names. They are shown masked and stored nowhere. Patterns of your own, and what is none, go
-    into config.toml under [redact].
+    names. They are shown masked and stored nowhere.
     """
     from turnlog.cli.indexed import bar
     from turnlog.layout import all_homes
@@ -90,7 +97,7 @@ def _show(found: SecretsDocument) -> None:
     if found.secrets:
         out.print(
             "[dim]hint: whoever has the logs has these; replace them where they were issued.\n"
-            "      docs/secrets.md tells how to allow one that is none.[/]",
+            "      turnlog secrets --help tells how to allow one that is none.[/]",
             soft_wrap=True,
         )
     for problem in found.problems[:_SHOWN_PROBLEMS]:

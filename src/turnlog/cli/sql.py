@@ -68,7 +68,7 @@ def command(
 
     It sees views (v_sessions, v_calls, v_messages …) with readable values, and cannot change
     anything. The index holds no text: text(log, offset) reads what a record says from its log.
-    docs/sql.md describes the views.
+    --schema describes the views.
 
     --since, --until and --project narrow the views before the statement sees them. v_logs and
     v_damages know no time, and are narrowed by --project only.

@@ -91,6 +91,14 @@ def short_path(path: str | os.PathLike[str]) -> str:
     return safe("~" + text[len(home) :] if text.startswith(home + os.sep) else text)
 
 
+def settings_file() -> str:
+    """Name the file that holds the settings, which need not be there yet."""
+    from turnlog.config import FILE_NAME
+    from turnlog.layout import turnlog_home
+
+    return short_path(turnlog_home() / FILE_NAME)
+
+
 def log_name(path: str | os.PathLike[str], width: int = 72) -> str:
     """Name a log by its project and session, cut on the left, where names are alike."""
     text = os.sep.join(Path(path).parts[-2:])

@@ -138,7 +138,10 @@ def retain_configured(
             hint="give a whole number of days, such as 30",
         )
     if problems:
-        told = "; ".join(f"{each.where}: {each.reason}" for each in problems)
+        told = "; ".join(
+            each.reason if each.where == FILE_NAME else f"{each.where}: {each.reason}"
+            for each in problems
+        )
         raise UsageError(
             f"nothing is deleted, since config.toml cannot be relied on: {told}",
             hint=f"put it right: {own / FILE_NAME}",

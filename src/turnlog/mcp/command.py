@@ -30,7 +30,12 @@ Examples:
   turnlog mcp --install                   what to tell Claude Code and others
   turnlog mcp                             serve the project in this directory, over stdio
   turnlog mcp --project ~/orchard --http  the same over HTTP, behind a token
-  turnlog mcp --all-projects              everything there is""",
+  turnlog mcp --all-projects              everything there is
+In config.toml:
+  [mcp]
+  scope = "all"                           # as --all-projects; else "project"
+  answer_bytes = 24000                    # how long an answer may be
+  seconds = 20                            # how long it may take""",
 )
 @click.option(
     "--home",
@@ -116,7 +121,7 @@ def _needing_the_extra() -> Iterator[None]:
 
 def make_desk(homes: tuple[str, ...], project: str | None, *, all_projects: bool) -> Desk:
     """Lay out the desk as the options and config.toml say; tell what of that cannot be read."""
-    from turnlog.config import load_config
+    from turnlog.config import FILE_NAME, load_config
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.mcp.desk import Desk
     from turnlog.mcp.reading_on import ReadingOn
@@ -127,7 +132,8 @@ def make_desk(homes: tuple[str, ...], project: str | None, *, all_projects: bool
     settings, wrong = settings_from(config.mcp)
     rules, broken = rules_from(config.redact)
     for each in (*config.problems, *wrong, *broken):
-        click.echo(f"warning: config.toml: {inert(each.where)}: {inert(each.reason)}", err=True)
+        where = "" if each.where == FILE_NAME else f"{each.where}: "
+        click.echo(f"warning: {inert(f'{config.path}: {where}{each.reason}')}", err=True)
     found = all_homes(homes)
     is_wide = all_projects or (settings.scope == "all" and project is None)
     return Desk(
