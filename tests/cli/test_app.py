@@ -3,6 +3,7 @@
 import ast
 import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -254,6 +255,20 @@ def test_who_cannot_write_is_told_what_helps_for_that_file(monkeypatch, capsys, 
         monkeypatch.setattr(app.app, "main", Mock(side_effect=error))
         assert app.run(["sessions"]) == 3
         assert hint in capsys.readouterr().err
+
+
+NOWHERE = [
+    *[(), ("sessions",), ("cost",), ("search", "x"), ("doctor",), ("keep",), ("keep", "status")],
+    *[("resume",), ("insights",), ("show", "latest"), ("export", "--since", "7d")],
+]
+
+
+@pytest.mark.parametrize("words", NOWHERE, ids=" ".join)
+def test_who_has_no_sessions_is_told_where_they_were_looked_for(turnlog, tmp_path, words):
+    setting = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "", "COLUMNS": "300"}
+    _, out, err = turnlog(*words, **setting, CLAUDE_CONFIG_DIR="", TURNLOG_HOME=str(tmp_path / "t"))
+    told = (out + err).replace(str(tmp_path), "~")
+    assert re.search("~/.claude (or|and no) ~/.config/claude; name the directory that", told)
 
 
 @pytest.mark.parametrize("words", [(), ("sessions",), ("cost",), ("search", "x")], ids=" ".join)

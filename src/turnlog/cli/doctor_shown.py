@@ -26,8 +26,10 @@ _SECTIONS: Final = (
 def show(out: Console, checkup: Checkup, *, everything: bool = False) -> None:
     """Draw the page."""
     if not checkup.homes:
-        out.print("No agent keeps sessions here.")
-        out.print("[dim]hint: name the directory that holds them with --home[/]")
+        from turnlog.cli.nothing import show_hint
+
+        out.print("No sessions found.")
+        show_hint(out, ())  # One that is named is there.
         return
     _show_head(out, checkup)
     for urgency, colour, mark, title in _SECTIONS:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from turnlog.cli.nothing import hint_for
 from turnlog.cli.options import tell_unread
 from turnlog.cli.terminal import counted, size
 from turnlog.cli.written import write_file
@@ -73,7 +74,8 @@ class Export(Struct, kw_only=True, dict=True):
     def run(self) -> int:
         """Write it; 1 if there is nothing to write, or something that cannot be read."""
         if not self.ids:
-            click.echo("No sessions found.", err=True)
+            hint = hint_for([os.fspath(home) for home in self.homes], structs.asdict(self.period))
+            click.echo(f"No sessions found.\nhint: {inert(hint)}", err=True)
             tell_unread(self.unread, "exported")
             return 1
         if self.shape in _TABLES:

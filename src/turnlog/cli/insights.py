@@ -87,7 +87,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **option
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         if options["figure"] is not None:
             return _explain(index, prices, asked, options, as_json=as_json)
-        return _report(index, prices, asked, options, as_json=as_json)
+        return _report(index, prices, asked, {**options, "homes": homes}, as_json=as_json)
 
 
 def _check(options: dict[str, Any], *, as_json: bool) -> None:
@@ -180,7 +180,7 @@ def _report(
         elif not is_empty:
             show_insights(console(), found, asked.zone)
         if is_empty:
-            show_nothing(console(), last_active(index), asked.zone)
+            show_nothing(console(), options["homes"], last_active(index), asked.zone)
     return 1 if is_empty else 0
 
 

@@ -46,11 +46,13 @@ def show_insights(out: Console, found: Insights, zone: tzinfo) -> None:
         out.print(f"[dim]{safe(note)}[/]")
 
 
-def show_nothing(out: Console, last: datetime | None, zone: tzinfo) -> None:
+def show_nothing(out: Console, homes: Sequence[str], last: datetime | None, zone: tzinfo) -> None:
     """Say that nothing happened, and when something last did."""
     if last is None:
+        from turnlog.cli.nothing import show_hint
+
         out.print("No sessions found.")
-        out.print("[dim]hint: name the directory that holds them with --home[/]")
+        show_hint(out, homes)
         return
     day = f"{last.astimezone(zone):%Y-%m-%d}"
     out.print("Nothing happened in this period.")

@@ -68,8 +68,10 @@ def show_run(run: KeepRun, elapsed_seconds: float) -> None:
     out = console()
     took = f"[dim]({elapsed_seconds:.1f} s)[/]"
     if not run.files:
+        from turnlog.cli.nothing import show_hint
+
         out.print("There is nothing to keep yet.")
-        out.print("[dim]hint: name a directory with --home if yours is elsewhere[/]")
+        show_hint(out, ())  # One that is named is there.
     elif not run.copied:
         out.print(f"Nothing new; {counted(run.files, 'file')} looked at {took}")
     else:

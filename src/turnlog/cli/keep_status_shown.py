@@ -42,8 +42,10 @@ def _show(out: Console, status: KeepStatus, now: datetime) -> None:
     from turnlog.cli.terminal import safe
 
     if not status.homes:
+        from turnlog.cli.nothing import show_hint
+
         out.print("There is nothing to keep yet.")
-        out.print("[dim]hint: name a directory with --home if yours is elsewhere[/]")
+        show_hint(out, ())  # One that is named is there.
         return
     _lines(out, "kept", _kept_lines(status))
     if len(status.homes) > 1:

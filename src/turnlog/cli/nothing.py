@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # Options that leave something out, by the names of their values.
 _FILTERS: Final = {
@@ -33,10 +36,19 @@ def tell_nothing(
     what: str, homes: Sequence[str], asked: Mapping[str, Any] | None = None, *, hint: str = ""
 ) -> None:
     """Say that no *what* was found in *homes*, and why that may be."""
-    from turnlog.cli.terminal import console, safe
+    from turnlog.cli.terminal import console
 
     out = console()
     out.print(f"No {what} found.")
+    show_hint(out, homes, asked, hint=hint)
+
+
+def show_hint(
+    out: Console, homes: Sequence[str], asked: Mapping[str, Any] | None = None, *, hint: str = ""
+) -> None:
+    """Say what to try where nothing was found."""
+    from turnlog.cli.terminal import safe
+
     out.print(f"[dim]hint: {safe(hint_for(homes, asked or {}, hint))}[/]", soft_wrap=True)
 
 
@@ -55,14 +67,16 @@ def hint_for(homes: Sequence[str], asked: Mapping[str, Any], hint: str = "") -> 
 
 
 def _no_sessions(homes: Sequence[str]) -> str:
-    """Say where there are none, as far as nobody can know it otherwise."""
+    """Say where there are none."""
     import os
 
-    from turnlog.layout.home_paths import configured_homes
+    from turnlog.cli.terminal import from_user
+    from turnlog.layout.home_paths import configured_homes, usual_homes
 
     configured = None if homes else configured_homes()
     if not configured:
-        return "there are no sessions here"
+        places = map(from_user, homes or usual_homes())
+        return f"there are no sessions in {' or '.join(places)}"
     missing = [path for path in configured if not os.path.isdir(path)]
     if missing:
         return f"CLAUDE_CONFIG_DIR names {' and '.join(missing)}, which does not exist"

@@ -112,7 +112,7 @@ def command(
         if as_json:
             show_json(ResumeDocument(sessions=found.sessions, next=found.next, resumption=None))
             return 0 if found.sessions else 1
-        _show(found)
+        _show(found, homes, project)
         chosen = _ask(found.sessions)
         if chosen is None:
             return 0 if found.sessions else 1
@@ -345,13 +345,14 @@ def _console() -> Console:
     return Console(stderr=True, highlight=False, emoji=False)
 
 
-def _show(found: Choices) -> None:
+def _show(found: Choices, homes: tuple[str, ...], project: str | None) -> None:
+    from turnlog.cli.nothing import show_hint
     from turnlog.cli.terminal import age, counted, safe, titled
 
     out = _console()
     if not found.sessions:
         out.print("No sessions found.")
-        out.print("[dim]hint: name the directory that holds them with --home[/]")
+        show_hint(out, homes, {"project": project})
         return
     now = datetime.now(UTC)
     for row in found.sessions:

@@ -86,9 +86,14 @@ def safe_text(text: str) -> str:
 
 def short_path(path: str | os.PathLike[str]) -> str:
     """Write *path* the way people say it."""
+    return safe(from_user(path))
+
+
+def from_user(path: str | os.PathLike[str]) -> str:
+    """Give *path* with a ~ for the user's own directory; not safe to print as it is."""
     text = os.fspath(path)
     home = str(Path.home())
-    return safe("~" + text[len(home) :] if text.startswith(home + os.sep) else text)
+    return "~" + text[len(home) :] if text.startswith(home + os.sep) else text
 
 
 def settings_file() -> str:

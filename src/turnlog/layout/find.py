@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import structs
 
 from turnlog.errors import AmbiguousSession, InvalidId, NotFound
-from turnlog.layout.home_paths import kept_path
+from turnlog.layout.home_paths import configured_homes, kept_path, usual_homes
 from turnlog.layout.homes import Home
 from turnlog.layout.log_file import LayoutName, LogFile
 from turnlog.layout.search import Search
@@ -205,8 +205,10 @@ def _changed_ns(log: LogFile) -> int:
 
 def _nothing(homes: tuple[Home, ...], text: str) -> NotFound:
     if not homes:
+        missing = " and no ".join(configured_homes() or usual_homes())
         return NotFound(
-            "there is no home to look in", hint="name one with --home, such as ~/.claude"
+            "there is no home to look in",
+            hint=f"there is no {missing}; name the directory that holds sessions with --home",
         )
     places = ", ".join(str(home.path) for home in homes[:_SHOWN])
     if text == LATEST:

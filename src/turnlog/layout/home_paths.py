@@ -28,14 +28,15 @@ def home_paths(
     """List the homes: those *named*, else CLAUDE_CONFIG_DIR's, else the usual two that exist."""
     if named:
         return once(_named_home(os.fspath(name), environ) for name in named)
-    candidates: Iterator[str]
     # Set but absent means no homes: falling back to the user's own would mix two worlds.
-    if (configured := configured_homes(environ)) is not None:
-        candidates = iter(configured)
-    else:
-        user = _user_directory(environ)
-        candidates = iter((os.path.join(user, ".claude"), _xdg_config(environ)))
+    configured = configured_homes(environ)
+    candidates = usual_homes(environ) if configured is None else configured
     return once(path for path in candidates if os.path.isdir(path) or _is_kept(path, environ))
+
+
+def usual_homes(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """List where agents keep their sessions if nothing else is said, whether it exists or not."""
+    return [os.path.join(_user_directory(environ), ".claude"), _xdg_config(environ)]
 
 
 def configured_homes(environ: Mapping[str, str] = os.environ) -> list[str] | None:
