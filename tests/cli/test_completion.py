@@ -70,7 +70,15 @@ def test_the_script_is_one_that_the_shell_reads(turnlog, shell, tmp_path):
     subprocess.run([shell, "-n", str(script)], check=True)
 
 
-def test_bash_completes(turnlog, tmp_path):
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [
+        ("show 2d3", HARVEST),
+        ("sessions --project /home/ada/o", "/home/ada/orchard"),
+        ("query tools --tool Ba", "Bash"),
+    ],
+)
+def test_bash_completes(turnlog, tmp_path, words, reply):
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("no bash here")
@@ -82,13 +90,16 @@ def test_bash_completes(turnlog, tmp_path):
     )
     program.chmod(0o755)
     asked = (
-        f"{script}\nPATH={tmp_path}:$PATH\nCOMP_WORDS=(turnlog show 2d3)\nCOMP_CWORD=2\n"
+        f"{script}\nPATH={tmp_path}:$PATH\nCOMP_WORDS=(turnlog {words})\n"
+        f"COMP_CWORD={len(words.split())}\ncompopt() {{ :; }}\n"  # Which wants a real Tab.
         '_turnlog_completion turnlog\necho "${COMPREPLY[@]}"\n'
     )
+    own = {"CLAUDE_CONFIG_DIR": str(SAMPLES), "TURNLOG_HOME": str(tmp_path / "own")}
+    turnlog("refresh", **own)
     done = subprocess.run(
         [bash, "-c", asked],
         capture_output=True,
         text=True,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(SAMPLES)},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **own},
     )
-    assert done.stdout.strip() == HARVEST
+    assert done.stdout.strip() == reply

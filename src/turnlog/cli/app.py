@@ -93,6 +93,15 @@ COMPLETING: Final = "_TURNLOG_COMPLETE"
 """Set by a shell that wants to know how a line may go on."""
 
 
+def equipped(command: click.Command) -> click.Command:
+    """Give *command*; if a shell asks, it knows what its sessions, projects and so on may be."""
+    if COMPLETING in os.environ:
+        from turnlog.cli.completing import equip
+
+        equip(command)
+    return command
+
+
 class Commands(click.Group):
     """Commands that are imported when they are named, one module each."""
 
@@ -104,11 +113,7 @@ class Commands(click.Group):
             return None
         room = f"{name}.command" if name in _FACES else f"cli.{name}"
         command: click.Command = import_module(f"turnlog.{room}").command
-        if COMPLETING in os.environ:
-            from turnlog.cli.completing import equip
-
-            equip(command)
-        return command
+        return equipped(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

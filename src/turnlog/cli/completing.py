@@ -82,8 +82,8 @@ def _items(what: str, begun: str, named: Sequence[str]) -> list[CompletionItem]:
         for value, told in dict.fromkeys(chosen)
         if value == inert(value)
     ]
-    if what == "DIR":
-        items.append(CompletionItem(begun, type="dir"))  # Any other directory will do as well.
+    if what == "DIR":  # Any other will do as well; bash drops what stands before that.
+        items.insert(0, CompletionItem(begun, type="dir"))
     return items[:_MOST]
 
 

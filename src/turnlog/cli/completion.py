@@ -34,4 +34,5 @@ def command(shell: str) -> None:
         raise UsageError(
             str(error), hint="turnlog completion --help tells what is supported"
         ) from None
-    click.echo(script)
+    # Else bash would put a directory with a space in its name down as two words.
+    click.echo(script.replace("compopt -o dirnames", "compopt -o filenames -o dirnames"))

@@ -85,6 +85,11 @@ class Resources(click.Group):
         return [*(each.name for each in RESOURCES), *_PATTERNS]
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        from turnlog.cli.app import equipped
+
+        return equipped(self._named(name))
+
+    def _named(self, name: str) -> click.Command:
         from turnlog.questions.query_filters import resource_named
 
         if name.lstrip().startswith(("{", "query(")):
