@@ -181,6 +181,21 @@ def test_refresh_says_that_it_cannot(run):
 
 
 @read_only
+def test_refresh_need_not_write_what_has_not_changed(run, home):
+    (told,) = run("refresh", sealed=False)[1].splitlines()
+    logs = told.partition(";")[0].partition(" logs")[0]
+    assert run("refresh") == (0, f"{logs} logs; nothing new.\n", "")
+    code, out, err = run("refresh", "--json")
+    assert (code, json.loads(out)["logs"], err) == (0, int(logs), "")
+    assert run("refresh", "--rebuild")[0] == 3
+    with (home / "projects" / LATEST).open("ab") as log:
+        log.write(b"{}\n")
+    code, out, err = run("refresh")
+    assert (code, out) == (3, "")
+    assert "error: the index cannot be written: " in err
+
+
+@read_only
 def test_doctor_does_not_name_a_command_that_cannot_help(run, tmp_path):
     (found,) = [
         each for each in json.loads(run("doctor", "--json")[1])["findings"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from turnlog.cli.bars import bar
+from turnlog.errors import IndexUnavailable
 from turnlog.inert import inert
 
 __all__ = ["bar", "no_refresh_option", "open_index", "refreshed", "tell_all", "tell_notices"]
@@ -37,7 +38,24 @@ def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:
         from turnlog.index.refresh import refresh
 
         with bar() as progress:
-            done = refresh(homes, rebuild=rebuild, progress=progress)
+            try:
+                done = refresh(homes, rebuild=rebuild, progress=progress)
+            except IndexUnavailable as error:
+                done = _nothing_to_write(homes, error, rebuild=rebuild)
+    return done
+
+
+def _nothing_to_write(
+    homes: Sequence[Home], error: IndexUnavailable, *, rebuild: bool
+) -> Refreshed:
+    """Where the index cannot be written: that is no failure if there is nothing new."""
+    from turnlog.index.unwritable import refreshed_otherwise
+
+    if rebuild:
+        raise error
+    done = refreshed_otherwise(homes, error, stage="text", fallback="read")
+    if done.notices:
+        raise error
     return done
 
 

@@ -54,9 +54,10 @@ def refreshed_otherwise(
     if (
         fallback != "none"
         and _is_unwritable(error)
-        and (lacks := _lacking(homes, stage)) is not None
+        and (found := _lacking(homes, stage)) is not None
     ):
-        return Refreshed(notices=[f"{error.message}; {lacks}"] if lacks else [])
+        logs, lacks = found
+        return Refreshed(logs=logs, notices=[f"{error.message}; {lacks}"] if lacks else [])
     if fallback != "made":
         raise error
     return make_elsewhere(homes, error, stage=stage, progress=progress)
@@ -104,8 +105,8 @@ def is_elsewhere(homes: Sequence[Home]) -> bool:
     return path_of_index([os.fspath(home) for home in homes]) in ELSEWHERE.values()
 
 
-def _lacking(homes: Sequence[Home], stage: Stage) -> str | None:
-    """Say what the index lacks, "" if nothing; None if there is none that could be read."""
+def _lacking(homes: Sequence[Home], stage: Stage) -> tuple[int, str] | None:
+    """Count the logs and say what the index lacks, "" if nothing; None if none could be read."""
     db = open_for_reading(homes)
     if db is None:
         return None
@@ -122,9 +123,10 @@ def _lacking(homes: Sequence[Home], stage: Stage) -> str | None:
     side = () if usage_only else side_files_of(homes, {})
     seen = look(chain(find_everywhere(homes), side))
     changed = sum(1 for _ in changed_among(seen, known, usage_only=usage_only))
+    lacks = "it is read as it is, though a refresh was cut off" if is_cut_off else ""
     if changed:
-        return f"it is read as it is, without what is new in {changed:,} of {len(seen):,} logs"
-    return "it is read as it is, though a refresh was cut off" if is_cut_off else ""
+        lacks = f"it is read as it is, without what is new in {changed:,} of {len(seen):,} logs"
+    return len(seen), lacks
 
 
 def _is_unwritable(error: IndexUnavailable) -> bool:
