@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from questions.live_world import call, prompt, result, said, thought
 from turnlog.cli.top_lines import Look, folds, lines_of, seconds, text_of, wrapped
 from turnlog.cli.top_reading import STEPS, Reading
-from turnlog.cli.top_rows import head_lines, row_lines, side_lines
+from turnlog.cli.top_rows import head_lines, plain, row_lines, side_lines
 from turnlog.inert import inert
 from turnlog.questions.live import LiveDocument, LiveSession
 from turnlog.questions.live_doing import Doing, LiveCall
@@ -98,6 +98,23 @@ def test_rows_fit_whatever_they_tell(text, width, doing, tokens, ago):
     news = LiveNews(LiveDocument(at=NOW, sessions=[session]), problem=text)
     is_sound(head_lines(news, width, NOW), width)
     is_sound(side_lines(session, max(20, width), NOW), max(20, width) + 20)
+
+
+def test_the_panel_says_all_of_it_in_little_room():
+    session = LiveSession(
+        id="x" * 36, project="/srv", title="Pears", started_at=NOW, last_active_at=NOW, records=9,
+        state=State.ACTIVE, keeping="live", home="", layout="claude", path="", git_branch=None,
+        pid=None, is_running=False, doing=Doing.IDLE, since_at=NOW, waiting_for=None, prompt=None,
+        calls=[], agents=0, model=None, input=123_456, output=234_567, cache_write_5m=345_678,
+        cache_read=456_789_000,
+    )  # fmt: skip
+    told = plain(side_lines(session, 45, NOW)).splitlines()
+    assert "…" not in "".join(told)
+    assert [line for line in told if line.startswith(("kept", "tokens", "cache"))] == [
+        "kept     no",
+        "tokens   123.5k in · 234.6k out",
+        "cache    345.7k written · 456.8M read",
+    ]
 
 
 @pytest.mark.parametrize(

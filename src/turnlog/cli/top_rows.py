@@ -17,6 +17,7 @@ from turnlog.cli.terminal import age, counted, short_count
 from turnlog.cli.top_lines import Line, Piece, clock, fit, justified, one_line, seconds, wrapped
 from turnlog.prices.money import shown
 from turnlog.questions.blocks import BlockRow
+from turnlog.questions.keeping import Keeping
 from turnlog.questions.live import LiveSession
 from turnlog.questions.live_doing import Doing
 from turnlog.questions.live_watching import LiveNews
@@ -47,6 +48,12 @@ _SIGNS: Final = {
     Doing.CRASHED: ("✗", "crashed"),
 }
 _ASKED_FOR: Final = {"permission prompt": "permission", "input needed": "an answer"}
+_KEPT: Final[dict[Keeping, str]] = {
+    "live": "no",
+    "kept": "yes",
+    "restorable": "yes; its own log is gone",
+    "gone": "no, and its own log is gone",
+}
 _BUSY_PERCENT, _FULL_PERCENT = 50, 80
 _BAR: Final = 8
 
@@ -79,13 +86,18 @@ def side_lines(session: LiveSession, width: int, now: datetime) -> list[Line]:
         ("model", session.model or ""),
         ("started", age(now, session.started_at)),
         ("process", str(session.pid) if session.pid else ""),
-        ("kept", session.keeping),
+        ("kept", _KEPT[session.keeping]),
     )
     lines.append(())
     lines += [_fact(name, value, width) for name, value in facts if value]
     lines.append(())
     lines.append(_fact("cost", shown(Decimal(session.cost_usd)), width))
-    lines.append(_fact("tokens", _tokens(session), width))
+    written = session.cache_write_5m + session.cache_write_1h
+    tokens = (session.input, "in"), (session.output, "out")
+    cache = (written, "written"), (session.cache_read, "read")
+    lines.append(_fact("tokens", _counts(*tokens) or "none", width))
+    if cached := _counts(*cache):
+        lines.append(_fact("cache", cached, width))
     percent = session.context_percent
     if percent is not None and session.context_tokens is not None:
         words = f" {percent:.0f}% of {short_count(session.context_window or 0)}"
@@ -245,15 +257,8 @@ def _model(name: str | None) -> str:
     return one_line((name or "").removeprefix("claude-"))
 
 
-def _tokens(session: LiveSession) -> str:
-    written = session.cache_write_5m + session.cache_write_1h
-    parts = (
-        (session.input, "in"),
-        (session.output, "out"),
-        (written, "cached"),
-        (session.cache_read, "read"),
-    )
-    return " · ".join(f"{short_count(count)} {name}" for count, name in parts if count) or "none"
+def _counts(*parts: tuple[int, str]) -> str:
+    return " · ".join(f"{short_count(count)} {name}" for count, name in parts if count)
 
 
 def _fact(name: str, value: str, width: int) -> Line:
