@@ -355,6 +355,15 @@ def test_budgets_stand_under_a_report_if_there_are_any(turnlog, today):
     assert "monthly = 300 under [budgets] in /" in out  # Where the settings are, too.
 
 
+def test_a_budget_of_which_something_is_left_is_not_all_spent(turnlog, today):
+    (spent,) = json.loads(today(turnlog, "[budgets]\ndaily = 1\n", "budgets", "--json")[1])[
+        "budgets"
+    ]
+    limit = round(float(spent["used_usd"]) * 1.003, 6)
+    code, out, _ = today(turnlog, f"[budgets]\ndaily = {limit}\n", "budgets")
+    assert (code, "99%" in out, "nearly spent" in out) == (0, True, True)
+
+
 def test_a_broken_budget_is_told_and_changes_nothing(turnlog, today):
     code, out, err = today(turnlog, '[budgets]\ndaily = "much"\nweekly = 1\n', "budgets", "--json")
     assert code == 0

@@ -189,3 +189,21 @@ def test_settings_that_cannot_be_read_are_told_and_change_nothing(tmp_path, monk
     assert (desk.settings.answer_bytes, desk.settings.seconds) == (9_000, 5)
     (tmp_path / "config.toml").write_text("mcp = 5")
     assert make_desk((), str(tmp_path), all_projects=False).scope == str(tmp_path)
+
+
+def test_settings_that_cannot_work_yet_are_said_to(tmp_path):
+    """A program that starts a server which ends at once does not say why."""
+    asked = (
+        "import sys; sys.modules['mcp'] = None; from turnlog.cli import main;"
+        " sys.argv[1:] = ['mcp', '--install']; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", asked],
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0
+    assert "claude mcp add" in done.stdout
+    assert "needs a package: mcp\nhint: install it with: pip install 'turnlog[mcp]'" in done.stderr
+    assert run(tmp_path, "--install")[2] == ""

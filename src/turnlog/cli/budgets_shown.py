@@ -41,7 +41,9 @@ def _cells(row: BudgetRow, width: int) -> list[str]:
     colour = _COLOURS[row.state]
     limit, used = Decimal(row.limit_usd), Decimal(row.used_usd)
     filled = bar(used / limit if limit else Decimal(1 if used else 0), width)
-    percent = "" if row.percent is None else f"{row.percent:,.0f}%"
+    percent = ""
+    if row.percent is not None:  # Not all of it as long as something is left.
+        percent = f"{99 if 99 < row.percent < 100 else row.percent:,.0f}%"
     pace = ""
     if row.projected_usd is not None:
         ahead = Decimal(row.projected_usd)

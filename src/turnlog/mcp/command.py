@@ -185,6 +185,8 @@ def _leave() -> None:
 def _show_settings(
     homes: tuple[str, ...], project: str | None, *, all_projects: bool, as_json: bool
 ) -> int:
+    from importlib.util import find_spec
+
     import msgspec
 
     from turnlog.mcp.installing import settings_for
@@ -199,4 +201,6 @@ def _show_settings(
         how = "run" if each.where == "shell" else f"put into {each.where}"
         click.echo(f"# {each.program}: {how}")
         click.echo(inert(each.text, keep="\n"))
+    if find_spec("mcp") is None:
+        click.echo(f"warning: the server needs a package: mcp\nhint: {_EXTRA}", err=True)
     return 0
