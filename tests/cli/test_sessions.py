@@ -35,6 +35,30 @@ def test_the_list_is_cut_and_says_how_to_go_on(turnlog):
     assert "0b29ae83" not in out
 
 
+@pytest.mark.parametrize("changed_last", ["1", "2", "3"])
+def test_latest_is_the_first_row_also_of_a_session_and_its_forks(turnlog, tmp_path, changed_last):
+    """A fork ends with the same record, so that both were active at the same instant."""
+    said = {
+        "type": "user",
+        "uuid": "a" * 8,
+        "timestamp": "2026-11-01T10:00:00.000Z",
+        "cwd": "/srv",
+        "message": {"role": "user", "content": "Water the pears"},
+    }
+    for digit, project in (("1", "-b"), ("3", "-a"), ("2", "-c")):
+        session = f"{digit * 8}-aaaa-4aaa-8aaa-{digit * 12}"
+        log = tmp_path / "projects" / project / f"{session}.jsonl"
+        log.parent.mkdir(parents=True)
+        log.write_text(json.dumps(said | {"sessionId": session}) + "\n")
+        at = 1_794_000_000 + (5 if digit == changed_last else 0)
+        os.utime(log, (at, at))
+    asked = ("--home", tmp_path)
+    for words in (("sessions",), ("sessions", "--wide")):
+        rows = rows_of(turnlog(*words, *asked)[1])
+        assert rows == ["11111111", "22222222", "33333333"]
+    assert json.loads(turnlog("info", "latest", "--json", *asked)[1])["id"].startswith("1111")
+
+
 def test_a_project_keeps_its_own_sessions(turnlog):
     _, out, _ = turnlog("sessions", "--home", SAMPLES, "--project", "/home/ada/orchard")
     assert "2d3f0bf3" in out

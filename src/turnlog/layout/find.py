@@ -182,16 +182,19 @@ def _active_last(mains: list[LogFile], times: dict[Path, int], heard: Heard) -> 
     """Find the log of the session that was active last; *mains* come by when they changed.
 
     A log that was restored, copied or renamed has changed since its session was active. But none
-    was active after it changed, so the first few tell.
+    was active after it changed, so the first few tell. Of two that were active at once, such as a
+    session and its fork, the id tells which a list has first.
     """
     found: LogFile | None = None
     found_at = datetime.min.replace(tzinfo=UTC)
     for log in mains:
         changed_at = datetime.fromtimestamp(times[log.path] / 1e9, UTC)
-        if found is not None and changed_at <= found_at:
+        if found is not None and changed_at < found_at:
             break
         at = changed_at if log.kind == "day" else heard(log)
-        if at is not None and at > found_at:
+        if at is None or at < found_at:
+            continue
+        if found is None or at > found_at or (log.session_id or "") < (found.session_id or ""):
             found, found_at = log, at
     return found
 

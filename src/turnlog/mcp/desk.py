@@ -191,7 +191,7 @@ class Desk:
         rows = index.db.execute(
             "SELECT s.id, s.session, s.home, s.path, p.path, s.title FROM sessions AS s"  # noqa: S608 - Ours.
             f" LEFT JOIN projects AS p ON p.id = s.project WHERE NOT s.is_sidechain AND {which}"
-            " ORDER BY s.last_active_at DESC, s.id LIMIT 1000",
+            " ORDER BY s.last_active_at DESC, s.session, s.id LIMIT 1000",
             (begins,) if begins else (),
         ).fetchall()
         found = [known for row in rows if (known := Known(*row)).id not in but]

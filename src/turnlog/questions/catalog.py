@@ -108,6 +108,7 @@ def list_sessions(
         if each is not None and (project is None or is_within(each.project, whole(project)))
         if (row := _with_archived(each, archives)).archived is archived or archived is None
     ]
+    rows.sort(key=lambda row: row.id)  # Settles ties, which a fork makes, as everywhere.
     rows.sort(key=lambda row: row.last_active_at or datetime.min.replace(tzinfo=UTC), reverse=True)
     end = len(rows) if limit is None else offset + limit
     following = end if end < len(rows) else None
