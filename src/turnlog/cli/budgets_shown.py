@@ -34,6 +34,18 @@ def show_budgets(out: Console, found: BudgetReport) -> None:
     out.print(table)
 
 
+def show_no_budget(out: Console) -> None:
+    """Say that there is none, and how to set one."""
+    from turnlog.cli.terminal import settings_file
+
+    out.print("No budget is set.")
+    out.print(
+        f"[dim]hint: say monthly = 300 under \\[budgets] in {settings_file()};"
+        " turnlog cost --help shows what else[/]",
+        soft_wrap=True,
+    )
+
+
 def _cells(row: BudgetRow, width: int) -> list[str]:
     from turnlog.cli.cost_shown import bar
     from turnlog.prices.money import shown

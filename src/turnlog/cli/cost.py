@@ -70,8 +70,7 @@ Examples:
 In config.toml:
   [budgets]                             # dollars; leave out what you do not want
   daily = 20
-  weekly = 100
-  monthly = 300
+  monthly = 300                         # weekly, too
   block = 10                            # the five-hour block that lasts now
   warn_at = 0.8                         # from this part on one is nearly spent
   [budgets.projects."~/src/orchard"]
@@ -367,21 +366,16 @@ def _budgets(report: _Report) -> int:
     elif report.shape == "csv":
         show_csv(BudgetRow, found.budgets)
     else:
-        from turnlog.cli.budgets_shown import show_budgets
+        from turnlog.cli.budgets_shown import show_budgets, show_no_budget
         from turnlog.cli.cost_shown import show_skipped
-        from turnlog.cli.terminal import console, settings_file
+        from turnlog.cli.terminal import console
 
         out = console()
         if found.budgets:
             show_budgets(out, found)
             show_skipped(out, found.skipped, mode=report.asked.mode)
         else:
-            out.print("No budget is set.")
-            out.print(
-                f"[dim]hint: say monthly = 300 under \\[budgets] in {settings_file()};"
-                " turnlog cost --help shows what else[/]",
-                soft_wrap=True,
-            )
+            show_no_budget(out)
     return 1 if any(row.state == "exceeded" for row in found.budgets) else 0
 
 
