@@ -69,10 +69,8 @@ Examples:
   turnlog cost project --since monday --json
 In config.toml:
   [budgets]                             # dollars; leave out what you do not want
-  daily = 20
-  monthly = 300                         # weekly, too
+  monthly = 300                         # or daily, weekly
   block = 10                            # the five-hour block that lasts now
-  warn_at = 0.8                         # from this part on one is nearly spent
   [budgets.projects."~/src/orchard"]
   monthly = 50""",
 )
