@@ -112,7 +112,7 @@ def at_a_terminal(world, shown, words):
 
 def served(world, shown, words):
     """Start a server; whoever asks hangs up at once, or presses Ctrl-C after an answer."""
-    over_http = "--http" in words
+    over_http = "--http" in words or shown.starts("web")
     if over_http:
         words = [*words, "--port", "0"]
     process = alone(
@@ -121,8 +121,9 @@ def served(world, shown, words):
     with process:
         if over_http and (place := re.search(rb"http://\S+", process.stderr.readline())):
             direct = build_opener(ProxyHandler({}))
+            address = place[0].decode().partition("?")[0]
             with pytest.raises(HTTPError, match="401") as refused:  # It asks for its token.
-                direct.open(place[0].decode(), timeout=60)
+                direct.open(address, timeout=60)
             refused.value.close()
             process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -161,6 +162,7 @@ WAYS = (
     Way("keep --watch", interrupted, "it goes on until Ctrl-C, which it gets"),
     Way("top", at_a_terminal, "it draws at a terminal, and ends by q", unless="--json"),
     Way("mcp", served, "a server ends when its client is gone", unless="--install"),
+    Way("web", served, "it serves until Ctrl-C, which it gets"),
     Way("resume", becoming, "it becomes claude", given="--run"),
 )
 

@@ -47,7 +47,8 @@ def test_every_module_named_exists():
 def test_every_test_named_exists():
     named = set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", REQUIREMENTS))
     assert len(named) > 20
-    known = {path: set(defined_in(ROOT / path)) for path, _ in named if (ROOT / path).is_file()}
+    paths = {path for path, _ in named}
+    known = {path: set(defined_in(ROOT / path)) for path in paths if (ROOT / path).is_file()}
     assert [each for each in sorted(named) if each[1] not in known.get(each[0], ())] == []
 
 

@@ -200,4 +200,4 @@ def test_a_disk_that_is_full(name, shape, home, tmp_path):
 
 
 def test_nothing_is_left_out():
-    assert set(ASKED) | {"completion", "statusline", "mcp", "top"} == {ALONE, *COMMANDS}
+    assert set(ASKED) | {"completion", "statusline", "mcp", "top", "web"} == {ALONE, *COMMANDS}

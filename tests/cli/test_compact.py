@@ -96,9 +96,9 @@ def test_a_search_without_the_index_looks_into_blobs(turnlog, home, log):
 
 
 def _without_places(value):
-    """Leave out where in a log something stands, and how many lines and bytes there are."""
+    """Leave out where in a log something stands, how many lines and bytes there are, and age."""
     words = "offset record records size_bytes id length elapsed_ms models sightings folded skipped"
-    places = {*words.split(), "line", "next", "bytes", "repeats", "replaced"}
+    places = {*words.split(), "line", "next", "bytes", "repeats", "replaced", "score"}
     if isinstance(value, dict):
         return {key: _without_places(each) for key, each in value.items() if key not in places}
     return [_without_places(each) for each in value] if isinstance(value, list) else value

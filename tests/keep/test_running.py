@@ -101,7 +101,7 @@ def test_a_log_that_goes_while_it_is_asked_for_is_not_found(tmp_path, own):
     assert told.value.hint
 
 
-def test_a_log_that_goes_while_it_is_opened_begins_anew(tmp_path, own, monkeypatch):
+def test_a_log_that_goes_while_it_is_opened_is_not_begun_anew(tmp_path, own, monkeypatch):
     store, session, path = with_a_session(tmp_path / "home", "claude")
     read = turnlog.sessions.writing.read_last
 
@@ -111,7 +111,7 @@ def test_a_log_that_goes_while_it_is_opened_begins_anew(tmp_path, own, monkeypat
         return found
 
     monkeypatch.setattr(turnlog.sessions.writing, "read_last", read_and_lost)
-    with store.resume(session) as writer:
+    with pytest.raises(NotFound) as told, store.resume(session) as writer:
         writer.append(build.user("From the start"))
-    assert b"From the start" in path.read_bytes()
-    assert b'"parentUuid":null' in path.read_bytes()
+    assert told.value.hint
+    assert not path.exists()

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 from desks import ONE, Log
+from turnlog import loopback
 from turnlog.mcp import http
 from turnlog.mcp.framing import NOTICE
 from turnlog.mcp.resources import SESSION_URI, SESSIONS_URI
@@ -64,8 +65,8 @@ def test_the_tools_are_those_there_are():
 def test_resources_and_refusals_are_those_there_are():
     assert f"`{SESSIONS_URI}`" in PAGE
     assert f"`{SESSION_URI}`" in PAGE
-    source = Path(http.__file__).read_text("utf-8")
-    refusals = set(re.findall(r'return (\d+), "(\w+)"', source))
+    source = "".join(Path(each.__file__).read_text("utf-8") for each in (http, loopback))
+    refusals = set(re.findall(r'Refusal\((\d+), "(\w+)"', source))
     assert set(re.findall(r"^\| (\d+) \| `(\w+)` \|", PAGE, re.MULTILINE)) == refusals
 
 

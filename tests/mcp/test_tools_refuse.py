@@ -389,7 +389,7 @@ def test_no_search_tells_how_a_secret_begins(leaky, newest):
     apples = hits("apple")
     assert apples
     assert ask(desk, "sessions", title="apple")["sessions"]
-    for secret in (*secrets[:6], secrets[-1]):  # The last one stands in the title.
+    for secret in (secrets[0], secrets[3], secrets[-1]):  # The last one stands in the title.
         *_, word = re.findall("[A-Za-z0-9]{8,}", secret)
         assert not ask(desk, "sessions", title=word[:6])["sessions"]
         for asked in (f"{word[:6]}*", word, f'"{secret}"', f"plum OR {word[:6]}*"):

@@ -219,12 +219,12 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
 
 def test_the_rows_of_a_long_session_are_not_held(tmp_path):
     asked = {"type": "user", "sessionId": ID, "message": {"role": "user", "content": "kite " * 40}}
-    records = (asked | {"uuid": f"{number:08}-{'0' * 28}"} for number in range(20_000))
+    records = (asked | {"uuid": f"{number:08}-{'0' * 28}"} for number in range(5_000))
     homes = find_homes((home_of(tmp_path, *records),))
     tables = Tables(lambda: [Session.find(homes, ID)], Outgoing(), Period())
     tracemalloc.start()
     try:
-        assert sum(1 for _ in tables.records()) == 20_000
-        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+        assert sum(1 for _ in tables.records()) == 5_000
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
     finally:
         tracemalloc.stop()
