@@ -72,6 +72,12 @@ class Config(Struct, frozen=True):
     problems: tuple[SettingProblem, ...] = ()
 
 
+def in_words(problem: SettingProblem, directory: str | os.PathLike[str]) -> str:
+    """Say what is wrong in *directory*'s config.toml; its name says it where all of it is meant."""
+    where = "" if problem.where == FILE_NAME else f"{problem.where}: "
+    return f"{os.path.join(directory, FILE_NAME)}: {where}{problem.reason}"
+
+
 def load_config(directory: str | os.PathLike[str]) -> Config:
     """Read the settings that *directory*, turnlog's home, holds."""
     path = Path(directory) / FILE_NAME

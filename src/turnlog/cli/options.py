@@ -245,14 +245,11 @@ def redaction_rules(*, is_rest_told: bool = False) -> Rules:
 
 def tell_problems(problems: Iterable[SettingProblem]) -> None:
     """Say on stderr which settings could not be read, and where; they change nothing."""
-    from turnlog.config import FILE_NAME
+    from turnlog.config import in_words
     from turnlog.layout import turnlog_home
 
     for problem in problems:
-        # Where all of the file is meant, its name is there already.
-        where = "" if problem.where == FILE_NAME else f"{problem.where}: "
-        path = turnlog_home() / FILE_NAME
-        click.echo(f"warning: {inert(f'{path}: {where}{problem.reason}')}", err=True)
+        click.echo(f"warning: {inert(in_words(problem, turnlog_home()))}", err=True)
 
 
 def show_json(document: object) -> None:

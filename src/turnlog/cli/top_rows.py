@@ -19,7 +19,7 @@ from turnlog.prices.money import shown
 from turnlog.questions.blocks import BlockRow
 from turnlog.questions.keeping import Keeping
 from turnlog.questions.live import LiveSession
-from turnlog.questions.live_doing import Doing
+from turnlog.questions.live_doing import ASKED_FOR, Doing
 from turnlog.questions.live_watching import LiveNews
 
 STYLES: Final = {
@@ -47,7 +47,6 @@ _SIGNS: Final = {
     Doing.IDLE: ("○", "bold"),
     Doing.CRASHED: ("✗", "crashed"),
 }
-_ASKED_FOR: Final = {"permission prompt": "permission", "input needed": "an answer"}
 _KEPT: Final[dict[Keeping, str]] = {
     "live": "no",
     "kept": "yes",
@@ -121,7 +120,7 @@ def doing_pieces(session: LiveSession) -> list[Piece]:
     """Say what a session is doing."""
     match session.doing:
         case Doing.WAITING:
-            wanted = _ASKED_FOR.get(session.waiting_for or "", session.waiting_for or "you")
+            wanted = ASKED_FOR.get(session.waiting_for or "", session.waiting_for or "you")
             words = "waits for you" if wanted == "you" else f"waits for you: {one_line(wanted)}"
             return [(words, "waiting"), *_call(session, " · ")]
         case Doing.CALLING:

@@ -121,7 +121,7 @@ def _needing_the_extra() -> Iterator[None]:
 
 def make_desk(homes: tuple[str, ...], project: str | None, *, all_projects: bool) -> Desk:
     """Lay out the desk as the options and config.toml say; tell what of that cannot be read."""
-    from turnlog.config import FILE_NAME, load_config
+    from turnlog.config import in_words, load_config
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.mcp.desk import Desk
     from turnlog.mcp.reading_on import ReadingOn
@@ -132,8 +132,7 @@ def make_desk(homes: tuple[str, ...], project: str | None, *, all_projects: bool
     settings, wrong = settings_from(config.mcp)
     rules, broken = rules_from(config.redact)
     for each in (*config.problems, *wrong, *broken):
-        where = "" if each.where == FILE_NAME else f"{each.where}: "
-        click.echo(f"warning: {inert(f'{config.path}: {where}{each.reason}')}", err=True)
+        click.echo(f"warning: {inert(in_words(each, turnlog_home()))}", err=True)
     found = all_homes(homes)
     is_wide = all_projects or (settings.scope == "all" and project is None)
     return Desk(

@@ -37,6 +37,8 @@ InWords: TypeAlias = Callable[[Any, str | None], str]
 
 ASKING: Final = frozenset({"AskUserQuestion", "ExitPlanMode"})
 """The tools that ask the person; until they are answered, nobody else is at work."""
+ASKED_FOR: Final = {"permission prompt": "permission", "input needed": "an answer"}
+"""What programs say that they wait for, as people say it."""
 _LAST_RECORDS: Final = 200
 _TEXT_LENGTH: Final = 500
 # A response that ends with one of these is not the end of the turn.

@@ -88,7 +88,7 @@ def command(
 
 
 def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> Desk:
-    from turnlog.config import load_config
+    from turnlog.config import in_words, load_config
     from turnlog.layout import turnlog_home
     from turnlog.prices.configured import configured_prices
     from turnlog.redact import rules_from
@@ -97,10 +97,10 @@ def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> Desk:
 
     config = load_config(turnlog_home())
     rules, broken = rules_from(config.redact)
-    _, wrong = configured_prices(turnlog_home())
+    prices, wrong = configured_prices(turnlog_home())
     for each in dict.fromkeys((*config.problems, *broken, *wrong)):
-        click.echo(f"warning: config.toml: {inert(each.where)}: {inert(each.reason)}", err=True)
-    return Desk(Store(homes, turnlog_home()), rules=rules if is_redacted else None)
+        click.echo(f"warning: {inert(in_words(each, turnlog_home()))}", err=True)
+    return Desk(Store(homes, turnlog_home()), prices, rules=rules if is_redacted else None)
 
 
 def _read(homes: tuple[Home, ...]) -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
-from turnlog.layout import turnlog_home
-from turnlog.prices.configured import configured_prices
 from turnlog.prices.cost import Prices
 from turnlog.questions.live import Live
 from turnlog.questions.local_times import MachineZone
@@ -26,10 +24,15 @@ class Desk:
     """All that the pages of one server share."""
 
     def __init__(
-        self, store: Store, *, rules: Rules | None = None, zone: tzinfo | None = None
+        self,
+        store: Store,
+        prices: Prices,
+        *,
+        rules: Rules | None = None,
+        zone: tzinfo | None = None,
     ) -> None:
-        """Show the sessions of *store*; with *rules*, mask what they find."""
-        self.store = store
+        """Show the sessions of *store* at these *prices*; with *rules*, mask what they find."""
+        self.store, self.prices = store, prices
         self.zone = zone or MachineZone()
         self._rules = rules
         self.mask = None if rules is None else Outgoing(rules=rules).text
@@ -39,16 +42,15 @@ class Desk:
         """Give a text of a log as it may be shown."""
         return (text or "") if self.mask is None else self.mask(text or "")
 
+    def project_name(self, path: str | None) -> str:
+        """Name a project by the last part of its directory."""
+        return self.clean((path or "").rstrip("/").rpartition("/")[2])
+
     def outgoing(self, session: Session) -> Outgoing:
         """Give the door for the words of a session."""
         if self._rules is None:
             return Outgoing(is_redacted=False)
         return Outgoing(rules=gather_known(known_lines((session,)), self._rules))
-
-    @cached_property
-    def prices(self) -> Prices:
-        """What models cost; what is wrong with the settings was told when the server began."""
-        return configured_prices(turnlog_home())[0]
 
     @cached_property
     def live(self) -> Live:

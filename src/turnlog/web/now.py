@@ -11,7 +11,7 @@ from typing import Final
 
 from turnlog.prices.money import shown
 from turnlog.questions.live import LiveDocument, LiveSession
-from turnlog.questions.live_doing import Doing
+from turnlog.questions.live_doing import ASKED_FOR, Doing
 from turnlog.render.figures import short, time
 from turnlog.render.insights_page import card
 from turnlog.render.page import Child, Fragment, element
@@ -33,7 +33,6 @@ _WORDS: Final = {
     Doing.ENDED: "ended",
     Doing.CRASHED: "crashed",
 }
-_ASKED_FOR: Final = {"permission prompt": "permission", "input needed": "an answer"}
 
 _CSS: Final = """
 ol.now { list-style: none; margin: 1.4rem 0; padding: 0; }
@@ -109,7 +108,7 @@ def _kind(session: LiveSession) -> str | None:
 def _doing(session: LiveSession, now: datetime) -> Child:
     words = _WORDS[session.doing]
     if session.waiting_for:
-        words += f": {_ASKED_FOR.get(session.waiting_for, session.waiting_for)}"
+        words += f": {ASKED_FOR.get(session.waiting_for, session.waiting_for)}"
     if session.is_running and session.since_at is not None:
         since = duration((now - session.since_at).total_seconds())
         return [element("b", words), f" for {since}" if since else None]
@@ -126,9 +125,8 @@ def _prompt(session: LiveSession, title: str, desk: Desk) -> Fragment | None:
 
 
 def _facts(session: LiveSession, desk: Desk) -> Child:
-    name = (session.project or "").rstrip("/").rpartition("/")[2]
     facts: list[Child] = [
-        desk.clean(name),
+        desk.project_name(session.project),
         desk.clean(session.git_branch),
         f"{session.agents:,} agents at work" if session.agents else None,
         f"{short(session.tokens)} tokens" if session.tokens else None,

@@ -80,10 +80,15 @@ def search_page(asked: Asked) -> str:
 
 
 def _hit(hit: Hit, desk: Desk) -> Fragment:
-    name = (hit.project or "").rstrip("/").rpartition("/")[2]
     kind = f"{hit.kind}, {hit.tool}" if hit.tool else hit.kind
     agent = "by an agent" if hit.agent else ""
-    facts = [desk.when(hit.at), name, kind, agent, "failed" if hit.is_error else ""]
+    facts = [
+        desk.when(hit.at),
+        desk.project_name(hit.project),
+        kind,
+        agent,
+        "failed" if hit.is_error else "",
+    ]
     if hit.gone:
         facts.append("its log is gone at its source")
     title = hit.title or (f"session {hit.session[:8]}" if hit.session else "in no session")

@@ -144,7 +144,6 @@ def _row(row: IndexedSession, cost: str | None, desk: Desk) -> Fragment:
         marks.append(element("span", f"! {_counted(row.damages, 'damage')}", class_="bad"))
     if _KEPT[row.keeping]:
         marks.append(_KEPT[row.keeping])
-    name = (row.project or "").rstrip("/").rpartition("/")[2]
     return element(
         "tr",
         element(
@@ -155,7 +154,7 @@ def _row(row: IndexedSession, cost: str | None, desk: Desk) -> Fragment:
         ),
         element(
             "td",
-            element("a", desk.clean(name), href=address("/", project=row.project)),
+            element("a", desk.project_name(row.project), href=address("/", project=row.project)),
             class_="project",
         ),
         element(
