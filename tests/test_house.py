@@ -1,4 +1,4 @@
-"""The house stands: imports point one way, sizes are bounded, names are chosen."""
+"""Imports point one way, and public names are exported on purpose."""
 
 import ast
 import re
@@ -35,8 +35,6 @@ ROOMS = [
 ]
 FLOOR = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 BANNED_NAMES = {"utils", "util", "helpers", "common", "misc", "manager", "base"}
-MAX_MODULE_LINES = 400
-MAX_FUNCTION_LINES = 70
 
 
 def name_of(module):
@@ -71,16 +69,6 @@ def test_imports_point_one_way(module):
         if parts[0] != "turnlog" or parts[-1] == "__version__" or parts[1] == room:
             continue
         assert FLOOR[parts[1]] < FLOOR[room], f"{name_of(module)} must not import {imported}"
-
-
-@pytest.mark.parametrize("module", MODULES, ids=name_of)
-def test_modules_and_functions_stay_small(module):
-    text = module.read_text("utf-8")
-    assert len(text.splitlines()) <= MAX_MODULE_LINES, "the module wants to be two"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = node.end_lineno - node.lineno + 1
-            assert lines <= MAX_FUNCTION_LINES, f"{node.name} is {lines} lines long"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name_of)
