@@ -26,19 +26,19 @@ _SIZE_BYTES = 1_000_000_000
 _GROWS_BY_AT_MOST_MB = 100
 _SESSION = "5e551011-0000-4000-8000-000000000001"
 _CALLS = (
-    ("sessions", {}),
-    ("session", {"session": _SESSION}),
-    ("turns", {"session": _SESSION, "limit": 200}),
-    ("turns", {"session": _SESSION, "newest": True, "limit": 200}),
-    ("search", {"query": "config server", "limit": 200}),
-    ("search", {"query": "error", "results": True, "limit": 200}),
-    ("calls", {"limit": 200}),
-    ("errors", {}),
-    ("files", {"session": _SESSION}),
-    ("cost", {}),
-    ("query", {"resource": "messages", "filter": {"role": "user"}}),
-    ("query", {"resource": "messages", "filter": {"content_match": "no such words"}}),
-    ("insights", {}),
+    ("list_sessions", {}),
+    ("session_overview", {"session": _SESSION}),
+    ("session_turns", {"session": _SESSION, "limit": 200}),
+    ("session_turns", {"session": _SESSION, "newest": True, "limit": 200}),
+    ("search_history", {"query": "config server", "limit": 200}),
+    ("search_history", {"query": "error", "results": True, "limit": 200}),
+    ("past_calls", {"limit": 200}),
+    ("past_errors", {}),
+    ("past_files", {"session": _SESSION}),
+    ("past_costs", {}),
+    ("query_history", {"resource": "messages", "filter": {"role": "user"}}),
+    ("query_history", {"resource": "messages", "filter": {"content_match": "no such words"}}),
+    ("past_insights", {}),
 )
 
 
@@ -85,7 +85,7 @@ async def _asked(home: Path, own: Path) -> tuple[float, float, int]:
         await client.list_tools()
         (pid,) = _children() - known
         before = _memory_mb(pid, "VmRSS")
-        while (await client.call_tool("sessions", {"limit": 1})).is_error:
+        while (await client.call_tool("list_sessions", {"limit": 1})).is_error:
             continue  # The log is still being read for the first time.
         for name, arguments in _CALLS:
             result = await client.call_tool(name, arguments)

@@ -55,7 +55,11 @@ def results_in(api):
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("search", {"query": "apples"}), ("sessions", {}), ("session", {"session": EARLIER})],
+    [
+        ("search_history", {"query": "apples"}),
+        ("list_sessions", {}),
+        ("session_overview", {"session": EARLIER}),
+    ],
 )
 def test_the_result_of_a_tool_is_in_the_next_request(claude, api, config, name, arguments):
     project = os.path.realpath(claude.project)

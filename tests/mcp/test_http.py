@@ -120,11 +120,11 @@ def test_the_official_client_with_the_token_is_let_in(served):
             )
             async with Client(transport) as client:
                 names = [tool.name for tool in (await client.list_tools()).tools]
-                result = await client.call_tool("sessions", {})
+                result = await client.call_tool("list_sessions", {})
                 return names, json.loads(unframed(result.content[0].text))
 
     names, found = anyio.run(ask)
-    assert "sessions" in names
+    assert "list_sessions" in names
     assert {each["id"] for each in found["sessions"]} == {ONE, TWO}
 
 

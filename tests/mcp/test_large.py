@@ -50,21 +50,21 @@ def test_a_long_session_makes_neither_large_answers_nor_a_large_server(tmp_path)
     log = large_log(tmp_path / "home")
     assert log.path.stat().st_size > 60_000_000
     calls = [
-        ("sessions", {}),
-        ("session", {"session": ONE}),
-        ("session", {"session": ONE, "record": log.uuid}),
-        ("turns", {"session": ONE}),
-        ("turns", {"session": ONE, "turn": -1}),
-        ("turns", {"session": ONE, "newest": True, "limit": 200}),
-        ("search", {"query": "apples", "limit": 200}),
-        ("search", {"query": "apples", "results": True}),
-        ("calls", {"limit": 200}),
-        ("errors", {}),
-        ("files", {"session": ONE}),
-        ("cost", {}),
-        ("query", {"resource": "messages", "filter": {"content_match": "apples"}}),
-        ("query", {"resource": "tools", "transform": {"group_by": "tool_name"}}),
-        ("insights", {}),
+        ("list_sessions", {}),
+        ("session_overview", {"session": ONE}),
+        ("session_overview", {"session": ONE, "record": log.uuid}),
+        ("session_turns", {"session": ONE}),
+        ("session_turns", {"session": ONE, "turn": -1}),
+        ("session_turns", {"session": ONE, "newest": True, "limit": 200}),
+        ("search_history", {"query": "apples", "limit": 200}),
+        ("search_history", {"query": "apples", "results": True}),
+        ("past_calls", {"limit": 200}),
+        ("past_errors", {}),
+        ("past_files", {"session": ONE}),
+        ("past_costs", {}),
+        ("query_history", {"resource": "messages", "filter": {"content_match": "apples"}}),
+        ("query_history", {"resource": "tools", "transform": {"group_by": "tool_name"}}),
+        ("past_insights", {}),
     ]
     found = {}
 

@@ -53,11 +53,11 @@ def test_the_same_session_in_another_home_and_project_stays_outside(tmp_path):
             ).say_everything()
         homes = find_homes((tmp_path / "a", tmp_path / "b"))
         calls = {
-            "search": [{"query": HUSHED}, {"query": "apples", "session": ONE}],
-            "session": [{"session": ONE}],
-            "turns": [{"session": ONE}, {"session": ONE, "turn": 1}],
-            "query": [{"resource": "messages"}, {"resource": "tools", "filter": {}}],
-            "files": [{}, {"session": ONE}],
+            "search_history": [{"query": HUSHED}, {"query": "apples", "session": ONE}],
+            "session_overview": [{"session": ONE}],
+            "session_turns": [{"session": ONE}, {"session": ONE, "turn": 1}],
+            "query_history": [{"resource": "messages"}, {"resource": "tools", "filter": {}}],
+            "past_files": [{}, {"session": ONE}],
         }
         for tool in TOOLS:
             for arguments in calls.get(tool.name, [{}]):
@@ -69,7 +69,7 @@ def test_the_same_session_in_another_home_and_project_stays_outside(tmp_path):
 
 def test_what_is_outside_and_what_is_nowhere_are_told_alike(desk):
     def said(session):
-        (tool,) = (each for each in TOOLS if each.name == "session")
+        (tool,) = (each for each in TOOLS if each.name == "session_overview")
         with pytest.raises(TurnlogError) as caught:
             text_of(desk, tool, session=session)
         return caught.value.message.replace(session, "X"), caught.value.hint

@@ -34,6 +34,7 @@ from desks import (
 )
 from index.homes import own_index
 from mcp import Client, MCPError, StdioServerParameters
+from mcp_world import ask
 from turnlog.errors import LogError, UsageError
 from turnlog.layout import find_homes
 from turnlog.mcp import reading_on
@@ -45,6 +46,7 @@ from turnlog.mcp.session_tool import SESSION
 from turnlog.mcp.sessions_tool import SESSIONS
 from turnlog.mcp.settings import Settings
 from turnlog.mcp.tool import Tool
+from turnlog.mcp.tools import TOOLS
 
 
 def with_client(desk, ask, tools=None):
@@ -121,7 +123,7 @@ def test_a_record_is_given_whole_and_without_secrets(tmp_path):
 
 def test_a_record_of_another_session_is_not_there(desk):
     other = f"{1:08x}-ffff-4000-8000-{1:012x}"
-    text = told(desk, "session", {"session": ONE, "record": other})
+    text = told(desk, "session_overview", {"session": ONE, "record": other})
     assert "no record" in text
 
 
@@ -226,7 +228,9 @@ def test_nothing_to_go_on_with_is_told(tmp_path):
         async def ask(client):
             with pytest.raises(MCPError, match="no session yet"):
                 await client.get_prompt("continue")
-            return json.loads(unframed((await client.call_tool("sessions", {})).content[0].text))
+            return json.loads(
+                unframed((await client.call_tool("list_sessions", {})).content[0].text)
+            )
 
         found = with_client(desk_of(find_homes((tmp_path / "home",))), ask)
     assert found == {"total": 0, "sessions": [], "next": None}
@@ -235,25 +239,25 @@ def test_nothing_to_go_on_with_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("sessions", {"limit": 0}, "limit must be at least 1, not 0"),
-        ("sessions", {"limit": -1}, "limit must be at least 1, not -1"),
-        ("sessions", {"limit": 10**9}, "limit must be at most 200"),
-        ("sessions", {"limit": "many"}, "limit must be a valid integer"),
-        ("sessions", {"limt": 3}, "did you mean limit?"),
-        ("sessions", {"sort": "colour"}, "'active', 'started'"),
-        ("sessions", {"project": "/etc"}, "no project '/etc' here"),
-        ("sessions", {"project": "../orchards"}, "--all-projects"),
-        ("sessions", {"project": ""}, "whole path"),
-        ("sessions", {"since": "soonish"}, "no date and no span"),
-        ("sessions", {"cursor": "AAAA"}, "cursor was not given by this server"),
-        ("sessions", {"title": "x" * 600}, "at most this long: 500"),
-        ("session", {}, "session is missing"),
-        ("session", {"session": ""}, "at least this long: 1"),
-        ("session", {"session": "../../etc/passwd"}, "is not a session id"),
-        ("session", {"session": "a\x00b"}, "is not a session id"),
-        ("session", {"session": OUT}, "no session"),
-        ("session", {"session": 5}, "session must be a valid string"),
-        ("session", {"session": "latest", "record": ""}, "record must be"),
+        ("list_sessions", {"limit": 0}, "limit must be at least 1, not 0"),
+        ("list_sessions", {"limit": -1}, "limit must be at least 1, not -1"),
+        ("list_sessions", {"limit": 10**9}, "limit must be at most 200"),
+        ("list_sessions", {"limit": "many"}, "limit must be a valid integer"),
+        ("list_sessions", {"limt": 3}, "did you mean limit?"),
+        ("list_sessions", {"sort": "colour"}, "'active', 'started'"),
+        ("list_sessions", {"project": "/etc"}, "no project '/etc' here"),
+        ("list_sessions", {"project": "../orchards"}, "--all-projects"),
+        ("list_sessions", {"project": ""}, "whole path"),
+        ("list_sessions", {"since": "soonish"}, "no date and no span"),
+        ("list_sessions", {"cursor": "AAAA"}, "cursor was not given by this server"),
+        ("list_sessions", {"title": "x" * 600}, "at most this long: 500"),
+        ("session_overview", {}, "session is missing"),
+        ("session_overview", {"session": ""}, "at least this long: 1"),
+        ("session_overview", {"session": "../../etc/passwd"}, "is not a session id"),
+        ("session_overview", {"session": "a\x00b"}, "is not a session id"),
+        ("session_overview", {"session": OUT}, "no session"),
+        ("session_overview", {"session": 5}, "session must be a valid string"),
+        ("session_overview", {"session": "latest", "record": ""}, "record must be"),
         ("delete", {"session": ONE}, "there is no tool 'delete'"),
     ],
 )
@@ -271,7 +275,7 @@ def test_a_prefix_of_several_sessions_is_told_and_names_only_those_of_the_projec
         for session, project in zip(ids, (ORCHARD, ORCHARD, "/home/ada/other"), strict=True):
             Log(home, session, project).say_everything()
         desk = desk_of(find_homes((home,)))
-        text = told(desk, "session", {"session": "abc"})
+        text = told(desk, "session_overview", {"session": "abc"})
         assert "2 sessions begin with abc" in text
         assert ids[0] in text
         assert ids[2] not in text
@@ -309,7 +313,7 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
             group.start_soon(call, "endless", {})
             group.start_soon(call, "heedless", {})
             await anyio.sleep(0.2)
-            group.start_soon(call, "sessions", {})
+            group.start_soon(call, "list_sessions", {})
         return found
 
     tools = (made_tool(endless, 1), made_tool(heedless, 1), SESSIONS)
@@ -319,7 +323,7 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
         assert result.is_error
         assert result.content[0].text.startswith("error: no answer within 1 seconds\nhint: ")
         assert seconds < 2.8
-    result, seconds = found["sessions"]
+    result, seconds = found["list_sessions"]
     assert not result.is_error
     assert seconds < 1
 
@@ -337,7 +341,7 @@ def test_many_calls_at_once_are_all_answered(desk):
         texts = []
 
         async def call(number):
-            name = ("sessions", "session")[number % 2]
+            name = ("list_sessions", "session_overview")[number % 2]
             given = {"session": "latest"} if number % 2 else {"limit": 1 + number % 3}
             result = await client.call_tool(name, given)
             assert not result.is_error
@@ -436,7 +440,7 @@ def test_a_reading_that_takes_too_long_is_told_and_goes_on(tmp_path, monkeypatch
         desk = desk_of(find_homes((make_home(tmp_path),)), seconds=1)
         monkeypatch.setattr(reading_on, "refresh", slow)
         monkeypatch.setattr(reading_on, "LITTLE_BYTES", sys.maxsize)
-        text = told(desk, "sessions", {})
+        text = told(desk, "list_sessions", {})
         assert text.startswith("error: the logs are still being read\nhint: ask again in a moment")
         go.set()
         assert asked(desk, SESSIONS)["total"] == 2
@@ -476,7 +480,7 @@ def test_a_reading_that_fails_elsewhere_is_told(tmp_path, monkeypatch):
     with own_index(tmp_path / "own"):
         (tmp_path / "own").mkdir(exist_ok=True)
         (tmp_path / "own" / "index").write_text("in the way")
-        text = told(desk_of(find_homes((make_home(tmp_path),))), "sessions", {})
+        text = told(desk_of(find_homes((make_home(tmp_path),))), "list_sessions", {})
     assert text.startswith("error: the index cannot be written")
     assert "\nhint: " in text
     assert str(tmp_path) not in text
@@ -486,7 +490,7 @@ def test_a_reading_that_fails_elsewhere_is_told(tmp_path, monkeypatch):
 def test_a_reading_that_is_cut_off_is_told(tmp_path, monkeypatch, program):
     monkeypatch.setattr(reading_on.sys, "executable", program)
     with own_index(tmp_path / "own"):
-        text = told(desk_of(find_homes((make_home(tmp_path),))), "sessions", {})
+        text = told(desk_of(find_homes((make_home(tmp_path),))), "list_sessions", {})
     assert text == "error: the reading of the logs was cut off\nhint: ask again"
 
 
@@ -505,7 +509,7 @@ def test_over_stdio_nothing_but_the_protocol_is_said(tmp_path):
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": first},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
-         "params": {"name": "sessions", "arguments": {}}},
+         "params": {"name": "list_sessions", "arguments": {}}},
     ]  # fmt: skip
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "config.toml").write_text('[mcp]\nscope = 5\ncolour = "red"\n')
@@ -549,7 +553,7 @@ def test_the_official_client_starts_it_where_a_project_is(tmp_path):
             env={"TURNLOG_HOME": str(tmp_path / "own"), "PATH": os.environ["PATH"]},
         )
         async with Client(stdio_client(parameters, errlog=subprocess.DEVNULL)) as client:
-            result = await client.call_tool("sessions", {})
+            result = await client.call_tool("list_sessions", {})
             return json.loads(unframed(result.content[0].text))
 
     found = anyio.run(ask)
@@ -572,3 +576,84 @@ def test_typed_arguments_reach_the_tool_and_its_place(desk):
     assert [next(pages)["numbers"][0]["n"] for _ in range(3)] == [0, 3, 6]
     assert seen == [(0, 3), (3, 3), (6, 3)]
     assert partial(asked, desk, tool)()["numbers"] == [{"n": 0}]
+
+
+def ask_as(process, desk, query, **arguments):
+    """The sessions and tools of what `search_history` finds, asked from a session of *process*."""
+    desk = replace(desk, parent=process)
+    found = ask(desk, "search_history", query=query, **arguments)
+    return [(hit["session"], hit.get("tool")) for hit in found["hits"]]
+
+
+def test_search_leaves_out_the_session_that_asks_and_its_own_calls(tmp_path):
+    with own_index(tmp_path / "own"):
+        home = tmp_path / "home"
+        asking = Log(home, ONE, ORCHARD).prompt("where did we prune the quinces?")
+        asking.call("mcp__turnlog__search_history", "nothing", query="prune quinces").save()
+        earlier = Log(home, TWO, ORCHARD).prompt("please prune the quinces")
+        earlier.call("mcp__turnlog__search", "nothing", query="prune quinces").save()
+        (home / "sessions").mkdir()
+        running = {"pid": os.getpid(), "sessionId": ONE, "cwd": ORCHARD}
+        (home / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(running))
+        desk = desk_of(find_homes((home,)))
+        assert ask_as(os.getpid(), desk, "prune quinces") == [(TWO, None)]
+        assert ask_as(os.getpid(), desk, "prune quinces", session=ONE[:8]) == [
+            (ONE, None),
+            (ONE, "mcp__turnlog__search_history"),
+        ]
+        assert set(ask_as(os.getpid(), desk, "quinces tool:mcp__turnlog__*")) == {
+            (TWO, "mcp__turnlog__search")
+        }
+        assert {session for session, _ in ask_as(1, desk, "prune quinces")} == {ONE, TWO}
+
+
+def test_an_empty_search_points_to_tool_output(tmp_path):
+    with own_index(tmp_path / "own"):
+        home = tmp_path / "home"
+        Log(home, ONE, ORCHARD).prompt("look").call("Bash", "seven medlars", command="ls").save()
+        desk = desk_of(find_homes((home,)))
+        found = ask(desk, "search_history", query="medlars")
+        assert found["hits"] == []
+        assert any("results=true" in note for note in found["notes"])
+        found = ask(desk, "search_history", query="medlars", results=True)
+        assert len(found["hits"]) == 1
+        assert "notes" not in found
+
+
+def test_a_record_without_a_uuid_opens_as_search_names_it(tmp_path):
+    with own_index(tmp_path / "own"):
+        home = tmp_path / "home"
+        for agent in (None, "a1b2c3"):
+            log = Log(home, ONE, ORCHARD, agent=agent)
+            log.prompt("begin").prompt(f"the medlars of {agent}")
+            first, second = map(json.loads, log.lines)
+            del second["uuid"]
+            log.lines = [json.dumps(first), json.dumps(second)]
+            log.save()
+        desk = desk_of(find_homes((home,)))
+        found = ask(desk, "search_history", query="medlars")
+        assert len(found["hits"]) == 2
+        for hit in found["hits"]:
+            assert hit["record"].startswith("@")
+            place = {name: hit[name] for name in ("session", "record", "agent") if name in hit}
+            whole = ask(desk, "session_overview", **place)
+            assert [piece["text"] for piece in whole["pieces"]] == [
+                f"the medlars of {hit.get('agent')}"
+            ]
+
+
+def test_a_prefix_is_put_before_every_name_and_wherever_one_is_mentioned(desk):
+    prefixed = replace(desk, prefix="turnlog_")
+
+    async def served():
+        async with Client(make_server(prefixed)) as client:
+            tools = (await client.list_tools()).tools
+            assert [each.name for each in tools] == [f"turnlog_{each.name}" for each in TOOLS]
+            said = [client.instructions, *(each.description for each in tools)]
+            missing = await client.call_tool("turnlog_session_overview", {"session": "abc"})
+            return " ".join(said), missing.content[0].text
+
+    said, missing = anyio.run(served)
+    assert "`turnlog_search_history`" in said
+    assert not any(f"`{each.name}`" in said for each in TOOLS)
+    assert "`turnlog_list_sessions`" in missing

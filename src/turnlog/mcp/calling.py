@@ -23,6 +23,7 @@ from turnlog.errors import LogError, TurnlogError, UsageError
 from turnlog.inert import inert
 from turnlog.layout import turnlog_home
 from turnlog.mcp.desk import Desk
+from turnlog.mcp.naming import spelled
 from turnlog.mcp.paging import Cursors, bounded, question_of
 from turnlog.mcp.tool import Page, Tool
 from turnlog.redact import redact
@@ -89,6 +90,8 @@ class Calls:
         question = question_of(tool.name, arguments)
         page = Page(self.cursors.take(question, cursor))
         answer = tool.answer(desk, page, **arguments)
+        answer.rest = spelled(answer.rest, desk.prefix)
+        answer.notes = [spelled(each, desk.prefix) for each in answer.notes]
         return bounded(
             answer,
             desk.rules,
@@ -99,7 +102,8 @@ class Calls:
 
 def told(error: TurnlogError, desk: Desk) -> str:
     """Say what went wrong and what to do, for an agent to read."""
-    message, hint = (_shown(each, error, desk) for each in (error.message, error.hint))
+    hint = spelled(error.hint, desk.prefix)
+    message, hint = (_shown(each, error, desk) for each in (error.message, hint))
     return f"error: {message}\nhint: {hint}" if hint else f"error: {message}"
 
 

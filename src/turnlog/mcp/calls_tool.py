@@ -1,4 +1,4 @@
-"""The tool ``calls``: which tools were called, with what, and what came of it."""
+"""The tool ``past_calls``: which tools were called, with what, and what came of it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _STATUSES: Final[dict[Status, Literal["success", "error", "pending"]]] = {
 }
 
 
-def calls(
+def past_calls(
     desk: Desk,
     page: Page,
     *,
     tool: ToolName = None,
     status: Annotated[
         Status | None,
-        Field(description="Only calls that went so; pending has no result yet, or never got one."),
+        Field(description="pending: without a result."),
     ] = None,
     file: FileName = None,
     session: OneSession = None,
@@ -51,10 +51,9 @@ def calls(
     until: Until = None,
     limit: Limit = 20,
 ) -> Answer:
-    """List calls of tools, the newest first: what each asked for, how it went, how long it took.
+    """List tool calls, newest first: input, outcome, duration; with counts by tool.
 
-    First of all it counts them by tool. `turns` with a call's session and record gives its whole
-    input and result; `errors` groups those that failed.
+    `session_turns` with a call's session and record returns its whole input and result.
     """
     with desk.index() as index:
         found = conditions_of(
@@ -85,7 +84,7 @@ def calls(
             offset=page.place,
             next=page.place + limit if len(rows) > limit else None,
             notes=unread_notes(index),
-            rest="turns(session, record) gives a call's whole input and result.",
+            rest="`session_turns` with session and record returns a call's whole input and result.",
         )
 
 
@@ -147,4 +146,4 @@ def _row(index: Index, row: tuple[Any, ...]) -> dict[str, Any]:
     )
 
 
-CALLS = Tool(calls, title="Calls of tools in past sessions")
+CALLS = Tool(past_calls, title="Calls of tools in past sessions")

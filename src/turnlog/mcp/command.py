@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -65,6 +66,12 @@ In config.toml:
     metavar="FILE",
     help="Read the token from FILE, made if it is not there, instead of a new one each time.",
 )
+@click.option(
+    "--prefix",
+    default="",
+    metavar="TEXT",
+    help="Put TEXT before every tool's name, to keep it distinct from other servers' tools.",
+)
 @click.option("--install", is_flag=True, help="Print the settings for programs; write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="With --install: print one JSON document.")
 def command(
@@ -76,6 +83,7 @@ def command(
     host: str,
     port: int,
     token_file: str | None,
+    prefix: str,
     install: bool,
     as_json: bool,
 ) -> int:
@@ -85,11 +93,17 @@ def command(
     """
     if project is not None and all_projects:
         raise UsageError("one project, or all of them", hint="leave out one of the two options")
+    if not re.fullmatch(r"[A-Za-z0-9_-]{0,30}", prefix):
+        raise UsageError(
+            f"invalid prefix: {prefix[:80]!r}", hint="use up to 30 letters, digits, _ and -"
+        )
     if install:
-        return _show_settings(homes, project, all_projects=all_projects, as_json=as_json)
+        return _show_settings(
+            homes, project, all_projects=all_projects, prefix=prefix, as_json=as_json
+        )
     if as_json:
         raise UsageError("--json goes with --install", hint="the server itself speaks JSON-RPC")
-    server = _server(homes, project, all_projects=all_projects)
+    server = _server(homes, project, all_projects=all_projects, prefix=prefix)
     if over_http:
         _run_http(server, host, port, token_file)
     else:
@@ -98,10 +112,12 @@ def command(
     return 0
 
 
-def _server(homes: tuple[str, ...], project: str | None, *, all_projects: bool) -> TurnlogServer:
+def _server(
+    homes: tuple[str, ...], project: str | None, *, all_projects: bool, prefix: str
+) -> TurnlogServer:
     with _needing_the_extra():
         from turnlog.mcp.server import make_server
-    return make_server(make_desk(homes, project, all_projects=all_projects))
+    return make_server(make_desk(homes, project, all_projects=all_projects, prefix=prefix))
 
 
 @contextmanager
@@ -119,7 +135,9 @@ def _needing_the_extra() -> Iterator[None]:
         raise UsageError("the server needs mcp 2 or newer", hint=_EXTRA) from None
 
 
-def make_desk(homes: tuple[str, ...], project: str | None, *, all_projects: bool) -> Desk:
+def make_desk(
+    homes: tuple[str, ...], project: str | None, *, all_projects: bool, prefix: str = ""
+) -> Desk:
     """Lay out the desk as the options and config.toml say; tell what of that cannot be read."""
     from turnlog.config import in_words, load_config
     from turnlog.layout import all_homes, turnlog_home
@@ -142,6 +160,7 @@ def make_desk(homes: tuple[str, ...], project: str | None, *, all_projects: bool
         settings=settings,
         reading_on=ReadingOn(found),
         parent=os.getppid(),
+        prefix=prefix,
     )
 
 
@@ -182,7 +201,12 @@ def _leave() -> None:
 
 
 def _show_settings(
-    homes: tuple[str, ...], project: str | None, *, all_projects: bool, as_json: bool
+    homes: tuple[str, ...],
+    project: str | None,
+    *,
+    all_projects: bool,
+    prefix: str,
+    as_json: bool,
 ) -> int:
     from importlib.util import find_spec
 
@@ -190,7 +214,7 @@ def _show_settings(
 
     from turnlog.mcp.installing import settings_for
 
-    found = settings_for(homes=homes, project=project, all_projects=all_projects)
+    found = settings_for(homes=homes, project=project, all_projects=all_projects, prefix=prefix)
     if as_json:
         click.echo(msgspec.json.encode(found))
         return 0

@@ -1,4 +1,4 @@
-"""The tool ``cost``: which tokens were used and what they cost, in rows of any kind."""
+"""The tool ``past_costs``: which tokens were used and what they cost, in rows of any kind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHERE l.session IN (SELECT session FROM sessions WHERE project IN {projects}) GR
 """
 
 
-def cost(
+def past_costs(
     desk: Desk,
     page: Page,
     *,
@@ -38,8 +38,7 @@ def cost(
         list[Unit],
         BeforeValidator(listed),
         Field(
-            description="One row for each of these, or for each combination of several, such as"
-            " day and model.",
+            description="Group by one or more of these.",
             min_length=1,
             max_length=_MOST_UNITS,
         ),
@@ -48,16 +47,16 @@ def cost(
     session: OneSession = None,
     model: Annotated[
         str | None,
-        Field(description="Only models whose name has this in it.", min_length=1, max_length=200),
+        Field(description="Part of a model's name.", min_length=1, max_length=200),
     ] = None,
     since: Since = None,
     until: Until = None,
     limit: Limit = 30,
 ) -> Answer:
-    """Tell which tokens were used and what they cost at the API's prices, every response once.
+    """Sum tokens and cost at API prices, every response counted once.
 
-    The totals of everything that was asked for come first, with what is in no figure (`skipped`);
-    then the rows, the latest or the dearest first. Costs are exact dollars, as text.
+    Totals first, with what could not be counted (`skipped`); then rows, latest or most expensive
+    first. Costs are exact dollars, as text.
     """
     units = tuple(dict.fromkeys(by))
     prices, _ = configured_prices(turnlog_home())
@@ -125,4 +124,4 @@ def _skipped(index: Index, found: SkippedDocument, project: str | None) -> dict[
     return {name: each for name, each in told.items() if each}
 
 
-COST = Tool(cost, title="Tokens and costs of past sessions")
+COST = Tool(past_costs, title="Tokens and costs of past sessions")

@@ -34,6 +34,7 @@ from turnlog.questions.local_times import MachineZone
 from turnlog.questions.query_filters import projects_in
 from turnlog.records.when import moment
 from turnlog.redact import NO_RULES, Rules, redact, redact_line
+from turnlog.sessions.life import running_sessions
 
 LARGEST_RECORD_BYTES: Final = 8 * 1024 * 1024
 """A longer record is not read: in memory it takes several times as much."""
@@ -127,6 +128,8 @@ class Desk:
     """Who keeps the index fresh; None: whoever asks."""
     parent: int | None = None
     """The process that started the server: an agent, perhaps, with a session of its own."""
+    prefix: str = ""
+    """Put before the name of every tool."""
 
     def for_a_call(self, seconds: float) -> Desk:
         """Give the desk for one call, whose time begins now."""
@@ -142,6 +145,13 @@ class Desk:
     def mask(self, text: str) -> str:
         """Give *text* without its secrets. Whoever cuts a text himself masks it first."""
         return redact(text, self.rules)
+
+    def asking_sessions(self) -> set[str]:
+        """Return the ids of the sessions that the process which started the server is running."""
+        if self.parent is None:
+            return set()
+        running = running_sessions(self.homes).values()
+        return {each.session_id for each in running if each.pid == self.parent}
 
     def project(self, asked: str | None = None) -> str | None:
         """Give the directory to ask for: *asked* if it is within the scope, else the scope itself.
@@ -183,7 +193,7 @@ class Desk:
         Those with an id in *but* are not meant.
         """
         begins = "" if text == LATEST else check_session_id(text)
-        which = "s.path <> '' AND s.gone_at IS NULL"  # As the tool `sessions` lists them.
+        which = "s.path <> '' AND s.gone_at IS NULL"  # As `list_sessions` lists them.
         if begins:
             which = "substr(s.session, 1, length(?1)) = ?1"
         if self.scope is not None:
@@ -199,7 +209,7 @@ class Desk:
         chosen = exact or found
         if not chosen:
             here = "" if self.scope is None else " in this project"
-            hint = "the tool `sessions` lists those there are"
+            hint = "`list_sessions` lists them"
             what = "no session yet" if text == LATEST else f"no session {text!r}"
             raise NotFound(
                 f"there is {what}{here}", hint=hint if self.scope is None else f"{hint}; {_WIDEN}"

@@ -1,4 +1,4 @@
-"""The tool ``errors``: what failed again and again, and what happened around it."""
+"""The tool ``past_errors``: what failed again and again, and what happened around it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _SIGNATURE: Final = 12
 """So much of a signature tells it from all others."""
 
 
-def errors(
+def past_errors(
     desk: Desk,
     page: Page,
     *,
     signature: Annotated[
         str | None,
         Field(
-            description="Show the latest errors of this kind, with the records around each: the"
-            " `signature` of a row, or its beginning.",
+            description="Show the latest errors of this kind and the records around them: the"
+            " `signature` of a row, or a prefix.",
             pattern="^[0-9A-Fa-f]{4,32}$",
             max_length=32,
         ),
@@ -45,19 +45,18 @@ def errors(
     since: Since = None,
     until: Until = None,
     least: Annotated[
-        int, Field(description="Only what happened at least so often.", ge=1, le=1_000_000)
+        int, Field(description="Minimum number of occurrences.", ge=1, le=1_000_000)
     ] = 1,
     context: Annotated[
         int,
-        Field(description="With signature: how many records before and after.", ge=0, le=20),
+        Field(description="With signature: records before and after.", ge=0, le=20),
     ] = 3,
     limit: Limit = 10,
 ) -> Answer:
-    """Group the errors of tools and of the API by how they begin, the most frequent first.
+    """Group past errors of tools (and of the API, as tool API) by message, most frequent first.
 
-    Each row has how often, in how many sessions, when, and the latest as an example. With
-    `signature` it shows single errors and what was done before and after: how it was solved.
-    Errors of the API are those of the tool API.
+    With `signature`: single errors with what was done before and after, to see how they were
+    solved.
     """
     if signature is not None and least > 1:
         raise UsageError("least counts kinds of errors", hint="leave it out, or signature")
@@ -79,7 +78,7 @@ def errors(
                 offset=page.place,
                 next=around.next,
                 notes=unread_notes(index),
-                rest="turns(session, record) shows more.",
+                rest="`session_turns` with session and record shows more.",
             )
         found = error_patterns(index, minimum=least, **wanted)
         return Answer(
@@ -89,7 +88,7 @@ def errors(
             offset=page.place,
             next=found.next,
             notes=[*found.notes, *unread_notes(index)],
-            rest="session(session, record) gives the example whole.",
+            rest="`session_overview` with session and record returns the whole example.",
         )
 
 
@@ -98,7 +97,7 @@ def _context(index: Index, signature: str, window: int, wanted: dict[str, Any]) 
         return error_context(index, signature, window=window, **wanted)
     except NotFound as error:
         raise NotFound(
-            error.message, hint="errors without signature lists the kinds there are"
+            error.message, hint="`past_errors` without signature lists the kinds there are"
         ) from None
 
 
@@ -148,4 +147,4 @@ def _nearby(index: Index, found: Nearby) -> dict[str, Any]:
     )
 
 
-ERRORS = Tool(errors, title="Errors in past sessions")
+ERRORS = Tool(past_errors, title="Errors in past sessions")

@@ -1,4 +1,4 @@
-"""The tool ``files``: which files were touched, by whom, and which versions of them were kept."""
+"""The tool ``past_files``: files that were touched, by whom, and their kept versions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ORDER BY max(r.at) DESC NULLS LAST, s.session, fp.path LIMIT :most OFFSET :offse
 """
 
 
-def files(
+def past_files(
     desk: Desk,
     page: Page,
     *,
@@ -44,7 +44,7 @@ def files(
     version: Annotated[
         int | None,
         Field(
-            description="With session and path: give what the file held in this kept version.",
+            description="With session and path: return the file's content in this kept version.",
             ge=1,
             le=1_000_000,
         ),
@@ -54,11 +54,11 @@ def files(
     until: Until = None,
     limit: Limit = 20,
 ) -> Answer:
-    """Tell which files were read, edited and written, the most used first.
+    """List files that were read, edited and written, most used first.
 
-    With `path`: which sessions and agents touched it, the latest first. With `session`: its files,
-    and how many versions were kept of each. With both: every edit of the file, and its kept
-    versions, which are from before the edits; `version` gives one's content.
+    With `path`: the sessions and subagents that touched it. With `session`: its files and how
+    many versions of each were kept. With both: every edit, and the kept versions (from before
+    each edit).
     """
     if version is not None and (session is None or path is None):
         raise UsageError("a version is of one session's file", hint="give session and path too")
@@ -230,4 +230,4 @@ def _version(version: Version) -> dict[str, Any]:
     )
 
 
-FILES = Tool(files, title="Files in past sessions")
+FILES = Tool(past_files, title="Files in past sessions")

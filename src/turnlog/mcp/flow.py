@@ -123,7 +123,7 @@ def thread_of(index: Index, session: Known, agent: str | None = None) -> Thread:
     if not names:
         raise NotFound(
             f"session {session.id} has no agent {agent!r} with records",
-            hint="the tool `session` names the agents of one",
+            hint="`session_overview` lists the subagents of a session",
         )
     return Thread(session.number, tuple(e[0] for e in logs if e[3] == names[0])[:1], names[0])
 
@@ -149,7 +149,7 @@ def find_record(index: Index, session: Known, name: str, agent: str | None) -> t
     if row is None:
         raise NotFound(
             f"the session has no record {said[:80]!r}",
-            hint="take `record` from an answer of search, turns, calls or errors",
+            hint="use the `record` (and `agent`) of another answer",
         )
     number, owner = row
     thread = thread_of(index, session, owner)

@@ -1,4 +1,4 @@
-"""The tool ``insights``: what was done in a period, how it went, what it cost; by sections."""
+"""The tool ``past_insights``: what was done in a period, how it went, what it cost; by sections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Section = Literal[
 _USUAL: Final = "30d"
 
 
-def insights(
+def past_insights(
     desk: Desk,
     page: Page,
     *,
@@ -38,9 +38,8 @@ def insights(
         list[Section],
         BeforeValidator(listed),
         Field(
-            description="Which parts of the report. overview: sessions, prompts, tokens, cost,"
-            " failures. turns: the longest. sequences: tools called one after another. edits: files"
-            " and lines. cache: what it saved and missed.",
+            description="Parts of the report. overview: sessions, prompts, tokens, cost, failures."
+            " turns: the longest. sequences: tools called in a row. edits: files and lines.",
             min_length=1,
             max_length=18,
         ),
@@ -48,15 +47,14 @@ def insights(
     project: Project = None,
     since: Annotated[
         str,
-        Field(description="Where the period begins: 7d, 2026-11-01, last month.", max_length=100),
+        Field(description="Start of the period: 7d, 2026-11-01.", max_length=100),
     ] = _USUAL,
     until: Until = None,
-    limit: Annotated[int, Field(description="How many rows of each list.", ge=1, le=50)] = 5,
+    limit: Annotated[int, Field(description="Rows per list.", ge=1, le=50)] = 5,
 ) -> Answer:
-    """Report on a period: what was done, how it went, and what it cost.
+    """Report on a period: what was done, how it went, what it cost.
 
-    Ask for the sections that are needed. Lists have their most frequent, dearest or latest rows;
-    `cost`, `errors`, `calls` and `files` have them all.
+    Ask only for the sections you need. Lists are cut to their top rows.
     """
     begin, end = desk.moment(since), desk.moment(until)
     if begin is not None and end is not None and begin >= end:
@@ -127,4 +125,4 @@ def _shown(value: Any) -> Any:
     return told_at(value) if isinstance(value, datetime) else value
 
 
-INSIGHTS = Tool(insights, title="What was done, and how it went")
+INSIGHTS = Tool(past_insights, title="What was done, and how it went")

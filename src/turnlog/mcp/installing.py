@@ -50,6 +50,7 @@ def settings_for(
     homes: Sequence[str] = (),
     project: str | None = None,
     all_projects: bool = False,
+    prefix: str = "",
     command: Sequence[str] | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> SettingsDocument:
@@ -57,6 +58,8 @@ def settings_for(
     start = [*(command or own_command()), "mcp"]
     for home in homes:
         start += ["--home", os.path.abspath(os.path.expanduser(home))]
+    if prefix:
+        start += ["--prefix", prefix]
     env = {name: environ[name] for name in _FROM_HERE if environ.get(name)}
     named = [] if project is None else ["--project", os.path.realpath(os.path.expanduser(project))]
     if all_projects:

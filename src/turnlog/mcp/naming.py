@@ -1,4 +1,4 @@
-"""Names of tools and files as agents say them: whole, or with a star.
+"""Names of tools: our own, as the server's owner prefixes them; others' and files, as agents ask.
 
 They become SQL or a pattern in which nothing else means anything, so that no name that is asked for
 can take long to look for.
@@ -16,8 +16,7 @@ from turnlog.errors import UsageError
 ToolName: TypeAlias = Annotated[
     str | None,
     Field(
-        description="Only this tool: Bash, or several: Edit,Write; a star stands for anything:"
-        " mcp__github__*.",
+        description="Tool names: Bash, or Edit,Write, or mcp__github__*.",
         min_length=1,
         max_length=200,
     ),
@@ -25,13 +24,21 @@ ToolName: TypeAlias = Annotated[
 FileName: TypeAlias = Annotated[
     str | None,
     Field(
-        description="Only this file: its path, the end of its path, or a pattern such as *.py or"
-        " */src/*.",
+        description="Path, end of a path, or pattern: *.py, */src/*.",
         min_length=1,
         max_length=1000,
     ),
 ]
 _MOST_STARS: Final = 3
+_OURS: Final = re.compile(
+    "`((?:search|query)_history|list_sessions|session_(?:overview|turns)"
+    "|past_(?:calls|errors|files|costs|insights))`"
+)
+
+
+def spelled(text: str, prefix: str) -> str:
+    """Return *text* with *prefix* before the name of each of our tools in backquotes."""
+    return _OURS.sub(rf"`{prefix}\1`", text) if prefix else text
 
 
 def listed(value: Any) -> Any:

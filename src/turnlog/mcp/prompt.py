@@ -23,9 +23,9 @@ from turnlog.layout import Home
 from turnlog.mcp.calling import Calls, told
 from turnlog.mcp.desk import LATEST, BoundedIndex, Desk, Known
 from turnlog.mcp.framing import Cleaner, frame_bytes, framed
+from turnlog.mcp.naming import spelled
 from turnlog.mcp.session_page import SAID, day, facts, quoted
 from turnlog.questions.one_session import newest_records, session_figures
-from turnlog.sessions.life import running_sessions
 from turnlog.sessions.todos import tasks_of, todos_of
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ _MOST_TODOS: Final = 40
 _REQUEST: Final = (
     "Let us continue what was done in the session above. First say in a few sentences where it"
     " stood and what is left to do, checked against the files as they are now; look up more with"
-    " turnlog's tools `turns`, `calls` and `search` where you need it. Then ask me what to go on"
-    " with."
+    " `session_turns`, `past_calls` and `search_history` where you need it. Then ask me what to"
+    " continue with."
 )
 
 
@@ -78,19 +78,14 @@ def _gathered(session: str, desk: Desk) -> str:
                 break
             written.append(part)
             left -= size
-    return framed("\n\n".join(written), _REQUEST)
+    return framed("\n\n".join(written), spelled(_REQUEST, desk.prefix))
 
 
 def _meant(desk: Desk, index: BoundedIndex, session: str) -> Known:
     """Give the session that is meant; the latest is the latest but the asking agent's own."""
     if session.strip() not in {"", LATEST}:
         return desk.session(index, session.strip())
-    own = {
-        each.session_id
-        for each in running_sessions(desk.homes).values()
-        if desk.parent is not None and each.pid == desk.parent
-    }
-    found = desk.session(index, LATEST, but=own)
+    found = desk.session(index, LATEST, but=desk.asking_sessions())
     if not newest_records(index, found.number, ["human"], limit=1):
         raise NotFound("nobody has said anything in this project yet", hint="begin something")
     return found

@@ -1,4 +1,4 @@
-"""The tool ``query``: any question about records, messages and calls, as meta-cc asks it.
+"""The tool ``query_history``: any question about records, messages and calls, as meta-cc asks it.
 
     query({resource: "messages", filter: {role: "user"}})
 
@@ -107,7 +107,7 @@ Given: TypeAlias = Annotated[
 ]
 
 
-def query(
+def query_history(
     desk: Desk,
     page: Page,
     *,
@@ -123,10 +123,10 @@ def query(
     aggregate: Aggregated = None,
     output: Given = None,
 ) -> Answer:
-    """Ask about records, messages and calls: filter, extract fields, group, count, sort.
+    """Query records, messages and calls: filter, extract fields, group, count, sort.
 
-    Without transform and aggregate it is a first look: how much there is, and rows with the
-    beginning of their text. `uuid` and `session_id` of a row open it in `turns` and `session`.
+    Without transform and aggregate: the total, and rows with the start of their text. A row's
+    `session_id` and `uuid` are the session and record of `session_turns`.
     """
     parts = {
         "filter": filter,
@@ -163,7 +163,7 @@ def query(
             offset=asked.output.offset,
             next=told.document.next,
             notes=[*told.document.notes, *unread_notes(index)],
-            rest="session(session, record) gives a record whole.",
+            rest="`session_overview` with session and record returns a whole record.",
         )
 
 
@@ -227,4 +227,4 @@ def _row(row: dict[str, Any], kind: Resource, *, is_look: bool) -> dict[str, Any
     return given
 
 
-QUERY = Tool(query, title="Query records, messages and calls")
+QUERY = Tool(query_history, title="Query records, messages and calls")

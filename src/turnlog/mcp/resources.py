@@ -17,9 +17,10 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.mcp.calling import Calls, told
 from turnlog.mcp.desk import Desk
+from turnlog.mcp.naming import spelled
 from turnlog.mcp.paging import bounded
 from turnlog.mcp.session_page import session_page
-from turnlog.mcp.sessions_tool import sessions
+from turnlog.mcp.sessions_tool import list_sessions
 from turnlog.mcp.tool import Page
 
 if TYPE_CHECKING:
@@ -65,12 +66,12 @@ async def _read(calls: Calls, make: Callable[[Desk], str]) -> str:
 
 
 def _list(desk: Desk) -> str:
-    answer = sessions(desk, Page(), limit=_LISTED)
+    answer = list_sessions(desk, Page(), limit=_LISTED)
     return bounded(
         answer,
         desk.rules,
         most_bytes=desk.settings.answer_bytes,
-        more="The tool `sessions` goes on from here.",
+        more=spelled("The tool `list_sessions` continues from here.", desk.prefix),
     )
 
 

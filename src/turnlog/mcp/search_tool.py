@@ -1,7 +1,8 @@
-"""The tool ``search``: where something was said, called or answered, in every session."""
+"""The tool ``search_history``: where something was said, called or answered, in every session."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -16,8 +17,9 @@ from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Unti
 from turnlog.questions import search as searching
 from turnlog.questions.error_patterns import one_line
 from turnlog.questions.hits import Hit
-from turnlog.questions.matching import conjuncts, joined
-from turnlog.questions.search_language import Filter, parse, written
+from turnlog.questions.matching import Tokenizer, conjuncts, joined, wordless
+from turnlog.questions.search_language import All, Filter, Node, Not, parse, written
+from turnlog.questions.search_language import Any as AnyOf
 
 _WIDTH: Final = 240
 _TITLE: Final = 100
@@ -25,15 +27,15 @@ _FARTHEST: Final = 10_000
 """Whoever has read so many hits should ask otherwise."""
 
 
-def search(
+def search_history(
     desk: Desk,
     page: Page,
     *,
     query: Annotated[
         str,
         Field(
-            description='Words, "phrases", -refusals, begin*, a OR b, and filters: tool:Bash'
-            " file:*.py is:error is:prompt type:plan role:assistant branch:main model:opus.",
+            description='Words, "phrases", -excluded, prefix*, a OR b, filters: tool:Bash'
+            " file:*.py is:error is:prompt type:plan role:assistant branch:main model:opus",
             min_length=1,
             max_length=1000,
         ),
@@ -44,18 +46,17 @@ def search(
     until: Until = None,
     results: Annotated[
         bool,
-        Field(description="Search what tools answered, too: most of the text, and mostly files."),
+        Field(description="Search tool output too."),
     ] = False,
-    newest: Annotated[
-        bool, Field(description="The newest hits first, not the best; all hits of a session.")
-    ] = False,
+    newest: Annotated[bool, Field(description="Newest first, not best first.")] = False,
     limit: Limit = 10,
 ) -> Answer:
-    """Find what was said, called, planned or answered in past sessions; the best hits first.
+    """Search past sessions: prompts, answers, tool calls, plans. Best hits first.
 
-    A hit is a piece of a text, the session and the record it stands in: `turns` with that record
-    shows what was going on, `session` gives the record whole. Of each session the best three are
-    shown; with `session` all of one.
+    A hit has a snippet, its session and its record: `session_turns` with these shows the context,
+    `session_overview` the whole record. At most three hits per session unless `session` is given.
+    The session that asks, and earlier calls of these tools, are left out unless `session` or
+    `tool:` names them.
     """
     if not query.strip():
         raise UsageError("there is nothing to look for", hint="say words, or a filter")
@@ -69,6 +70,8 @@ def search(
         nodes = list(conjuncts(asked.tree))
         if session is not None:
             nodes.append(Filter("session", desk.session(index, session).id))
+        else:
+            nodes += _own(desk, nodes)
         found = searching.search(
             index,
             written(joined(nodes)),
@@ -85,14 +88,44 @@ def search(
             mask=desk.mask,
         )
         notes = [*asked.notes, *(each.replace("--", "") for each in found.notes)]
+        if not found.hits and not results:
+            notes.append("nothing found; results=true searches tool output too")
         return Answer(
             noun="hits",
             rows=_rows(desk, index, found.hits),
             offset=page.place,
             next=found.next,
             notes=[*dict.fromkeys(notes), *unread_notes(index)],
-            rest="session(session, record) gives a record whole.",
+            rest="`session_overview` with session and record returns a whole record.",
         )
+
+
+def _own(desk: Desk, nodes: list[Node]) -> list[Node]:
+    """Return what leaves out the session that asks and earlier calls of this server.
+
+    They repeat the question, so they would be the best hits. A query for text without words is
+    answered by a scan, which knows no such filters.
+    """
+    if wordless(joined(nodes), Tokenizer()) is not None:
+        return []
+    named = {each.field for each in _filters(nodes)}
+    found: list[Node] = []
+    if "session" not in named:
+        found += [Not(Filter("session", each)) for each in sorted(desk.asking_sessions())]
+    if "tool" not in named:
+        found.append(Not(Filter("tool", "mcp__turnlog__*")))
+    return found
+
+
+def _filters(nodes: Iterable[Node]) -> Iterator[Filter]:
+    for node in nodes:
+        match node:
+            case Filter():
+                yield node
+            case Not():
+                yield from _filters([node.node])
+            case All() | AnyOf():
+                yield from _filters(node.nodes)
 
 
 def _rows(desk: Desk, index: Index, hits: list[Hit]) -> list[dict[str, Any]]:
@@ -119,4 +152,4 @@ def _row(desk: Desk, index: Index, hit: Hit, titled: set[str | None]) -> dict[st
     )
 
 
-SEARCH = Tool(search, title="Search past sessions")
+SEARCH = Tool(search_history, title="Search past sessions")

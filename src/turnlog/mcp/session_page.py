@@ -13,6 +13,7 @@ from typing import Final
 from turnlog.index.texts import Kind
 from turnlog.mcp.desk import BoundedIndex, Desk, Known
 from turnlog.mcp.framing import Cleaner, frame_bytes, framed
+from turnlog.mcp.naming import spelled
 from turnlog.questions.one_session import Placed, SessionFigures, newest_records, session_figures
 
 SPEAKERS: Final = ("human", "assistant")
@@ -46,8 +47,12 @@ def session_page(desk: Desk, index: BoundedIndex, known: Known) -> str:
         left -= size
     above = "" if is_all else "\n\n… what came before is left out"
     page = head + above + "".join(f"\n\n{each}" for each in reversed(said))
-    ours = "" if is_all else "The tool `turns` tells all of it; `session` gives a record whole."
-    return framed(page, ours)
+    ours = (
+        ""
+        if is_all
+        else "`session_turns` returns all of it; `session_overview` returns a whole record."
+    )
+    return framed(page, spelled(ours, desk.prefix))
 
 
 def latest_said(index: BoundedIndex, number: int, cleaner: Cleaner) -> Iterator[str | None]:

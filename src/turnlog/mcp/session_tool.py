@@ -1,4 +1,4 @@
-"""The tool ``session``: one session in figures, or one record of it whole."""
+"""The tool ``session_overview``: one session in figures, or one record of it whole."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from msgspec import Struct
 from pydantic import Field
 
 from turnlog.mcp.desk import LARGEST_RECORD_BYTES, BoundedIndex, Desk, Known
+from turnlog.mcp.flow import find_record
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.tool import Page, SessionName, Tool
-from turnlog.questions.one_session import newest_records, record_named, session_figures
+from turnlog.questions.one_session import newest_records, placed_record, session_figures
 
 _PIECE = 1_900
 _PROMPTS = 10
@@ -43,7 +44,7 @@ class Piece(Struct, kw_only=True):
     text: str
 
 
-def session(
+def session_overview(
     desk: Desk,
     page: Page,
     *,
@@ -51,23 +52,27 @@ def session(
     record: Annotated[
         str | None,
         Field(
-            description="The uuid of one of its records: gives all that this record says, in"
-            " pieces, instead of the figures.",
+            description="Return this record in full instead: the `record` of another answer.",
             min_length=1,
             max_length=200,
         ),
     ] = None,
+    agent: Annotated[
+        str | None,
+        Field(
+            description="With record: the subagent whose record it is.",
+            min_length=1,
+            max_length=128,
+        ),
+    ] = None,
 ) -> Answer:
-    """Tell what is known of one session: times, tokens, models, calls by tool with their errors,
-    files that it changed, agents, and its latest prompts.
-
-    A cheap first look: `turns` and `calls` tell what happened in detail. With `record` it gives
-    one record whole, for when another tool had to shorten it.
+    """Summarize one session: times, tokens, models, tool calls and errors, files changed,
+    subagents, latest prompts. With `record`: one record in full.
     """  # noqa: D205
     with desk.index() as index:
         known = desk.session(index, session)
         if record is not None:
-            return _whole(desk, index, known, record, page)
+            return _whole(desk, index, known, find_record(index, known, record, agent)[1], page)
         figures = session_figures(index, known.number)
         placed = newest_records(
             index, known.number, ["human"], limit=_PROMPTS + 1, offset=page.place
@@ -84,13 +89,13 @@ def session(
             offset=page.place,
             next=following,
             notes=unread_notes(index),
-            rest="session(session=…, record=uuid) gives a record whole.",
+            rest="`session_overview` with record returns a whole record.",
         )
 
 
-def _whole(desk: Desk, index: BoundedIndex, known: Known, uuid: str, page: Page) -> Answer:
-    """Give one record's texts in pieces that are never shortened."""
-    placed = record_named(index, known.number, uuid)
+def _whole(desk: Desk, index: BoundedIndex, known: Known, record: int, page: Page) -> Answer:
+    """Return one record's texts in pieces that are never shortened."""
+    placed = placed_record(index, record)
     pieces, at = [], 0
     for kind, raw in index.texts(placed.record, placed.length):
         text = desk.mask(raw)  # Before it is cut: half a secret is not known for one.
@@ -122,4 +127,4 @@ def unread_notes(index: BoundedIndex) -> list[str]:
     return [f"{index.unread:,} records are larger than {size} and were not read"]
 
 
-SESSION = Tool(session, title="One past session")
+SESSION = Tool(session_overview, title="One past session")

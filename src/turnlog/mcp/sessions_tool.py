@@ -1,4 +1,4 @@
-"""The tool ``sessions``: which sessions there are, the one that was active last first."""
+"""The tool ``list_sessions``: which sessions there are, the one that was active last first."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from turnlog.mcp.desk import Desk
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.tool import Limit, Page, Project, Since, Tool, Until
 from turnlog.questions.indexed_catalog import IndexedSession, SessionSort, list_indexed
-
-_PART = "A part of it, in capitals or not."
 
 
 class SessionLine(Struct, kw_only=True, omit_defaults=True):
@@ -46,42 +44,33 @@ class SessionsFound(Struct, kw_only=True):
     total: int
 
 
-def sessions(
+def list_sessions(
     desk: Desk,
     page: Page,
     *,
     project: Project = None,
-    title: Annotated[
-        str | None, Field(description=f"Only those with this in the title. {_PART}", max_length=500)
-    ] = None,
+    title: Annotated[str | None, Field(description="Text in the title.", max_length=500)] = None,
     since: Since = None,
     until: Until = None,
     model: Annotated[
-        str | None, Field(description=f"Only those with this model. {_PART}", max_length=200)
+        str | None, Field(description="Part of a model's name.", max_length=200)
     ] = None,
-    branch: Annotated[
-        str | None, Field(description="Only those on this git branch.", max_length=500)
-    ] = None,
+    branch: Annotated[str | None, Field(description="Git branch.", max_length=500)] = None,
     tool: Annotated[
         str | None,
-        Field(description="Only those that called this tool, such as Bash.", max_length=200),
+        Field(description="A tool that was called, such as Bash.", max_length=200),
     ] = None,
-    tag: Annotated[str | None, Field(description="Only those with this tag.", max_length=500)] = (
-        None
-    ),
+    tag: Annotated[str | None, Field(description="Tag.", max_length=500)] = (None),
     archived: Annotated[
-        Literal["no", "only", "also"], Field(description="Whether archived ones are listed.")
+        Literal["no", "only", "also"], Field(description="Include archived sessions.")
     ] = "no",
-    sort: Annotated[
-        SessionSort, Field(description="Which come first: the latest, the most, or by title.")
-    ] = "active",
-    reverse: Annotated[bool, Field(description="The other way round.")] = False,
-    limit: Limit = 20,
+    sort: Annotated[SessionSort, Field(description="Sort order.")] = "active",
+    reverse: Annotated[bool, Field(description="Reverse the order.")] = False,
+    limit: Limit = 10,
 ) -> Answer:
-    """List past sessions of coding agents: id, title, times, prompts, tokens, models, tools.
+    """List past sessions: id, title, times, prompts, tokens, models, tools. Latest first.
 
-    Start here to learn what was worked on. `session` tells more of one, `turns` how it went,
-    `search` finds what was said.
+    Start here to see what was worked on.
     """
     with desk.index() as index:
         found = list_indexed(
@@ -116,4 +105,4 @@ def _line(row: IndexedSession) -> SessionLine:
     return SessionLine(**told)
 
 
-SESSIONS = Tool(sessions, title="List past sessions")
+SESSIONS = Tool(list_sessions, title="List past sessions")

@@ -1,9 +1,9 @@
 """What a tool is: a function from a desk and arguments to an answer, and what is said about it.
 
-    def sessions(desk: Desk, page: Page, *, project: Project = None, limit: Limit = 20) -> Answer:
+    def list_sessions(desk: Desk, page: Page, *, project: Project = None) -> Answer:
         '''List sessions …'''          # What the agent reads to choose the tool.
 
-    SESSIONS = Tool(sessions, title="Sessions")
+    SESSIONS = Tool(list_sessions, title="Sessions")
 
 The keyword arguments are the tool's, with pydantic's types and descriptions; a cursor is added to
 them. They are all the documentation that an agent has.
@@ -24,29 +24,24 @@ from turnlog.mcp.paging import Answer
 Project: TypeAlias = Annotated[
     str | None,
     Field(
-        description="Only sessions that worked in this directory or below it: a whole path, or one"
-        " relative to the project that the server is for. Default: all that the server may tell.",
+        description="Directory that sessions worked in or below; absolute, or relative to the"
+        " server's project.",
         max_length=4096,
     ),
 ]
 Since: TypeAlias = Annotated[
     str | None,
     Field(
-        description="Only what happened at this time or later: 7d, 12h, yesterday, 2026-11-01,"
-        " 2026-11-01T18:00.",
+        description="From this time on: 7d, 12h, yesterday, 2026-11-01, 2026-11-01T18:00.",
         max_length=100,
     ),
 ]
-Until: TypeAlias = Annotated[
-    str | None, Field(description="Only what happened before this time.", max_length=100)
-]
-Limit: TypeAlias = Annotated[
-    int, Field(description="How many rows at most; fewer if they are large.", ge=1, le=200)
-]
+Until: TypeAlias = Annotated[str | None, Field(description="Before this time.", max_length=100)]
+Limit: TypeAlias = Annotated[int, Field(description="Maximum rows.", ge=1, le=200)]
 SessionName: TypeAlias = Annotated[
     str,
     Field(
-        description="A session's id, or its beginning; `latest` is the one that was active last.",
+        description="Session id, a prefix of it, or `latest`.",
         min_length=1,
         max_length=128,
     ),
@@ -54,7 +49,7 @@ SessionName: TypeAlias = Annotated[
 OneSession: TypeAlias = Annotated[
     str | None,
     Field(
-        description="Only this session: its id, or its beginning; or `latest`.",
+        description="Session id, a prefix of it, or `latest`.",
         min_length=1,
         max_length=128,
     ),
@@ -62,8 +57,7 @@ OneSession: TypeAlias = Annotated[
 Cursor: TypeAlias = Annotated[
     str | None,
     Field(
-        description="To go on behind an earlier answer: what it gave as `next`, with all other"
-        " arguments as they were.",
+        description="`next` of the previous answer; repeat the other arguments.",
         max_length=100,
     ),
 ]
@@ -113,7 +107,6 @@ class Tool:
             return await call(self, arguments)
 
         function.__name__ = function.__qualname__ = self.name
-        function.__doc__ = self.description
         function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             self.parameters, return_annotation=returns
         )

@@ -1,4 +1,4 @@
-"""The tool ``turns``: how a session went, turn by turn, or one turn in full."""
+"""The tool ``session_turns``: how a session went, turn by turn, or one turn in full."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG_SHIFT: Final = OFFSET_BITS + _STEP_BITS
 _STEPS: Final = (1 << _STEP_BITS) - 1
 
 
-def turns(
+def session_turns(
     desk: Desk,
     page: Page,
     *,
@@ -33,7 +33,7 @@ def turns(
     turn: Annotated[
         int | None,
         Field(
-            description="Give this turn in full, step by step: 1 is the first, -1 the last.",
+            description="Return this turn in full: 1 is the first, -1 the last.",
             ge=-1_000_000,
             le=1_000_000,
         ),
@@ -41,7 +41,7 @@ def turns(
     record: Annotated[
         str | None,
         Field(
-            description="Give the turn in which this record stands, from it on: `record` of any"
+            description="Return the turn from this record on, in full: the `record` of another"
             " answer.",
             min_length=1,
             max_length=200,
@@ -50,19 +50,17 @@ def turns(
     agent: Annotated[
         str | None,
         Field(
-            description="The turns of this subagent instead of the session's own: its id, or its"
-            " beginning.",
+            description="Read this subagent's turns instead: its id or a prefix.",
             min_length=1,
             max_length=128,
         ),
     ] = None,
-    newest: Annotated[bool, Field(description="The latest turns first.")] = False,
+    newest: Annotated[bool, Field(description="Latest turns first.")] = False,
     limit: Limit = 20,
 ) -> Answer:
-    """Tell how a session went: of each turn the prompt, the calls in a line each, and the answer.
+    """List a session's turns: the prompt, one line per call, and the answer.
 
-    With `turn` or `record` it gives one turn in full: everything that was said, every call with
-    its input and its result. The order is the log's.
+    With `turn` or `record`: one turn in full, every call with its input and result.
     """
     if turn is not None and record is not None:
         raise UsageError("turn and record both say which turn", hint="give one of them")
@@ -103,7 +101,7 @@ class _Flow:
             rows=[self._line(number) for number in wanted],
             offset=page.place,
             next=end if end < count else None,
-            rest="turns(session, turn) gives a turn in full.",
+            rest="`session_turns` with turn returns a turn in full.",
         )
 
     def in_full(self, number: int, start: int, page: Page, limit: int) -> Answer:
@@ -135,7 +133,7 @@ class _Flow:
             rows=rows,
             places=places,
             next=following,
-            rest="session(session, record) gives a record whole.",
+            rest="`session_overview` with session and record returns a whole record.",
         )
 
     def numbered(self, turn: int) -> int:
@@ -209,4 +207,4 @@ class _Flow:
             )
 
 
-TURNS = Tool(turns, title="How a past session went")
+TURNS = Tool(session_turns, title="How a past session went")

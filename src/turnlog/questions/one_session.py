@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from turnlog.errors import NotFound
-from turnlog.index.ids import instant_at, long_uuid, short_uuid
+from turnlog.index.ids import instant_at, long_uuid
 from turnlog.index.opening import Index
 from turnlog.questions.listed import COUNTERS, models_in, paid
 
@@ -165,17 +165,15 @@ def newest_records(
     ]
 
 
-def record_named(index: Index, number: int, uuid: str) -> Placed:
-    """Find the record of a session that has this *uuid*; NotFound if there is none."""
+def placed_record(index: Index, record: int) -> Placed:
+    """Return the record with this id in the index; NotFound if it is gone."""
     row = index.db.execute(
         "SELECT r.id, r.length, r.at, r.uuid, n.name FROM records AS r"
-        " JOIN names AS n ON n.id = r.author WHERE r.uuid IS ? AND r.session = ? ORDER BY r.id",
-        (short_uuid(uuid.strip().lower()) if len(uuid.strip()) == 36 else uuid, number),
+        " JOIN names AS n ON n.id = r.author WHERE r.id = ?",
+        (record,),
     ).fetchone()
     if row is None:
-        raise NotFound(
-            f"the session has no record {uuid[:80]!r}", hint="give the uuid of one, as it was shown"
-        )
+        raise NotFound("the record is gone from the index", hint="ask again")
     return Placed(row[0], row[1], instant_at(row[2]), long_uuid(row[3]), row[4])
 
 
