@@ -23,7 +23,7 @@ from typing import Any
 
 import anyio
 
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.layout import key_of
 
 from .data import BASE, line_of, record_of, records
@@ -76,7 +76,7 @@ async def _appended(size: int, times: int) -> tuple[float, float, float]:
 
     numbers = count()
     with tempfile.TemporaryDirectory(dir=BASE) as folder:
-        store, memory = SessionStore(os.path.join(folder, "root")), InMemorySessionStore()
+        store, memory = TurnlogSessionStore(os.path.join(folder, "root")), InMemorySessionStore()
         with _bare(os.path.join(folder, "bare")) as bare:
             acts: list[Act] = [
                 lambda batch: store.append(_KEY, batch),  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ def _load() -> list[Row]:
         with path.open("wb", buffering=1 << 20) as log:
             for record in islice(records(), LOADED):
                 size += log.write(line_of(record))
-        store = SessionStore(folder)
+        store = TurnlogSessionStore(folder)
 
         def ours() -> None:
             found = anyio.run(store.load, _KEY)
@@ -156,7 +156,7 @@ def _list() -> list[Row]:
         _make_sessions(folder, key_of(project))
         before = os.environ.get("CLAUDE_CONFIG_DIR")
         os.environ["CLAUDE_CONFIG_DIR"] = os.path.abspath(folder)
-        store = SessionStore(folder)
+        store = TurnlogSessionStore(folder)
 
         async def listed() -> None:
             found = await list_sessions_from_store(store, directory=project)

@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 from claude_agent_sdk import fold_session_summary
 
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 
 from . import shim
 from .arena import Arena, say
@@ -66,9 +66,9 @@ class _Plan:
     def _size(self, number: int) -> int:
         return size_of(self.writer, number, self.largest)
 
-    def work(self, store: SessionStore, tell: Tell) -> None:
+    def work(self, store: TurnlogSessionStore, tell: Tell) -> None:
         async def appending() -> None:
-            ours = store if self.inherits else SessionStore(store.root)
+            ours = store if self.inherits else TurnlogSessionStore(store.root)
             done = 0
             while True:
                 await ours.append(self.key, self.entries(done, self.batch))
@@ -84,7 +84,7 @@ def _random_kills(arena: Arena) -> Tally:
     rng = arena.rng("adapters")
     usual = 0.02
     with arena.directory("adapters", memory=True) as directory:
-        store = SessionStore(directory)
+        store = TurnlogSessionStore(directory)
         logs: dict[Path, _Log] = {}
         for number in range(rounds):
             plan = _Plan(arena.seed, number)
@@ -103,7 +103,7 @@ def _random_kills(arena: Arena) -> Tally:
             tally.acknowledged += acknowledged
             log = logs.setdefault(_path(directory, plan.key), _Log())
             with tally.guarded(plan.writer):
-                asked = store if rng.random() < 0.5 else SessionStore(directory)
+                asked = store if rng.random() < 0.5 else TurnlogSessionStore(directory)
                 _check(tally, plan, acknowledged, asked, log)
             if number % 500 == 499:
                 say(f"adapters: {number + 1} of {rounds} killed")
@@ -131,7 +131,9 @@ class _Log:
     kills: int = 0
 
 
-def _check(tally: Tally, plan: _Plan, acknowledged: int, store: SessionStore, log: _Log) -> None:
+def _check(
+    tally: Tally, plan: _Plan, acknowledged: int, store: TurnlogSessionStore, log: _Log
+) -> None:
     """Hold the log against what was acknowledged; then append again what was cut."""
     path = _path(store.root, plan.key)
     before = log.lines
@@ -157,7 +159,7 @@ def _check(tally: Tally, plan: _Plan, acknowledged: int, store: SessionStore, lo
 
 
 def _check_summary(
-    tally: Tally, plan: _Plan, store: SessionStore, loaded: list[dict[str, Any]]
+    tally: Tally, plan: _Plan, store: TurnlogSessionStore, loaded: list[dict[str, Any]]
 ) -> None:
     expected = fold_session_summary(None, plan.key, loaded)["data"]  # type: ignore[arg-type]
     listed = {each["session_id"]: each for each in _run(store.list_session_summaries, _PROJECT)}
@@ -182,7 +184,7 @@ def _cut_writes(arena: Arena) -> Tally:
             root = directory / str(cut)
 
             def work(_tell: Tell, root: Path = root, cut: int = cut) -> None:
-                store = SessionStore(root)
+                store = TurnlogSessionStore(root)
                 shim.arm(_path(root, plan.key).name, shim.WRITE, 1, shim.KILL, cut)
                 _run(store.append, plan.key, plan.entries(0, 3))
 
@@ -193,7 +195,7 @@ def _cut_writes(arena: Arena) -> Tally:
             if child.status != -signal.SIGKILL:
                 tally.violate(f"{where}: was not killed but ended with {child.status}")
             with tally.guarded(where):
-                _check(tally, plan, 0, SessionStore(root), _Log())
+                _check(tally, plan, 0, TurnlogSessionStore(root), _Log())
             tally.acknowledged += 3
     return tally
 

@@ -65,16 +65,22 @@ class InvalidId(UsageError):
     """An id outside the grammar; using it as a file name could leave the root."""
 
 
-class NotSerialisable(UsageError):
-    """A value that cannot become one line of JSON. Nothing was written."""
+class NotSerialisable(UsageError, TypeError):
+    """A value that cannot become one line of JSON. Nothing was written.
+
+    A TypeError too, as the json module raises.
+    """
 
 
 class AmbiguousSession(UsageError):
     """A prefix that names several sessions."""
 
 
-class ClosedLog(UsageError):
-    """The log was closed, or refused further writes after a failure."""
+class ClosedLog(UsageError, RuntimeError):
+    """The log or session was closed, or refused further writes after a failure.
+
+    A RuntimeError too, as the sessions of the OpenAI Agents SDK raise.
+    """
 
 
 class NotFound(TurnlogError, LookupError):

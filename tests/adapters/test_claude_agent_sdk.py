@@ -12,7 +12,7 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 import turnlog
 from adapters.claude_entries import AGENT, KEY, PROJECT, SESSION, answer, log_of, prompt, talk
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import InvalidId, NotSerialisable, UsageError
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def store(tmp_path):
-    return SessionStore(tmp_path)
+    return TurnlogSessionStore(tmp_path)
 
 
 def everything_in(root):
@@ -32,14 +32,14 @@ def everything_in(root):
 
 async def test_the_sdks_own_suite(tmp_path):
     numbers = iter(range(100))
-    await run_session_store_conformance(lambda: SessionStore(tmp_path / str(next(numbers))))
+    await run_session_store_conformance(lambda: TurnlogSessionStore(tmp_path / str(next(numbers))))
 
 
 async def test_the_sdks_own_suite_on_a_turnlog_store(tmp_path):
     numbers = iter(range(100))
 
     def make():
-        return SessionStore(turnlog.open(tmp_path / str(next(numbers))))
+        return TurnlogSessionStore(turnlog.open(tmp_path / str(next(numbers))))
 
     await run_session_store_conformance(make)
 
@@ -107,7 +107,7 @@ async def test_what_is_appended_again_changes_neither_bytes_nor_time(tmp_path, s
     log = log_of(tmp_path, KEY)
     before = log.read_bytes(), log.stat().st_mtime_ns, log.stat().st_ino
     await anyio.sleep(0.02)
-    for each in (store, SessionStore(tmp_path)):
+    for each in (store, TurnlogSessionStore(tmp_path)):
         await each.append(KEY, talk(5))
         await each.append(KEY, talk(2, start=2))
     assert (log.read_bytes(), log.stat().st_mtime_ns, log.stat().st_ino) == before
@@ -121,13 +121,13 @@ async def test_a_batch_of_which_a_prefix_stands_is_completed(tmp_path):
         log = log_of(root, KEY)
         log.parent.mkdir(parents=True)
         log.write_bytes(whole[:cut])
-        store = SessionStore(root)
+        store = TurnlogSessionStore(root)
         await store.append(KEY, batch)
         assert await store.load(KEY) == batch
 
 
 async def test_what_another_store_wrote_meanwhile_is_known(tmp_path, store):
-    other = SessionStore(tmp_path)
+    other = TurnlogSessionStore(tmp_path)
     for n in range(6):
         await (store, other)[n % 2].append(KEY, [prompt(n)])
         await (other, store)[n % 2].append(KEY, [prompt(n)])
@@ -151,7 +151,7 @@ async def test_a_store_may_be_opened_again(tmp_path, store):
     await store.append(KEY, talk(4))
     store.close()
     await store.append(KEY, talk(2, start=4))
-    async with SessionStore(tmp_path) as again:
+    async with TurnlogSessionStore(tmp_path) as again:
         await again.append(KEY, talk(3, start=3))
         assert await again.load(KEY) == talk(6)
 
@@ -178,7 +178,7 @@ async def test_odd_values_come_back_as_they_were(tmp_path, store):
     await store.append(KEY, ODD_VALUES)
     for entry in ODD_VALUES:
         await store.append(AGENT, [entry])
-    for each in (store, SessionStore(tmp_path)):
+    for each in (store, TurnlogSessionStore(tmp_path)):
         assert await each.load(KEY) == ODD_VALUES
         assert await each.load(AGENT) == ODD_VALUES
     assert log_of(tmp_path, KEY).read_bytes().count(b"\n") == len(ODD_VALUES)
@@ -229,7 +229,7 @@ async def test_a_hundred_thousand_entries(tmp_path, store):
     entries[40_000]["text"] = "\ud800"  # One block is read the slow way.
     for start in range(0, len(entries), 20_000):
         await store.append(KEY, entries[start : start + 20_000])
-    again = SessionStore(tmp_path)
+    again = TurnlogSessionStore(tmp_path)
     await again.append(KEY, entries[-5_000:])
     assert await again.load(KEY) == entries
 
@@ -249,7 +249,7 @@ async def test_an_agents_metadata_lies_where_claude_code_looks_for_it(tmp_path, 
     assert await store.load(AGENT) == [said[0], prompt(0), said[1]]
     assert await store.list_subkeys(KEY) == [AGENT["subpath"]]
     meta.unlink()  # As if its writer had been killed before it wrote it.
-    await SessionStore(tmp_path).append(AGENT, [prompt(1)])
+    await TurnlogSessionStore(tmp_path).append(AGENT, [prompt(1)])
     assert json.loads(meta.read_bytes())["agentType"] == "forester"
 
 
@@ -367,13 +367,13 @@ async def test_an_entry_over_the_cap_is_refused(tmp_path, store):
 @pytest.mark.parametrize("root", [7, b"x", object(), ["x"], "a\0b"])
 async def test_a_bad_root_is_refused(root):
     with pytest.raises(UsageError):
-        SessionStore(root)
+        TurnlogSessionStore(root)
 
 
 async def test_a_file_is_no_root(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="not a directory"):
-        SessionStore(tmp_path / "file")
+        TurnlogSessionStore(tmp_path / "file")
 
 
 async def test_what_was_never_written_is_nothing(tmp_path, store):
@@ -425,7 +425,7 @@ async def test_few_uuids_are_remembered(tmp_path, store, monkeypatch):
 
 async def test_files_are_private(tmp_path):
     root = tmp_path / "root"
-    await SessionStore(root).append(AGENT, [prompt(0)])
+    await TurnlogSessionStore(root).append(AGENT, [prompt(0)])
     modes = {path.stat().st_mode & 0o777 for path in [root, *root.rglob("*")] if path.is_dir()}
     assert modes == {0o700}
     assert log_of(root, AGENT).stat().st_mode & 0o777 == 0o600
@@ -465,7 +465,7 @@ async def test_ids_that_are_no_uuids_are_ordinary_too(tmp_path, store):
 
 async def test_without_a_root_it_is_turnlogs_own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    await SessionStore().append(KEY, talk(2))
+    await TurnlogSessionStore().append(KEY, talk(2))
     assert log_of(tmp_path / "own", KEY).is_file()
     assert SESSION in {row.id for row in turnlog.open().sessions()}
 
@@ -504,9 +504,9 @@ async def test_the_sdks_helpers(tmp_path, store):
 async def test_importing_it_imports_no_sdk(tmp_path):
     code = """
 import sys, anyio
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 async def main():
-    store = SessionStore(sys.argv[1])
+    store = TurnlogSessionStore(sys.argv[1])
     key = {"project_key": "p", "session_id": "s"}
     await store.append(key, [{"type": "x"}])
     assert await store.load(key) == [{"type": "x"}]
@@ -523,10 +523,10 @@ async def test_without_the_sdk_summaries_say_what_to_install(tmp_path):
     code = """
 import sys, anyio
 sys.modules["claude_agent_sdk"] = None
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import UsageError
 async def main():
-    store = SessionStore(sys.argv[1])
+    store = TurnlogSessionStore(sys.argv[1])
     await store.append({"project_key": "p", "session_id": "s"}, [{"type": "x"}])
     try:
         await store.list_session_summaries("p")

@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from adapters.claude_entries import AGENT, KEY, PROJECT, log_of, prompt, talk
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import LogLocked, UnsafeFilesystem
 from turnlog.log.writer import LogWriter
 
@@ -26,11 +26,11 @@ APPENDERS, BATCHES, EACH = 8, 12, 4
 
 CROWD = """
 import sys, anyio
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 root, name, batches, each = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 key = {"project_key": "p", "session_id": "s"}
 async def main():
-    store = SessionStore(root)
+    store = TurnlogSessionStore(root)
     for batch in range(batches):
         own = [{"type": "x", "uuid": f"{name}-{batch}-{n}", "pad": "k" * 300} for n in range(each)]
         shared = {"type": "y", "uuid": f"shared-{batch}"}
@@ -46,7 +46,7 @@ def test_eight_processes_append_to_one_key(tmp_path):
         for n in range(APPENDERS)
     ]
     assert [each.wait(120) for each in crowd] == [0] * APPENDERS
-    loaded = anyio.run(SessionStore(tmp_path).load, {"project_key": "p", "session_id": "s"})
+    loaded = anyio.run(TurnlogSessionStore(tmp_path).load, {"project_key": "p", "session_id": "s"})
     by_writer, marks, shared = defaultdict(list), defaultdict(list), []
     for entry in loaded:
         if entry["type"] == "x":
@@ -69,7 +69,7 @@ def test_eight_processes_append_to_one_key(tmp_path):
 DYING = """
 import os, signal, sys, anyio
 import claude_agent_sdk
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 sys.path[:0] = [sys.argv[3]]
 from adapters.claude_entries import KEY, talk
 step, part = sys.argv[2].split(":")
@@ -86,7 +86,7 @@ def dying_sync(fd):
         die()
     return sync(fd)
 async def main():
-    store = SessionStore(sys.argv[1])
+    store = TurnlogSessionStore(sys.argv[1])
     await store.append(KEY, talk(3))
     os.write, os.fdatasync = dying_write, dying_sync
     await store.append(KEY, talk(9, start=1))
@@ -100,7 +100,7 @@ def test_killed_in_mid_append_and_tried_again(tmp_path, death):
     assert done.returncode == -signal.SIGKILL
 
     async def check():
-        store = SessionStore(tmp_path)
+        store = TurnlogSessionStore(tmp_path)
         standing = await store.load(KEY)
         assert standing == talk(10)[: len(standing)]
         assert len(standing) >= 3
@@ -116,11 +116,11 @@ def test_killed_in_mid_append_and_tried_again(tmp_path, death):
 
 LOOP = """
 import os, sys, anyio
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 sys.path[:0] = [sys.argv[2]]
 from adapters.claude_entries import KEY, talk
 async def main():
-    store = SessionStore(sys.argv[1])
+    store = TurnlogSessionStore(sys.argv[1])
     for batch in range(10_000):
         await store.append(KEY, talk(5, start=5 * batch))
         os.write(1, b"%d\\n" % batch)
@@ -141,7 +141,7 @@ def test_killed_at_any_moment_nothing_acknowledged_is_lost(tmp_path):
         child.wait()
 
         async def check(root=root, acknowledged=acknowledged):
-            store = SessionStore(root)
+            store = TurnlogSessionStore(root)
             standing = await store.load(KEY)
             assert standing == talk(len(standing))
             assert 5 * acknowledged <= len(standing) <= 5 * (acknowledged + 1)
@@ -169,7 +169,7 @@ def log_held(root, key, seconds):
 
 @pytest.mark.anyio
 async def test_cancelled_in_mid_append(tmp_path):
-    store = SessionStore(tmp_path)
+    store = TurnlogSessionStore(tmp_path)
     await store.append(KEY, talk(2))
     with log_held(tmp_path, KEY, 0.3), anyio.move_on_after(0.05) as scope:
         await store.append(KEY, talk(4, start=2))
@@ -184,7 +184,7 @@ async def test_cancelled_in_mid_append(tmp_path):
 
 @pytest.mark.anyio
 async def test_cancelled_while_it_waits_for_its_turn(tmp_path):
-    store = SessionStore(tmp_path)
+    store = TurnlogSessionStore(tmp_path)
     await store.append(KEY, talk(2))
     with log_held(tmp_path, KEY, 0.3):
         async with anyio.create_task_group() as group:
@@ -202,7 +202,7 @@ def test_a_task_that_is_cancelled_and_abandons_its_append(tmp_path):
     """asyncio's own cancellation waits for nobody: the thread goes on, and a retry is harmless."""
 
     async def main():
-        store = SessionStore(tmp_path)
+        store = TurnlogSessionStore(tmp_path)
         await store.append(KEY, talk(2))
         with log_held(tmp_path, KEY, 0.2):
             task = asyncio.create_task(store.append(KEY, talk(4, start=2)))
@@ -218,7 +218,7 @@ def test_a_task_that_is_cancelled_and_abandons_its_append(tmp_path):
 
 @pytest.mark.anyio
 async def test_appends_that_are_cancelled_at_random_and_repeated(tmp_path):
-    store, chance = SessionStore(tmp_path), random.Random(7)
+    store, chance = TurnlogSessionStore(tmp_path), random.Random(7)
     for number in range(40):
         is_done = False
         while not is_done:
@@ -235,7 +235,7 @@ async def test_appends_that_are_cancelled_at_random_and_repeated(tmp_path):
 async def test_a_log_that_stays_locked_is_a_typed_error_and_writes_nothing(tmp_path, monkeypatch):
     impatient = partial(LogWriter, lock_timeout=0.05)
     monkeypatch.setattr("turnlog.adapters.claude_appending.LogWriter", impatient)
-    store = SessionStore(tmp_path)
+    store = TurnlogSessionStore(tmp_path)
     await store.append(KEY, talk(1))
     with log_held(tmp_path, KEY, 0.5):
         with pytest.raises(LogLocked):
@@ -248,14 +248,14 @@ async def test_a_log_that_stays_locked_is_a_typed_error_and_writes_nothing(tmp_p
 @pytest.mark.anyio
 async def test_what_stands_already_is_on_the_disk_before_it_counts_as_saved(tmp_path, monkeypatch):
     """Its writer may have died between the write and the sync."""
-    await SessionStore(tmp_path).append(KEY, talk(3))
+    await TurnlogSessionStore(tmp_path).append(KEY, talk(3))
     synced, sync = [], os.fdatasync
 
     def noting(fd):
         synced.append(os.fstat(fd).st_ino)
         sync(fd)
 
-    store = SessionStore(tmp_path)
+    store = TurnlogSessionStore(tmp_path)
     monkeypatch.setattr(os, "fdatasync", noting)
     await store.append(KEY, talk(3))
     assert synced == [log_of(tmp_path, KEY).stat().st_ino]
@@ -263,7 +263,7 @@ async def test_what_stands_already_is_on_the_disk_before_it_counts_as_saved(tmp_
 
 @pytest.mark.anyio
 async def test_a_log_that_is_replaced_is_read_anew(tmp_path):
-    store = SessionStore(tmp_path)
+    store = TurnlogSessionStore(tmp_path)
     await store.append(KEY, talk(4))
     log = log_of(tmp_path, KEY)
     kept = log.read_bytes().splitlines(keepends=True)[:2]
@@ -280,9 +280,9 @@ async def test_a_log_that_is_replaced_is_read_anew(tmp_path):
 async def test_a_networks_disk_is_refused_unless_it_is_allowed(tmp_path, monkeypatch):
     monkeypatch.setattr("turnlog.log.system.filesystem", lambda _fd: "nfs4")
     with pytest.raises(UnsafeFilesystem, match="nfs4") as caught:
-        await SessionStore(tmp_path).append(KEY, talk(1))
+        await TurnlogSessionStore(tmp_path).append(KEY, talk(1))
     assert "allow_network_filesystem=True" in caught.value.hint
-    store = SessionStore(tmp_path, allow_network_filesystem=True)
+    store = TurnlogSessionStore(tmp_path, allow_network_filesystem=True)
     await store.append(KEY, talk(1))
     assert await store.load(KEY) == talk(1)
 
@@ -291,13 +291,13 @@ async def test_a_networks_disk_is_refused_unless_it_is_allowed(tmp_path, monkeyp
 async def test_a_full_disk_is_told_and_the_retry_completes(tmp_path):
     script = """
 import resource, signal, sys, anyio
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import StorageFull
 sys.path[:0] = [sys.argv[2]]
 from adapters.claude_entries import KEY, talk
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 async def main():
-    store = SessionStore(sys.argv[1])
+    store = TurnlogSessionStore(sys.argv[1])
     await store.append(KEY, talk(2))
     free = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, free[1]))
@@ -317,7 +317,7 @@ anyio.run(main)
 
 
 def test_a_forked_child_goes_on_with_its_parents_store(tmp_path):
-    store = SessionStore(tmp_path)
+    store = TurnlogSessionStore(tmp_path)
     anyio.run(store.append, KEY, talk(2))
     child = os.fork()
     if child == 0:
@@ -334,7 +334,7 @@ def test_a_forked_child_goes_on_with_its_parents_store(tmp_path):
 
 @pytest.mark.anyio
 async def test_reading_while_others_write_gives_whole_entries(tmp_path):
-    writer, reader = SessionStore(tmp_path), SessionStore(tmp_path)
+    writer, reader = TurnlogSessionStore(tmp_path), TurnlogSessionStore(tmp_path)
 
     async def write():
         for n in range(60):

@@ -10,7 +10,7 @@ import pytest
 
 import turnlog
 from adapters.claude_entries import AGENT, KEY, PROJECT, SESSION, log_of, prompt, talk
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import LogLocked
 from turnlog.keep.copying import keep
 from turnlog.keep.deleting import put_back
@@ -28,7 +28,7 @@ def own(tmp_path, monkeypatch):
 
 @pytest.fixture
 def store(tmp_path):
-    return SessionStore(tmp_path / "home")
+    return TurnlogSessionStore(tmp_path / "home")
 
 
 def files_in(root):
@@ -79,7 +79,7 @@ async def test_what_is_appended_after_a_deletion_starts_anew(store, own):
 
 
 async def test_another_store_sees_a_deletion(store):
-    other = SessionStore(store.root)
+    other = TurnlogSessionStore(store.root)
     await other.append(KEY, talk(3))
     await store.append(KEY, talk(4))
     await store.delete(KEY)
@@ -182,7 +182,7 @@ async def test_an_archived_session_is_read_and_listed_and_gone_on_with(store):
     summaries = await store.list_session_summaries(PROJECT)
     turnlog.open(store.root).archive(SESSION, remove=True)
     assert not log_of(store.root, KEY).exists()
-    for each in (store, SessionStore(store.root)):
+    for each in (store, TurnlogSessionStore(store.root)):
         assert await each.load(KEY) == talk(4)
         assert len(await each.load(AGENT)) == 3
         assert await each.list_subkeys(KEY) == [AGENT["subpath"]]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.claude_entries import KEY, PROJECT, SESSION, prompt
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.adapters.claude_keys import Key, read_key, subpath_of
 from turnlog.errors import UsageError
 
@@ -75,11 +75,11 @@ def test_whatever_the_subpath_it_is_stored_listed_and_deleted(some, session):
     key = {"project_key": PROJECT, "session_id": session}
 
     async def main(root):
-        store = SessionStore(root)
+        store = TurnlogSessionStore(root)
         await store.append(key, [prompt(999)])
         for number, subpath in enumerate(some):
             await store.append({**key, "subpath": subpath}, [prompt(number)])
-        again = SessionStore(root)
+        again = TurnlogSessionStore(root)
         assert sorted(await again.list_subkeys(key)) == sorted(some)
         for number, subpath in enumerate(some):
             assert await again.load({**key, "subpath": subpath}) == [prompt(number)]
@@ -102,7 +102,7 @@ def test_whatever_the_subpath_it_is_stored_listed_and_deleted(some, session):
 
 @pytest.mark.anyio
 async def test_all_hostile_subpaths_together(tmp_path):
-    store = SessionStore(tmp_path / "root")
+    store = TurnlogSessionStore(tmp_path / "root")
     for number, subpath in enumerate(HOSTILE):
         await store.append({**KEY, "subpath": subpath}, [prompt(number)])
     assert sorted(await store.list_subkeys(KEY)) == sorted(HOSTILE)
@@ -114,7 +114,7 @@ async def test_all_hostile_subpaths_together(tmp_path):
 
 @pytest.mark.anyio
 async def test_what_is_no_subpaths_log_is_not_listed(tmp_path):
-    store = SessionStore(tmp_path)
+    store = TurnlogSessionStore(tmp_path)
     await store.append({**KEY, "subpath": "subagents/agent-a1"}, [prompt(0)])
     session = tmp_path / "projects" / PROJECT / SESSION
     for name in (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from adapters.claude_entries import log_of
 from strategies import json_values, words
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.adapters.claude_keys import Key
 
 PROJECTS = ("-home-ada-orchard", "proj")
@@ -135,7 +135,7 @@ def _is_whole(data):
 
 
 async def play(root, script):
-    model, store, other = Model(), SessionStore(root), SessionStore(root)
+    model, store, other = Model(), TurnlogSessionStore(root), TurnlogSessionStore(root)
     for name, *told in script:
         if name in {"append", "retry"}:
             key, batch = told
@@ -157,7 +157,7 @@ async def play(root, script):
             model.append(key, list(new.values()))
         elif name == "reopen":
             store.close()
-            store = SessionStore(root)
+            store = TurnlogSessionStore(root)
         elif name == "other":
             store, other = other, store
         elif name == "list":
@@ -166,7 +166,7 @@ async def play(root, script):
             await store.delete(told[0].said())
             model.delete(told[0])
     await compare(store, model)
-    await compare(SessionStore(root), model)
+    await compare(TurnlogSessionStore(root), model)
 
 
 @settings(max_examples=50)

@@ -10,14 +10,14 @@ import pytest
 
 from adapters.claude_entries import AGENT, KEY, PROJECT, SESSION, log_of, prompt, talk
 from turnlog.adapters import claude_summaries
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def store(tmp_path):
-    return SessionStore(tmp_path)
+    return TurnlogSessionStore(tmp_path)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def test_they_follow_every_append(store, at_once):
         await store.append(KEY, STORY[count - 1 : count])
         if count % 3:
             await check(store, STORY[:count])
-    await check(SessionStore(store.root), STORY)
+    await check(TurnlogSessionStore(store.root), STORY)
 
 
 async def test_a_summary_is_kept_when_enough_was_written(tmp_path, store):
@@ -106,8 +106,8 @@ async def test_whatever_a_crash_leaves_of_it(tmp_path, store, at_once, harm):
             "stale": stale,
         }[harm]
         path.write_bytes(spoiled)
-    await check(SessionStore(tmp_path), STORY)
-    await SessionStore(tmp_path).append(KEY, [{"type": "tag", "tag": "spring"}])
+    await check(TurnlogSessionStore(tmp_path), STORY)
+    await TurnlogSessionStore(tmp_path).append(KEY, [{"type": "tag", "tag": "spring"}])
     await check(store, [*STORY, {"type": "tag", "tag": "spring"}])
 
 
@@ -158,14 +158,14 @@ async def test_a_torn_tail_is_not_folded_twice(tmp_path, store):
     for torn in (json.dumps(last).encode(), b"\n", b'{"type":"tag","tag":"cut sh'):
         with log.open("ab") as file:
             file.write(torn)
-        for each in (store, SessionStore(tmp_path)):
+        for each in (store, TurnlogSessionStore(tmp_path)):
             await check(each, [*STORY[:4], last])
     await store.append(KEY, STORY[4:])
     await check(store, [*STORY[:4], last, *STORY[4:]])
 
 
 async def test_two_stores_take_turns(tmp_path, at_once):
-    stores = [SessionStore(tmp_path), SessionStore(tmp_path)]
+    stores = [TurnlogSessionStore(tmp_path), TurnlogSessionStore(tmp_path)]
     for number, entry in enumerate(STORY):
         await stores[number % 2].append(KEY, [entry])
         if number % 4 == 3:

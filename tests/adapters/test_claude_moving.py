@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import json_values, to_line
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.adapters.claude_moving import Outcome, export_sessions, import_sessions
 from turnlog.errors import InvalidId, NotFound, UsageError
 from turnlog.keep.copying import keep
@@ -44,7 +44,11 @@ def run(request):
 
 @pytest.fixture(params=["turnlog", "memory"])
 def store(request, tmp_path):
-    return SessionStore(tmp_path / "root") if request.param == "turnlog" else InMemorySessionStore()
+    return (
+        TurnlogSessionStore(tmp_path / "root")
+        if request.param == "turnlog"
+        else InMemorySessionStore()
+    )
 
 
 def said(number, **more):
@@ -338,7 +342,7 @@ def test_what_is_there_counts_more_than_its_kept_copy(run, store, home, tmp_path
 
 def test_a_store_of_our_own_is_a_home_like_any_other(run, store, tmp_path):
     """Whatever its logs are called there; what tells about an agent is in its log and beside it."""
-    own = SessionStore(tmp_path / "own")
+    own = TurnlogSessionStore(tmp_path / "own")
     keys = [
         MAIN,
         AGENT,
@@ -355,7 +359,7 @@ def test_a_store_of_our_own_is_a_home_like_any_other(run, store, tmp_path):
 
 def test_a_directory_whose_name_a_store_refuses_is_a_problem(run, home, tmp_path):
     odd = write(home, MAIN | {"project_key": "dots..", "session_id": OTHER}, [said(0)])
-    done = run(import_sessions, home, SessionStore(tmp_path / "root"))
+    done = run(import_sessions, home, TurnlogSessionStore(tmp_path / "root"))
     assert [problem.path for problem in done.problems] == [odd]
     assert len(done.logs) == 3
 

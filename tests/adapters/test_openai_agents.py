@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import turnlog
 from strategies import json_values, words
 from turnlog.adapters import openai_history
-from turnlog.adapters.openai_agents import Session
+from turnlog.adapters.openai_agents import TurnlogSession
 from turnlog.adapters.openai_items import record_of
 from turnlog.adapters.openai_places import id_of
 from turnlog.errors import NotSerialisable, UsageError
@@ -87,7 +87,7 @@ def records_of(root):
 
 @pytest.fixture
 def session(tmp_path):
-    return Session("user_1", tmp_path, project=tmp_path)
+    return TurnlogSession("user_1", tmp_path, project=tmp_path)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -100,15 +100,44 @@ def backend(request):
 
 def test_it_is_the_sdks_session(session):
     from agents.memory import Session as Protocol
+    from agents.memory import SessionSettings
 
     assert isinstance(session, Protocol)
     assert session.session_id == "user_1"
-    assert session.session_settings is None
+    assert session.session_settings == SessionSettings()
+
+
+def test_a_closed_session_refuses_as_the_sdks_own_do(session, tmp_path):
+    from agents import SQLiteSession
+
+    run(partial(session.add_items, TURN))
+    theirs = SQLiteSession("user_1", tmp_path / "theirs.db")
+    for each in (session, theirs):
+        each.close()
+        each.close()
+        for call in (
+            each.get_items,
+            partial(each.get_items, 0),
+            partial(each.add_items, TURN),
+            each.pop_item,
+            each.clear_session,
+        ):
+            with pytest.raises(RuntimeError, match="closed"):
+                run(call)
+    with pytest.raises(turnlog.ClosedLog):
+        run(session.get_items)
+    assert items_of(TurnlogSession("user_1", tmp_path, project=tmp_path)) == TURN
+
+
+def test_what_is_not_json_is_a_type_error(session):
+    with pytest.raises(TypeError) as raised:
+        run(partial(session.add_items, [{"role": "user", "content": {1, 2}}]))
+    assert isinstance(raised.value, turnlog.NotSerialisable)
 
 
 def test_the_sdk_is_not_imported():
     code = (
-        "import sys, turnlog.adapters.openai_agents as face; face.Session('x', '/nowhere');"
+        "import sys, turnlog.adapters.openai_agents as face; face.TurnlogSession('x', '/nowhere');"
         "print([name for name in sys.modules if name.partition('.')[0] in ('agents', 'openai')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -136,10 +165,10 @@ def test_every_method_on_both_event_loops(session, backend):
 
 def test_another_object_reads_the_same(session, tmp_path):
     add(session, TURN)
-    assert items_of(Session("user_1", tmp_path, project=tmp_path)) == TURN
+    assert items_of(TurnlogSession("user_1", tmp_path, project=tmp_path)) == TURN
     store = turnlog.open(tmp_path)
-    assert items_of(Session("user_1", store, project=tmp_path)) == TURN
-    assert items_of(Session("user_2", tmp_path, project=tmp_path)) == []
+    assert items_of(TurnlogSession("user_1", store, project=tmp_path)) == TURN
+    assert items_of(TurnlogSession("user_2", tmp_path, project=tmp_path)) == []
 
 
 def test_items_come_back_as_values_of_their_own(session):
@@ -175,7 +204,7 @@ def test_settings_limit_unless_told_otherwise(tmp_path):
     from agents.memory import SessionSettings
 
     for given_settings in (SessionSettings(limit=2), {"limit": 2}):
-        session = Session("s", tmp_path, project=tmp_path, session_settings=given_settings)
+        session = TurnlogSession("s", tmp_path, project=tmp_path, session_settings=given_settings)
         assert session.session_settings == SessionSettings(limit=2)
         run(session.clear_session)
         add(session, prompts(4))
@@ -183,7 +212,7 @@ def test_settings_limit_unless_told_otherwise(tmp_path):
         assert items_of(session, 3) == prompts(3, 1)
     for odd in ({"limits": 2}, {"limit": "many"}):
         with pytest.raises(UsageError):
-            Session("s", tmp_path, session_settings=odd)
+            TurnlogSession("s", tmp_path, session_settings=odd)
 
 
 def test_pops_and_clears_only_append(session, tmp_path):
@@ -301,7 +330,7 @@ steps = st.one_of(
 
 
 async def live_as_a_list(root, done):
-    session, model = Session("s", root, project=root), []
+    session, model = TurnlogSession("s", root, project=root), []
     for step, what in done:
         if step == "add":
             await session.add_items(what)
@@ -315,7 +344,7 @@ async def live_as_a_list(root, done):
             expected = model if what is None else model[len(model) - min(what, len(model)) :]
             assert await session.get_items(what) == expected
         else:
-            session = Session("s", root, project=root)
+            session = TurnlogSession("s", root, project=root)
     assert await session.get_items() == model
 
 
@@ -353,7 +382,7 @@ def test_many_pops_in_a_row_find_their_way_back(session, tmp_path, monkeypatch):
 
     assert run(pop_all, 200) == prompts(300)[:99:-1]
     assert items_of(session, 3) == prompts(3, 97)
-    assert items_of(Session("user_1", tmp_path, project=tmp_path)) == prompts(100)
+    assert items_of(TurnlogSession("user_1", tmp_path, project=tmp_path)) == prompts(100)
     assert run(pop_all, 101) == [*prompts(100)[::-1], None]
 
 
@@ -368,12 +397,12 @@ def test_the_newest_are_found_without_reading_the_rest(session, tmp_path, monkey
     with monkeypatch.context() as patched:
         patched.setattr(openai_history, "read_last", counted)
         patched.setattr(openai_history, "read_log", None)
-        other = Session("user_1", tmp_path, project=tmp_path)
+        other = TurnlogSession("user_1", tmp_path, project=tmp_path)
         assert items_of(other, 20) == prompts(20, 2980)
         assert run(other.pop_item) == prompt(2999)
         assert items_of(other, 1) == [prompt(2998)]
         assert max(looked) < 100
-        run(Session("user_1", tmp_path, project=tmp_path).clear_session)
+        run(TurnlogSession("user_1", tmp_path, project=tmp_path).clear_session)
         looked.clear()
         assert items_of(other) == []  # Nobody reads what was cleared.
         assert max(looked) < 100
@@ -428,7 +457,7 @@ def test_a_log_of_nothing_but_rubble_is_an_empty_session(session, tmp_path):
 @given(cut=st.floats(0, 1, exclude_max=True), then=st.sampled_from(["add", "pop", "clear"]))
 def test_an_addition_that_was_cut_short_is_none(tmp_path_factory, cut, then):
     root = tmp_path_factory.mktemp("root")
-    session = Session("user_1", root, project=root)
+    session = TurnlogSession("user_1", root, project=root)
     add(session, prompts(2))
     path = log_of(root)
     before = path.stat().st_size
@@ -448,7 +477,7 @@ def test_an_addition_that_was_cut_short_is_none(tmp_path_factory, cut, then):
         run(session.clear_session)
         expected = []
     assert items_of(session) == expected
-    assert items_of(Session("user_1", root, project=root)) == expected
+    assert items_of(TurnlogSession("user_1", root, project=root)) == expected
 
 
 def test_rot_within_an_addition_costs_only_what_it_hit(session, tmp_path):
@@ -523,22 +552,22 @@ def test_a_name_that_can_be_an_id_is_one(name):
     ids=ascii,
 )
 def test_every_other_name_has_an_id_of_its_own_and_keeps_its_name(tmp_path, name):
-    session = Session(name, tmp_path, project=tmp_path)
+    session = TurnlogSession(name, tmp_path, project=tmp_path)
     assert session.log_id != name
     assert turnlog.layout.is_uuid(session.log_id)
     add(session, [PROMPT])
     assert log_of(tmp_path).stem == session.log_id
-    assert items_of(Session(name, tmp_path, project=tmp_path)) == [PROMPT]
+    assert items_of(TurnlogSession(name, tmp_path, project=tmp_path)) == [PROMPT]
     head = json.loads(log_of(tmp_path).read_bytes().splitlines()[0])
     assert head["openaiSession"] == name
     # Who gives the id of another's session gets one of their own.
-    assert items_of(Session(session.log_id, tmp_path, project=tmp_path)) == []
+    assert items_of(TurnlogSession(session.log_id, tmp_path, project=tmp_path)) == []
 
 
 def test_a_name_is_a_text_and_not_empty(tmp_path):
     for odd in ("", None, 7, b"bytes", "x" * 513):
         with pytest.raises(UsageError) as refusal:
-            Session(odd, tmp_path)
+            TurnlogSession(odd, tmp_path)
         assert refusal.value.hint
 
 
@@ -550,9 +579,9 @@ def test_no_two_names_share_a_log_on_any_file_system(one, other):
 
 
 def test_a_session_goes_on_where_it_lies_whatever_the_project(tmp_path):
-    add(Session("s", tmp_path, project=tmp_path / "one"), prompts(1))
-    add(Session("s", tmp_path, project=tmp_path / "two"), prompts(1, 1))
-    assert items_of(Session("s", tmp_path, project=tmp_path / "three")) == prompts(2)
+    add(TurnlogSession("s", tmp_path, project=tmp_path / "one"), prompts(1))
+    add(TurnlogSession("s", tmp_path, project=tmp_path / "two"), prompts(1, 1))
+    assert items_of(TurnlogSession("s", tmp_path, project=tmp_path / "three")) == prompts(2)
     log_of(tmp_path)  # There is one log.
 
 

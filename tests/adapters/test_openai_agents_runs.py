@@ -13,7 +13,7 @@ from agents import Agent, ModelBehaviorError, RunConfig, Runner, SQLiteSession, 
 
 import turnlog
 from adapters.openai_fakes import FakeModel, call, message, provider, thought
-from turnlog.adapters.openai_agents import Session
+from turnlog.adapters.openai_agents import TurnlogSession
 from turnlog.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def forecast(city: str) -> str:
 
 @pytest.fixture
 def session(tmp_path):
-    return Session("user_1", tmp_path / "root", project=tmp_path / "orchard")
+    return TurnlogSession("user_1", tmp_path / "root", project=tmp_path / "orchard")
 
 
 async def two_turns(session):
@@ -77,7 +77,7 @@ def test_an_agent_with_tools_goes_on_from_what_was_said(session, tmp_path):
     ]
     assert asked == asked_of_theirs
     assert len(asked[-1]) == len(items_of_theirs) - 1
-    again = Session("user_1", tmp_path / "root", project=tmp_path / "orchard")
+    again = TurnlogSession("user_1", tmp_path / "root", project=tmp_path / "orchard")
     assert anyio.run(again.get_items) == items_of_theirs
 
 
@@ -153,7 +153,7 @@ def test_it_is_listed_shown_and_searched_as_any_session_is(session, tmp_path):
 
 
 def test_another_name_is_the_title(tmp_path):
-    session = Session("ada@example.com", tmp_path, project=tmp_path)
+    session = TurnlogSession("ada@example.com", tmp_path, project=tmp_path)
     anyio.run(two_turns, session)
     (row,) = turnlog.open(tmp_path).sessions()
     assert (row.id, row.title) == (session.log_id, "ada@example.com")
@@ -186,7 +186,7 @@ def test_an_archived_session_is_read_and_goes_on(session, tmp_path):
     store = turnlog.open(tmp_path / "root")
     store.archive("user_1", remove=True)
     assert not list((tmp_path / "root").glob("projects/*/*.jsonl"))
-    again = Session("user_1", store, project=tmp_path / "elsewhere")
+    again = TurnlogSession("user_1", store, project=tmp_path / "elsewhere")
     assert anyio.run(again.get_items) == before
     assert anyio.run(again.get_items, 2) == before[-2:]
     assert anyio.run(again.pop_item) == before[-1]
@@ -211,7 +211,7 @@ def test_a_fork_goes_on_from_what_counts(session, tmp_path):
     store = turnlog.open(tmp_path / "root")
     with store.create(project=tmp_path / "orchard", session_id="user_1-b") as fork:
         turnlog.fork(found(store), fork)
-    forked = Session("user_1-b", store, project=tmp_path / "orchard")
+    forked = TurnlogSession("user_1-b", store, project=tmp_path / "orchard")
     assert anyio.run(forked.get_items) == anyio.run(session.get_items)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from turnlog.adapters.openai_agents import Session
+from turnlog.adapters.openai_agents import TurnlogSession
 from turnlog.errors import StorageFull
 from turnlog.log.handle import Handle
 from turnlog.log.writer import LogWriter
@@ -24,12 +24,12 @@ BATCH = 40
 
 WORKER = """
 import json, sys, anyio
-from turnlog.adapters.openai_agents import Session
+from turnlog.adapters.openai_agents import TurnlogSession
 
 root, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 async def work():
-    session = Session("shared", root, project=root)
+    session = TurnlogSession("shared", root, project=root)
     for number in range(rounds):
         await session.add_items(
             [{"role": "user", "content": f"{name}/{number}/{part}"} for part in range(3)]
@@ -42,12 +42,12 @@ anyio.run(work)
 
 ADDER = """
 import sys, anyio
-from turnlog.adapters.openai_agents import Session
+from turnlog.adapters.openai_agents import TurnlogSession
 
 root, batch = sys.argv[1], int(sys.argv[2])
 
 async def work():
-    session = Session("shared", root, project=root)
+    session = TurnlogSession("shared", root, project=root)
     for number in range(100_000):
         await session.add_items(
             [
@@ -66,7 +66,7 @@ def prompt(words):
 
 
 def items_of(root):
-    return anyio.run(Session("shared", root, project=root).get_items)
+    return anyio.run(TurnlogSession("shared", root, project=root).get_items)
 
 
 def log_of(root):
@@ -105,7 +105,7 @@ def test_eight_processes_add_and_pop_and_no_item_is_lost_or_popped_twice(tmp_pat
 
 
 def test_tasks_of_one_object_do_not_pop_the_same(tmp_path):
-    session = Session("shared", tmp_path, project=tmp_path)
+    session = TurnlogSession("shared", tmp_path, project=tmp_path)
     popped = []
 
     async def pop():
@@ -140,14 +140,14 @@ def test_a_killed_program_leaves_whole_additions_and_loses_none_it_was_told_of(t
     assert rest == 0
     assert acknowledged <= additions <= acknowledged + 1
     assert found == [f"{number}/{part}" for number in range(additions) for part in range(BATCH)]
-    session = Session("shared", tmp_path, project=tmp_path)
+    session = TurnlogSession("shared", tmp_path, project=tmp_path)
     anyio.run(session.add_items, [prompt("after")])
     assert anyio.run(session.get_items, 2)[-1] == prompt("after")
     assert len(items_of(tmp_path)) == len(found) + 1
 
 
 def test_a_full_disk_leaves_the_session_as_it_was(tmp_path, monkeypatch):
-    session = Session("shared", tmp_path, project=tmp_path)
+    session = TurnlogSession("shared", tmp_path, project=tmp_path)
     anyio.run(session.add_items, [prompt("before")])
 
     def full(self, data, size):
@@ -205,7 +205,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_cancelled_task_learns_of_it_when_the_change_is_made(tmp_path, change):
-    session = Session("shared", tmp_path, project=tmp_path)
+    session = TurnlogSession("shared", tmp_path, project=tmp_path)
     begin, expected = CHANGES[change]
 
     async def work():
@@ -228,7 +228,7 @@ def test_a_cancelled_task_learns_of_it_when_the_change_is_made(tmp_path, change)
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_so_does_a_cancelled_scope(tmp_path, change, backend):
-    session = Session("shared", tmp_path, project=tmp_path)
+    session = TurnlogSession("shared", tmp_path, project=tmp_path)
     begin, expected = CHANGES[change]
 
     async def work():
@@ -247,7 +247,7 @@ def test_so_does_a_cancelled_scope(tmp_path, change, backend):
 
 
 def test_a_cancelled_change_that_fails_is_still_cancelled(tmp_path, monkeypatch):
-    session = Session("shared", tmp_path, project=tmp_path)
+    session = TurnlogSession("shared", tmp_path, project=tmp_path)
 
     async def work():
         await session.add_items([prompt("a")])

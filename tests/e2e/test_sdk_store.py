@@ -19,7 +19,7 @@ import turnlog
 from e2e.fake_api import said_since
 from e2e.orchard import arrived
 from turnlog import build
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.adapters.claude_moving import Outcome, export_sessions, import_sessions
 from turnlog.layout import project_key
 from turnlog.log.reader import Placed, read_log
@@ -35,10 +35,10 @@ PROGRAM = """
 import json, sys
 import anyio
 from claude_agent_sdk import ClaudeAgentOptions, query
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 
 async def main(prompt, root, options):
-    options = ClaudeAgentOptions(session_store=SessionStore(root), **options)
+    options = ClaudeAgentOptions(session_store=TurnlogSessionStore(root), **options)
     async for message in query(prompt=prompt, options=options):
         pass
     print(json.dumps([message.session_id, message.is_error]))
@@ -81,7 +81,7 @@ class Asking:
 
     def __init__(self, claude, api, root, backend):
         self.claude, self.api, self.backend = claude, api, backend
-        self.store = SessionStore(root)
+        self.store = TurnlogSessionStore(root)
         self.key = project_key(claude.project, environ={})
         api.answer = walker
 

@@ -657,3 +657,28 @@ def test_a_prefix_is_put_before_every_name_and_wherever_one_is_mentioned(desk):
     assert "`turnlog_search_history`" in said
     assert not any(f"`{each.name}`" in said for each in TOOLS)
     assert "`turnlog_list_sessions`" in missing
+
+
+def test_two_servers_side_by_side_in_the_openai_agents_sdk(tmp_path):
+    """It refuses servers whose tools have the same names."""
+    from agents import Agent, RunContextWrapper
+    from agents.exceptions import UserError
+    from agents.mcp import MCPServerStdio, MCPUtil
+
+    def server(*more):
+        command = ["-m", "turnlog.cli", "mcp", "--home", str(tmp_path), "--all-projects", *more]
+        return MCPServerStdio(name=str(more), params={"command": sys.executable, "args": command})
+
+    async def names(*servers):
+        agent, context = Agent(name="gardener"), RunContextWrapper(None)
+        tools = await MCPUtil.get_all_function_tools(list(servers), False, context, agent)
+        return [each.name for each in tools]
+
+    async def both():
+        async with server() as plain, server("--prefix", "team_") as prefixed:
+            with pytest.raises(UserError, match="search_history"):
+                await names(plain, plain)
+            return await names(plain, prefixed)
+
+    ours = [each.name for each in TOOLS]
+    assert anyio.run(both) == [*ours, *(f"team_{name}" for name in ours)]

@@ -1,9 +1,9 @@
 """A session store for the Claude Agent SDK, on turnlog's durable logs.
 
     from claude_agent_sdk import ClaudeAgentOptions, query
-    from turnlog.adapters.claude_agent_sdk import SessionStore
+    from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 
-    options = ClaudeAgentOptions(session_store=SessionStore("~/agent"))
+    options = ClaudeAgentOptions(session_store=TurnlogSessionStore("~/agent"))
 
 It has all six methods of the SDK's protocol and need not be told about the SDK: importing this
 module imports none of it. What it stores lies where Claude Code itself would put it, so that every
@@ -44,12 +44,12 @@ from turnlog.store import Store
 if TYPE_CHECKING:
     import claude_agent_sdk as sdk
 
-__all__ = ["SessionStore"]
+__all__ = ["TurnlogSessionStore"]
 
-_stores: weakref.WeakSet[SessionStore] = weakref.WeakSet()
+_stores: weakref.WeakSet[TurnlogSessionStore] = weakref.WeakSet()
 
 
-class SessionStore:
+class TurnlogSessionStore:
     """The sessions under *root*: a directory, a turnlog store, or turnlog's own home if None.
 
     It may be shared by tasks, threads and event loops, and any number of processes may have one on
@@ -68,7 +68,7 @@ class SessionStore:
         _stores.add(self)
 
     def __repr__(self) -> str:
-        return f"SessionStore({str(self.root)!r})"
+        return f"TurnlogSessionStore({str(self.root)!r})"
 
     async def append(self, key: sdk.SessionKey, entries: list[sdk.SessionStoreEntry]) -> None:
         """Write *entries* behind what the key's log holds; return when they are on the disk.
@@ -168,7 +168,7 @@ def _root(root: str | os.PathLike[str] | Store | None) -> Path:
     if not isinstance(root, str | os.PathLike) or not isinstance(os.fspath(root), str):
         raise UsageError(
             f"a store has a directory as its root, not a {type(root).__name__}",
-            hint='as in SessionStore("~/agent")',
+            hint='as in TurnlogSessionStore("~/agent")',
         )
     path = Path(root).expanduser().absolute()
     if "\0" in str(path) or (path.exists() and not path.is_dir()):
@@ -218,5 +218,5 @@ if hasattr(os, "register_at_fork"):
 
 if TYPE_CHECKING:
 
-    def _is_what_the_sdk_expects(store: SessionStore) -> sdk.SessionStore:
+    def _is_what_the_sdk_expects(store: TurnlogSessionStore) -> sdk.SessionStore:
         return store

@@ -1,6 +1,6 @@
 """The memory of the OpenAI Agents SDK: its Session protocol, over a turnlog session.
 
-    session = Session("user_123", "~/agent")
+    session = TurnlogSession("user_123", "~/agent")
     result = await Runner.run(agent, "Hello", session=session)
     await session.store_run_usage(result)
 
@@ -30,7 +30,7 @@ from turnlog.adapters.openai_items import checked, record_of
 from turnlog.adapters.openai_places import Place, id_of
 from turnlog.adapters.openai_usage import usage_records
 from turnlog.adapters.threads import settled
-from turnlog.errors import NotFound, UsageError
+from turnlog.errors import ClosedLog, NotFound, UsageError
 from turnlog.log.writer import LogWriter, News
 from turnlog.records.format import format_marker
 from turnlog.records.instants import iso
@@ -48,15 +48,13 @@ if TYPE_CHECKING:
 Decide = Callable[[History], Sequence[Fields]]
 
 
-class Session:
-    """One session of the OpenAI Agents SDK.
+class TurnlogSession:
+    """A session of the OpenAI Agents SDK.
 
     *session_id* is any name the program has for it, *root* where its log goes: a directory or a
-    store, else turnlog's own. A session that is there already goes on wherever it lies under the
-    root; a new one is listed under *project*. *session_settings* are the SDK's.
+    store, else turnlog's own. An existing session is continued wherever it is under the root; a new
+    one is listed under *project*. *session_settings* are the SDK's.
     """
-
-    session_settings: SessionSettings | None = None
 
     def __init__(
         self,
@@ -69,7 +67,8 @@ class Session:
         self.session_id = session_id
         self.log_id = id_of(session_id)
         """The id by which turnlog knows the session."""
-        self.session_settings = _settings(session_settings)
+        self._settings = _settings(session_settings)
+        self._is_closed = False
         store = root if isinstance(root, Store) else open_store(root)
         try:
             self._project = os.path.abspath(project)
@@ -81,14 +80,28 @@ class Session:
         self._memory = Memory()
 
     def __repr__(self) -> str:
-        return f"Session({self.session_id!r}, {os.fspath(self._place.root)!r})"
+        return f"TurnlogSession({self.session_id!r}, {os.fspath(self._place.root)!r})"
+
+    @property
+    def session_settings(self) -> SessionSettings | None:
+        """The SDK's settings for this session; its defaults unless given."""
+        if self._settings is None:
+            from agents.memory import SessionSettings  # noqa: PLC0415 - Only if it is in use.
+
+            self._settings = SessionSettings()
+        return self._settings
+
+    @session_settings.setter
+    def session_settings(self, settings: SessionSettings | dict[str, Any] | None) -> None:
+        self._settings = _settings(settings)
 
     # -- the SDK's protocol -------------------------------------------------------------------
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Give the newest *limit* items, or all of them, the oldest first."""
-        if limit is None and self.session_settings is not None:
-            limit = self.session_settings.limit
+        self._check_open()
+        if limit is None and self._settings is not None:
+            limit = self._settings.limit
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
             raise UsageError(f"a limit is a whole number, not {limit!r}", hint="or None for all")
         if limit is not None and limit < 0:
@@ -100,18 +113,21 @@ class Session:
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add *items*, all or none of them; they are durable on return."""
+        self._check_open()
         given = checked(items)
         if given:
             await settled(self._write, partial(self._add, given))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item back and give it; None if there is none."""
+        self._check_open()
         popped: list[Any] = []
         await settled(self._change, partial(self._pop, popped))
         return popped[0] if popped else None
 
     async def clear_session(self) -> None:
         """Take all items back."""
+        self._check_open()
         await settled(self._change, self._clear)
 
     # -- and beyond it ------------------------------------------------------------------------
@@ -121,12 +137,18 @@ class Session:
 
         *model* is the name to price it by, if the agents do not say which models they use.
         """
+        self._check_open()
         used = usage_records(result, model)
         if used:
             await settled(self._write, partial(self._account, used))
 
     def close(self) -> None:
-        """Nothing is held open between calls."""
+        """Refuse further calls. Nothing is held open between them."""
+        self._is_closed = True
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedLog(f"session {self.session_id!r} is closed", hint="make a new one")
 
     # -- under the log's lock -----------------------------------------------------------------
 
