@@ -16,6 +16,19 @@ _home = tempfile.mkdtemp(prefix="turnlog-tests-")
 os.environ["TURNLOG_HOME"] = _home
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 
+# A shell starts jobs in the background with SIGINT ignored, nohup with SIGHUP ignored. Programs that
+# tests start and signal would inherit that.
+for _signal, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGTERM, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGCHLD, signal.SIG_DFL),
+):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, _handler)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
+
 # Deadlines measure the machine, not the code; nothing is stored between runs. For a longer hunt:
 # HYPOTHESIS_PROFILE=hunt. What guards the main branch tries the same examples every time (seeded):
 # a change is judged by itself, and luck finds its bugs elsewhere.
