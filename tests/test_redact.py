@@ -293,6 +293,18 @@ def test_innocent_things_are_left_alone(rng):
         "git@github.com:ada/orchard.git",
         "primary_key=ab12cd34ef56ab12cd34ef56ab12cd34",
         "nextPageToken: CiAKGjBpNDd2Nmp2Zml2cXRwYjBpOXA",
+        "docker pull my-ubuntu:22.04-slim",
+        "allowlist-update.ts:47:const",
+        "image: web-ui:v1.2.3-rc1",
+        "'password' => 'required|string'",
+        "testImplementation 'org.orchard:reset-password:5.7.1.RELEASE'",
+        '"generate-password": "1.7.0-beta.2"',
+        "/etc/passwd:ada:x:1000:1000:Ada:/home/ada:/bin/bash",
+        "POSTGRES_PASSWORD: ${DB_PASSWORD:-postgres}",
+        '"password": "Contraseña"',
+        "API_KEY= MODEL=orchard-4o-2024-08-06 ./run",
+        "MYSQL_USER: orchard\nMYSQL_PASSWORD: orchard",
+        "date -u +%Y-%m-%dT%H:%M:%S.%6NZ",
     ],
 )
 def test_examples_and_placeholders_and_code_are_no_secrets(text):
@@ -458,6 +470,14 @@ def test_a_document_is_masked_by_the_names_of_its_fields():
 
 
 HOSTILE = (
+    " -u a:b",
+    "curl ",
+    " -pabcdef",
+    "password is ",
+    "identified by '",
+    "telegram.org/bot",
+    "a|b",
+    "a:1:",
     "-",
     "_",
     ".",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from turnlog.redact.blocks import find_blocks
+from turnlog.redact.commands import find_given
 from turnlog.redact.found import Found
 from turnlog.redact.headers import find_sent
 from turnlog.redact.names import find_named
@@ -67,6 +68,7 @@ def find_bytes(data: bytes) -> Iterator[Found]:
     yield from find_shapes(data)
     yield from find_blocks(data)
     yield from find_sent(data, low)
+    yield from find_given(data)
     yield from find_named(data, low)
 
 

@@ -1,4 +1,4 @@
-"""What the rules share: a place that holds a secret, and the fastest way to a rare character."""
+"""What the rules share: a place that holds a secret, and the fastest way to a rare text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Found(NamedTuple):
     rank: int
 
 
-def places(data: bytes, character: bytes) -> Iterator[int]:
-    """Give every place of one *character*: C finds nothing as fast as that."""
-    at = data.find(character)
+def places(data: bytes, literal: bytes) -> Iterator[int]:
+    """Give every place of *literal*: C finds nothing as fast as that."""
+    at = data.find(literal)
     while at >= 0:
         yield at
-        at = data.find(character, at + 1)
+        at = data.find(literal, at + 1)

@@ -1,4 +1,4 @@
-"""Secrets on their way to a server: Authorization headers, URLs and options with passwords."""
+"""Secrets on their way to a server: Authorization headers, URLs and SQL with passwords."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from turnlog.redact.found import Found, places
-from turnlog.redact.innocence import looks_chosen, looks_random, stands_for_another
+from turnlog.redact.innocence import (
+    looks_chosen,
+    looks_random,
+    names_itself,
+    stands_for_another,
+)
 
 _RANK: Final = 4
 _TOKEN: Final = rb"([A-Za-z0-9._~+/=-]{16,4000})"
@@ -20,20 +25,13 @@ _AUTH: Final = re.compile(
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{8,400}={0,2}")
 _URL: Final = re.compile(rb"://([^\s/:@\"'`\\<>?#]{0,100}):([^\s/@\"'`\\<>]{3,200})\Z")
 _REACH: Final = 310
-_USER: Final = re.compile(
-    rb"-u[ =]{0,2}(?:\\{0,7}[\"'])?([A-Za-z0-9._@+-]{1,80}):([^\s\"'`\\]{6,200})"
-)
-# To most programs -p is something else; to these it is the password, to some only without a blank.
-_OPTION: Final = b" -p"
-_COMMAND: Final = 200
-_PROGRAM: Final = re.compile(
-    rb"(?:(?:mysql|mariadb)[a-z-]*()|\bsshpass|\b(?:docker|podman) login)"
-    rb"(?:[ ](?:[^\n|;&\\]|\\+[\"'])*)?\Z"
-)
-_GIVEN: Final = re.compile(rb"([ ]?)(?:\\{0,7}[\"'])?([^\s\"'`\\]{6,200})")
+_IDENTIFIED: Final = b"identified by "
+_BY: Final = re.compile(rb"(?:password )?(?:\\{0,7}')([^\s\"'`\\]{4,200})")
+# A port, or a part of a regular expression.
+_NO_PASSWORD: Final = re.compile(rb"\d{1,5}(?:[?#,;&]|\Z)|.*?[\[\](){}^+*|][\[\](){}^+*|]")
 _PLAIN_PASSWORDS: Final = frozenset(
     b"password passwd pass pwd secret test token user username example pw mypassword".split()
-)
+) | {b"open sesame"}
 
 
 def find_sent(data: bytes, low: bytes) -> Iterator[Found]:
@@ -47,19 +45,16 @@ def find_sent(data: bytes, low: bytes) -> Iterator[Found]:
             yield from _random(data, match.span(2), "authorization")
     for at in places(data, b"@"):
         yield from _url_password(data, at)
-    for match in (*_USER.finditer(data), *_given(data)):
-        if looks_chosen(match[2], is_quoted=True) and not stands_for_another(match[2]):
-            yield Found(*match.span(2), "password", b"[redacted password]", match[2], _RANK)
+    for at in places(low, _IDENTIFIED):
+        yield from _identified(data, at + len(_IDENTIFIED))
 
 
-def _given(data: bytes) -> Iterator[re.Match[bytes]]:
-    """Find what programs are given as a password by a short option."""
-    at = -1
-    while (at := data.find(_OPTION, at + 1)) >= 0:
-        program = _PROGRAM.search(data[max(0, at - _COMMAND) : at])
-        given = _GIVEN.match(data, at + len(_OPTION)) if program else None
-        if program and given and not (given[1] and program.lastindex):
-            yield given
+def _identified(data: bytes, at: int) -> Iterator[Found]:
+    match = _BY.match(data, at)
+    if match is None or stands_for_another(match[1]):
+        return
+    if looks_chosen(match[1], is_quoted=True, is_given=True):
+        yield Found(*match.span(1), "password", b"[redacted password]", match[1], _RANK)
 
 
 def _random(data: bytes, span: tuple[int, int], kind: str) -> Iterator[Found]:
@@ -79,7 +74,9 @@ def _user_and_password(data: bytes, start: int, end: int) -> Iterator[Found]:
         user, colon, password = said.decode("utf-8").partition(":")
     except (binascii.Error, ValueError):
         return
-    if colon and password and (user + password).isprintable():
+    if not (user + password).isprintable() or not _is_password(password.encode(), user.encode()):
+        return
+    if colon and password:
         yield Found(start, end, "basic auth", b"[redacted basic auth]", value, _RANK)
 
 
@@ -95,4 +92,6 @@ def _is_password(value: bytes, user: bytes) -> bool:
     low = value.lower()
     if low in _PLAIN_PASSWORDS or low == user.lower() or stands_for_another(value):
         return False
-    return not value.isdigit() or len(value) > 5  # Else it is rather a port.
+    if names_itself(value):
+        return False
+    return _NO_PASSWORD.match(value) is None

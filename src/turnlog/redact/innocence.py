@@ -14,7 +14,11 @@ from typing import Final
 
 _EXAMPLE: Final = re.compile(
     rb"(?i:example|placeholder|redacted|your[-_]?(?:api|key|token|secret|own|real|actual))"
-    rb"|x{6}|X{6}|12345678|(?i:abcdefgh)"
+    rb"|x{6}|X{6}|12345678|(?i:abcdefgh)|[Ff]ake|FAKE|NotReal|not[-_]real|[Ff]orTest"
+    # Keys from public documentation: GitHub's, jwt.io's, and the key of Azure's local emulator.
+    rb"|16C7e42F292c6912E77|IkpvaG4gRG9lI|Eby8vdM02xNOcqFl"
+    # Publishable keys, and public keys and certificates in DER.
+    rb"|\Apk_(?:live|test)_|\AMI(?:IBI|IEI|GfM|GeM)[AjTDM]|\AMFkwEwYH|\AMC[ow]wBQYDK|\Assh-"
 )
 # Short words come by chance: they count at the beginning of a word, and all in one case.
 _SHORT_WORDS: Final = b"|".join(
@@ -23,14 +27,16 @@ _SHORT_WORDS: Final = b"|".join(
     for form in (word, word.upper(), word.capitalize())
 )
 _STANDS_FOR: Final = re.compile(
-    rb"(?i:redacted|placeholder|example|change[-_]?me|not[-_]?a[-_]?real|deadbeef|cafebabe)"
+    rb"(?i:redacted|placeholder|example|change[-_]?me|not[-_ ]?(?:a|my)[-_ ]?real|deadbeef)"
+    rb"|(?i:cafebabe)"
     rb"|\bxxx\b|xxxx|XXXX|\*\*\*|\.\.\.|\xe2\x80\xa6|1234567|abcdefg|process\.env|environ"
-    rb"|\$\{|\{\{|\$\(|%\(|<[A-Za-z_ -]+>|\[[A-Za-z_ -]+\]"
+    rb"|\$\{|\{\{|\$\(|%\(|<[A-Za-z_ -]+>|\[[A-Za-z_ -]+\]|\{[A-Za-z_]+\}"
     rb"|(?<![A-Za-z])(?:" + _SHORT_WORDS + rb")(?![a-z])"
 )
-_REFERENCE: Final = re.compile(rb"[$@%&*#{(<\[:]|--|~/|[a-z]+://")
+_REFERENCE: Final = re.compile(
+    rb"[${(<\[:]|--|~/|[a-z]+://|[@%&*#](?:[{(]|[A-Za-z_./:-]*\d{0,2}%?\Z)"
+)
 _PATH: Final = re.compile(rb"\.{0,2}/[A-Za-z]")
-_IDENTIFIER: Final = re.compile(rb"[A-Za-z_$][A-Za-z_$.]*\d{0,2}")
 # Possessive throughout: words of words of letters would else be tried in every way there is.
 _NAMED: Final = re.compile(rb"(?:(?>(?:[A-Z]?[a-z]++)++|[A-Z]++)(?:[._/:-]++|\d{0,3}\Z))++")
 _UUID: Final = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -39,12 +45,48 @@ _DATED: Final = re.compile(rb"20\d\d-?[01]\d-?[0-3]\d")
 _NAMES_ITSELF: Final = re.compile(
     rb"(?i)pass|pwd|secret|token|key|auth|cred|user|name|login|field|input|string|type|none|null"
     rb"|true|false|undefined|required|optional|hidden|invalid|valid|error|missing|empty|default|test"
+    # The word for a password in other languages.
+    rb"|wachtwoord|lozinka|salasana|heslo|senha|parola|parole|adgangskode|kodeord|kennwort|clave"
+    rb"|contrase|jelsz|haslo|losenord|sifre"
 )
 _NAME_WITH_DIGITS: Final = re.compile(rb"[A-Za-z0-9_./:-]+")
 _WELL_KNOWN: Final = frozenset(
-    b"postgres root admin user guest mysql redis rabbitmq mongo minio minioadmin sa app dev local "
-    b"demo foo bar foobar baz hello world letmein qwerty".split()
+    b"postgres postgresql root admin administrator user guest mysql mariadb redis rabbitmq mongo "
+    b"mongodb minio minioadmin sa app dev local demo foo bar foobar baz hello world letmein qwerty "
+    b"develop development staging production wordpress joomla drupal keycloak grafana airflow "
+    b"nextcloud gitea gitlab jenkins sonarqube elastic elasticsearch django laravel symfony "
+    b"vagrant docker ubuntu oracle neo4j opensesame".split()
 )
+# Values that describe a password, or that stand near its name by accident.
+_DESCRIBES: Final = re.compile(
+    rb"[~^<>=v]{0,3}\d+(?:\.(?:\d+|[xX*]))+(?:[-+.][A-Za-z0-9.+-]*)?"  # A version.
+    rb"|(?:@[\w.-]+/)?[\w.-]+@[~^<>=v]{0,2}\d[\w.+-]*"  # An npm package.
+    rb"|(?:npm|workspace|file|link|catalog|git\+\w+):.*"
+    rb"|[a-z][\w-]*(?:\.[\w-]+)+:[A-Za-z][\w.-]*(?::[\w.-]+)*"  # A Maven artifact.
+    rb"|[a-z][\w-]*:[a-z][\w-]*:\d+\.[\w.-]+"
+    rb"|[^:]*:[x*!]{0,2}:\d+:\d+:.*"  # A line of /etc/passwd.
+    rb"|[A-Za-z_]+(?::[\w,.]+)?(?:\|[A-Za-z_]+(?::[\w,.-]+)?)+"  # Rules of a validator.
+    rb"|[a-z_]{2,20}[:=]\d{1,4}(?:,\d{1,4})?"
+    rb"|(?:[\w./@-]++:)?\d{1,6}:(?:\d{1,6}:)?\S*"  # A place in a file.
+    rb"|[A-Za-z0-9.-]+:\d{2,5}(?:/\S*)?"  # A host and its port.
+)
+_TECHNICAL: Final = re.compile(
+    rb"(?i)base(?:16|32|58|64)|sha-?(?:1|2|3|224|256|384|512)|md[45]|utf-?(?:8|16)"
+    rb"|aes-?(?:128|192|256)|rsa-?\d{4}|ed25519|argon2(?:id?|d)?|pbkdf2|oauth-?2|x509|ipv[46]"
+    rb"|\d+[-+]?(?:chars?|characters?|bytes?|bits?|digits?|times?|days?|hours?)"
+    rb"|&[a-z]{2,5}\Z"  # A quote in HTML, behind the last word.
+)
+_CODE: Final = re.compile(
+    rb"::|[?!]\.|->|=>|[(){}\[\]]|[.:=]\Z|\A[.+&]?\$|\A[.+&][A-Za-z_(]"
+    rb"|\A!?[A-Za-z_$][A-Za-z_$.]*\d{0,2}\Z"
+)
+_LETTER: Final = rb"(?:[A-Za-z]|[\x80-\xff])"
+_WORDS: Final = re.compile(
+    rb"[(\[]?" + _LETTER + rb"*+(?:(?>[-_./: ,'*]+)" + _LETTER + rb"*+)*+[.:!?*)\]]*+"
+)
+_PLAIN: Final = re.compile(rb"[A-Za-z_-]+")
+_PHRASE: Final = re.compile(rb"[A-Za-z]+(?:[-_!][A-Za-z]*)+")
+_UNICODE: Final = re.compile(rb"\\+(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
 # The pairs of letters that make up about two thirds of English text and of the names in programs.
 _COMMON_PAIRS: Final = frozenset(
     b"th he in er an re nd at on nt ha es st en ed to it ou ea hi is or ti as te et ng of al de se "
@@ -83,6 +125,11 @@ def stands_for_another(value: bytes) -> bool:
     return len(set(value)) < 4 or value.lower() in _WELL_KNOWN
 
 
+def names_itself(value: bytes) -> bool:
+    """Return whether *value* consists of words that describe it: ``my_password``."""
+    return _PLAIN.fullmatch(value) is not None and _NAMES_ITSELF.search(value) is not None
+
+
 def is_uuid(value: bytes) -> bool:
     return _UUID.fullmatch(value) is not None
 
@@ -93,12 +140,14 @@ def is_hex(value: bytes) -> bool:
 
 def looks_random(value: bytes, shortest: int = 16) -> bool:
     """Tell whether nobody would have typed *value*: letters and digits, mixed, and no words."""
-    value = value[:_LOOKED_AT]
+    value = _meant(value[:_LOOKED_AT])
     if len(value) < shortest or not has_variety(value):
         return False
     kinds = [_kind(each) for each in value]
     digits = kinds.count("0")
-    if digits == len(value) or is_example(value) or is_uuid(value):
+    if is_example(value) or is_uuid(value) or not value.isascii() or re.search(rb"\s", value):
+        return False
+    if not {"a", "A"} & set(kinds) or _DESCRIBES.fullmatch(value):
         return False
     if is_hex(value):
         return digits > 0
@@ -112,22 +161,45 @@ def looks_random(value: bytes, shortest: int = 16) -> bool:
     return changes >= _FEWEST_CHANGES and not _is_wordy(value)
 
 
-def looks_chosen(value: bytes, *, is_quoted: bool) -> bool:
-    """Tell whether *value*, beside the name of a password, is one: no word, no name, no code."""
+def looks_chosen(value: bytes, *, is_quoted: bool, is_given: bool = False) -> bool:
+    """Return whether *value*, next to the name of a password, is a password.
+
+    It must not be a word, a name or code. Where only a password can stand (*is_given*: in an .env
+    file, after an option of a program), a word can be one as well.
+    """
+    value = _meant(value)
     if not 6 <= len(value) <= 200 or re.search(rb"\s", value):
         return False
     if looks_random(value):
         return True
     kinds = {_kind(each) for each in value}
-    if len(kinds) < 2 or not kinds - {"a", "A"} or not kinds & {"a", "A"}:
+    if _PATH.match(value) or _DESCRIBES.fullmatch(value) or not kinds & {"a", "A"}:
         return False
-    if _PATH.match(value):
+    if not kinds - {"a", "A"}:
+        if is_given:
+            return value.isascii() and not _NAMES_ITSELF.search(value)
+        return _has_scattered_capitals(value)
+    if _CODE.search(value) if not (is_quoted or is_given) else value[:2] in (b".$", b". "):
         return False
-    if not is_quoted and (_IDENTIFIER.fullmatch(value) or re.search(rb"[(){}\[\]]|[.:=]$", value)):
-        return False
-    if re.fullmatch(rb"[A-Za-z]+(?:[-_./: ][A-Za-z]+)*[.:!?]?", value):
-        return False  # Words.
+    if _WORDS.fullmatch(_TECHNICAL.sub(b"", value)):
+        return is_given and _PHRASE.fullmatch(value) is not None and not _NAMES_ITSELF.search(value)
     return not (_NAME_WITH_DIGITS.fullmatch(value) and _NAMES_ITSELF.search(value))
+
+
+def _meant(value: bytes) -> bytes:
+    """Return *value* with escapes of Unicode undone."""
+    if b"\\" not in value:
+        return value
+    return _UNICODE.sub(
+        lambda escape: chr(int(escape[1] or escape[2], 16)).encode("utf-8", "surrogatepass"), value
+    )
+
+
+def _has_scattered_capitals(value: bytes) -> bool:
+    """Return whether capitals come as often as in a random value, and not as in camelCase."""
+    kinds = [_kind(each) for each in value]
+    changes = sum(a != b for a, b in pairwise(kinds)) / (len(kinds) - 1)
+    return len(value) >= 8 and changes >= 2 * _FEWEST_CHANGES and not _is_wordy(value)
 
 
 def has_variety(value: bytes) -> bool:
@@ -142,6 +214,8 @@ def _kind(byte: int) -> str:
         return "a"
     if 65 <= byte <= 90:
         return "A"
+    if byte >= 128:
+        return "a"  # A letter that is not in ASCII.
     return "0" if 48 <= byte <= 57 else "-"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
+from turnlog.redact.commands import find_given
 from turnlog.redact.finding import find_secrets
 from turnlog.redact.headers import find_sent
 from turnlog.redact.names import find_named
@@ -46,7 +47,7 @@ def gather_known(lines: Iterable[bytes], rules: Rules) -> Rules:
 def _names_any(line: bytes) -> bool:
     """Tell whether a value stands beside a telling name: a third of the work, and mostly all."""
     low = line.lower()
-    return any(True for _ in chain(find_named(line, low), find_sent(line, low)))
+    return any(True for _ in chain(find_named(line, low), find_sent(line, low), find_given(line)))
 
 
 def _said(written: bytes) -> str:

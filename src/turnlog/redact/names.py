@@ -30,7 +30,8 @@ _AFTER: Final = (
     rb"|primary|secondary|main|base64|b64))?"
     rb"(?:\\{0,7}[\"'`])?\]?(?::[ ]?(?:str|string)\b)?"
     rb"(?:(?:,?(?:\s|\\{1,7}[nrt]){0,40}(?:\\{0,7}[\"'])?value(?:\\{0,7}[\"'])?)?"
-    rb"(?:\*\*)?[ \t]{0,8}(?:=>|:=|:|=)(?:\*\*)?[ \t]{0,8}|>|[ ])"
+    rb"(?:\*\*)?[ \t]{0,8}(?:=>|:=|:|=)(?:\*\*)?[ \t]{0,8}|>|[ ]"
+    rb"|,[ ]{0,2}(?=\\{0,7}[\"']))"
     rb"(?![\s{(\[]|\d{1,12}(?:[\s,;)}\]\\]|\Z)|null|none|true|false)"  # Nothing that is no text.
 )
 # Each begins with a rare letter, to which the search leaps, and looks back to the rest of the word:
@@ -48,8 +49,9 @@ _WORDS: Final = (
     (re.compile(rb"cret(?<=secret)()" + _AFTER), ((b"secret", 2),)),
 )
 _ESCAPED: Final = re.compile(rb"u[0-9A-Fa-f]{4}|[nrt]")
-_SIGN: Final = re.compile(rb"[:=]")
+_PAIRS: Final = re.compile(rb"[:=>]")
 _NAME: Final = re.compile(rb"[A-Za-z0-9_-]+")
+_SPOKEN: Final = re.compile(rb"\b[A-Za-z]+[ ]\Z")  # The API key is …
 _LEFT: Final = re.compile(rb"[A-Za-z0-9_.$-]*\Z")
 _PARTS: Final = re.compile(rb"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]+|\d+")
 _QUOTE: Final = re.compile(rb"[bru]?(\\{0,15})([\"'`])")
@@ -57,6 +59,18 @@ _UNQUOTED: Final = re.compile(rb"(?:[^\s\"'`\\<>,;&|(){}\[\]]|\\\\(?![\\nrtbfu\"
 _OF_LINE: Final = re.compile(rb"(?:[^\s\"'`\\]|\\\\(?![\\nrtbfu\"'/]))+")
 _PLAINLY: Final = re.compile(rb"[^\"'`\\]+")
 _ASSIGNS: Final = re.compile(rb"[A-Z][A-Z0-9_]*")
+# A sentence that says what the secret is: "the password is …", "set the token to '…'".
+_SAYS: Final = re.compile(
+    rb"(?:(?:for|of) [^\s\"']{1,60} )?(?:is(?: now| set to)?|was|will be|(?:set|changed) to"
+    rb"|to(?= \\{0,7}[\"'`])):? (?:\*\*)?"
+)
+_LOGIN: Final = re.compile(rb"\blogin(?:\s|\\n)+\S{1,60}(?:\s|\\n)+\Z")  # As in .netrc.
+_SQL: Final = (b"with ", b"encrypted ", b"set ")
+_USER: Final = re.compile(rb"(?i)(?<![a-z])user(?:_?name)?\\*[\"']?\s*[:=]\s*\\*[\"']?\Z")
+_NEAR: Final = 160
+_BARE: Final = re.compile(rb"[^\"'`]*")
+_EMPTY: Final = re.compile(rb"[^ \t]=[ \t]+\Z")
+_ENDS_LINE: Final = re.compile(rb"[\s\"'\\]|\Z")
 
 # A key is a secret if one of these words goes before it, or if its name is all in capitals.
 _KEYS: Final = frozenset(
@@ -84,7 +98,20 @@ _HARMLESS: Final = frozenset(
     b"continuation sync cursor cancellation pagination design pad eos bos sep mask unk special "
     b"csrf xsrf input output max min total num count tokenizer first last prev previous start "
     b"end fingerprint keyboard shortcut press arrow enter localstorage react prop state "
-    b"order".split()
+    b"order publishable site export hashed".split()
+)
+# A name that begins so tells what is done with a password, and has none.
+_DONE_TO_IT: Final = frozenset(
+    b"reset forgot forget change update enter confirm invalid wrong show hide toggle generate set "
+    b"get has is no need require weak missing incorrect verify check create save remember".split()
+)
+# Words that follow an option where text is about it.
+_GOES_ON: Final = frozenset(
+    b"option options argument arguments parameter parameters switch instead without should because "
+    b"prompt prompts setting and".split()
+)
+_GRANTING: Final = frozenset(
+    b"auth api access refresh bearer deploy bot personal bearer npm".split()
 )
 _BEFORE_KEY: Final = tuple(_KEYS | _ISSUERS)
 _SECRETIVE: Final = frozenset(b"password passwd passphrase passcode pass pwd".split())
@@ -114,52 +141,113 @@ def _valued(data: bytes, word: bytes, at: int, behind: int, ends: Counter[int]) 
     *ends* counts how often a value ended where one ends: names within names within values are not
     pursued for ever.
     """
-    sign = data[behind - 1 : behind]
-    is_option = sign == b" " and not _SIGN.search(data, at, behind)
-    if is_option and b"--" not in data[max(0, at - 16) : at]:
-        return None  # Only an option of a program is told from its value by a blank.
+    sign, written = data[behind - 1 : behind], data[at:behind]
+    link, behind = _link(data, word, at, behind)
+    if link is None:
+        return None
+    is_option, is_said = link == "option", link == "said"
     left = _LEFT.search(data[max(0, at - _LONGEST_NAME) : at])
     before = _unescaped(data, at, left[0] if left else b"")
-    if b"[redacted " in data[max(0, at - _LONGEST_NAME) : at] and b"]" in data[at:behind]:
-        return None  # It is a mask that ends in this word.
+    if word == b"key" and data[at - 1 : at] == b" ":
+        spoken = _SPOKEN.search(data[max(0, at - 20) : at])
+        before = spoken[0] if spoken else b""
     whole = _NAME.match(data, at, behind)
     name = before + (whole[0] if whole else b"")
     if (is_option and not name.startswith(b"--")) or not _is_telling(word, before, name):
         return None
-    if name.lower() == b"pass" and b":" in data[at:behind]:
-        return None  # So tests say that they passed.
+    if b"[redacted " in data[max(0, at - _LONGEST_NAME) : at] and b"]" in written:
+        return None  # It is a mask that ends in this word.
+    if name.lower() == b"pass" and (is_said or b":" in written):
+        return None  # So tests say that they passed, and functions what they pass to others.
+    begin = at - len(before)
+    previous = data[begin - 1 : begin]
+    if previous == b"/" and sign == b":":
+        return None  # A file, and a line of it.
+    is_default = previous == b"{" and data[begin - 2 : begin - 1] == b"$"
+    if is_default and data[behind : behind + 1] in (b"-", b"?", b"+"):
+        if data[behind] != 0x2D:
+            return None
+        behind += 1  # What a shell takes if the variable is not set.
     is_shouted = _ASSIGNS.fullmatch(name) is not None
-    start, end, is_quoted = value_at(data, behind, is_line=is_shouted)
+    start, end, is_quoted = value_at(
+        data, behind, is_line=is_said or (is_shouted and not is_default)
+    )
     ends[end] += 1
     if ends[end] > _MOST_NESTED:
         return None
     follows = data[end : end + 2]
     if (sign == b">" and follows != b"</") or (not is_quoted and follows[:1] in (b"(", b"[")):
         return None  # No element of XML; or a call, or an element of something.
+    if is_quoted and previous == data[behind : behind + 1] and _BARE.fullmatch(written):
+        return None  # The quote ends a string that ends in the name.
+    if not is_quoted and _EMPTY.search(written):
+        return None  # In a shell, nothing follows the sign.
     value = data[start:end]
     # In .env files and after options stand values, not code.
-    is_assigned = sign == b"=" or b":" in data[at:behind]
+    is_assigned = sign == b"=" or b":" in written
     is_literal = is_quoted or is_option or (is_shouted and is_assigned)
-    kind = kind_of(name, value, is_quoted=is_literal)
-    if kind is None:
+    is_certain = link == "login"
+    if is_option or (sign == b"=" and name.startswith(b"--")):
+        is_certain = value.lower() not in _GOES_ON
+    elif is_shouted and not is_default and words_of(name)[0] not in _DONE_TO_IT:
+        is_certain = is_quoted or sign == b"="
+        is_certain |= b":" in written and _ENDS_LINE.match(data, end) is not None
+    kind = kind_of(name, value, is_quoted=is_literal, is_given=is_certain)
+    if kind is None or (kind == "password" and _is_user(data, begin, value)):
         return None
     return Found(start, end, kind, f"[redacted {kind}]".encode(), value, _RANK)
 
 
-def kind_of(name: bytes, value: bytes, *, is_quoted: bool = True) -> str | None:
+def _link(data: bytes, word: bytes, at: int, behind: int) -> tuple[str | None, int]:
+    """Return what links the name to its value, and where the value begins; None if nothing does."""
+    written = data[at:behind]
+    if _PAIRS.search(written):
+        return "sign", behind
+    if b"," in written:  # In a list of names, the next name is not the value.
+        return ("sign" if b"define(" in data[max(0, at - _LONGEST_NAME) : at] else None), behind
+    if b"--" in data[max(0, at - 16) : at]:
+        return "option", behind
+    if says := _SAYS.match(data, behind):
+        return "said", says.end()
+    return ("login" if word == b"pass" and _is_login(data, at, behind) else None), behind
+
+
+def _is_user(data: bytes, at: int, value: bytes) -> bool:
+    """Return whether *value* is also the name of the user: so do servers that are thrown away."""
+    user = data.rfind(value, max(0, at - _NEAR), at)
+    if user < 0 or data[user + len(value) : user + len(value) + 1] == b"@":
+        return False
+    return _USER.search(data[max(0, user - 24) : user]) is not None
+
+
+def _is_login(data: bytes, at: int, behind: int) -> bool:
+    """Return whether the word at *at* is followed by a password, as in .netrc and in SQL."""
+    before = data[max(0, at - 80) : at]
+    if _LOGIN.search(before):
+        return True
+    return before[-10:].lower().endswith(_SQL) and _QUOTE.match(data, behind) is not None
+
+
+def kind_of(
+    name: bytes, value: bytes, *, is_quoted: bool = True, is_given: bool = False
+) -> str | None:
     """Tell what kind of secret *value* is, beside the telling *name*; None if it is none."""
     if not 6 <= len(value) <= _LONGEST_VALUE or stands_for_another(value):
         return None
     parts = words_of(name)
     kind = next((_KINDS[word] for part in reversed(parts) if (word := _word_in(part))), "secret")
     if kind == "password":
-        return kind if looks_chosen(value, is_quoted=is_quoted) else None
+        if value.lower() in parts:
+            return None  # POSTGRES_PASSWORD=postgres
+        is_chosen = looks_chosen(value, is_quoted=is_quoted, is_given=is_given)
+        return kind if is_chosen else None
     if (b"aws" in parts and b"secret" in parts) or parts[-3:] == [b"secret", b"access", b"key"]:
         kind = "aws secret key"
     elif b"secret" in parts or (kind == "api key" and b"private" in parts):
         kind = "secret"
     if is_uuid(value):
         is_key = parts[-2:] == [b"api", b"key"] or parts[-1:] == [b"secret"]
+        is_key |= parts[-1:] == [b"token"] and not _GRANTING.isdisjoint(parts[-3:-1])
         return kind if is_key or not _ISSUERS_OF_UUIDS.isdisjoint(parts) else None
     if is_hex(value) and len(value) < 24:
         return None
@@ -189,7 +277,9 @@ def _is_telling(word: bytes, before: bytes, name: bytes) -> bool:
     if name in (b"PWD", b"OLDPWD"):
         return False  # So shells call the directory they are in.
     if word in (b"pass", b"pwd"):
-        return any(part in _SECRETIVE or part.endswith((b"password", b"passwd")) for part in parts)
+        return b"hashed" not in parts and any(
+            part in _SECRETIVE or part.endswith((b"password", b"passwd")) for part in parts
+        )
     if any(part in _HARMLESS for part in words_of(before)[-2:]):
         return False
     if word != b"key":

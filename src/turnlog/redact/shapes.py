@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from turnlog.redact.found import Found, places
-from turnlog.redact.innocence import has_variety, is_mixed, is_varied, looks_random
+from turnlog.redact.innocence import has_variety, is_example, is_mixed, is_varied, looks_random
 
 TAIL: Final = 4
 """So many characters at the end of a long key stay, as the pages of its issuer show it."""
@@ -198,7 +198,9 @@ def _mark(mark: bytes) -> re.Pattern[bytes]:
 
 
 _MARKS: Final = (_mark(b"_"), _mark(b"-"))
-_DOT: Final = re.compile(rb"\.(?=[A-Za-z0-9_-]{16}|[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27})")
+_DOT: Final = re.compile(
+    rb"\.(?=[A-Za-z0-9_-]{16}|[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|org/(?:file/)?bot\d)"
+)
 _BEFORE_MARK: Final[dict[bytes, list[Shape]]] = {}
 for _each in _BY_MARK:
     _BEFORE_MARK.setdefault(_each.head[-3:], []).append(_each)
@@ -234,6 +236,10 @@ _BOT: Final = _Joint(
     "telegram token",
     re.compile(rb"\d{8,10}\Z"),
     re.compile(rb":AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
+)
+# In the address of the bot: https://api.telegram.org/bot…/getMe
+_BOT_ADDRESS: Final = re.compile(
+    rb"\.org/(?:file/)?bot(\d{6,12}:[A-Za-z0-9_-]{30,50})(?![A-Za-z0-9_-])"
 )
 _DISCORD: Final = _Joint(
     "discord token",
@@ -277,6 +283,7 @@ def find_shapes(data: bytes) -> Iterator[Found]:
         yield from _of_shapes(
             data, dot.end(), _BEFORE_MARK.get(data[dot.start() - 2 : dot.end()], ())
         )
+        yield from _bot(data, dot.start())
         yield from _joined(data, dot.start(), _JWT)
         yield from _joined(data, dot.start(), _DISCORD)
     for at in places(data, b"~"):
@@ -316,9 +323,16 @@ def _joined(data: bytes, at: int, joint: _Joint) -> Iterator[Found]:
         return
     start = at - len(begin[0])
     value = data[start : match.end()]
-    if _is_bounded(data, start) and has_variety(match[0]):
+    if _is_bounded(data, start) and has_variety(match[0]) and not is_example(value):
         masked = _masked(joint.kind, joint.keeps, value)
         yield Found(start, match.end(), joint.kind, masked, value, 1)
+
+
+def _bot(data: bytes, at: int) -> Iterator[Found]:
+    """Find the token in the address of a Telegram bot, whose domain ends at *at*."""
+    match = _BOT_ADDRESS.match(data, at)
+    if match is not None and is_varied(match[1].partition(b":")[2]):
+        yield Found(*match.span(1), _BOT.kind, _masked(_BOT.kind, b"", match[1]), match[1], 1)
 
 
 def _aws_secret(data: bytes, end: int) -> Iterator[Found]:
