@@ -59,7 +59,6 @@ def test_a_session_that_ended_well_needs_nothing(store, log):
 def test_a_missing_parent_is_bridged_by_appending(store, log):
     drop(log, b"answer 1")
     before = log.read_bytes()
-    assert texts(store) == ["prompt 2", "answer 2"]
     found = store.recover(ID)
     assert found.written
     assert len(found.bridges) == 1

@@ -16,11 +16,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from turnlog.index.ids import OFFSET_BITS
+from turnlog.index.ids import OFFSET_BITS, short_uuid
 from turnlog.index.lines import OF_AGENT, SLIPPED_IN
 from turnlog.index.opening import Index
 from turnlog.layout import LogFile
 from turnlog.records.record import System
+from turnlog.records.state import LastPrompt
 from turnlog.sessions.beside import size_at
 
 UNREACHED: Final = 10
@@ -87,7 +88,7 @@ def _known(by_path: dict[str, LogFile], index: Index) -> dict[str, Surveyed]:
             records=len(rows),
             problem=problem,
             is_damaged=log in damaged or _is_glued(rows) or _ends_early(rows, size_bytes),
-            is_tangled=(is_tree and _is_tangled(index, rows, rows_of.spoken))
+            is_tangled=(is_tree and _is_tangled(index, rows, rows_of))
             or (kind == "session" and bool(asked) and _is_half_answered(db, log)),
             open_calls=asked,
         )
@@ -98,9 +99,10 @@ class _Rows:
     """The records of one log after the other, in one pass."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
-        marks = ", ".join("?" * len(_SPOKEN))
-        query = f"SELECT id FROM names WHERE name IN ({marks})"  # noqa: S608 - Ours.
-        self.spoken = {row[0] for row in db.execute(query, _SPOKEN)}
+        ids = dict(db.execute("SELECT name, id FROM names").fetchall())
+        self.spoken = {ids[name] for name in _SPOKEN if name in ids}
+        self.progress = ids.get("progress")
+        self.last_prompt = ids.get("last-prompt")
         rows = db.execute("SELECT id, length, type, uuid, parent, flags FROM records ORDER BY id")
         self._groups: Iterator[Any] = groupby(rows, key=lambda row: row[0] >> OFFSET_BITS)
         self._next: tuple[int, list[_Row]] | None = self._step()
@@ -140,15 +142,18 @@ def _ends_early(rows: list[_Row], size_bytes: int) -> bool:
 class _Sketch:
     """The tree of one log, as far as the index knows it: who is above whom, and who speaks."""
 
-    def __init__(self, rows: list[_Row], spoken: set[int]) -> None:
+    def __init__(self, rows: list[_Row], rows_of: _Rows) -> None:
         self.rows = rows
         self.above: dict[Any, Any] = {}
         self.place: dict[Any, int] = {}
         self.said: set[Any] = set()
         self.mine: dict[Any, int] = {}
         """What the main agent said or was told, and where it stands."""
+        self.resumable: dict[Any, Any] = {}
+        """The records that a resume may end with, and their parents."""
         self.is_broken = False
-        """A parent is missing, or stands further down than its child, or a record twice."""
+        """A parent is missing, null, or further down than its child, or a record stands twice."""
+        is_begun = False
         for place, (_, _, kind, uuid, parent, flags) in enumerate(rows):
             if uuid is None:
                 continue
@@ -157,40 +162,56 @@ class _Sketch:
                 self.is_broken = True
             self.above[uuid] = parent
             self.place[uuid] = place
-            if kind in spoken:
+            if not flags & OF_AGENT and kind != rows_of.progress:
+                self.resumable[uuid] = parent
+            if kind in rows_of.spoken:
                 self.said.add(uuid)
+                if not flags & OF_AGENT:
+                    self.is_broken = self.is_broken or (parent is None and is_begun)
+                    is_begun = True
                 if not flags & (OF_AGENT | SLIPPED_IN):
                     self.mine[uuid] = place
         # The first record's parent may stand in another log, but no further down in this one.
         self.is_broken = self.is_broken or next(iter(self.above.values()), None) in self.above
 
-    def way(self, uuid: Any) -> Iterator[Any]:
-        """Go up from a record, as far as there are parents."""
-        seen: set[Any] = set()
+    def way(self, uuid: Any, seen: set[Any] | None = None) -> Iterator[Any]:
+        """Go up from a record, as far as there are parents, or to one in *seen*."""
+        seen = set() if seen is None else seen
         while uuid in self.above and uuid not in seen:
             seen.add(uuid)
             yield uuid
             uuid = self.above[uuid]
 
-    def tip(self) -> Any:
-        """Choose the record that a resume goes on from, as `main_tip` does."""
-        named = set(self.above.values())
-        ends = [uuid for uuid in self.above if uuid not in named]
-        last = [next((each for each in self.way(end) if each in self.said), None) for end in ends]
-        mine = [each for each in last if each in self.mine]
-        said = mine or [each for each in last if each is not None]
-        return max(said, key=lambda each: self.place[each], default=None)
+    def end(self, named: Any) -> Any:
+        """Return the last record that a resume sends, as `main_end` does, or None.
+
+        *named* is the leaf that the last prompt's record names.
+        """
+        newest = self._newest(self.resumable) or self._newest(self.above)
+        if newest is None or named not in self.resumable or named in self.way(newest):
+            return newest
+        return named
+
+    def _newest(self, above: dict[Any, Any]) -> Any:
+        """Return the last leaf among the records of *above* that leads to something said."""
+        parents = set(above.values())
+        leaves = sorted((uuid for uuid in above if uuid not in parents), key=self.place.__getitem__)
+        silent: set[Any] = set()
+        for leaf in reversed(leaves):
+            if not self.said.isdisjoint(self.way(leaf, silent)):
+                return leaf
+        return None
 
 
-def _is_tangled(index: Index, rows: list[_Row], spoken: set[int]) -> bool:
+def _is_tangled(index: Index, rows: list[_Row], rows_of: _Rows) -> bool:
     """Tell whether a parent is missing or comes later, or a resume may reach only a part."""
-    sketch = _Sketch(rows, spoken)
+    sketch = _Sketch(rows, rows_of)
     if sketch.is_broken:
         return True
-    tip = sketch.tip()
-    if tip is None:
+    end = sketch.end(_named_leaf(index, rows, rows_of.last_prompt))
+    if end is None:
         return False
-    way = list(sketch.way(tip))
+    way = list(sketch.way(end))
     start = sketch.place[way[-1]]
     if start and way[-1] not in sketch.said and _is_boundary(index, rows[start]):
         said = {uuid for uuid, place in sketch.mine.items() if place > start}
@@ -198,6 +219,13 @@ def _is_tangled(index: Index, rows: list[_Row], spoken: set[int]) -> bool:
         said = set(sketch.mine)
     reached = len(said.intersection(way))
     return len(said) - reached >= UNREACHED and reached < 0.6 * len(said)
+
+
+def _named_leaf(index: Index, rows: list[_Row], last_prompt: int | None) -> bytes | str | None:
+    """Return the leaf that the last prompt's record names, as the index spells it."""
+    row = next((row for row in reversed(rows) if row[2] == last_prompt), None)
+    record = None if row is None else index.record(row[0], row[1])
+    return short_uuid(record.leaf_uuid) if isinstance(record, LastPrompt) else None
 
 
 def _is_boundary(index: Index, row: _Row) -> bool:

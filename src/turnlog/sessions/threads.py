@@ -1,9 +1,10 @@
 """Threads: the records from a root to a tip, in the order in which they were meant.
 
-``main_thread`` is the conversation as the official SDK reads it: the newest tip of the main agent,
-its ancestry up to the last compaction, and the parallel calls and results that hang beside it.
-``whole_thread`` is the same and goes on: over compactions to what they summarised, and over missing
-parents to what stood before. Both give nodes; ``visible`` keeps what a person would call messages.
+``main_thread`` is the conversation that `claude --resume` sends to the API: the newest leaf of the
+main agent, its ancestry up to the last compaction, and the parallel calls and results of its
+responses. The official SDK reads the same, except after a missing parent and in a session that
+ended with meta records. ``whole_thread`` continues over compactions to what they summarised. Both
+return nodes; ``visible`` keeps what a person would call messages.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from turnlog.sessions.tree import Gap, Node, Tree
+from turnlog.sessions.tree import Node, Tree
 
 
 def main_thread(tree: Tree) -> list[Node]:
-    """Give the main thread since the last compaction, parallel results put back."""
+    """Return the main thread since the last compaction, with parallel results."""
     tip = main_tip(tree)
     if tip is None:
         return []
-    path = _stop_at_gaps(tip, tree.gaps)
+    path = list(tip.ancestry())
+    path.reverse()
     return with_parallel(tree, path)
 
 
@@ -34,26 +36,45 @@ def whole_thread(tree: Tree, tip: Node | None = None) -> list[Node]:
 
 
 def main_tip(tree: Tree) -> Node | None:
-    """Choose the record that the conversation would go on from.
+    """Return the last record said in the thread that `claude --resume` continues, or None."""
+    end = main_end(tree)
+    return None if end is None else _last_said(tree, end)
 
-    Of the last things said above every tip: the newest in the log that is not an agent's, not a
-    team member's and not injected; any other if there is none.
+
+def main_end(tree: Tree) -> Node | None:
+    """Return the last record of the thread that `claude --resume` continues, or None.
+
+    This is the newest leaf of the main agent, whatever its type. The leaf that the last
+    ``last-prompt`` record names wins if the newest leaf does not descend from it: a person went
+    back to an older branch. Subagents' records and progress are no leaves, and do not stop their
+    parent from being one. If there are no others, any leaf is taken.
     """
-    named = {node.parent_uuid for node in tree.nodes}
-    ends = []
-    for node in tree.nodes:
-        if node.uuid in named:
+    resumable = [node for node in tree.nodes if not (node.is_sidechain or node.type == "progress")]
+    newest = _newest_leaf(tree, resumable) or _newest_leaf(tree, tree.nodes)
+    if newest is None:  # A ring has no leaf, except where the tree cut it.
+        return next((tip for tip in reversed(tree.tips) if _last_said(tree, tip)), None)
+    named = tree.by_uuid.get(tree.leaf_uuid or "")
+    if named is None or named.is_sidechain or _last_said(tree, named) is None:
+        return newest
+    return newest if any(node is named for node in newest.ancestry()) else named
+
+
+def _newest_leaf(tree: Tree, nodes: list[Node]) -> Node | None:
+    """Return the last of *nodes* that is no parent of another and leads to something said."""
+    parents = {node.parent_uuid for node in nodes}
+    silent: set[str] = set()  # Each record is visited once, however many leaves share it.
+    for leaf in reversed(nodes):
+        if leaf.uuid in parents:
             continue
-        said = next((each for each in _named_ancestry(tree, node) if each.is_spoken), None)
-        if said is not None:
-            ends.append(said)
-    if not ends:  # A ring has no end; where the tree has cut it is one.
-        last = (
-            next((each for each in tip.ancestry() if each.is_spoken), None) for tip in tree.tips
-        )
-        ends = [end for end in last if end is not None]
-    mine = [end for end in ends if not (end.is_sidechain or end.is_team or end.is_meta)]
-    return max(mine or ends, key=lambda node: node.position, default=None)
+        for node in _named_ancestry(tree, leaf, silent):
+            if node.is_spoken:
+                return leaf
+    return None
+
+
+def _last_said(tree: Tree, node: Node) -> Node | None:
+    """Return *node* or its nearest ancestor that was said by a person, model or tool."""
+    return next((each for each in _named_ancestry(tree, node, set()) if each.is_spoken), None)
 
 
 def visible(nodes: Iterable[Node]) -> list[Node]:
@@ -65,25 +86,13 @@ def visible(nodes: Iterable[Node]) -> list[Node]:
     ]
 
 
-def _named_ancestry(tree: Tree, node: Node) -> Iterator[Node]:
-    """Follow parents as the records name them, without bridges."""
-    seen: set[str] = set()
+def _named_ancestry(tree: Tree, node: Node, seen: set[str]) -> Iterator[Node]:
+    """Follow parents as the records name them, without bridges, up to a record in *seen*."""
     current: Node | None = node
     while current is not None and current.uuid not in seen:
         seen.add(current.uuid)
         yield current
         current = tree.by_uuid.get(current.parent_uuid) if current.parent_uuid else None
-
-
-def _stop_at_gaps(tip: Node, gaps: Iterable[Gap]) -> list[Node]:
-    bridged = {gap.node.uuid for gap in gaps}
-    path = []
-    for node in tip.ancestry():
-        path.append(node)
-        if node.uuid in bridged:
-            break
-    path.reverse()
-    return path
 
 
 def _across_boundaries(tree: Tree, tip: Node) -> Iterator[Node]:

@@ -25,6 +25,7 @@ from msgspec import Struct, field
 from turnlog.log.reader import Placed
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Assistant, Linked, Spoken, System, User
+from turnlog.records.state import LastPrompt
 
 # Two dialects give calls and results records of their own.
 _SPOKEN: Final = frozenset({"user", "assistant", "tool_use", "tool_call", "tool_result"})
@@ -108,12 +109,17 @@ class Tree:
         self.gaps: list[Gap] = []
         self.session_ids: Counter[str] = Counter()
         """How many records name each session."""
+        self.leaf_uuid: str | None = None
+        """The leaf that the last ``last-prompt`` record names: Claude Code's own note of where a
+        resume continues."""
         for placed in items:
             if placed.record.session_id is not None:
                 self.session_ids[placed.record.session_id] += 1
             node = _node(placed, len(self.by_uuid) + len(self.replaced))
             if node is None:
                 self.loose.append(placed)
+                if isinstance(placed.record, LastPrompt) and placed.record.leaf_uuid:
+                    self.leaf_uuid = placed.record.leaf_uuid
                 continue
             former = self.by_uuid.pop(node.uuid, None)
             if former is not None:
