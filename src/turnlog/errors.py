@@ -8,6 +8,7 @@ world (a damaged line, an unknown record type) is a value and never appears here
     │   ├── InvalidId                 a session or agent id that could leave its directory
     │   ├── NotSerialisable           a record that JSON cannot hold; nothing was written
     │   ├── AmbiguousSession          a prefix that several sessions share
+    │   ├── UnsafeRecovery            a recovery or its undo would hide records; nothing was written
     │   └── ClosedLog                 an append after close
     ├── NotFound (LookupError)        no such log, session or home; exit code 2
     └── LogError (OSError)            the machine's failure; exit code 3; .path tells where
@@ -74,6 +75,10 @@ class NotSerialisable(UsageError, TypeError):
 
 class AmbiguousSession(UsageError):
     """A prefix that names several sessions."""
+
+
+class UnsafeRecovery(UsageError):
+    """A recovery, or its undo, would hide or lose records. Nothing was written."""
 
 
 class ClosedLog(UsageError, RuntimeError):

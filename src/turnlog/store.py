@@ -50,6 +50,7 @@ from turnlog.sessions.journal import Journal
 from turnlog.sessions.life import Running, State, check_move, running_sessions, was_left
 from turnlog.sessions.opening import open_writer
 from turnlog.sessions.recover import Recovery, examine, recover
+from turnlog.sessions.recovery_undo import UndoneRecovery, undo_recovery
 from turnlog.sessions.registry import Reindexed, reindex
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import SessionWriter
@@ -329,12 +330,21 @@ class Store(Asking, Closing):
         return examine(session, self.running().get(session.id))
 
     def recover(self, text: str) -> Recovery:
-        """Mend a session of this store's root after a crash; nothing of it is thrown away.
+        """Recover a session of this store's root after a crash; nothing of it is thrown away.
 
-        ``resume`` does not need it. It bridges gaps, so that an agent which goes on sends it whole.
+        ``resume`` does not need it. It bridges gaps, so that an agent which resumes it sends all of
+        it. If the main thread would end earlier than now, an UnsafeRecovery is raised.
         """
         session = self._own(text)
         return recover(session, partial(self.resume, session.id), self.running().get(session.id))
+
+    def undo_recovery(self, text: str, *, write: bool = True) -> UndoneRecovery:
+        """Undo the last recovery of a session; without *write* only say what that does.
+
+        If records appended since then depend on it, an UnsafeRecovery is raised.
+        """
+        session = self._own(text) if write else self.session(text)
+        return undo_recovery(session, self.running().get(session.id), write=write)
 
     def follow(
         self, text: str, *, from_start: bool = False, stop: threading.Event | None = None

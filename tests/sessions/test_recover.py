@@ -5,15 +5,17 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import turnlog
 from turnlog import build
-from turnlog.errors import UsageError
+from turnlog.errors import UnsafeRecovery, UsageError
+from turnlog.keep.compaction_undo import undo as compaction_undo
 from turnlog.log.reader import Placed, read_log
 from turnlog.records.damage import Damage
-from turnlog.sessions.threads import visible
+from turnlog.sessions.threads import main_tip, visible
 
 ID = "88888888-bbbb-4bbb-8bbb-888888888888"
 
@@ -124,17 +126,296 @@ def test_a_lost_result_is_an_interruption_not_damage(store):
     assert not found.needed
 
 
-def test_a_ring_of_parents_is_reported_and_left(store, log):
-    first, second = (
-        str(item.record.uuid)
-        for item in read_log(log)
-        if isinstance(item, Placed) and item.record.type == "user" and "2" not in item.record.text
-    )
-    text = log.read_text().replace('"parentUuid":null', f'"parentUuid":"{second}"', 1)
-    log.write_text(text)
+def uuids_of(log):
+    return [str(item.record.uuid) for item in items_of(log)]
+
+
+def items_of(log):
+    return [item for item in read_log(log) if isinstance(item, Placed) and item.record.uuid]
+
+
+def set_parent(log, number, parent):
+    """Give the record *number* another parent."""
+    lines = log.read_bytes().splitlines(True)
+    uuid = uuids_of(log)[number]
+    for index, line in enumerate(lines):
+        fields = json.loads(line)
+        if fields.get("uuid") == uuid:
+            lines[index] = json.dumps(fields | {"parentUuid": parent}).encode() + b"\n"
+    log.write_bytes(b"".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("number", "parent"),
+    [(2, 4), (2, 2), (3, 5), (0, 2), (4, None), (3, None), (5, None), (1, None)],
+)
+def test_rings_and_lost_parents_in_mid_log_are_linked_to_the_record_before(
+    store, log, number, parent
+):
+    uuids = uuids_of(log)
+    set_parent(log, number, None if parent is None else uuids[parent])
+    before = log.read_bytes()
     found = store.recover(ID)
-    assert found.cycles == [first]
-    assert not found.needed
+    assert found.written
+    (link,) = found.relinked
+    assert (link.record, link.reason) == (uuids[number], "null" if parent is None else "ring")
+    assert link.to == (uuids[number - 1] if number else None)
+    assert link.is_prompt == (parent is None and number == 4)
+    (original,) = found.originals
+    assert Path(original).read_bytes() == before
+    parents = {item.record.uuid: item.record.parent_uuid for item in items_of(log)}
+    assert [parents[uuid] for uuid in uuids] == [None, *uuids[:-1]]
+    assert texts(store) == ALL
+    assert not store.recover(ID).needed
+
+
+def test_several_lost_parents_in_mid_log(store, log):
+    for number in (1, 2, 4, 5):
+        set_parent(log, number, None)
+    assert len(store.recover(ID).relinked) == 4
+    assert texts(store) == ALL
+
+
+def test_a_thread_that_starts_rightly_in_mid_log_is_left_alone(store, log):
+    """A compaction has no parent, and a note without one is not on the main thread."""
+    last = uuids_of(log)[-1]
+    boundary = build.system("Compacted", subtype="compact_boundary")
+    with store.resume(ID) as session:
+        session.append(boundary | {"parentUuid": None, "logicalParentUuid": last})
+        session.append(build.user("prompt 3"))
+        session.append(build.system("Connected") | {"parentUuid": None})
+    assert not store.examine(ID).needed
+
+
+def test_a_parent_that_comes_after_its_child_does_not_become_a_ring(store):
+    """What stands before a gap may descend from it: linking the two would make a ring."""
+    with store.create(session_id=ID) as session:
+        session.append(build.user("second") | {"uuid": "b", "parentUuid": "a"})
+        session.append(build.user("first") | {"uuid": "a", "parentUuid": "gone"})
+    found = store.examine(ID)
+    assert (found.bridges, found.relinked) == ([], [])
+    assert texts(store) == ["first", "second"]
+
+
+# -- the tip never becomes older ------------------------------------------------------------
+
+
+def write_half_answered(store):
+    """A response with two calls, of which one lost its result, and much that follows."""
+    with store.create(session_id=ID) as session:
+        session.append(build.user("Count"))
+        call = [build.call("Bash", {}, call_id=f"c{number}") for number in (1, 2)]
+        first = session.append(build.assistant([call[0]], model="m", message_id="m1"))
+        session.append(build.assistant([call[1]], model="m", message_id="m1"))
+        session.append(build.result("c1", "one") | {"parentUuid": first})
+        for number in range(3):
+            session.append(build.user(f"prompt {number}"))
+            session.append(build.assistant(f"answer {number}", model="m"))
+    return session.path
+
+
+def newest_by_time(log):
+    """Return what Claude Code before 2.1.121 resumes: the leaf with the newest timestamp."""
+    records = [item.record for item in items_of(log)]
+    parents = {record.parent_uuid for record in records}
+    leaves = [record for record in records if record.uuid not in parents]
+    return max(leaves, key=lambda record: record.timestamp)
+
+
+def test_a_replaced_result_is_the_newest_leaf_for_no_version(store):
+    log = write_half_answered(store)
+    end = items_of(log)[-1].record
+    assert store.recover(ID).lost == ["c2"]
+    assert main_tip(store.session(ID).tree).uuid == end.uuid
+    newest = newest_by_time(log)
+    assert end.uuid in (newest.uuid, newest.parent_uuid)
+    assert items_of(log)[-1].record.parent_uuid == end.uuid
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_recovery_keeps_the_thread_after_a_compaction_that_ended_with_meta(store, is_named):
+    """Records that are missing before a compaction do not bring back what it summarised."""
+    log = write_half_answered(store)
+    drop(log, b"prompt 1")
+    with store.resume(ID) as session:
+        last = session.tip
+        boundary = build.system("Compacted", subtype="compact_boundary")
+        session.append(boundary | {"parentUuid": None, "logicalParentUuid": last})
+        session.append(build.user("The summary") | {"isCompactSummary": True})
+        tip = session.append(build.user("<command-name>/context</command-name>") | {"isMeta": True})
+        if is_named:
+            session.append({"type": "last-prompt", "lastPrompt": "x", "leafUuid": tip})
+    before = [node.uuid for node in store.session(ID).thread]
+    assert before[-1] == tip
+    assert store.recover(ID).written
+    assert [node.uuid for node in store.session(ID).thread] == before
+    assert items_of(log)[-1].record.parent_uuid == tip
+
+
+def test_a_recovery_that_would_move_the_tip_back_is_refused(store, monkeypatch):
+    log = write_half_answered(store)
+    before = log.read_bytes()
+    monkeypatch.setattr("turnlog.sessions.recover.main_end", lambda tree: tree.nodes[0])
+    with pytest.raises(UnsafeRecovery, match="older end"):
+        store.recover(ID)
+    assert log.read_bytes() == before
+
+
+def test_a_torn_agents_log_is_recovered_once(store):
+    with store.create(session_id=ID) as session:
+        session.append(build.user("Go"))
+        with session.agent("a753668") as agent:
+            agent.append(build.user("Look"))
+    with agent.path.open("ab") as file:
+        file.write(b'{"type":"user","mess')
+    assert store.recover(ID).torn
+    assert not store.recover(ID).needed
+
+
+# -- undo -----------------------------------------------------------------------------------
+
+
+def torn(log):
+    with log.open("ab") as file:
+        file.write(b'{"type":"user","uuid":"x","mess')
+
+
+def without_a_newline(log):
+    log.write_bytes(log.read_bytes().rstrip(b"\n"))
+
+
+def glued(log):
+    log.write_bytes(log.read_bytes().replace(b"}\n{", b"}{", 4))
+
+
+def cut(log):
+    drop(log, b"answer 1")
+
+
+def severed(log):
+    set_parent(log, 3, None)
+
+
+def ringed(log):
+    set_parent(log, 2, uuids_of(log)[4])
+
+
+def everything(log):
+    for injury in (severed, cut, glued, torn):
+        injury(log)
+
+
+INJURIES = [torn, without_a_newline, glued, cut, severed, ringed, everything]
+
+
+@pytest.mark.parametrize("injury", INJURIES)
+def test_an_undo_gives_the_bytes_back(store, log, injury):
+    injury(log)
+    before = log.read_bytes()
+    assert store.recover(ID).written
+    recovered = log.read_bytes()
+    planned = store.undo_recovery(ID, write=False)
+    assert (planned.needed, planned.written, log.read_bytes()) == (True, False, recovered)
+    undone = store.undo_recovery(ID)
+    assert undone.written
+    assert undone.removed >= 3
+    assert log.read_bytes() == before
+    (kept,) = undone.originals
+    assert Path(kept).read_bytes() == recovered
+    assert not store.undo_recovery(ID).needed
+    assert store.recover(ID).written  # And again.
+
+
+@pytest.mark.parametrize("injury", INJURIES)
+def test_an_undo_keeps_what_was_appended_since_and_does_not_depend_on_it(store, log, injury):
+    injury(log)
+    before = log.read_bytes()
+    store.recover(ID)
+    title = b'{"type":"custom-title","customTitle":"A title","sessionId":"' + ID.encode() + b'"}\n'
+    with log.open("ab") as file:
+        file.write(title)
+    store.undo_recovery(ID)
+    sealed = b"" if before.endswith(b"\n") else b"\n"
+    assert log.read_bytes() == before + sealed + title
+
+
+def test_an_undo_that_others_depend_on_is_refused(store, log):
+    cut(log)
+    store.recover(ID)
+    with store.resume(ID) as session:
+        session.append(build.user("prompt 3") | {"parentUuid": uuids_of(log)[-1]})
+    before = log.read_bytes()
+    with pytest.raises(UnsafeRecovery, match="depend on it"):
+        store.undo_recovery(ID)
+    assert log.read_bytes() == before
+
+
+def test_an_undo_of_a_log_that_was_rewritten_since_is_refused(store, log):
+    cut(log)
+    store.recover(ID)
+    log.write_bytes(log.read_bytes().replace(b"prompt 0", b"PROMPT 0"))
+    before = log.read_bytes()
+    with pytest.raises(UnsafeRecovery, match="was rewritten since"):
+        store.undo_recovery(ID)
+    assert log.read_bytes() == before
+
+
+def test_an_undo_without_the_original_is_refused(store, log):
+    severed(log)
+    (original,) = store.recover(ID).originals
+    Path(original).unlink()
+    before = log.read_bytes()
+    with pytest.raises(UnsafeRecovery, match="is gone"):
+        store.undo_recovery(ID)
+    assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["../other.jsonl", "/etc/passwd"])
+def test_a_mark_cannot_name_other_files(store, log, tmp_path, name):
+    severed(log)
+    store.recover(ID)
+    log.write_bytes(log.read_bytes().replace(b'"log":"', b'"log":"' + name.encode() + b"x", 1))
+    before = log.read_bytes()
+    with pytest.raises(UnsafeRecovery, match="another session"):
+        store.undo_recovery(ID)
+    assert log.read_bytes() == before
+
+
+def test_an_undo_restores_agents_logs(store):
+    with store.create(session_id=ID) as session:
+        session.append(build.user("Go"))
+        with session.agent("a753668") as agent:
+            agent.append(build.user("Look"))
+            agent.append(build.assistant("Seen", model="m"))
+    agent.path.write_bytes(agent.path.read_bytes().replace(b"}\n{", b"}{", 3))
+    before = (session.path.read_bytes(), agent.path.read_bytes())
+    store.recover(ID)
+    assert agent.path.read_bytes() != before[1]
+    store.undo_recovery(ID)
+    assert (session.path.read_bytes(), agent.path.read_bytes()) == before
+
+
+def test_what_an_undo_leaves_is_no_original_of_a_compaction(store, log):
+    cut(log)
+    store.recover(ID)
+    store.undo_recovery(ID)
+    assert not compaction_undo(store.session(ID)).written
+    assert all(not each.needed for each in compaction_undo(store.session(ID)).logs)
+
+
+@pytest.mark.parametrize("layout", ["flat", "dated"])
+def test_an_undo_in_the_other_layouts(store, layout):
+    with store.create(session_id=ID, layout=layout) as session:
+        session.append(build.user("one"))
+        session.append(build.user("two"))
+    torn(session.path)
+    before = session.path.read_bytes()
+    assert store.recover(ID).written
+    store.undo_recovery(ID)
+    assert session.path.read_bytes() == before
+
+
+# -- what is recorded -----------------------------------------------------------------------
 
 
 def test_what_was_done_stands_in_the_log(store, log):

@@ -1,4 +1,4 @@
-"""``turnlog recover``: a session after a crash, made whole again."""
+"""``turnlog recover``: repair a session after a crash, or undo that."""
 
 from __future__ import annotations
 
@@ -13,26 +13,33 @@ if TYPE_CHECKING:
 
     from turnlog.questions.catalog import SessionRow
     from turnlog.sessions.recover import Recovery
+    from turnlog.sessions.recovery_undo import UndoneRecovery
+    from turnlog.store import Store
 
 
 @click.command(
     name="recover",
     epilog="""\b
 Examples:
-  turnlog recover                   the sessions that crashed
-  turnlog recover 5f0c              what is wrong with one
-  turnlog recover 5f0c --write      mend it""",
+  turnlog recover                          the sessions that crashed
+  turnlog recover 5f0c                     what is wrong with one
+  turnlog recover 5f0c --write             repair it
+  turnlog recover 5f0c --undo --write      take that back""",
 )
 @click.argument("name", metavar="SESSION", required=False)
 @home_option
 @json_option
+@click.option("--undo", "is_undoing", is_flag=True, help="Undo the last recovery of the session.")
 @write_option
-def command(name: str | None, homes: tuple[str, ...], *, as_json: bool, write: bool) -> int:
-    """Mend a session after a crash, so that the program that wrote it can go on from it.
+def command(
+    name: str | None, homes: tuple[str, ...], *, as_json: bool, is_undoing: bool, write: bool
+) -> int:
+    """Repair a session after a crash, so that the program that wrote it can resume all of it.
 
-    Records on damaged lines are freed, a cut last line is sealed, missing parents are bridged.
-    Nothing is thrown away: a log that has to be rewritten is kept as it was beside the new one.
-    Without SESSION, the sessions whose writer died are listed.
+    Records on damaged lines are separated, a cut last line is sealed, lost parents are replaced.
+    Nothing is thrown away: a log that has to be rewritten is kept next to the new one. A recovery
+    that would move the main thread to an older end is refused. Without SESSION, the sessions whose
+    writer died are listed.
 
     SESSION is the beginning of a session's id, or "latest".
     """
@@ -41,17 +48,40 @@ def command(name: str | None, homes: tuple[str, ...], *, as_json: bool, write: b
 
     store = Store(all_homes(homes), turnlog_home())
     if name is None:
+        if is_undoing:
+            from turnlog.errors import UsageError
+
+            raise UsageError("--undo needs a session", hint="turnlog recover SESSION --undo")
         return _list(store.crashed(), as_json=as_json)
+    if is_undoing:
+        return _undo(store, name, as_json=as_json, write=write)
     found = store.examine(name)
     if write and found.needed:
-        # The session was named, and with it the home that it is mended in.
-        home = store.session(found.id).main_logs[-1].home
-        found = Store((home,), home.path).recover(found.id)
+        found = _at_home(store, found.id).recover(found.id)
     if as_json:
         show_json(found)
     else:
         _show(found, write=write)
     return 1 if found.needed and not found.written else 0
+
+
+def _at_home(store: Store, session_id: str) -> Store:
+    """Open the home of a session for writing: the session was named, and with it its home."""
+    from turnlog.store import Store
+
+    home = store.session(session_id).main_logs[-1].home
+    return Store((home,), home.path)
+
+
+def _undo(store: Store, name: str, *, as_json: bool, write: bool) -> int:
+    found = store.undo_recovery(name, write=False)
+    if write and found.needed:
+        found = _at_home(store, found.id).undo_recovery(found.id)
+    if as_json:
+        show_json(found)
+    else:
+        _show_undone(found)
+    return 0 if found.written else 1
 
 
 def _list(rows: list[SessionRow], *, as_json: bool) -> int:
@@ -88,7 +118,30 @@ def _show(found: Recovery, *, write: bool) -> None:
     for path in found.originals:
         out.print(f"[dim]the log as it was: {short_path(path)}[/]", soft_wrap=True)
     if not write:
-        out.print("[dim]hint: --write mends it; nothing has been changed[/]")
+        out.print("[dim]hint: --write repairs it; nothing has been changed[/]")
+    else:
+        out.print(f"[dim]hint: turnlog recover {found.id[:8]} --undo --write takes it back[/]")
+
+
+def _show_undone(found: UndoneRecovery) -> None:
+    from turnlog.cli.terminal import console, counted, safe, short_path
+
+    out = console()
+    if not found.needed:
+        out.print("This session has not been recovered: there is nothing to undo.")
+        return
+    done = found.written
+    lines = [f"{counted(found.removed, 'line')} {'removed' if done else 'to remove'}"]
+    if found.restored:
+        restored = "restored" if done else "to restore"
+        lines.append(f"{counted(len(found.restored), 'rewritten log')} {restored}")
+    out.print(f"The recovery of {safe(found.recovered_at or 'an unknown time')}:")
+    for line in lines:
+        out.print(f"[green]✓[/] {line}" if done else f"[yellow]•[/] {line}")
+    for path in found.originals:
+        out.print(f"[dim]the log as it was: {short_path(path)}[/]", soft_wrap=True)
+    if not done:
+        out.print("[dim]hint: --write undoes it; nothing has been changed[/]")
 
 
 def _lines(found: Recovery, *, done: bool) -> list[str]:
@@ -104,16 +157,32 @@ def _lines(found: Recovery, *, done: bool) -> list[str]:
     if found.torn:
         lines.append("the last line was cut short" + (", sealed off" if done else ""))
     if found.bridges:
-        bridged = "bridged" if done else "to bridge"
+        bridged = "replaced" if done else "to replace"
         lines.append(f"{counted(len(found.bridges), 'missing parent')} {bridged}")
+    if found.relinked:
+        linked = "linked" if done else "to link"
+        where = "to the record before"
+        rings = sum(link.reason == "ring" for link in found.relinked)
+        if rings:
+            lines.append(f"{counted(rings, 'ring')} of parents {linked} {where}")
+        if starts := len(found.relinked) - rings:
+            lines.append(
+                f"{counted(starts, 'record')} without a parent in mid-log {linked} {where}"
+            )
+    if found.lost:
+        replaced = "replaced" if done else "to replace"
+        lines.append(f"{counted(len(found.lost), 'lost result')} {replaced}")
     return lines
 
 
 def _show_notes(out: Console, found: Recovery) -> None:
-    """Say what is as it should be, or beyond mending."""
+    """Say what needs no recovery, or a decision."""
     from turnlog.cli.terminal import counted
 
     if found.interrupted:
         out.print(f"[dim]{counted(len(found.interrupted), 'call')} had no result: interrupted[/]")
-    if found.cycles:
-        out.print(f"[yellow]![/] {counted(len(found.cycles), 'ring')} of parents, left as it is")
+    if not found.written and any(link.is_prompt for link in found.relinked):
+        out.print(
+            "[yellow]![/] A prompt without a parent starts the conversation again. If you went"
+            " back to its start on purpose, do not recover this session."
+        )

@@ -12,15 +12,17 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
+
+import msgspec
 
 from turnlog.errors import LogError, StorageFull, WriteFailed
 from turnlog.log import system
-from turnlog.log.handle import Handle
+from turnlog.log.handle import LOCK_TIMEOUT, Handle
 from turnlog.log.sources import open_regular
 from turnlog.log.telling import logger
 
@@ -168,6 +170,56 @@ def locked(path: Path, lock_timeout: float | None) -> Iterator[Locked]:
     finally:
         handle.abandon()
         handle.close()
+
+
+class Change(NamedTuple):
+    """A range of a log, and the bytes that replace it."""
+
+    offset: int
+    length: int
+    new: Iterable[bytes]
+
+
+def rewrite(
+    path: Path,
+    changes: Callable[[Locked], Iterable[Change]],
+    what: str,
+    *,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+) -> Path:
+    """Replace ranges of the log at *path*; return the path of the log as it was.
+
+    *changes* are asked for under the lock, and must be in the order of the log. *what* (a repair, a
+    recovery) names the reason in errors.
+    """
+    try:
+        with locked(path, lock_timeout) as held:
+            try:
+                changed = list(changes(held))
+                fd = held.make_fresh(_changed(held, changed), f"the {what} of", is_as_old=False)
+                os.close(fd)
+                held.keep_original()
+                # The bytes are in the original. This tells `compact --undo` that it is not its own.
+                with NewFile(held.quarantine) as rest:
+                    for each in changed:
+                        described = {"offset": each.offset, "length": each.length, "reason": what}
+                        rest.write(msgspec.json.encode(described) + b"\n")
+                held.take_place()
+            finally:
+                held.discard()
+            return held.original
+    except OSError as error:
+        raise failed(error, what, path) from None
+
+
+def _changed(held: Locked, changes: Iterable[Change]) -> Iterator[bytes]:
+    """Give the log with *changes* made."""
+    done = 0
+    for change in changes:
+        yield from chunks(held.fd, done, change.offset)
+        yield from change.new
+        done = change.offset + change.length
+    yield from chunks(held.fd, done, held.size_bytes)
 
 
 def _sweep(path: Path) -> None:

@@ -1,39 +1,62 @@
 """After a crash: a session made whole again, for us and for the program that wrote it.
 
-Looking costs nothing and changes nothing: ``examine`` says what is wrong. ``recover`` then does the
-least that helps. Records on damaged lines are freed by a repair, which keeps the log as it was
-beside it. A cut last line is sealed by whatever is appended next. The rest is mended by appending:
+``examine`` says what is wrong and changes nothing. ``recover`` then does the least that helps:
 
-- A record whose parent is missing gets one: a record with the missing uuid, which hangs from the
-  record before the gap. Where that made a call nobody answered, the missing record was the answer,
-  and the new one stands in for it, marked as an error.
-- A call that went unanswered though others of its response were answered gets such a stand-in too.
-  A call that nobody answered at all was interrupted, which is no damage.
-- Last comes a record that hangs from the tip, since Claude Code goes on from the last it finds.
+- Records on damaged lines are separated by a repair, and records with a wrong parent (null in
+  mid-log, or a ring of parents) get the record before them as their parent. Both rewrite the log
+  and keep the old one.
+- A cut last line is sealed by whatever is appended next.
+- A record whose parent is missing gets one: a record with the missing uuid, linked to the record
+  before the gap. If calls of that record have no result, the missing record was the result, and
+  the new one replaces it, marked as an error.
+- A call without a result gets such a replacement too if other calls of its response have results.
+  A call of a response without any results was interrupted, which is no damage.
+- The last record appended is linked to the end of the main thread.
 
-Nobody sends a model more than the stand-ins. What was done is written down in the log, and running
-it again finds nothing to do.
+A recovery never moves the main thread to an older tip. Claude Code resumes the newest leaf: by its
+place in the log and by what the last prompt's record names, older versions by timestamp. So the
+old end stays the last in the log, and what is appended bears the timestamp of its neighbour.
+
+The model sees only the replaced results. What was done is recorded in the log, so that it can be
+undone, and a second recovery finds nothing to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+import os
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, Literal
+from uuid import uuid4
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, structs, to_builtins
 
-from turnlog.errors import UsageError
+from turnlog.errors import UnsafeRecovery, UsageError
+from turnlog.log.reader import Placed
 from turnlog.log.repair import Repair, repair
+from turnlog.log.replacing import Change, Locked, rewrite
+from turnlog.log.sources import open_regular
+from turnlog.log.system import read_at
+from turnlog.records.codec import decode, encode
+from turnlog.records.instants import instant, iso
+from turnlog.records.loose import loads
+from turnlog.records.record import Linked, Record
 from turnlog.sessions import build
+from turnlog.sessions.beside import size_at
 from turnlog.sessions.life import Running
 from turnlog.sessions.session import Session
-from turnlog.sessions.threads import main_tip
+from turnlog.sessions.threads import across_boundaries, main_end, main_tip, newest_leaf
 from turnlog.sessions.tree import Gap, GapReason, Node, Tree
 from turnlog.sessions.writing import SessionWriter
 
 _BATCH: Final = 200
-_WRITTEN_DOWN: Final = ("salvaged", "torn", "bridges", "lost")
+_WRITTEN_DOWN: Final = ("salvaged", "torn", "relinked", "bridges", "lost")
 _LOST: Final = "[The result of this call was lost.]"
+_READ_BYTES: Final = 1024 * 1024
 
 
 class Bridge(Struct, frozen=True, kw_only=True):
@@ -46,8 +69,18 @@ class Bridge(Struct, frozen=True, kw_only=True):
     """Calls whose results were lost with it."""
 
 
+class Relink(Struct, frozen=True, kw_only=True):
+    """A record whose parent is wrong, and the parent that a recovery gives it."""
+
+    record: str
+    to: str | None
+    reason: Literal["null", "ring"]
+    is_prompt: bool = False
+    """It opens a turn: a person may have gone back to the start on purpose."""
+
+
 class Recovery(Struct, kw_only=True):
-    """What is wrong with a session, and whether it has been mended.
+    """What is wrong with a session, and whether it has been recovered.
 
     `turnlog recover SESSION --json` prints it.
     """
@@ -63,19 +96,34 @@ class Recovery(Struct, kw_only=True):
     torn: bool = False
     """The last line was cut short, or lacks its newline."""
     bridges: list[Bridge] = []
+    relinked: list[Relink] = []
+    """Records of the main thread that start it again in mid-log, and the first of each ring."""
     cycles: list[str] = []
-    """Records that are their own ancestors; the first of each ring. They are left as they are."""
+    """Records that are their own ancestors; the first of each ring."""
     lost: list[str] = []
     """Calls whose results are missing, though others of their response were answered."""
     interrupted: list[str] = []
     """Calls that nobody answered. They are left as they are."""
     originals: list[str] = []
-    """Logs as they were before a repair."""
+    """Logs as they were before they were rewritten."""
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to mend."""
-        return bool(self.crashed or self.salvaged or self.torn or self.bridges or self.lost)
+        """Whether there is anything to recover."""
+        return bool(
+            self.crashed or self.salvaged or self.torn or self.bridges or self.relinked or self.lost
+        )
+
+
+class TouchedLog(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A log as a recovery found or rewrote it, before anything was appended."""
+
+    log: str
+    """Its path, as seen from the directory of the main log."""
+    size_bytes: int
+    sha256: str
+    original: str | None = None
+    """The name of the log as it was, if it was rewritten."""
 
 
 def examine(session: Session, running: Running | None = None) -> Recovery:
@@ -87,25 +135,49 @@ def examine(session: Session, running: Running | None = None) -> Recovery:
 def recover(
     session: Session, resume: Callable[[], SessionWriter], running: Running | None = None
 ) -> Recovery:
-    """Mend *session*; *resume* opens it for writing once its logs are readable."""
-    _refuse_if_running(session, running)
+    """Recover *session*; *resume* opens it for writing once its logs are readable.
+
+    Raises UnsafeRecovery, with nothing written, if the main thread would end earlier than now.
+    """
+    refuse_if_running(session, running)
     found, repairs = _examine(session, running)
     if not found.needed:
         return found
+    _refuse_older_tip(session, found)
+    originals: dict[Path, str] = {}
     for plan in repairs:
-        if plan.salvaged:
+        # Appending seals only the log that is appended to.
+        cut = (plan.torn or plan.adds_newline) and (
+            plan.path != found.path or session.layout == "dated"
+        )
+        if plan.salvaged or cut:
             done = repair(plan.path, write=True)
-            found.originals += [done.original] if done.original else []
-    if found.originals:  # What was freed may be what others were missing.
+            if done.original:
+                originals[Path(plan.path)] = done.original
+                found.originals.append(done.original)
+    if originals:  # What was freed may be what others were missing.
         session = Session(session.id, session.logs)
         _look_at(session.tree, found)
-    tree = session.tree
+    if found.relinked:
+        original = os.fspath(_relink(session, found.relinked))
+        originals.setdefault(session.path, original)
+        found.originals.append(original)
+        session = Session(session.id, session.logs)
+    lines = _additions(found, session.tree)
     with resume() as writer:
-        lines = _mending(found, tree)
+        touched = [_touched(path, writer.path, originals.get(path)) for path in originals]
+        if writer.path not in originals:
+            touched.append(_touched(writer.path, writer.path, None))
+        appended: list[str | None] = []
         for start in range(0, len(lines), _BATCH):
-            writer.append_many(lines[start : start + _BATCH])
+            appended += writer.append_many(lines[start : start + _BATCH])
         facts = to_builtins(found)
-        writer.mark("recovered", **{key: facts[key] for key in _WRITTEN_DOWN})
+        writer.mark(
+            "recovered",
+            **{key: facts[key] for key in _WRITTEN_DOWN},
+            appended=appended,
+            logs=to_builtins(touched),
+        )
     found.written = True
     return found
 
@@ -127,14 +199,71 @@ def _examine(session: Session, running: Running | None) -> tuple[Recovery, list[
 
 
 def _look_at(tree: Tree, found: Recovery) -> None:
-    """Say what is wrong with the tree."""
+    """Note what is wrong with the tree."""
     calls = _Calls(tree)
     found.cycles = [gap.node.uuid for gap in tree.gaps if gap.reason is GapReason.CYCLE]
+    found.relinked = [*_rings(tree), *_severed(tree)]
     found.bridges = _bridges(tree, calls)
     bridged = {call for bridge in found.bridges for call in bridge.answers}
     left = [call for call in calls.open if call not in bridged]
     found.lost = [call for call in left if calls.is_half_answered(call)]
     found.interrupted = [call for call in left if not calls.is_half_answered(call)]
+
+
+def _rings(tree: Tree) -> Iterator[Relink]:
+    """Find the first record of each ring of parents, outside of subagents."""
+    for gap in tree.gaps:
+        if gap.reason is GapReason.CYCLE and not gap.node.is_sidechain:
+            to = None if gap.bridged_to is None else gap.bridged_to.uuid
+            yield Relink(record=gap.node.uuid, to=to, reason="ring")
+
+
+def _severed(tree: Tree) -> Iterator[Relink]:
+    """Find the records at which the main thread starts again, though more stands before them.
+
+    A record without a parent starts a thread. In mid-log that is right for a compaction, which
+    names what it summarised, and for a person who went back to the very start; otherwise a parent
+    was lost.
+    """
+    mine = [node for node in tree.nodes if not node.is_sidechain and node.type != "progress"]
+    first = next((node.position for node in mine if node.is_spoken), 0)
+    known: set[str] = set()
+    for end in dict.fromkeys((main_end(tree), newest_leaf(tree))):
+        own: set[str] = set()
+        link: Relink | None = None
+        node = end
+        while node is not None:
+            way: list[Node] = []
+            for each in across_boundaries(tree, node):
+                way.append(each)
+                if each.uuid in own or each.uuid in known:
+                    break
+            top = way[-1]
+            if top.uuid in own:  # It descends from this thread, so it cannot be above it.
+                break
+            if link is not None:
+                yield link
+            own.update(each.uuid for each in way)
+            node = None if top.uuid in known else _lost_parent(top, mine, first)
+            if node is not None:
+                said = next((each for each in reversed(way) if each.is_spoken), top)
+                link = Relink(
+                    record=top.uuid, to=node.uuid, reason="null", is_prompt=said.is_prompt
+                )
+        known |= own
+
+
+def _lost_parent(root: Node, mine: list[Node], first: int) -> Node | None:
+    """Return the record that *root* should follow, or None if it rightly has no parent.
+
+    *mine* are the main agent's records, of which the one at position *first* was said first.
+    """
+    names_parent = root.parent_uuid is not None or root.logical_parent_uuid is not None
+    if names_parent or root.is_chained or root.is_sidechain or root.is_boundary:
+        return None
+    if root.position <= first:
+        return None
+    return mine[bisect_left(mine, root.position, key=lambda node: node.position) - 1]
 
 
 class _Calls:
@@ -188,31 +317,121 @@ def _is_plain(gap: Gap) -> bool:
     return bool(gap.named.strip()) and not gap.node.is_sidechain
 
 
-def _mending(found: Recovery, tree: Tree) -> list[dict[str, Any]]:
-    """Give the records that mend the tree, in the order in which they are appended."""
-    tip = main_tip(tree)
+def _additions(found: Recovery, tree: Tree) -> list[dict[str, Any]]:
+    """Make the records to append, in order; *tree* has its records relinked already."""
     makers = _Calls(tree).made_by
+    end = main_end(tree)
     lines = []
     for bridge in found.bridges:
-        at = tree.by_uuid[bridge.child].timestamp
         line = _stand_in(bridge.answers) if bridge.answers else _note("A record is missing here.")
-        line |= {"uuid": bridge.missing, "parentUuid": bridge.to}
-        lines.append(line | {"timestamp": at} if at else line)
-    # Beside the thread, and so marked that nobody takes it for the thread's end.
-    beside = {"isMeta": True}
-    lines += [_stand_in([call]) | beside | {"parentUuid": makers[call].uuid} for call in found.lost]
-    if lines and tip is not None:
+        line |= {"uuid": bridge.missing}
+        lines.append(_placed(line, bridge.to, tree.by_uuid[bridge.child]))
+    for call in found.lost:
+        # A leaf off the thread; meta, so that the SDK does not take it for the thread's end.
+        line = _stand_in([call]) | {"isMeta": True}
+        lines.append(_placed(line, makers[call].uuid, makers[call], before=end))
+    if lines and end is not None:
         words = f"turnlog recovered this session: {len(lines)} lost records were replaced."
-        lines.append(_note(words) | {"parentUuid": _last_below(tip).uuid})
+        lines.append(_placed(_note(words), end.uuid, end))
     return lines
 
 
-def _last_below(tip: Node) -> Node:
-    """Give the last record that hangs below the last thing said, such as a hook's output."""
-    node = tip
-    while node.children:
-        node = node.children[-1]
-    return node
+def _placed(
+    line: dict[str, Any], parent: str, neighbour: Node, *, before: Node | None = None
+) -> dict[str, Any]:
+    """Link a record to *parent* and give it the time of *neighbour*, but earlier than *before*.
+
+    Claude Code before 2.1.121 resumes the leaf with the newest timestamp: a record from now would
+    become that leaf, and clocks may step back between a call and the end of the thread.
+    """
+    times = [at for at in (instant(neighbour.timestamp),) if at is not None]
+    end = None if before is None else instant(before.timestamp)
+    if end is not None and end.year > 1:
+        times.append(end - timedelta(milliseconds=1))
+    stamp = {"timestamp": iso(min(times))} if times else {}
+    return {"uuid": str(uuid4())} | line | {"parentUuid": parent} | stamp
+
+
+def _refuse_older_tip(session: Session, found: Recovery) -> None:
+    """Raise UnsafeRecovery if the main thread would end earlier after the recovery."""
+    before = main_tip(session.tree)
+    if before is None:
+        return
+    relinked = Tree(_relinked(session, found)) if found.relinked else session.tree
+    lines = _additions(found, relinked)
+    added = (Placed(_decoded(encode(line)), 0, 0) for line in lines)
+    after = main_tip(Tree(chain(_relinked(session, found), added)))
+    same = None if after is None else session.tree.by_uuid.get(after.uuid)
+    if same is None or same.position < before.position:
+        raise UnsafeRecovery(
+            f"recovering session {session.id} would move its main thread to an older end",
+            hint=f"nothing was written; turnlog show {session.id[:8]} --branches lists its threads",
+        )
+
+
+def _relinked(session: Session, found: Recovery) -> Iterator[Placed]:
+    """Read the records of *session* with the parents that a recovery gives them."""
+    parents = {link.record: link.to for link in found.relinked}
+    for item in session.items():
+        record = item.record
+        if isinstance(record, Linked) and record.uuid in parents:
+            record = structs.replace(record, parent_uuid=parents[record.uuid])
+            item = item._replace(record=record)  # noqa: PLW2901 - The same item, relinked.
+        yield item
+
+
+def _decoded(line: bytes) -> Record:
+    found = decode(line)
+    assert isinstance(found, Record)
+    return found
+
+
+def _relink(session: Session, links: list[Relink]) -> Path:
+    """Rewrite the main log with the parents of *links*; return the path of the old log."""
+    nodes = sorted((session.tree.by_uuid[link.record] for link in links), key=lambda n: n.offset)
+    parents = {link.record: link.to for link in links}
+
+    def relinked(held: Locked) -> Iterator[Change]:
+        for node in nodes:
+            line = read_at(held.fd, node.length, node.offset)
+            fields = loads(line)
+            if fields.get("uuid") != node.uuid:
+                raise UnsafeRecovery(
+                    f"{held.path} changed while it was recovered",
+                    hint="end the program that writes it, then recover it again",
+                )
+            fields["parentUuid"] = parents[node.uuid]
+            yield Change(node.offset, node.length, (encode(fields),))
+
+    return rewrite(session.path, relinked, "recovery")
+
+
+def _touched(path: Path, main: Path, original: str | None) -> TouchedLog:
+    """Describe a log so that an undo can tell whether it is still the same."""
+    size = size_at(path)
+    return TouchedLog(
+        log=os.path.relpath(path, main.parent),
+        size_bytes=size,
+        sha256=digest_of(path, size),
+        original=None if original is None else os.path.basename(original),
+    )
+
+
+def digest_of(path: Path, size_bytes: int) -> str:
+    """Return the SHA-256 of the first *size_bytes* of a file."""
+    digest, done = sha256(), 0
+    if size_bytes:
+        fd = open_regular(path)
+        try:
+            while done < size_bytes:
+                chunk = read_at(fd, min(_READ_BYTES, size_bytes - done), done)
+                if not chunk:
+                    break
+                digest.update(chunk)
+                done += len(chunk)
+        finally:
+            os.close(fd)
+    return digest.hexdigest()
 
 
 def _note(words: str) -> dict[str, Any]:
@@ -229,9 +448,10 @@ def _stand_in(calls: list[str]) -> dict[str, Any]:
     return build.user(blocks)
 
 
-def _refuse_if_running(session: Session, running: Running | None) -> None:
+def refuse_if_running(session: Session, running: Running | None) -> None:
+    """Raise UsageError if a living process writes *session*."""
     if session.facts.life.is_running or (running is not None and running.is_alive):
         raise UsageError(
             f"session {session.id} is being written",
-            hint="end the program that writes it, then recover",
+            hint="end the program that writes it, then try again",
         )

@@ -30,7 +30,7 @@ def whole_thread(tree: Tree, tip: Node | None = None) -> list[Node]:
     tip = tip or main_tip(tree)
     if tip is None:
         return []
-    path = list(_across_boundaries(tree, tip))
+    path = list(across_boundaries(tree, tip))
     path.reverse()
     return with_parallel(tree, path)
 
@@ -49,14 +49,19 @@ def main_end(tree: Tree) -> Node | None:
     back to an older branch. Subagents' records and progress are no leaves, and do not stop their
     parent from being one. If there are no others, any leaf is taken.
     """
-    resumable = [node for node in tree.nodes if not (node.is_sidechain or node.type == "progress")]
-    newest = _newest_leaf(tree, resumable) or _newest_leaf(tree, tree.nodes)
+    newest = newest_leaf(tree)
     if newest is None:  # A ring has no leaf, except where the tree cut it.
         return next((tip for tip in reversed(tree.tips) if _last_said(tree, tip)), None)
     named = tree.by_uuid.get(tree.leaf_uuid or "")
     if named is None or named.is_sidechain or _last_said(tree, named) is None:
         return newest
     return newest if any(node is named for node in newest.ancestry()) else named
+
+
+def newest_leaf(tree: Tree) -> Node | None:
+    """Return the newest leaf of the main agent, or of any if it has none."""
+    resumable = [node for node in tree.nodes if not (node.is_sidechain or node.type == "progress")]
+    return _newest_leaf(tree, resumable) or _newest_leaf(tree, tree.nodes)
 
 
 def _newest_leaf(tree: Tree, nodes: list[Node]) -> Node | None:
@@ -95,7 +100,7 @@ def _named_ancestry(tree: Tree, node: Node, seen: set[str]) -> Iterator[Node]:
         current = tree.by_uuid.get(current.parent_uuid) if current.parent_uuid else None
 
 
-def _across_boundaries(tree: Tree, tip: Node) -> Iterator[Node]:
+def across_boundaries(tree: Tree, tip: Node) -> Iterator[Node]:
     """Go up from *tip*; where a compaction cut the thread, go on at what it summarised."""
     seen: set[str] = set()
     node: Node | None = tip

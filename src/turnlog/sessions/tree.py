@@ -7,8 +7,8 @@ of a gigabyte fits; records are read back by offset when they are wanted.
 Promises:
 - Every record with a uuid has a node; the last of several with one uuid counts, as it does for
   Claude Code, and the others are listed as *replaced*.
-- Every node is reached from some tip. A missing parent is bridged to the record before it in the
-  log, a cycle is cut at its first record, and both are listed as *gaps*.
+- Every node is reached from some tip. A missing parent is replaced by the record before the child
+  in the log, so is the parent of a cycle's first record, and both are listed as *gaps*.
 - Records without a uuid (titles, snapshots, modes) are listed as *loose*. Dialects that know no
   parents, and not always uuids, have nodes all the same: each record follows the one before.
 """
@@ -170,7 +170,13 @@ class Tree:
             before[writer] = node
 
     def _cut_cycles(self) -> None:
-        """Make the first record of every cycle a root."""
+        """Link the first record of every cycle to the record before it, or make it a root.
+
+        A cycle that only a bridge closes loses the bridge: the record before a missing parent's
+        child may descend from that child.
+        """
+        bridges = {gap.node.position: index for index, gap in enumerate(self.gaps)}
+        before: dict[tuple[bool, str | None], Node] = {}
         settled: set[int] = set()
         for start in self.nodes:
             path: dict[int, Node] = {}
@@ -178,14 +184,26 @@ class Tree:
             while node is not None and node.position not in settled:
                 if node.position in path:
                     ring = list(path.values())[list(path).index(node.position) :]
+                    bridge = next(
+                        (bridges[n.position] for n in ring if n.position in bridges), None
+                    )
+                    if bridge is not None:
+                        gap = self.gaps[bridge]
+                        gap.node.parent = None
+                        self.gaps[bridge] = Gap(gap.node, gap.named, gap.reason, None)
+                        break
                     first = min(ring, key=lambda each: each.position)
+                    # All that stands before the starting point is settled, so it cannot descend
+                    # from this cycle.
+                    writer = (first.is_sidechain, first.agent_id)
+                    first.parent = before.get(writer) if first is start else None
                     named = first.parent_uuid or ""
-                    self.gaps.append(Gap(first, named, GapReason.CYCLE, None))
-                    first.parent = None
+                    self.gaps.append(Gap(first, named, GapReason.CYCLE, first.parent))
                     break
                 path[node.position] = node
                 node = node.parent
             settled.update(path)
+            before[start.is_sidechain, start.agent_id] = start
 
 
 def _node(placed: Placed, position: int) -> Node | None:
