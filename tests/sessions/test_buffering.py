@@ -243,6 +243,56 @@ def test_an_orderly_end_of_the_program_saves_what_waits(store, end):
     assert [item.record.text for item in found.items() if item.record.text] == ["one"]
 
 
+ENDS = {
+    "child": """
+        child = multiprocessing.get_context("fork").Process(target=say, args=("one",))
+        child.start()
+        child.join()
+    """,
+    "off the main thread": """
+        thread = threading.Thread(target=say, args=("one",))
+        thread.start()
+        thread.join()
+        os.kill(os.getpid(), 15)
+        time.sleep(60)
+    """,
+    "exit handler": "",
+    "destructor": "last = Last()",
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_that_calls_no_exit_handler_saves_what_waits(store, end, layout):
+    program = """
+        import atexit, multiprocessing, os, signal, sys, threading, time
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        if sys.argv[3] == "exit handler":
+            atexit.register(lambda: say("one"))
+        import turnlog
+        store = turnlog.open(sys.argv[1])
+        made = []
+        def opened():
+            writer = store.create(project=".", layout=sys.argv[2], session_id="s-1")
+            return turnlog.BufferedSession(writer, every_seconds=3600)
+        def say(word):
+            made or made.append(opened())
+            made[0].append(turnlog.build.user(word))
+        class Last:
+            def __init__(self):
+                self.session, self.build, self.myself = opened(), turnlog.build, self
+            def __del__(self):
+                self.session.append(self.build.user("one"))
+    """
+    code = textwrap.dedent(program) + textwrap.dedent(ENDS[end])
+    command = [sys.executable, "-c", code, str(store.root), layout, end]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    found = store.session("s-1")
+    assert [item.record.text for item in found.items() if item.record.text] == ["one"]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_what_waits_is_saved_once_after_a_fork(store):
     with buffered(store) as session:

@@ -1,9 +1,15 @@
 """Appends that wait in memory and reach the disk together.
 
 They go every few seconds, or when enough of them wait. This is the weakest durability, chosen by
-name: a crash loses what waits; a clean exit, ``close``, SIGTERM and SIGHUP do not. What reaches the
-disk gets there the way LogWriter does it: one write, synced. If that fails, the records keep
-waiting and the caller is told, at the latest by the next call.
+name: a crash (SIGKILL, ``os._exit``, power loss) loses what waits; an orderly end does not. Orderly
+ends are ``close``, the exit of the interpreter or of a multiprocessing child, SIGTERM, SIGHUP and
+SIGINT. What reaches the disk gets there the way LogWriter does it: one write, synced. If that
+fails, the records keep waiting and the caller is told, at the latest by the next call.
+
+A record waits only while every orderly end will save it. Otherwise it is written before the append
+returns: once the process has begun to exit (in an early exit handler, a destructor, a daemon
+thread), and while a signal would end the process on the spot, because no handler is installed and
+only the main thread can install one.
 """
 
 from __future__ import annotations
@@ -11,14 +17,16 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final, Generic, TypeVar
 
-from turnlog.errors import ClosedLog, StorageFull, TurnlogError
+from turnlog.errors import ClosedLog, StorageFull, TurnlogError, UsageError
 from turnlog.log.closing import Closing
+from turnlog.log.mutex import is_owned, refuse_if_abandoned
 from turnlog.log.telling import logger
 from turnlog.log.writer import LogWriter
 from turnlog.records.record import Record
@@ -26,6 +34,10 @@ from turnlog.records.record import Record
 EVERY_SECONDS: Final = 5.0
 MAX_RECORDS: Final = 500
 MAX_BYTES: Final = 1024 * 1024
+
+_ENDING: Final = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name)
+)
 
 T = TypeVar("T")
 
@@ -56,68 +68,102 @@ class Buffer(Generic[T]):
         self._max_records = max_records
         self._max_bytes = max_bytes
         self._waiting: list[T] = []
-        self._waiting_bytes = 0
+        self._bytes = 0
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._closed = False
         self._failure: TurnlogError | None = None
         self._saver: threading.Thread | None = None
         _open_buffers.add(self)
-        _drain_on_signals()
+        _handle_signals()
 
     def __len__(self) -> int:
         with self._lock:  # What is being saved waits until it is.
             return len(self._waiting)
 
     def take(self, things: Sequence[T], size_bytes: int) -> None:
-        """Let *things* wait. An error means that none of them does."""
+        """Let *things* wait, or save them at once. An error means that none of them was taken."""
+        is_inside = is_owned(self._lock)  # Then the call around this one, or the next one, saves.
+        refuse_if_abandoned(self._lock, self._name)
         with _Undisturbed(), self._lock:
             if self._closed:
                 raise ClosedLog(f"{self._name} is closed", hint="open it again")
             self._raise_failure()
-            if len(self._waiting) >= self._max_records or self._waiting_bytes >= self._max_bytes:
+            waits = is_inside or (_may_wait() and self._has_saver())
+            is_full = len(self._waiting) >= self._max_records or self._bytes >= self._max_bytes
+            if not waits or (is_full and not is_inside):
                 self._drain()
-            self._waiting += things
-            self._waiting_bytes += size_bytes
-            if self._saver is None:
-                self._saver = threading.Thread(
-                    target=self._save_again_and_again, daemon=True, name="turnlog-save"
-                )
-                self._saver.start()
+            self._waiting.extend(things)  # In place: a call inside this one may extend it, too.
+            self._bytes += size_bytes
+            if not waits:
+                self._drain_just_taken(things)
 
     def flush(self) -> None:
         """Return when nothing waits any more."""
+        if is_owned(self._lock):
+            raise UsageError(
+                f"{self._name} is being written by the code that this interrupted",
+                hint="flush it later, outside of signal handlers and destructors",
+            )
+        refuse_if_abandoned(self._lock, self._name)
         with _Undisturbed(), self._lock:
             self._failure = None
             self._drain()
 
     def close(self, then: Callable[[], object]) -> None:
         """Save what waits, *then* do the rest. If saving fails it stays open."""
-        with _Undisturbed(), self._lock:
-            if self._closed:
-                return
+        with _Undisturbed():
             self.flush()
-            self._closed = True
-            self._wake.set()
-            then()
+            with self._lock:
+                if self._closed:
+                    return
+                self._closed = True
+                try:
+                    self._drain()  # What was taken since the flush.
+                except BaseException:
+                    self._closed = False
+                    raise
+                self._wake.set()
+                then()
+
+    def _has_saver(self) -> bool:
+        """Start the thread that saves what waits, if there is none; tell whether it runs."""
+        if self._saver is None:
+            saver = threading.Thread(
+                target=self._save_again_and_again, daemon=True, name="turnlog-save"
+            )
+            try:
+                saver.start()
+            except RuntimeError:  # No more threads, or the interpreter is shutting down.
+                return False
+            self._saver = saver
+        return True
 
     def _drain(self) -> None:
-        if not self._waiting:
-            return
-        batch, self._waiting = self._waiting, []
-        size, self._waiting_bytes = self._waiting_bytes, 0
-        before = self._written()
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            size, self._bytes = self._bytes, 0
+            before = self._written()
+            try:
+                self._save(batch)
+            except BaseException:
+                # An interrupt may come after the write: do not write twice what is in the log.
+                if self._written() == before:
+                    self._waiting = batch + self._waiting
+                    self._bytes += size
+                raise
+
+    def _drain_just_taken(self, things: Sequence[T]) -> None:
+        """Save *things*, which alone wait; if that fails they do not wait any more."""
         try:
-            self._save(batch)
+            self._drain()
         except BaseException:
-            # An interrupt may come after the write; what is in the log must not be written twice.
-            if self._written() == before:
-                self._waiting = batch + self._waiting
-                self._waiting_bytes += size
+            if things and self._waiting and self._waiting[0] is things[0]:
+                del self._waiting[: len(things)]
             raise
 
     def _save_again_and_again(self) -> None:
-        while not self._wake.wait(self._every):
+        while not self._wake.wait(self._every) and not _Exit.has_begun:
             with self._lock:
                 try:
                     self._drain()
@@ -137,7 +183,7 @@ class Buffer(Generic[T]):
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._waiting = []
-        self._waiting_bytes = 0
+        self._bytes = 0
         self._saver = None
 
 
@@ -199,11 +245,50 @@ def drain_all() -> None:
             logger.error("not saved at exit: %s", error)
 
 
-atexit.register(drain_all)
+class _Exit:
+    """What this process does before it ends; once that *has_begun*, no record may wait."""
+
+    has_begun = False
+    finalizer: Any = None
+    """Runs at the end of a multiprocessing child, which ends without calling atexit handlers."""
+    is_inherited = False
+    """Whether children of multiprocessing install a finalizer of their own when they begin."""
+
+
+def _begin_exit() -> None:
+    _Exit.has_begun = True
+    drain_all()
+
+
+atexit.register(_begin_exit)
+
+
+def _may_wait() -> bool:
+    """Tell whether every orderly end of this process will save what waits."""
+    if _Exit.has_begun:
+        return False
+    _hook_multiprocessing()
+    unhandled = (signal.SIG_DFL, None)  # None: a handler that is not Python's.
+    return all(signal.getsignal(number) not in unhandled for number in _ENDING)
+
+
+def _hook_multiprocessing(_: object = None) -> None:
+    """Have multiprocessing save what waits when this process ends, if it is in use at all.
+
+    A child drops the finalizers it had before it began, and then calls this once more.
+    """
+    util = sys.modules.get("multiprocessing.util")
+    if util is None or (_Exit.finalizer is not None and _Exit.finalizer.still_active()):
+        return
+    _Exit.finalizer = util.Finalize(None, _begin_exit, exitpriority=0)
+    if not _Exit.is_inherited:
+        util.register_after_fork(_Exit, _hook_multiprocessing)
+        _Exit.is_inherited = True
 
 
 def _reset_in_child() -> None:
     _Undisturbed.depth, _Undisturbed.waiting = 0, None  # The thread that was at it stayed behind.
+    _Exit.has_begun, _Exit.finalizer = False, None
     for each in list(_open_buffers):
         each._after_fork_in_child()  # noqa: SLF001 - this module's own.
 
@@ -234,15 +319,16 @@ class _Undisturbed:
                 _exit_orderly(number, None)
 
 
-def _drain_on_signals() -> None:
+def _handle_signals() -> None:
     """Turn a signal that would end the process on the spot into an orderly exit."""
     if threading.current_thread() is not threading.main_thread():
         return
-    for name in ("SIGTERM", "SIGHUP", "SIGINT"):
-        number = getattr(signal, name, None)
-        usual = (signal.SIG_DFL, signal.default_int_handler)
-        if number is not None and signal.getsignal(number) in usual:
-            signal.signal(number, _exit_orderly)
+    for number in _ENDING:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            try:
+                signal.signal(number, _exit_orderly)
+            except ValueError:  # Only the main interpreter may.
+                return
 
 
 def _exit_orderly(number: int, _frame: FrameType | None) -> None:

@@ -28,6 +28,7 @@ from turnlog.errors import (
     WriteFailed,
 )
 from turnlog.log import system
+from turnlog.log.mutex import is_owned, refuse_if_abandoned
 from turnlog.log.private import open_for_append
 from turnlog.log.sources import open_error
 from turnlog.log.telling import logger
@@ -79,10 +80,11 @@ class Handle:
         calls this calls ``abandon`` on every exception, this method's own included.
         """
         timeout = self.lock_timeout
-        if self._held and _owns(self._mutex):
+        if self._held and is_owned(self._mutex):
             # An append inside an append: by a decision, or by a signal's handler.
             self._refused_inside += 1
             raise self._locked(os.getpid())
+        refuse_if_abandoned(self._mutex, self.path)
         if not (
             self._mutex.acquire(blocking=False)
             or (timeout != 0 and self._mutex.acquire(timeout=-1 if timeout is None else timeout))
@@ -113,7 +115,7 @@ class Handle:
 
     def abandon(self) -> None:
         """Give back whatever this thread holds, if anything."""
-        if not _owns(self._mutex):
+        if not is_owned(self._mutex):
             return
         if self._refused_inside:  # What is held belongs to the append around this one.
             self._refused_inside -= 1
@@ -123,7 +125,7 @@ class Handle:
                 system.unlock(self.fd)
         finally:
             self._held = False
-            while _owns(self._mutex):
+            while is_owned(self._mutex):
                 self._mutex.release()
 
     def _lock_named_file(self) -> int:
@@ -311,12 +313,6 @@ class Handle:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1  # The next append opens the log anew.
-
-
-def _owns(mutex: threading.RLock) -> bool:
-    """Tell whether this thread holds *mutex*, as threading.Condition asks it."""
-    owned: bool = mutex._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001
-    return owned
 
 
 def _reopen_in_child() -> None:

@@ -3,8 +3,9 @@
     with BufferedSession(store.create(project=".")) as session:
         session.append(turnlog.build.user("How many apples?"))  # Returns at once.
 
-This is the weakest durability, chosen by name: a crash loses up to five seconds. A clean exit,
-``close``, SIGTERM and SIGHUP lose nothing. A record gets its uuid and its time when it is taken,
+This is the weakest durability, chosen by name: a crash loses up to five seconds. An orderly end
+loses nothing, and where no handler would save a record it is saved at once: see
+``turnlog.log.buffered``. A record gets its uuid and its time when it is taken,
 its parent when it is written: then it is known what others wrote. Whatever asks for the session as
 it is, ``totals`` or ``metadata``, saves what waits first.
 """

@@ -44,7 +44,8 @@ class DatedWriter(SessionWriter):
         clock: Clock = utc_now,
     ) -> None:
         self._place = place
-        today = place(clock().date())
+        self._day = clock().date()
+        today = place(self._day)
         self._earlier = [path for path in earlier if path != today]
         super().__init__(
             today,
@@ -103,15 +104,16 @@ class DatedWriter(SessionWriter):
 
     def _turn_page(self) -> None:
         """Go on in the log of today."""
-        today = self._place(self._clock().date())
-        if today == self.path:
+        day = self._clock().date()
+        if day == self._day:
             return
         self._log.append_after(self._after)
         self._create = True
+        today = self._place(day)
         fresh = self._open(today)  # If this fails, the page is not turned, and may be later.
         self._log.close()
         self._earlier.append(self.path)
-        self.path, self._log = today, fresh
+        self._day, self.path, self._log = day, today, fresh
         if self._opened:  # Each day's log tells by itself who writes it.
             self._opened = False
             self._opening = {"continued": True}
