@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from index.rows import Rows, differences, rows_in, rows_of
 from turnlog.errors import IndexTooNew, TurnlogError
@@ -148,7 +149,11 @@ def _stretch(rng: random.Random, session: str, number: int, shared: list[dict[st
     for record in some[:-2]:
         record["timestamp"] = second
         record["sessionId"] = session
-    shared += some[1:2]
+    # A gateway's id is that of the second, whoever asks, and there is no request.
+    gateway = {"id": f"msg_202603040506{number % 9:02}", "model": f"glm-{4 + number % 2}"}
+    uuid = str(UUID(int=number))
+    some.append(answered(number, session, uuid=uuid, message=gateway, requestId=None))
+    shared += (some[1], some[-1])
     data = lines(*some)
     if rng.random() < 0.1:  # A fork carries another session's record along.
         data += lines(rng.choice(shared) | {"sessionId": session})

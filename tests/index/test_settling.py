@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
+from records.answers import UUIDS
 from turnlog.index import settling
 from turnlog.index.database import open_for_reading
 from turnlog.index.ids import microseconds
@@ -29,13 +30,18 @@ def sightings(draw) -> dict:
     """A record of one of few responses, told by one of few sessions, as forks and replays do."""
     number = draw(st.integers(0, 5))
     second = draw(st.integers(0, 9))
-    record = answered(number, draw(st.sampled_from(["", "", "", *SESSIONS[:4]])), uuid=f"u{second}")
+    uuid = draw(st.sampled_from([f"u{second}", *UUIDS, None]))
+    record = answered(number, draw(st.sampled_from(["", "", "", *SESSIONS[:4]])), uuid=uuid)
     record["timestamp"] = f"2026-03-04T05:06:0{second}.000Z"
-    record["requestId"] = draw(st.sampled_from([f"req_{number}", "another", None]))
+    record["requestId"] = draw(st.sampled_from([f"req_{number}", "another", None, None]))
+    record["message"]["model"] = draw(st.sampled_from(["claude-opus-4-6", "glm-4.6"]))
     record["message"]["usage"]["output_tokens"] = draw(st.integers(1, 4))
     record["cwd"] = draw(st.sampled_from(["/srv/kites", "/srv/wind", None]))
     if draw(st.booleans()):
         record["isSidechain"] = True
+    if draw(st.integers(0, 4)) == 0:
+        origin = draw(st.sampled_from(UUIDS))
+        record["forkedFrom"] = {"sessionId": SESSIONS[0], "messageUuid": origin}
     return record
 
 

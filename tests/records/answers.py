@@ -16,6 +16,8 @@ SESSION = "11111111-1111-4111-8111-111111111111"
 FORK = "22222222-2222-4222-8222-222222222222"
 MODEL = "claude-sonnet-4-5-20250929"
 AT = "2026-03-04T05:06:07.089Z"
+UUIDS = [f"{number}0000000-1111-4111-8111-111111111111" for number in range(3)]
+UUID = UUIDS[0]
 
 
 def usage(output: Any = 10, **more: Any) -> dict[str, Any]:
@@ -96,8 +98,10 @@ tellings = st.builds(
     agentId=st.sampled_from([None, "a1", "a2"]),
     cwd=st.sampled_from([None, "/srv/kites", "/srv/boats"]),
     timestamp=st.sampled_from([*INSTANTS, None, "never"]),
-    uuid=st.sampled_from(["u-1", "u-2"]),
-    forkedFrom=st.none() | st.just({"sessionId": SESSION}),
+    uuid=st.sampled_from(["u-1", *UUIDS, None]),
+    forkedFrom=st.sampled_from(
+        [None, {"sessionId": SESSION}, {"sessionId": SESSION, "messageUuid": UUID}]
+    ),
     costUSD=st.none() | st.floats(0, 1),
 )
 logs = st.lists(tellings | tellings.map(echo), max_size=12)

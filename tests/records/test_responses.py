@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from datetime import UTC, datetime
+from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 from hypothesis import given
@@ -149,6 +150,109 @@ def test_fast_mode_has_a_name_and_an_unknown_model_one_too():
     assert one(answer(said=usage(speed="fast"))).model_name == f"{MODEL}-fast"
     assert one(answer(said=usage(speed="ludicrous"))).model_name == MODEL
     assert one(answer(model=None)).model_name == UNKNOWN
+
+
+# -- messages without a request: ids that gateways make up, one for each second ---------------
+
+
+GATEWAY = "msg_20260215055127"
+
+
+def via_gateway(session=SESSION, output=10, *, second=7, uuid=None, **more):
+    """A record of a response that came through a gateway: it names no request."""
+    at = f"2026-02-15T05:51:{second:02}.000Z"
+    uuid = uuid or str(uuid5(NAMESPACE_OID, f"{session} {second} {output}"))
+    return answer(
+        GATEWAY, None, said=usage(output), sessionId=session, timestamp=at, uuid=uuid, **more
+    )
+
+
+def outputs(*records):
+    found = settled(*records)
+    assert as_set(found) == as_set(settled(*records[::-1]))
+    return sorted(response.counters.output for response in found)
+
+
+def test_parallel_sessions_that_share_an_id_have_responses_of_their_own():
+    records = [via_gateway(f"s-{number}") for number in range(56)]
+    assert outputs(*records) == [10] * 56
+    assert {response.session for response in settled(*records)} == {f"s-{n}" for n in range(56)}
+
+
+def test_a_stream_without_a_request_is_one_response_and_its_final_count_counts():
+    assert outputs(*(via_gateway(output=n, second=n) for n in (0, 4, 4, 9))) == [9]
+
+
+def test_another_model_is_another_response():
+    assert outputs(via_gateway(output=3), via_gateway(output=5, model="glm-4.6")) == [3, 5]
+
+
+def test_usage_that_shrinks_is_another_response():
+    stream = [via_gateway(output=n, second=n) for n in (2, 30)]
+    assert outputs(*stream, via_gateway(output=5, second=31)) == [5, 30]
+
+
+def test_agents_that_work_at_once_have_responses_of_their_own():
+    main = via_gateway(output=3)
+    agents = [via_gateway(output=n, isSidechain=True, agentId=f"a{n}") for n in (4, 5)]
+    assert outputs(main, *agents) == [3, 4, 5]
+    assert outputs(main, *agents, echo(agents[0], "a4"), echo(agents[1], "a5")) == [3, 4, 5]
+
+
+def test_what_a_fork_copied_is_still_one_response_and_the_first_session_pays():
+    stream = [via_gateway(output=n, second=n) for n in (2, 30)]
+    alone = via_gateway("s-other", 7)
+    for copied in (stream, stream[:1], stream[1:]):
+        fork = [record | {"sessionId": FORK} for record in copied]
+        fork += [answer("msg_later", None, sessionId=FORK, uuid="u-9", timestamp=NEXT_DAY)]
+        assert outputs(*stream, alone, *fork) == [7, 10, 30]
+        paid = {each.counters.output: each.session for each in settled(*stream, alone, *fork)}
+        assert paid == {7: "s-other", 10: FORK, 30: SESSION}
+
+
+def test_a_copy_under_a_new_uuid_is_the_record_that_it_names():
+    stream = [via_gateway(output=n, second=n) for n in (2, 30)]
+
+    def forked(record, session, origin):
+        name = {"sessionId": origin, "messageUuid": record["uuid"]}
+        uuid = str(uuid5(NAMESPACE_OID, f"{session} {record['uuid']}"))
+        return record | {"sessionId": session, "forkedFrom": name, "uuid": uuid}
+
+    # An SDK that forks stamps the last record that it takes anew.
+    fork = forked(stream[0], FORK, SESSION) | {"timestamp": NEXT_DAY}
+    assert outputs(*stream, fork) == [30]
+    assert outputs(*stream, fork, forked(fork, "s-third", FORK)) == [30]
+    nameless = answer(None, None, uuid=str(uuid5(NAMESPACE_OID, "nameless")))
+    assert len(settled(nameless, forked(nameless, FORK, SESSION))) == 1
+
+
+def test_the_same_line_twice_is_one_record():
+    line = via_gateway()
+    del line["uuid"]
+    assert outputs(line, line) == [10]
+    # Without an id of its own, what another session says is another record.
+    assert outputs(line, line | {"sessionId": FORK}) == [10, 10]
+
+
+def test_a_program_that_counts_its_records_names_none_of_another_session():
+    records = [via_gateway(f"s-{n}", uuid="1", second=n) for n in (1, 2)]
+    assert outputs(*records) == [10, 10]
+    nameless = [answer(None, None, uuid="1", timestamp=at) for at in (AT, LATER)]
+    assert outputs(*nameless) == [10, 10]
+
+
+def test_a_record_that_names_no_request_belongs_to_its_sessions_request_only():
+    asked = answer(GATEWAY, "req_1", said=usage(40))
+    assert outputs(asked, via_gateway(SESSION, 5), via_gateway(FORK, 6)) == [6, 40]
+
+
+def test_ids_that_two_sessions_share_by_chance_do_not_tell_which_is_older():
+    """The fork shares an id with its original by chance; it copied one response only."""
+    first = [*history(SESSION, 1), via_gateway(SESSION, 3, second=1), *history(SESSION, 5)]
+    fork = [*history(FORK, 1), via_gateway(FORK, 4, second=2), *history(FORK, 4)]
+    paid = {(each.message_id, each.session) for each in settled(*first, *fork)}
+    assert ("msg_1", SESSION) in paid
+    assert {(GATEWAY, SESSION), (GATEWAY, FORK)} < paid
 
 
 # -- who paid -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records.answers import AT, FORK, MODEL, SESSION, answer, echo, usage
+from records.answers import AT, FORK, MODEL, SESSION, UUID, answer, echo, usage
 from records.samples import CLAUDE, FLAT, ORCHESTRATOR
 from strategies import good_lines, json_values, spoiled, spoiled_lines, to_line
 from turnlog.records.codec import decode
@@ -104,7 +104,7 @@ def test_other_dialects_tell_too():
         "timestamp": 1772600000000,
         "usage": usage(8),
     }
-    assert (one(flat).counters.output, one(flat).record_id) == (8, "f-1")
+    assert (one(flat).counters.output, one(flat).record_id) == (8, "f-1 1772600000000")
 
 
 def test_a_copy_tells_whose_it_is():
@@ -156,8 +156,16 @@ def test_a_usage_that_is_no_object_is_a_response_with_an_odd_usage():
 
 
 def test_empty_ids_are_no_ids():
-    seen = one(answer("", "", uuid="u-1"))
-    assert (seen.message_id, seen.request_id, seen.record_id) == (None, None, "u-1")
+    seen = one(answer("", "", uuid=UUID))
+    assert (seen.message_id, seen.request_id, seen.record_id) == (None, None, UUID)
+
+
+def test_only_a_uuid_names_a_record_wherever_it_is_copied():
+    assert one(answer(request_id=None, uuid=UUID)).record_id == UUID
+    assert one(answer(request_id=None, uuid="7")).record_id == f"7 {AT}"
+    assert one(answer(request_id="req_1", uuid=UUID)).record_id is None
+    copied = answer(request_id=None, forkedFrom={"sessionId": SESSION, "messageUuid": UUID})
+    assert one(copied).copy_of == UUID
 
 
 def test_a_record_without_any_id_is_known_by_its_bytes_if_it_has_a_time():

@@ -42,6 +42,7 @@ class _Told(Struct, array_like=True, omit_defaults=True, gc=False):
     recorded_usd: str | None = None
     others: dict[str, int] | None = None
     odd: tuple[str, ...] = ()
+    copy_of: str | None = None
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -89,6 +90,7 @@ def sighted(name: str, place: bytes, found: Sighting) -> Sighted:
         None if found.recorded_usd is None else str(found.recorded_usd),
         used.others or None,
         found.odd,
+        found.copy_of,
     )
     name, session, cwd, model = sound_row((name, found.session, found.cwd, found.model))
     return Sighted(name, place, session, cwd, model, _packed(told))
@@ -103,6 +105,7 @@ def sighting_of(row: Sequence[Any]) -> Sighting:
         message_id=_message_id(name, told),
         request_id=told.request_id,
         record_id=told.record_id,
+        copy_of=told.copy_of,
         part=told.part,
         session=session,
         agent=told.agent,
@@ -153,7 +156,7 @@ def message_of_one(row: Sequence[Any], names: Names) -> tuple[Any, ...]:
 
 
 def _message_id(name: str, told: _Told) -> str | None:
-    is_name = told.message_id is None and told.record_id is None and not told.part
+    is_name = told.message_id is None and not told.part
     return name if is_name and not name.startswith(_NO_MESSAGE) else told.message_id
 
 

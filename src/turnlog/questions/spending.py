@@ -23,16 +23,19 @@ from turnlog.index.ids import (
     instant_at,
     microseconds,
 )
+from turnlog.index.sighted import SELECT, sighting_of
 from turnlog.index.usage import Skipped
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.counters import Counters
 from turnlog.records.responses import Responded, Response
+from turnlog.records.settling import by_response
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
     from turnlog.layout import Home
     from turnlog.prices.cost import Prices
     from turnlog.questions.periods import Period
+    from turnlog.records.sightings import Sighting
 
 
 def spent(index: Index, period: Period, prices: Prices) -> UsageScan:
@@ -62,10 +65,10 @@ def every_response(index: Index, period: Period) -> UsageScan:
 
 
 def carried_elsewhere(homes: Sequence[Home], session: str) -> list[Response]:
-    """Give the responses in the logs of *session* that count for another one, as far as is known.
+    """Return the responses in the logs of *session* that count for another one, as far as is known.
 
-    Whoever reads its logs alone cannot tell: a fork may have taken them for its own. The index is
-    asked as it is, whatever its age, and never made for this.
+    The logs of the session alone do not show them: a fork may have copied them as its own. The
+    index is used as it is, whatever its age, and never made for this.
     """
     from turnlog.index.database import open_for_reading  # noqa: PLC0415 - Reports have it open.
 
@@ -74,16 +77,37 @@ def carried_elsewhere(homes: Sequence[Home], session: str) -> list[Response]:
         if db is None:
             return []
         with closing(db):
-            return list(_responses_which(db, _CARRIED, (session, session)))
+            found = list(_responses_which(db, _CARRIED, (session, session)))
+            places = _places_in(db, session) if found else set()
     except sqlite3.Error:
         return []  # The next refresh will see to it.
+    return [each for each in found if (each.log, each.offset) in places]
 
 
+_LOGS: Final = "FROM logs WHERE session = ? AND kind <> 'day'"
 _CARRIED: Final = (
-    "messages.name IN (SELECT name FROM sightings WHERE log IN"
-    " (SELECT id FROM logs WHERE session = ? AND kind <> 'day'))"
+    f"messages.name IN (SELECT name FROM sightings WHERE log IN (SELECT id {_LOGS}))"  # noqa: S608
     " AND messages.session IN (SELECT id FROM names WHERE name <> ?)"
 )
+
+
+def _places_in(db: sqlite3.Connection, session: str) -> set[tuple[str, int]]:
+    """Return all places of the responses in the logs of *session* that may count for another one.
+
+    Sessions may share a message's id without sharing a response.
+    """
+    logs = {path for (path,) in db.execute(f"SELECT path {_LOGS}", (session,))}
+    messages: dict[str, list[Sighting]] = {}
+    names = f"SELECT name FROM messages WHERE {_CARRIED}"  # noqa: S608 - Ours.
+    for row in db.execute(f"{SELECT} WHERE sightings.name IN ({names})", (session, session)):
+        messages.setdefault(row[0], []).append(sighting_of(row[:6]))
+    return {
+        (each.log, each.offset)
+        for found in messages.values()
+        for response in by_response(found)
+        if any(each.log in logs for each in response)
+        for each in response
+    }
 
 
 def _scan(db: sqlite3.Connection, responses: Sequence[Response]) -> UsageScan:

@@ -1,9 +1,13 @@
 """The fold that counts each API response once, whatever was written of it and where.
 
-Sightings of one response are told by the message's id and the request's; by the message's id alone
-where there is no request's; by the record where there is neither. Of one message's sightings under
-several requests, those in a sidechain are replays of the others. Requests that each have a sighting
-outside a sidechain are responses of their own.
+Sightings of one response are told by the message's id and the request's; by the record where there
+is neither. Of one message's sightings under several requests, those in a sidechain are replays of
+the others. Requests that each have a sighting outside a sidechain are responses of their own.
+
+A message id alone identifies no response: gateways use the clock, so parallel sessions share ids.
+Without a request, sightings are one response where they can be one stream: by one model, in one
+thread of one session, with an output that grows. Copies of a record (same uuid, the same line, or
+``forkedFrom``) are of the record's stream.
 
 Of a response's sightings the one with the largest output counts, then the one with the most tokens,
 then the last: early records carry counts that are not final. It counts whole; figures of two
@@ -42,7 +46,7 @@ from turnlog.records.settling import (
     Seen,
     Seniority,
     Settled,
-    by_request,
+    by_response,
     folded,
     is_same_place,
     name_of,
@@ -123,23 +127,16 @@ class Responses:
         """Whether several sessions tell of one message: who paid is known when all is settled."""
         self._nameless = 0
         self._seen: dict[str, Seen] = {}
+        self._told_by: dict[str, str] = {}
+        """A session that tells of each message that has several sightings."""
 
     def take(self, sighting: Sighting) -> None:
         """Fold one more sighting in, and take it over: it may be changed."""
         name: str | None = sighting.message_id
         if name is None or sighting.part or sighting.model == SYNTHETIC:
-            name = self._name(sighting)
+            name = self.name(sighting)
         if name is not None:
             self.put(name, sighting)
-
-    def exchange(self, sighting: Sighting) -> tuple[list[Response], list[Response]]:
-        """Take a sighting; give the responses it concerns as they were before, and as they are."""
-        name = self._name(sighting)
-        if name is None:
-            return [], []
-        before = self._now(name)
-        self.put(name, sighting)
-        return before, self._now(name)
 
     def held(self) -> list[Sighting]:
         """Give what was folded so far, for another fold to take."""
@@ -169,7 +166,7 @@ class Responses:
         older = Seniority(self._seen)
         return {name: _settled(seen, older) for name, seen in self._seen.items()}
 
-    def _name(self, sighting: Sighting) -> str | None:
+    def name(self, sighting: Sighting) -> str | None:
         """Name what *sighting* tells of, all requests of one message alike; None: of nothing."""
         if sighting.model == SYNTHETIC and not sighting.counters.total:
             self.synthetic += 1
@@ -189,15 +186,21 @@ class Responses:
             if is_same_place(known, sighting):
                 self._seen[name] = folded(known, sighting)
                 return
+            self._note_session(name, known)
             known = self._seen[name] = {place_of(known): known}
         place = place_of(sighting)
         here = known.get(place)
         known[place] = sighting if here is None else folded(here, sighting)
-        if here is None and not self.is_contested:
-            sessions = {each.session for each in known.values()}
-            self.is_contested = len(sessions - {None}) > 1
+        if here is None:
+            self._note_session(name, sighting)
 
-    def _now(self, name: str) -> list[Response]:
+    def _note_session(self, name: str, sighting: Sighting) -> None:
+        session = sighting.session
+        if session is not None and self._told_by.setdefault(name, session) != session:
+            self.is_contested = True
+
+    def now(self, name: str) -> list[Response]:
+        """Return the responses of one name; who paid is decided without the other names."""
         seen = self._seen.get(name)
         return [] if seen is None else _settled(seen, None)
 
@@ -230,15 +233,15 @@ class Totals:
     """
 
     def __init__(self) -> None:
-        self.messages = 0
-        self.counters = Counters()
-        """All models together."""
-        self.usage: dict[str, Counters] = {}
-        """By the model's name as reports say it, ``…-fast`` for fast mode."""
         self.odd = 0
         """Records whose usage held something odd; ``counters`` has the rule."""
         self._folded = Responses()
+        self._messages = 0
+        self._counters = Counters()
+        self._usage: dict[str, Counters] = {}
         self._counted: Counter[str] = Counter()
+        self._stale: dict[str, list[Response]] = {}
+        """Names with new sightings, and the responses that were counted for each."""
         self._usual_model: str | None = None
 
     def take(self, record: Record) -> None:
@@ -249,31 +252,59 @@ class Totals:
         for sighting in sightings_of(record):
             self.odd += bool(sighting.odd)
             sighting.model = sighting.model or self._usual_model
-            before, after = self._folded.exchange(sighting)
-            if before != after:
-                self._count(before, -1)
-                self._count(after, 1)
+            name = self._folded.name(sighting)
+            if name is not None:
+                if name not in self._stale:
+                    self._stale[name] = self._folded.now(name)
+                self._folded.put(name, sighting)
+
+    @property
+    def messages(self) -> int:
+        """The number of responses."""
+        self._catch_up()
+        return self._messages
+
+    @property
+    def counters(self) -> Counters:
+        """The tokens of all models together."""
+        self._catch_up()
+        return self._counters
+
+    @property
+    def usage(self) -> dict[str, Counters]:
+        """The tokens by the model's name as reports say it, ``…-fast`` for fast mode."""
+        self._catch_up()
+        return self._usage
 
     @property
     def responses(self) -> list[Response]:
         """Every response counted so far, for those who price or list them."""
         return self._folded.settle()
 
+    def _catch_up(self) -> None:
+        """Count what changed since the last time, each name once."""
+        stale, self._stale = self._stale, {}
+        for name, before in stale.items():
+            after = self._folded.now(name)
+            if before != after:
+                self._count(before, -1)
+                self._count(after, 1)
+
     def _count(self, responses: Iterable[Response], times: int) -> None:
         for response in responses:
             name = response.model_name
-            self.messages += times * response.messages
-            self.counters.add(response.counters, times)
-            self.usage.setdefault(name, Counters()).add(response.counters, times)
+            self._messages += times * response.messages
+            self._counters.add(response.counters, times)
+            self._usage.setdefault(name, Counters()).add(response.counters, times)
             self._counted[name] += times
             if not self._counted[name]:
-                del self.usage[name]  # The response went on with another model.
+                del self._usage[name]  # The response went on with another model.
 
 
 def _settled(seen: Seen, older: Seniority | None) -> list[Response]:
     if isinstance(seen, Sighting):
         return [_response(seen, seen, seen.last_at, seen.recorded_usd)]
-    return [_agreed(settle(group, older)) for group in by_request(seen.values())]
+    return [_agreed(settle(group, older)) for group in by_response(seen.values())]
 
 
 def _agreed(on: Settled) -> Response:

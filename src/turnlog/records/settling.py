@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from turnlog.records.sightings import Sighting
 
-Place = tuple[str | None, str | None, str | None, bool, int]
+Place = tuple[str | None, str | None, str | None, bool, int, str | None]
 Seen = Sighting | dict[Place, Sighting]
 """All sightings of one message: folded into one where they are of one place."""
 
@@ -63,19 +63,27 @@ class Seniority:
     """
 
     def __init__(self, seen: Mapping[str, Seen]) -> None:
+        shared = {
+            name: by_response(found.values())
+            for name, found in seen.items()
+            if isinstance(found, dict)
+        }
         rivals: set[str] = set()
-        for each in seen.values():
-            if isinstance(each, dict):
-                claimants = _claimants(each.values())
-                rivals.update(claimants if len(claimants) > 1 else ())
-        self._claims: dict[str, dict[str, datetime]] = {session: {} for session in rivals}
+        for claimants in (_claimants(places) for found in shared.values() for places in found):
+            rivals.update(claimants if len(claimants) > 1 else ())
+        self._claims: dict[str, dict[tuple[str, int], datetime]] = {each: {} for each in rivals}
         if rivals:
-            for name, each in seen.items():
-                for sighting in each.values() if isinstance(each, dict) else (each,):
-                    if sighting.session in rivals:
-                        claims = self._claims[sighting.session]
-                        at = sighting.last_at or AFTER_ALL
-                        claims[name] = min(at, claims.get(name, at))
+            for name, found in seen.items():
+                responses = [[found]] if isinstance(found, Sighting) else shared[name]
+                for number, places in enumerate(responses):
+                    self._claim((name, number), places)
+
+    def _claim(self, response: tuple[str, int], places: Iterable[Sighting]) -> None:
+        for each in places:
+            claims = self._claims.get(each.session or "")
+            if claims is not None:
+                at = each.last_at or AFTER_ALL
+                claims[response] = min(at, claims.get(response, at))
 
     def oldest(self, sessions: Iterable[str]) -> str:
         """Give the oldest of *sessions*; of twins that nothing tells apart, the first by name."""
@@ -98,7 +106,8 @@ def name_of(sighting: Sighting) -> str | None:
     if name is None:
         name = sighting.request_id and f"request {sighting.request_id}"
     if name is None:
-        name = sighting.record_id and f"record {sighting.record_id}"
+        record = sighting.copy_of or sighting.record_id
+        name = record and f"record {record}"
     return f"{name} {sighting.part}" if name is not None and sighting.part else name
 
 
@@ -109,6 +118,7 @@ def place_of(sighting: Sighting) -> Place:
         sighting.agent,
         sighting.is_sidechain,
         sighting.rank,
+        sighting.record_id,
     )
 
 
@@ -119,6 +129,7 @@ def is_same_place(one: Sighting, two: Sighting) -> bool:
         and one.agent == two.agent
         and one.is_sidechain == two.is_sidechain
         and one.rank == two.rank
+        and one.record_id == two.record_id
     )
 
 
@@ -172,22 +183,81 @@ def _latest(sightings: Iterable[Sighting]) -> datetime | None:
     return max((each.last_at for each in sightings if each.last_at is not None), default=None)
 
 
-def by_request(places: Collection[Sighting]) -> list[list[Sighting]]:
-    """Part one message's sightings into responses, one for each request made outside a sidechain.
+def by_response(places: Collection[Sighting]) -> list[list[Sighting]]:
+    """Split one message's sightings into responses.
 
-    Those without a request, and replays under another one, belong to the first of them.
+    A stream without a request is a part of the first request that its session made, if it made one.
+    """
+    groups = _by_request([each for each in places if each.request_id is not None])
+    streams = _streams([each for each in places if each.request_id is None])
+    if not groups or not streams:
+        return groups or streams
+    requests = [({each.session for each in group}, group) for group in sorted(groups, key=_age)]
+    for stream in streams:
+        makers = {each.session for each in stream}
+        first = next((group for sessions, group in requests if sessions & makers), None)
+        groups.append(stream) if first is None else first.extend(stream)
+    return groups
+
+
+def _by_request(places: Collection[Sighting]) -> list[list[Sighting]]:
+    """Split sightings into one group for each request made outside a sidechain.
+
+    Replays under another request belong to the first of them.
     """
     groups: dict[str | None, list[Sighting]] = {}
     for each in places:
-        if each.request_id is not None and not each.is_sidechain:
+        if not each.is_sidechain:
             groups.setdefault(each.request_id, []).append(each)
     if len(groups) <= 1:
-        return [list(places)]
-    first = min(groups, key=lambda request: (_latest(groups[request]) or AFTER_ALL, request or ""))
+        return [list(places)] if places else []
+    first = min(groups, key=lambda request: _age(groups[request]))
     for each in places:
-        if each.request_id is None or each.is_sidechain:
+        if each.is_sidechain:
             groups[each.request_id if each.request_id in groups else first].append(each)
     return list(groups.values())
+
+
+def _age(group: Collection[Sighting]) -> tuple[datetime, str]:
+    return _latest(group) or AFTER_ALL, min(each.request_id or "" for each in group)
+
+
+def _streams(places: Iterable[Sighting]) -> list[list[Sighting]]:
+    """Split sightings that name no request into those that can be of one stream.
+
+    They are by one model, in one thread of one session, and the output grows with time: gateways
+    give one message id to everything that is answered in the same second. A copy of a record, such
+    as a fork makes, is of the same stream as the record.
+    """
+    ordered = sorted(places, key=lambda each: (each.at or BEFORE_ALL, each.counters.output))
+    joined = list(range(len(ordered)))  # Each points towards the first of its stream.
+    last: dict[tuple[str | None, str | None, bool, str | None], int] = {}
+    records: dict[str, int] = {}
+    for number, each in enumerate(ordered):
+        thread = (each.session, each.agent, each.is_sidechain, each.model)
+        before = last.get(thread, number)
+        last[thread] = number
+        if ordered[before].counters.output <= each.counters.output:
+            _join(joined, before, number)
+        for record in (each.record_id, each.copy_of):
+            if record is not None:
+                _join(joined, records.setdefault(record, number), number)
+    streams: dict[int, list[Sighting]] = {}
+    for number, each in enumerate(ordered):
+        streams.setdefault(_first(joined, number), []).append(each)
+    return list(streams.values())
+
+
+def _join(joined: list[int], one: int, two: int) -> None:
+    first, other = sorted((_first(joined, one), _first(joined, two)))
+    joined[other] = first
+
+
+def _first(joined: list[int], number: int) -> int:
+    while joined[number] != number:
+        joined[number] = joined[joined[number]]
+        number = joined[number]
+    return number
 
 
 def _claimants(places: Iterable[Sighting]) -> set[str]:

@@ -18,6 +18,7 @@ one that takes any usage object, and as the full record that ``decode`` gives.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -50,6 +51,7 @@ SYNTHETIC: Final = "<synthetic>"
 
 _NOTHING: Final = Counters()
 _PAID_APART: Final = ("advisor_message", "compaction")
+_is_uuid = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}").fullmatch
 
 # How near a sighting is to the response itself.
 OWN, ASIDE, ECHO, COPY = range(4)
@@ -61,7 +63,9 @@ class Sighting(Struct, gc=False, kw_only=True, array_like=True):
     message_id: str | None = None
     request_id: str | None = None
     record_id: str | None = None
-    """What the record is known by where the response has no id: its uuid, or its own bytes."""
+    """The id of the record, if it names no request: its uuid, or a digest of its bytes."""
+    copy_of: str | None = None
+    """The uuid of the record that it says it is a copy of, if it names no request."""
     part: str = ""
     """Empty for the response itself, else which further pass of it this is."""
     session: str | None = None
@@ -120,6 +124,8 @@ def is_told(found: ToldLine) -> bool:
     message = found.message
     if found.type != "assistant" or message is None or not message.id or message.usage is None:
         return False
+    if not found.request_id and not found.uuid:
+        return False  # The record is known by its bytes.
     usage = message.usage
     return not (usage.iterations and _has_more(usage))
 
@@ -130,9 +136,10 @@ def supersedes(
     """Tell whether *later* stands for both: one response's, in one place, and it says no less.
 
     Folding both would give the same, at four times the price: most records repeat the one before.
+    Without a request every record counts: a copy of any of them is a copy of the response.
     """
     message, before = later.message, earlier.message
-    if message is None or before is None or message.id != before.id:
+    if message is None or before is None or message.id != before.id or not later.request_id:
         return False
     usage, less = message.usage, before.usage
     if usage is None or less is None:
@@ -279,8 +286,9 @@ def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[Sighting, ...]
         recorded_usd=_dollars(fields.get("costUSD")),
         cwd=_text(fields, "cwd"),
     )
-    if sighting.message_id is None and sighting.request_id is None:
-        sighting.record_id = _text(fields, "uuid") or _digest(line, fields.get("timestamp"))
+    if sighting.request_id is None:
+        sighting.record_id = _record_id(_text(fields, "uuid"), fields.get("timestamp"), line)
+        sighting.copy_of = _copy_of(_text(origin, "messageUuid"))
     return _with_usage(sighting, message["usage"])
 
 
@@ -295,14 +303,17 @@ def _sighting(
     session, rank = found.session_id or None, ASIDE if is_sidechain else OWN
     if found.forked_from is not None:
         session, rank = found.forked_from.session_id or session, COPY
-    message_id, request_id = message.id or None, found.request_id or None
-    record_id = None
-    if message_id is None and request_id is None:
-        record_id = found.uuid or _digest(line, found.timestamp)
+    request_id = found.request_id or None
+    record_id = copy_of = None
+    if request_id is None:
+        record_id = _record_id(found.uuid, found.timestamp, line)
+        if found.forked_from is not None:
+            copy_of = _copy_of(found.forked_from.message_uuid)
     return Sighting(
-        message_id=message_id,
+        message_id=message.id or None,
         request_id=request_id,
         record_id=record_id,
+        copy_of=copy_of,
         session=session,
         agent=found.agent_id or None,
         is_sidechain=is_sidechain,
@@ -381,13 +392,23 @@ def _dollars(value: Any) -> Decimal | None:
     return Decimal(repr(value)) if 0 <= value < 1e9 else None
 
 
-def _digest(line: bytes, timestamp: Any) -> str | None:
-    """Name a record that has no other name by its bytes; without an instant two may be alike."""
+def _record_id(uuid: str | None, timestamp: Any, line: bytes) -> str | None:
+    """Return an id of the record that its copies share and no other record has, or None.
+
+    Programs that count their records use the same numbers in every log. Without a uuid and a
+    timestamp, two records may be equal by chance.
+    """
+    if uuid:
+        return uuid if _is_uuid(uuid) else f"{uuid} {timestamp}"
     if timestamp is None:
         return None
     from hashlib import blake2b  # noqa: PLC0415 - few need it, and it brings all of OpenSSL.
 
     return blake2b(line, digest_size=16).hexdigest()
+
+
+def _copy_of(uuid: str | None) -> str | None:
+    return uuid if uuid and _is_uuid(uuid) else None
 
 
 def _text(where: Any, name: str) -> str | None:

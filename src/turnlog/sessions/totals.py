@@ -81,6 +81,7 @@ class Account(Totals):
     def _bill(self) -> Bill:
         if self._folded.is_contested:
             return usual_prices().bill(self.responses)
+        self._catch_up()
         if self._running is None:
             self._running = RunningBill(usual_prices())
             for response in self.responses:
