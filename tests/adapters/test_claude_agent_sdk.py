@@ -501,6 +501,19 @@ async def test_the_sdks_helpers(tmp_path, store):
     assert info.session_id == forked.session_id
 
 
+async def test_of_logs_written_in_one_tick_the_one_with_the_last_record_goes_on(store):
+    """What the SDK continues is the first of those with the latest time."""
+    tick = 1_793_527_200_004_000_000
+    for digit, at in (("1", "007"), ("2", "009"), ("3", "008")):
+        key = {"project_key": PROJECT, "session_id": f"{digit * 8}-aaaa-4aaa-8aaa-{digit * 12}"}
+        entry = prompt(0) | {"timestamp": f"2026-11-01T10:00:00.{at}Z"}
+        await store.append(key, [entry])
+        os.utime(log_of(store.root, key), ns=(tick, tick))
+    listed = [each["session_id"][0] for each in await store.list_sessions(PROJECT)]
+    summaries = [each["session_id"][0] for each in await store.list_session_summaries(PROJECT)]
+    assert listed == summaries == ["2", "3", "1"]
+
+
 async def test_importing_it_imports_no_sdk(tmp_path):
     code = """
 import sys, anyio

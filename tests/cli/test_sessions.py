@@ -398,3 +398,18 @@ def test_a_prompt_that_nobody_took_is_told_whole(turnlog, home):
     assert "never taken)" in out
     told = json.loads(turnlog("info", WHOLE, "--home", home, "--json")[1])["queued"]
     assert told == [{"text": words, "at": "2026-11-01T10:00:00Z"}]
+
+
+def test_latest_is_the_one_with_the_later_record_though_the_files_have_one_time(turnlog, tmp_path):
+    """The file system's clock ticks every few milliseconds, and is behind that of the records."""
+    for digit, at in (("1", "10:00:00.007"), ("2", "10:00:00.009"), ("3", "10:00:00.008")):
+        session = f"{digit * 8}-aaaa-4aaa-8aaa-{digit * 12}"
+        log = tmp_path / "projects" / "-srv" / f"{session}.jsonl"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        said = {"type": "user", "uuid": digit, "timestamp": f"2026-11-01T{at}Z", "cwd": "/srv"}
+        log.write_text(json.dumps(said | {"sessionId": session}) + "\n")
+        os.utime(log, ns=(0, 1_793_527_200_004_000_000))
+    for words in (("sessions",), ("sessions", "--wide")):
+        assert rows_of(turnlog(*words, "--home", tmp_path)[1]) == ["2" * 8, "3" * 8, "1" * 8]
+    found = json.loads(turnlog("info", "latest", "--json", "--home", tmp_path)[1])
+    assert found["id"].startswith("2222")

@@ -1,5 +1,7 @@
 """Whoever counts sessions counts the same ones, whatever lies in a home."""
 
+import gzip
+
 import pytest
 
 from index.homes import SESSIONS, answered, asked, lines, log_path, made_home
@@ -98,3 +100,42 @@ def test_keep_tells_of_files_which_it_does_not_look_into(world, capsys):
     assert "Kept 6 files of 4 sessions: " in shown
     assert "and what is left of 1 session whose main log is" in shown  # It has agents' logs only.
     assert "kept        6 files of 4 sessions, " in shown
+
+
+def make_copies(directory):
+    """A session whose log lies in three projects, an old archive of it, and an agent in two."""
+    homes = made_home(directory / "home")
+    here = log_path(homes, NORMAL)
+    theirs = lines(answered(9, NORMAL, isSidechain=True, agentId="a1"))
+    later = answered(2, NORMAL, timestamp="2026-03-04T06:00:00.000Z", cwd="/srv/wind")
+    for project, records in (
+        ("-a-stale", [asked(1, NORMAL)]),
+        ("-srv-kites", [asked(1, NORMAL), answered(1, NORMAL), later]),
+        ("-z-stale", [asked(1, NORMAL), answered(1, NORMAL)]),
+    ):
+        log = here.parent.parent / project / here.name
+        log.parent.mkdir(exist_ok=True)
+        log.write_bytes(lines(*records))
+        if project != "-a-stale":
+            agents = log.parent / NORMAL / "subagents"
+            agents.mkdir(parents=True)
+            (agents / "agent-a1.jsonl").write_bytes(theirs)
+    (here.parent / f"{here.name}.gz").write_bytes(gzip.compress(here.read_bytes()))
+    log_path(homes, NAMED).write_bytes(lines(asked(3, NAMED)))
+    return homes[0].path
+
+
+def test_copies_of_a_session_are_one_row_of_every_list(tmp_path):
+    with opened(tmp_path, make_copies) as (home, desk):
+        bare = cli(home, "sessions", "--project", "/srv")["sessions"]
+        assert bare == cli(home, "sessions")["sessions"]
+        wide = cli(home, "sessions", "--wide")["sessions"]
+        assert ids({"sessions": bare}) == ids({"sessions": wide}) == [NORMAL, NAMED]
+        shared = bare[0].keys() & wide[0].keys()
+        assert [{key: row[key] for key in shared} for row in bare] == [
+            {key: row[key] for key in shared} for row in wide
+        ]
+        # The one that was active last is also the one that is shown.
+        assert bare[0]["path"] == cli(home, "info", NORMAL)["logs"][0]
+        assert (bare[0]["records"], bare[0]["agents"]) == (3, 1)
+        assert ask(desk(), "sessions")["total"] == 2

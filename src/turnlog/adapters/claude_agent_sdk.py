@@ -30,7 +30,13 @@ from anyio.to_thread import run_sync
 
 from turnlog.adapters.claude_appending import Lines, Prepared, prepare
 from turnlog.adapters.claude_deleting import delete
-from turnlog.adapters.claude_finding import find_log, find_sessions, find_subpaths
+from turnlog.adapters.claude_finding import (
+    Found,
+    find_log,
+    find_sessions,
+    find_subpaths,
+    newest_first,
+)
 from turnlog.adapters.claude_keys import Key, check_project_key, read_key
 from turnlog.adapters.claude_metadata import note_metadata, with_metadata
 from turnlog.adapters.claude_reading import Entry, entries_in
@@ -89,11 +95,8 @@ class TurnlogSessionStore:
     async def list_sessions(self, project_key: str) -> list[sdk.SessionStoreListEntry]:
         """List the sessions of a project that have a main log, the one written last first."""
         project = check_project_key(project_key)
-        found = await run_sync(find_sessions, self.root, project, abandon_on_cancel=True)
-        return [
-            {"session_id": session, "mtime": log.mtime_ms}
-            for session, log in sorted(found.items(), key=lambda each: -each[1].mtime_ns)
-        ]
+        found = await run_sync(self._sessions, project, abandon_on_cancel=True)
+        return [{"session_id": session, "mtime": log.mtime_ms} for session, log in found]
 
     async def list_session_summaries(self, project_key: str) -> list[sdk.SessionSummaryEntry]:
         """Give what the SDK lists of each session of a project; the time is the listing's."""
@@ -141,9 +144,12 @@ class TurnlogSessionStore:
             entries = entries_in(again.path) if again is not None else []
         return with_metadata(self.root, key, entries) or None
 
+    def _sessions(self, project: str) -> list[tuple[str, Found]]:
+        return newest_first(find_sessions(self.root, project))
+
     def _summaries(self, project: str) -> list[sdk.SessionSummaryEntry]:
         summaries: list[Any] = []
-        for session, log in find_sessions(self.root, project).items():
+        for session, log in self._sessions(project):
             try:
                 data = Summary(self.root, Key(project, session)).of(log)
             except NotFound:  # Gone since it was listed.

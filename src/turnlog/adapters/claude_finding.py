@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from turnlog.adapters.claude_keys import LOG, Key, place, subpath_of
-from turnlog.errors import LogError
+from turnlog.errors import LogError, TurnlogError
 from turnlog.layout import read_name
 from turnlog.layout.kept import KEPT_SUFFIX, kept_place
 from turnlog.layout.walk import Walk
+from turnlog.sessions.glanced import glance_at
 
 PACKED: Final = (".zst", ".gz")
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Found(NamedTuple):
@@ -64,6 +68,28 @@ def find_sessions(root: Path, project: str) -> dict[str, Found]:
                     here[log.id] = there
         found |= here
     return {session: each for session, each in found.items() if each.size_bytes}
+
+
+def newest_first(found: Mapping[str, Found]) -> list[tuple[str, Found]]:
+    """Sort sessions by when their logs were written, the newest first.
+
+    The clock of files ticks every few milliseconds: of logs that were written in one tick, the one
+    with the latest record comes first.
+    """
+    ticks = Counter(log.mtime_ns for log in found.values())
+
+    def written(each: tuple[str, Found]) -> tuple[int, datetime]:
+        tick = each[1].mtime_ns
+        return tick, _last_record_at(each[1].path) if ticks[tick] > 1 else _LONG_AGO
+
+    return sorted(found.items(), key=written, reverse=True)
+
+
+def _last_record_at(path: Path) -> datetime:
+    try:
+        return glance_at(path).life.last_active_at or _LONG_AGO
+    except (TurnlogError, OSError):
+        return _LONG_AGO
 
 
 def find_subpaths(root: Path, key: Key) -> list[str]:

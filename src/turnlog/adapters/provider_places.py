@@ -110,7 +110,7 @@ def sessions_in(project: Project, *, archived: bool | None = False) -> list[Sess
     """List the project's sessions, the one that was active last first."""
     rows = [
         row
-        for row in list_sessions((project.home,), archived=archived).sessions
+        for row in list_sessions((project.home,), archived=archived, copies=True).sessions
         if row.layout == "claude"
         and same_project_key(Path(row.path).parent.name, project.key)
         and project.is_mine(row.project)

@@ -73,7 +73,8 @@ def _logs_of(db: sqlite3.Connection, session: str) -> list[_Log]:
 
 
 def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log]) -> None:
-    mains = [log for log in logs if log.kind == "session"][:1]
+    copies = [log for log in logs if log.kind == "session"]
+    mains = sorted(copies, key=lambda log: _reading_order(log, session))[:1]
     days = [log for log in logs if log.kind == "day"]
     mains = mains or sorted(days, key=lambda log: os.path.basename(log.path))
     agents = {log.agent: log for log in logs if log.kind == "agent" and log.agent is not None}
@@ -124,6 +125,19 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log])
         f" VALUES ({', '.join('?' * (len(row) + 2))})"
         f" ON CONFLICT (session, home) DO UPDATE SET {updates}",
         (session, home, *(sound(value) for value in row.values())),
+    )
+
+
+def _reading_order(log: _Log, session: str) -> tuple[bool, bool, bool, int, str]:
+    """Sort copies of a main log: first the one that lists and readers choose."""
+    fold = log.folded.sessions.get(session)
+    active_at = microseconds(fold.life.last_active_at) if fold else None
+    return (
+        log.gone_at is not None,
+        fold is not None and fold.summary.is_sidechain,
+        log.path.endswith((".gz", ".zst")),
+        -(active_at or 0),
+        log.path,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias
 
@@ -38,6 +38,9 @@ __all__ = [
 
 LATEST = "latest"
 _SHOWN = 5
+_CLOCK_TICK = timedelta(seconds=2)
+"""How far a file's time may be behind that of the record written last: FAT counts by two seconds,
+and elsewhere the clock of files ticks every few milliseconds."""
 _KINDS = ("session", "day", "agent")
 
 ShareOut = Callable[[list[LogFile], list[Problem] | None], dict[str, list[LogFile]]]
@@ -189,7 +192,7 @@ def _active_last(mains: list[LogFile], times: dict[Path, int], heard: Heard) -> 
     found_at = datetime.min.replace(tzinfo=UTC)
     for log in mains:
         changed_at = datetime.fromtimestamp(times[log.path] / 1e9, UTC)
-        if found is not None and changed_at < found_at:
+        if found is not None and changed_at + _CLOCK_TICK < found_at:
             break
         at = changed_at if log.kind == "day" else heard(log)
         if at is None or at < found_at:

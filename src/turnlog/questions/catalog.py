@@ -8,7 +8,7 @@ What can be known only from a whole log (how many records it has) is None here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -20,12 +20,16 @@ from turnlog.index.remembered import Remembered
 from turnlog.keep.archived import Archives, is_flat_archive
 from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.layout.directories import is_within, whole
+from turnlog.layout.find import in_reading_order
 from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.dated import day_of, is_elsewhere, read_day
 from turnlog.sessions.glanced import glance_at
 from turnlog.sessions.life import Life, State, running_sessions
 from turnlog.sessions.owners import owner_in
+
+AgentIds = Mapping[tuple[Home, str], Collection[str]]
+"""The ids of the agents of each session of each home."""
 
 
 class SessionRow(Struct, kw_only=True, frozen=True):
@@ -75,14 +79,16 @@ def list_sessions(
     offset: int = 0,
     now: datetime | None = None,
     problems: list[Problem] | None = None,
+    copies: bool = False,
 ) -> SessionList:
     """List the sessions of *homes*, the one that was active last first.
 
     *project* keeps those that worked in that directory or below it. Those that are *archived* are
-    left out, or listed alone; or, with None, among the others.
+    left out, or listed alone; or, with None, among the others. If several projects of a home have
+    a copy of a session, the one that was active last is listed, or with *copies* each of them.
     """
     homes = tuple(homes)
-    agents: dict[str, int] = {}
+    agents: dict[tuple[Home, str], set[str]] = {}
     mains: list[LogFile] = []
     days: list[LogFile] = []
     for log in find_everywhere(homes, problems=problems):
@@ -91,21 +97,23 @@ def list_sessions(
         elif log.kind == "day":
             days.append(log)
         elif log.kind == "agent" and (owner := log.session_id or owner_in(log.path)) is not None:
-            agents[owner] = agents.get(owner, 0) + 1
+            agents.setdefault((log.home, owner), set()).add(log.agent_id or str(log.path))
     moment = now or datetime.now(UTC)
     archives = Archives.load()
     with closing(Remembered(homes)) as remembered:
-        found = [
-            _row(log, agents, moment, problems, remembered)
+        read = {
+            log: _row(log, agents, moment, problems, remembered)
             for log in _without_twins(mains)
             # An archive has to be unpacked to be read: not if it is left out anyway.
             if archived is not False or log.layout != "flat" or not is_flat_archive(str(log.path))
-        ]
+        }
+    listed = {log: row for log, row in read.items() if row is not None}
+    found = list(listed.values()) if copies else _one_of_copies(listed)
     found += _rows_of_days(days, agents, moment, problems)
     rows = [
         row
         for each in found
-        if each is not None and (project is None or is_within(each.project, whole(project)))
+        if project is None or is_within(each.project, whole(project))
         if (row := _with_archived(each, archives)).archived is archived or archived is None
     ]
     rows.sort(key=lambda row: row.id)  # Settles ties, which a fork makes, as everywhere.
@@ -117,14 +125,21 @@ def list_sessions(
 
 
 def _without_twins(mains: list[LogFile]) -> list[LogFile]:
-    """Leave out archives of flat stores whose logs are there as well: the log wins."""
+    """Leave out archives whose logs are there as well: the log wins."""
     plain = {(log.home, log.session_id) for log in mains if log.compression is None}
     return [
-        log
-        for log in mains
-        if (log.home, log.session_id) not in plain
-        or log.layout != "flat"
-        or log.compression is None
+        log for log in mains if log.compression is None or (log.home, log.session_id) not in plain
+    ]
+
+
+def _one_of_copies(rows: dict[LogFile, SessionRow]) -> list[SessionRow]:
+    """Return one row for each session of a home, of the log that its readers read."""
+    sessions: dict[tuple[Home, str | None], list[LogFile]] = {}
+    for log in rows:
+        sessions.setdefault((log.home, log.session_id), []).append(log)
+    return [
+        rows[in_reading_order(logs, lambda log: rows[log].last_active_at)[0]]
+        for logs in sessions.values()
     ]
 
 
@@ -146,7 +161,7 @@ def _with_keeping(rows: list[SessionRow]) -> list[SessionRow]:
 
 def _row(
     log: LogFile,
-    agents: dict[str, int],
+    agents: AgentIds,
     now: datetime,
     problems: list[Problem] | None,
     remembered: Remembered,
@@ -174,7 +189,12 @@ class _Gathered(NamedTuple):
     changed_at: float
 
 
-def _row_of(log: LogFile, told: _Gathered, agents: dict[str, int], now: datetime) -> SessionRow:
+def _row_of(
+    log: LogFile,
+    told: _Gathered,
+    agents: AgentIds,
+    now: datetime,
+) -> SessionRow:
     found, life = told.summary, told.life
     # Records without an instant say nothing of activity; the file's own time is the next best.
     life.last_active_at = life.last_active_at or datetime.fromtimestamp(told.changed_at, UTC)
@@ -190,7 +210,7 @@ def _row_of(log: LogFile, told: _Gathered, agents: dict[str, int], now: datetime
         home=os.fspath(log.home),
         path=os.fspath(log.path),
         size_bytes=told.size_bytes,
-        agents=agents.get(log.session_id or "", 0),
+        agents=len(agents.get((log.home, log.session_id or ""), ())),
         git_branch=found.git_branch,
         tag=found.tag,
         models=[model for model in found.models if not model.startswith("<")],
@@ -198,7 +218,10 @@ def _row_of(log: LogFile, told: _Gathered, agents: dict[str, int], now: datetime
 
 
 def _rows_of_days(
-    days: list[LogFile], agents: dict[str, int], now: datetime, problems: list[Problem] | None
+    days: list[LogFile],
+    agents: AgentIds,
+    now: datetime,
+    problems: list[Problem] | None,
 ) -> list[SessionRow]:
     """Read the logs that sessions share through: their ends tell nothing of who is between."""
     told: dict[str, _Gathered] = {}
