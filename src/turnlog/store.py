@@ -206,27 +206,27 @@ class Store(Asking, Closing):
     ) -> Restored:
         """Put a kept session back to where its agent finds it, or into the home *to*.
 
+        A session that was kept in several projects is put back in each; what became of the copy
+        that was active last is returned.
+
         It goes on in *project* if one is named. A file that is there and differs is never
         overwritten: then it is an error, and nothing is written. *generation* is what the log was
         before it was rewritten, *only* one part of the session; with *partial*, what does not read
         back is left out.
         """
         from turnlog.keep.restorable import all_mirrors, find_restorable, mirrors
-        from turnlog.keep.restoring import note_restored, restore
+        from turnlog.keep.restoring import copies_meant, note_restored, restore
 
         # The user's own homes may be gone altogether, and are not listed any more.
         among = all_mirrors if self.root == turnlog_home() else mirrors
-        done = restore(
-            find_restorable(among(self.homes), text),
-            to=to,
-            project=project,
-            generation=generation,
-            only=only,
-            partial=partial,
-        )
+        copies = find_restorable(among(self.homes), text).everywhere
+        done = [
+            restore(each, to=to, project=project, generation=generation, only=only, partial=partial)
+            for each in copies_meant(copies, project=project, generation=generation, only=only)
+        ]
         if to is None and project is None and generation is None:
-            note_restored((done,))
-        return done
+            note_restored(done)
+        return done[0]
 
     def export(
         self,

@@ -289,3 +289,48 @@ def test_what_was_put_back_counts_as_kept(orchard):
     assert keepings() == {ID: "kept", OTHER: "kept"}
     kept = sorted(path for path in (orchard.place / "turnlog" / "kept").rglob("generations"))
     assert kept == []
+
+
+@pytest.fixture
+def two_copies(orchard, tmp_path):
+    """The orchard, in which one session lies in a second project too; give that log's name."""
+    name = f"projects/{key_of(str(tmp_path / 'tree'))}/{ID}.jsonl"
+    data = conversation(cwd=str(tmp_path / "tree"), turns=1)
+    write_files(orchard.home, {name: data})
+    orchard.files[name] = data
+    assert orchard("keep")[0] == 0
+    return name
+
+
+@pytest.mark.parametrize("what", [ID, "--all"])
+def test_every_copy_of_an_id_comes_back(orchard, two_copies, what):
+    shutil.rmtree(orchard.home)
+    code, out, err = orchard("restore", what)
+    assert (code, err) == (0, "")
+    found = files_in(orchard.home)
+    assert {MAIN, two_copies} <= set(found)
+    assert all(orchard.files[name] == data for name, data in found.items())
+    assert out.count(f"✓ {ID} restored") == 2
+    code, out, _ = orchard("restore", what)
+    assert code == 0
+
+
+def test_the_list_and_only_know_every_copy_of_an_id(orchard, two_copies):
+    shutil.rmtree(orchard.home)
+    _, out, _ = orchard("restore", "--list", "--json")
+    rows = document(out, RestorableDocument)["sessions"]
+    assert sorted(row["id"] for row in rows) == [ID, ID, OTHER]
+    _, out, _ = orchard("restore", ID, "--list", "--json")
+    rows = document(out, RestorableDocument)["sessions"]
+    names = [[part["name"] for part in row["parts"]] for row in rows]
+    assert [two_copies in each for each in names].count(True) == 1
+    assert [MAIN in each for each in names].count(True) == 1
+    for name in (two_copies, MAIN):
+        assert orchard("restore", ID, "--only", name)[0] == 0
+    assert set(files_in(orchard.home)) == {two_copies, MAIN}
+
+
+def test_one_copy_of_an_id_can_be_chosen_by_its_project(orchard, two_copies, tmp_path):
+    shutil.rmtree(orchard.home)
+    assert orchard("restore", "--from", tmp_path / "tree")[0] == 0
+    assert [name for name in files_in(orchard.home) if name.endswith(f"{ID}.jsonl")] == [two_copies]

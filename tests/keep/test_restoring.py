@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -43,7 +44,14 @@ from turnlog.keep.catalogue import CATALOGUE, Catalogue
 from turnlog.keep.copying import keep
 from turnlog.keep.generations import generations_of
 from turnlog.keep.restorable import all_mirrors, find_restorable, is_of_a_home
-from turnlog.keep.restoring import Outcome, Refused, restore, restore_each, restore_rest
+from turnlog.keep.restoring import (
+    Outcome,
+    Refused,
+    copies_meant,
+    restore,
+    restore_each,
+    restore_rest,
+)
 from turnlog.layout import Home, hash_of, key_of
 from turnlog.log.frames import FrameTable, pack
 from turnlog.sessions import beside
@@ -759,6 +767,99 @@ def test_a_moved_session_comes_back_once_when_the_home_is_gone(orchard):
     list(restore_each(mirror.sessions.values()))
     restore_rest(mirror)
     assert list(orchard.home.glob("projects/*/*.jsonl")) == [new / f"{ID}.jsonl"]
+
+
+# -- one id in several places ---------------------------------------------------------------------
+
+WORKTREE = PROJECT + "/.claude/worktrees/fix"
+
+
+def second_copy(orchard, data, cwd=WORKTREE):
+    """Put a log with the session's id into the directory of another project; give its name."""
+    name = f"projects/{key_of(cwd)}/{ID}.jsonl"
+    write_files(orchard.home, {name: data})
+    return name
+
+
+def restore_all(orchard):
+    (mirror,) = all_mirrors([Home(orchard.home)])
+    done = list(restore_each(mirror.restorables))
+    restore_rest(mirror)
+    return done
+
+
+@pytest.mark.parametrize("is_longer", [True, False])
+@pytest.mark.parametrize("is_continued", [True, False])
+def test_every_copy_of_an_id_comes_back_to_its_place(orchard, is_longer, is_continued):
+    ours = orchard.files[orchard.main]
+    theirs = ours if is_continued else conversation(cwd=WORKTREE)
+    theirs = theirs + conversation(start=9, cwd=WORKTREE) if is_longer else theirs[:700]
+    second_copy(orchard, theirs)
+    orchard.keep()
+    before = files_in(orchard.home)
+    orchard.burn()
+    assert len(restore_all(orchard)) == 2
+    assert files_in(orchard.home) == before
+
+
+def test_the_copies_of_an_id_are_told_apart(orchard):
+    name = second_copy(orchard, conversation(cwd=WORKTREE, start=9))
+    orchard.keep()
+    orchard.burn()
+    session = orchard.session()
+    assert [each.project for each in session.everywhere] == [WORKTREE, PROJECT]
+    assert [each.mains for each in session.everywhere] == [[name], [orchard.main]]
+    (only,) = copies_meant(session.everywhere, only=orchard.main)
+    restore(only, only=orchard.main)
+    assert files_in(orchard.home) == {orchard.main: orchard.files[orchard.main]}
+
+
+def test_a_copy_that_cannot_be_restored_keeps_no_other_from_it(orchard):
+    name = second_copy(orchard, conversation(cwd=WORKTREE))
+    orchard.keep()
+    orchard.burn()
+    write_files(orchard.home, {name: b"something else"})
+    done = restore_all(orchard)
+    assert sorted(isinstance(each, Refused) for each in done) == [False, True]
+    assert files_in(orchard.home) == orchard.files | {name: b"something else"}
+
+
+def test_a_copy_that_is_gone_comes_back_beside_one_that_is_there(orchard):
+    name = second_copy(orchard, conversation(cwd=WORKTREE))
+    orchard.keep()
+    before = files_in(orchard.home)
+    (orchard.home / name).unlink()
+    restore_all(orchard)
+    assert files_in(orchard.home) == before
+
+
+def test_a_copy_left_behind_by_a_move_comes_back_only_if_it_holds_more(orchard):
+    """Its project was renamed, and then somebody went on: all it held is at the new place."""
+    old = orchard.home / orchard.main
+    new = second_copy(orchard, old.read_bytes() + conversation(start=9))
+    lost = second_copy(orchard, conversation(start=30), cwd="/srv/elsewhere")
+    orchard.keep()
+    old.unlink()
+    (orchard.home / lost).unlink()
+    orchard.keep()
+    orchard.burn()
+    restore_all(orchard)
+    assert {name for name in files_in(orchard.home) if name.endswith(f"/{ID}.jsonl")} == {new, lost}
+
+
+def test_a_session_of_days_in_two_projects_comes_back_to_both(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "turnlog"))
+    home = tmp_path / "days"
+    days = {
+        f"projects/{hash_of(cwd)}/2026-01-0{day}.jsonl": conversation(start=day, cwd=cwd)
+        for day, cwd in enumerate((PROJECT, WORKTREE, WORKTREE), 1)
+    }
+    write_files(home, days)
+    keep([Home(home)])
+    shutil.rmtree(home)
+    (mirror,) = all_mirrors([Home(home)])
+    list(restore_each(mirror.restorables))
+    assert files_in(home) == days
 
 
 def test_sessions_are_found_as_everywhere(orchard):

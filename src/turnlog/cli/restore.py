@@ -26,6 +26,7 @@ from turnlog.keep.restoring import (
     Refused,
     Restored,
     RestoredFile,
+    copies_meant,
     note_restored,
     restore,
     restore_each,
@@ -142,9 +143,14 @@ def command(
     sessions, from_mirrors = _chosen(names, homes, worked_in, since, until)
     if is_list:
         return _list(sessions, with_parts=bool(names), as_json=as_json, as_csv=as_csv)
-    one = sessions[0] if len(names) == 1 else None
+    sessions = copies_meant(
+        sessions, project=how["project"], generation=how["generation"], only=how["only"]
+    )
+    one = sessions[0] if len(names) == len(sessions) == 1 else None
     _check_one_project(sessions, how["project"])
-    document = _restored(sessions, one, from_mirrors if everything else [], **how)
+    document = _restored(
+        sessions, one, from_mirrors if everything else [], though_moved=bool(names), **how
+    )
     if not any(how[name] for name in ("to", "project", "generation")):
         note_restored(document.restored)
     if as_json:
@@ -199,8 +205,9 @@ def _chosen(
     found_homes = all_homes(homes)
     among = mirrors(found_homes) if homes or not names else all_mirrors(found_homes)
     if names:
-        return [find_restorable(among, name) for name in names], among
-    sessions = [session for mirror in among for session in mirror.sessions.values()]
+        found = [find_restorable(among, name) for name in names]
+        return [copy for session in found for copy in session.everywhere], among
+    sessions = [session for mirror in among for session in mirror.restorables]
     if worked_in is not None:
         places = {_text(os.path.abspath(worked_in)), _text(os.path.realpath(worked_in)), worked_in}
         sessions = [each for each in sessions if _is_within(each.project, places)]
@@ -245,6 +252,7 @@ def _restored(
     generation: int | None,
     only: str | None,
     partial: bool,
+    though_moved: bool,
 ) -> RestoreDocument:
     from turnlog.cli.terminal import progress
 
@@ -264,7 +272,13 @@ def _restored(
             document.restored.append(done)
             return document
         for each in restore_each(
-            sessions, to=to, project=project, partial=partial, advance=advance
+            sessions,
+            to=to,
+            project=project,
+            generation=generation,
+            partial=partial,
+            though_moved=though_moved,
+            advance=advance,
         ):
             if isinstance(each, Refused):
                 document.refused.append(each)

@@ -31,8 +31,9 @@ def show(document: RestoreDocument, to: str | None) -> None:
         return
     one = len(document.restored) + len(document.refused) == 1
     telling = [each for each in document.restored if each.written or _is_broken(each)]
+    times = Counter(each.session for each in document.restored)
     for each in document.restored if one else telling[:_SHOWN]:
-        _show_one(out, each)
+        _show_one(out, each, with_place=times[each.session] > 1)
     if not one and len(telling) > _SHOWN:
         out.print(f"  [dim]… and {len(telling) - _SHOWN:,} more[/]")
     for refused in document.refused[:_SHOWN]:
@@ -52,7 +53,7 @@ def _is_broken(restored: Restored) -> bool:
     return not restored.written and any(file.outcome is Outcome.BROKEN for file in restored.files)
 
 
-def _show_one(out: Console, restored: Restored) -> None:
+def _show_one(out: Console, restored: Restored, *, with_place: bool) -> None:
     counts = Counter(file.outcome for file in restored.files)
     written = [file for file in restored.files if file.outcome is Outcome.WRITTEN]
     if written:
@@ -66,6 +67,8 @@ def _show_one(out: Console, restored: Restored) -> None:
         what = "is there already, and nothing had to be written"
     mark = _MISSING if _is_broken(restored) else "[green]✓[/]"
     out.print(f"{mark} [bold]{safe(restored.session)}[/] {what}")
+    if with_place and restored.path is not None:
+        out.print(f"    [dim]{short_path(restored.path)}[/]", soft_wrap=True)
     if restored.moved:
         where = short_path(restored.project or "")
         out.print(f"    {counted(restored.moved, 'record')} now say that it works in {where}")

@@ -153,9 +153,10 @@ def unarchive(session: Session) -> Unarchived:
 def _put_back(session: Session, log: LogFile) -> int:
     """Put the files of a session back; give how many were missing."""
     if any(each.is_kept for each in session.main_logs):
-        done = restore(find_restorable(mirrors((log.home,)), session.id))
-        note_restored([done])
-        return done.written
+        copies = find_restorable(mirrors((log.home,)), session.id).everywhere
+        done = [restore(each) for each in copies]
+        note_restored(done)
+        return sum(each.written for each in done)
     directory = place_of(log.path)
     is_archive = log.layout == "flat" and is_flat_archive(str(log.path))
     if is_archive or (log.layout == "flat" and is_left(directory, session.id)):

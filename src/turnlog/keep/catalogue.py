@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -54,6 +54,8 @@ class KeptFile(Struct, kw_only=True, frozen=True):
     kept_at: datetime
     session: str | None = None
     """The session it belongs to, where more than its name was needed to tell."""
+    gone_at: datetime | None = None
+    """When a look at the whole home first did not find the file; None while it is there."""
 
     @property
     def is_doubted(self) -> bool:
@@ -134,6 +136,16 @@ class Catalogue(Struct):
             return os.stat(f"{self.place}/{name}{KEPT_SUFFIX}").st_size == kept.packed_bytes
         except OSError:
             return False
+
+    def note_found(self, names: Container[str], now: datetime) -> bool:
+        """Note which files a look at the whole home found; tell whether that is news."""
+        is_news = False
+        for name, kept in self.current.items():
+            if (kept.gone_at is None) != (name in names):
+                gone_at = None if name in names else now
+                self.current[name] = structs.replace(kept, gone_at=gone_at)
+                is_news = True
+        return is_news
 
     def doubt(self, names: Iterable[str]) -> None:
         """See to it that the next keeping compares every byte of these files and of their copies.

@@ -88,18 +88,23 @@ def keep(
     found = []
     for home in homes:
         if os.path.isdir(home):
-            files = list(home_files(home, problems=run.problems))
+            unseen: list[Problem] = []
+            files = list(home_files(home, problems=unseen))
             run.files += len(files)
-            found.append((home, files))
+            run.problems += unseen
+            found.append((home, files, not unseen))
     steps = _Steps(progress)
-    for home, files in found:
+    for home, files, is_whole in found:
         place = kept_place(home)
         if files or place.is_dir():
             with turn(place, lock_timeout):
-                _keep_home(home, files, sessions, run, steps=steps, room=room)
+                look = _Look(home, files, sessions, is_whole=is_whole and sessions is None)
+                _keep_home(look, run, steps=steps, room=room)
     room.check()
     run.sessions = sorted(set(run.sessions))
-    mains = {owner_of(each.name) for _, files in found for each in files if is_main_log(each.name)}
+    mains = {
+        owner_of(each.name) for _, files, _ in found for each in files if is_main_log(each.name)
+    }
     run.without_log = [each for each in run.sessions if each not in mains]
     return run
 
@@ -180,15 +185,17 @@ def turn(place: Path, timeout: float) -> Iterator[None]:
         os.close(fd)
 
 
-def _keep_home(
-    home: Home,
-    files: list[HomeFile],
-    sessions: Sessions | None,
-    run: KeepRun,
-    *,
-    steps: _Steps,
-    room: _Room,
-) -> None:
+class _Look(Struct):
+    """The files of a home that a run found; *is_whole* if no other file can be there."""
+
+    home: Home
+    files: list[HomeFile]
+    sessions: Sessions | None
+    is_whole: bool
+
+
+def _keep_home(look: _Look, run: KeepRun, *, steps: _Steps, room: _Room) -> None:
+    home, files, sessions = look.home, look.files, look.sessions
     place = kept_place(home)
     catalogue = Catalogue.load(place)
     todo = list(changed_files(files, catalogue, sessions))
@@ -209,6 +216,8 @@ def _keep_home(
         ):
             for batch in batches:
                 _take(batch, catalogue, run, unsynced)
+        if look.is_whole:
+            is_behind |= catalogue.note_found({file.name for file in files}, datetime.now(UTC))
         if is_behind:
             catalogue.save()
         if sessions is None and room.is_enough:

@@ -66,6 +66,16 @@ def content(copy: Copy, kept: KeptFile) -> Iterator[bytes]:
         yield from _frames(copy.path, kept, fd, table)
 
 
+def begins_with(copy: Copy, kept: KeptFile) -> bool:
+    """Tell whether a copy begins with all that *kept*, which may be of another file, holds."""
+    try:
+        for _ in content(copy, kept):
+            pass
+    except BrokenCopy:
+        return False
+    return True
+
+
 def what_is_left(path: Path) -> Iterator[bytes]:
     """Give what can be read of a broken copy; a frame that cannot be is a line of NULs.
 

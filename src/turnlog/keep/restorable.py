@@ -17,7 +17,7 @@ from typing import Final
 from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
 from turnlog.keep.archived import is_flat_archive
 from turnlog.keep.catalogue import GENERATIONS, Catalogue, home_of, kept_homes
-from turnlog.keep.reading import Copy, as_it_lies
+from turnlog.keep.reading import Copy, as_it_lies, begins_with
 from turnlog.keep.relocating import project_in, split
 from turnlog.layout import Home, LogFile, LogName, find_logs, is_session_id, read_name
 from turnlog.layout.find import LATEST
@@ -119,19 +119,52 @@ class Mirror:
         parts: dict[str, list[str]] = {}
         for name, owner in self.owners.items():
             parts.setdefault(owner, []).append(name)
-        days = [self._log(name) for name in self.copies if _kind(name) == "day"]
-        for session_id, logs in share_out(days).items() if days else ():
-            names = [self._name(log.path) for log in logs]
-            parts.setdefault(session_id, []).extend(names)
-        found = (Restorable(each, self, names) for each, names in parts.items())
-        return {each.id: each for each in found if each.mains}
+        days: dict[str | None, list[LogFile]] = {}
+        for name in self.copies:
+            if _kind(name) == "day":
+                days.setdefault(project_of(name), []).append(self._log(name))
+        for of_project in days.values():
+            for session_id, logs in share_out(of_project).items():
+                names = [self._name(log.path) for log in logs]
+                parts.setdefault(session_id, []).extend(names)
+        found: dict[str, Restorable] = {}
+        for session_id, names in parts.items():
+            if copies := self._copies_of(session_id, names):
+                found[session_id], *copies[0].elsewhere = copies
+        return found
+
+    @property
+    def restorables(self) -> list[Restorable]:
+        """Every copy of every session: an id may have a log in several projects."""
+        return [copy for session in self.sessions.values() for copy in session.everywhere]
+
+    def _copies_of(self, session_id: str, names: list[str]) -> list[Restorable]:
+        """Return a session's copies, one for each directory with a main log, the last active first.
+
+        A log that was moved leaves a copy at its old place; that one is left out.
+        """
+        mains = {name: _directory(name) for name in names if _kind(name) in {"session", "day"}}
+        copies = []
+        for directory in sorted(set(mains.values())):
+            others = {name for name in mains if mains[name] != directory}
+            keys = {project_of(name) for name in others} - {None}
+            own = [each for each in names if each not in others and project_of(each) not in keys]
+            copies.append(Restorable(session_id, self, own))
+        copies.sort(key=lambda each: each.at_last, reverse=True)
+        return [each for each in copies if not any(map(each.was_moved_to, copies))]
 
     @cached_property
     def in_home(self) -> dict[str, str]:
-        """Where the main logs lie in the home itself, by the ids of their sessions."""
+        """Where main logs lie in the home that are not kept, by the ids of their sessions."""
         found = find_logs(Home(Path(self.home)))
         mains = (log for log in found if log.kind == "session" and not log.is_kept)
-        return {log.session_id: str(log.path) for log in mains if log.session_id is not None}
+        within = os.path.abspath(self.home)
+        return {
+            log.session_id: str(log.path)
+            for log in mains
+            if log.session_id is not None
+            and Path(os.path.relpath(log.path, within)).as_posix() not in self.copies
+        }
 
     @property
     def rest(self) -> list[str]:
@@ -139,12 +172,14 @@ class Mirror:
 
         What a session left in a project from which it was moved is not among them.
         """
-        taken = {name for session in self.sessions.values() for name in session.names}
+        taken = {name for session in self.restorables for name in session.names}
         return [name for name in self.copies if name not in taken and not self._is_left(name)]
 
     def _is_left(self, name: str) -> bool:
         session = self.sessions.get(self.owners.get(name, ""))
-        return session is not None and project_of(name) not in {None, session.key}
+        if session is None:
+            return False
+        return project_of(name) not in {None, *(each.key for each in session.everywhere)}
 
     def newest(self, name: str) -> Copy:
         return self.copies[name][-1]
@@ -166,24 +201,53 @@ class Mirror:
 
 
 class Restorable:
-    """A session of which copies are kept. *names* are those of its parts in the home."""
+    """A copy of a session. *names* are those of its parts in the home, in one project."""
 
     def __init__(self, session_id: str, mirror: Mirror, names: list[str]) -> None:
         self.id = session_id
         self.mirror = mirror
+        self.elsewhere: list[Restorable] = []
+        """The session's copies in other projects, if this one is the first of them."""
         mains = [name for name in names if _kind(name) in {"session", "day"}]
-        self.mains = self._where_it_was_last(self._as_it_was_last(mains))
+        self.mains = sorted(self._as_it_was_last(mains))
         """Its main log, or its days' logs."""
         self.key = project_of(self.mains[0]) if self.mains else None
-        elsewhere = {project_of(name) for name in mains} - {self.key}
         taken = set(mains) - set(self.mains)
         is_archived = not any(name.endswith(".jsonl") for name in self.mains)
         for name in names:  # What lay beside the log went into the archive, or came out of it, too.
             packed = archives_of(name).intersection(names)
             taken |= {name} if packed and is_archived else packed
-        self.names = [
-            name for name in names if name not in taken and project_of(name) not in elsewhere
-        ]
+        self.names = [name for name in names if name not in taken]
+
+    @property
+    def everywhere(self) -> list[Restorable]:
+        """The copy itself, and those in other projects."""
+        return [self, *self.elsewhere]
+
+    @property
+    def at_last(self) -> tuple[bool, int, str]:
+        """What sorts the copies of one session: where it lies, or was changed last.
+
+        A project's directory that was given another name leaves a log as old as it was.
+        """
+        return any(map(self._is_there, self.mains)), self.changed_ns, self.mains[0]
+
+    def was_moved_to(self, other: Restorable) -> bool:
+        """Tell whether this copy was gone before *other*, which holds all that this one does."""
+        gone_at = self._gone_at
+        if gone_at is None or (other._gone_at is not None and other._gone_at <= gone_at):
+            return False
+        if len(self.mains) != 1 or len(other.mains) != 1:
+            return False
+        known = self.mirror.newest(self.mains[0]).known
+        return known is not None and begins_with(self.mirror.newest(other.mains[0]), known)
+
+    @property
+    def _gone_at(self) -> datetime | None:
+        """When it was first seen that its main logs are gone; None if they may be there."""
+        known = [self.mirror.newest(name).known for name in self.mains]
+        times = [each.gone_at for each in known if each is not None and each.gone_at is not None]
+        return max(times) if len(times) == len(self.mains) else None
 
     def _as_it_was_last(self, mains: list[str]) -> list[str]:
         """Of a log and its archive, choose the one that lies there, or was changed last.
@@ -196,17 +260,6 @@ class Restorable:
             return logs or archives
         is_later = max(map(self._changed_ns, archives)) > max(map(self._changed_ns, logs))
         return archives if is_later or any(map(self._is_there, archives)) else logs
-
-    def _where_it_was_last(self, mains: list[str]) -> list[str]:
-        """Of a session that lay in several projects, choose where it lies, or was changed last.
-
-        A project's directory that was given another name leaves a log as old as it was.
-        """
-        if len(mains) < 2:
-            return mains
-        newest = max(mains, key=lambda each: (self._is_there(each), self._changed_ns(each), each))
-        here = [name for name in mains if project_of(name) == project_of(newest)]
-        return sorted(here) if _kind(newest) == "day" else [newest]
 
     def _changed_ns(self, name: str) -> int:
         copy = self.mirror.newest(name)
@@ -304,6 +357,16 @@ class Restorable:
         return [name for name in found if name in self.mirror.copies]
 
 
+def _directory(name: str) -> str:
+    """Return the directory of the log *name*; that of an archive is the one of its log."""
+    directory = name.rpartition("/")[0]
+    return directory.removesuffix("compressed").rstrip("/") if _is_packed(name) else directory
+
+
+def _is_packed(name: str) -> bool:
+    return name.endswith((".gz", ".zst"))
+
+
 def archives_of(name: str) -> set[str]:
     """Give the names that the archive of a flat store's file *name* may have there."""
     rest = name.removeprefix("sessions/")
@@ -347,7 +410,7 @@ def all_mirrors(homes: Iterable[Home]) -> list[Mirror]:
 
 
 def find_restorable(among: Iterable[Mirror], text: str) -> Restorable:
-    """Give the session whose id begins with *text*, or the ``latest``.
+    """Give the session whose id begins with *text*, or the ``latest``: the copy active last.
 
     The first mirror that knows one is asked alone.
     """

@@ -16,7 +16,7 @@ directories of 0700), nothing is overwritten, and no symbolic link is followed i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,6 +36,7 @@ __all__ = [
     "Refused",
     "Restored",
     "RestoredFile",
+    "copies_meant",
     "restore",
     "restore_each",
     "restore_rest",
@@ -69,6 +70,33 @@ class Refused(Struct, kw_only=True):
     session: str
     reason: str
     hint: str
+
+
+def copies_meant(
+    copies: Sequence[Restorable],
+    *,
+    project: object = None,
+    generation: int | None = None,
+    only: str | None = None,
+) -> list[Restorable]:
+    """Return those of *copies* to restore: all, unless the other arguments mean some.
+
+    Of each session, only the first copy can go on in *project*.
+    """
+    found = list(copies)
+    if only is not None:
+        found = [each for each in copies if only in (*each.names, *each.plans)][:1]
+    elif generation is not None:
+        found = [each for each in copies if generation in _generations(each)]
+    found = found or list(copies[:1])
+    if project is not None:
+        found = list({each.id: each for each in reversed(found)}.values())[::-1]
+    return found
+
+
+def _generations(session: Restorable) -> set[int]:
+    copies = session.mirror.copies
+    return {copy.generation for name in session.mains for copy in copies[name]}
 
 
 def restore(
@@ -160,16 +188,19 @@ def restore_each(
     *,
     to: str | os.PathLike[str] | None = None,
     project: str | os.PathLike[str] | None = None,
+    generation: int | None = None,
     partial: bool = False,
+    though_moved: bool = False,
     advance: Advance | None = None,
 ) -> Iterator[Restored | Refused]:
     """Put each of *sessions* back; one that cannot be restored keeps no other from it.
 
-    One that lies in its home, in a project to which it was moved since, would be there twice.
+    One that lies in its home, in a project to which it was moved since, would be there twice; it is
+    refused unless *though_moved* is true.
     """
     for session in sessions:
         is_moved = session.moved_to is not None and session.archive is None
-        if to is None and project is None and is_moved:
+        if to is None and project is None and is_moved and not though_moved:
             yield Refused(
                 session=session.id,
                 reason=f"it is not gone: it lies in {session.moved_to}",
@@ -177,7 +208,14 @@ def restore_each(
             )
             continue
         try:
-            yield restore(session, to=to, project=project, partial=partial, advance=advance)
+            yield restore(
+                session,
+                to=to,
+                project=project,
+                generation=generation,
+                partial=partial,
+                advance=advance,
+            )
         except StorageFull:
             raise  # There is room for none of the others either.
         except TurnlogError as error:
