@@ -170,12 +170,7 @@ class _Reading:
         main = main_thread(tree) if self.choice.thread == "main" else whole_thread(tree)
         yield _Stretch(main, None)
         if self.choice.thread == "all":
-            taken = {node.uuid for node in main}
-            for branch in self._others:
-                nodes = whole_thread(tree, branch.tip)
-                own = [node for node in nodes if node.uuid not in taken]
-                taken.update(node.uuid for node in own)
-                yield _Stretch(own, branch)
+            yield from (_Stretch(branch.own, branch) for branch in self._others)
 
     def _parting(self, branch: Branch) -> Mark:
         if branch.is_agents:

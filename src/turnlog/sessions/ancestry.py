@@ -80,6 +80,7 @@ class Lineage:
         self.gaps = {gap.node.uuid: gap for gap in tree.gaps}
         self._summarised: dict[str, Node] = {}
         self._went_on: dict[str, list[Node]] = defaultdict(list)
+        self._higher: dict[str, Node] = {}
         for node in tree.nodes if across else ():
             if node.parent is None and node.logical_parent_uuid is not None:
                 self._link(node, node.logical_parent_uuid)
@@ -137,25 +138,25 @@ class Lineage:
 
     def _link(self, node: Node, named: str) -> None:
         """Hang *node*, where a compaction cut the thread, below what it names."""
-        target = self.tree.by_uuid.get(named)
-        if target is None:
-            target = self._before(node)
+        target = self.tree.summarised(node)
+        if named not in self.tree.by_uuid:
             self.gaps[node.uuid] = Gap(node, named, GapReason.MISSING, target)
         if target is None:
             return
-        if any(each is node for each in self._upwards(target)):
+        if self._root(target) is node:
             self.gaps[node.uuid] = Gap(node, named, GapReason.CYCLE, None)
             return
         self._summarised[node.uuid] = target
         self._went_on[target.uuid].append(node)
 
-    def _before(self, node: Node) -> Node | None:
-        earlier = (
-            each
-            for each in reversed(self.tree.nodes)
-            if each.position < node.position and each.same_writer(node)
-        )
-        return next(earlier, None)
+    def _root(self, node: Node) -> Node:
+        """Return the first record above *node*; what was walked is walked in one step later."""
+        path = []
+        while (above := self._higher.get(node.uuid) or self.above(node)) is not None:
+            path.append(node)
+            node = above
+        self._higher.update((each.uuid, node) for each in path)
+        return node
 
 
 def _check(depth: int | None) -> None:

@@ -7,12 +7,10 @@ threads that say something no other one does, and for each the record at which i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
-from turnlog.sessions.ranges import count_steps
-from turnlog.sessions.threads import main_tip, whole_thread
+from turnlog.sessions.ranges import count_steps, numbered
+from turnlog.sessions.threads import Parallel, across_boundaries, last_said, main_tip
 from turnlog.sessions.tree import Node, Tree
 
 
@@ -25,11 +23,19 @@ class Branch(Struct, frozen=True):
     """The last record that it shares with a branch before it in the list; None for a first one."""
     steps: int
     """How many steps it has, from the very first."""
-    own_steps: int
-    """How many of them stand in no branch before it in the list."""
-    own_prompts: tuple[Node, ...]
-    """The prompts among those."""
+    own: list[Node]
+    """The records of its thread that stand in no branch before it in the list."""
     is_main: bool
+
+    @property
+    def own_steps(self) -> int:
+        """How many steps stand in no branch before it in the list."""
+        return count_steps(self.own)
+
+    @property
+    def own_prompts(self) -> tuple[Node, ...]:
+        """The prompts that stand in no branch before it in the list."""
+        return tuple(node for node in self.own if node.is_prompt)
 
     @property
     def is_agents(self) -> bool:
@@ -38,54 +44,45 @@ class Branch(Struct, frozen=True):
 
 
 def branches_of(tree: Tree) -> list[Branch]:
-    """Give the branches of *tree*: the main one, then the others, the newest first."""
-    main = main_tip(tree)
-    found: list[Branch] = []
-    taken: set[str] = set()
-    walked: set[str] = set()
-    for tip in (main, *_other_tips(tree)):
-        if tip is None or not _says_more(tip, taken, walked):
-            continue
-        thread = whole_thread(tree, tip)
-        own = [node for node in thread if node.uuid not in taken]
-        # Parallel results are put back behind their response: what is own need not be the end.
-        shared = thread[: thread.index(own[0])]
-        found.append(
-            Branch(
-                tip=tip,
-                parting=shared[-1] if shared else None,
-                steps=count_steps(thread),
-                own_steps=count_steps(own),
-                own_prompts=tuple(node for node in own if node.is_prompt),
-                is_main=tip is main,
-            )
-        )
-        taken.update(node.uuid for node in thread)
-    return found
+    """Give the branches of *tree*: the main one, then the others, the newest first.
 
-
-def _says_more(tip: Node, taken: set[str], walked: set[str]) -> bool:
-    """Tell whether something on the way to *tip* stands in no branch so far.
-
-    A tip may stand in one, put back beside its response, without what leads to it.
+    No record is looked at for more than one branch, so the work grows with the log and not with
+    the length of all its threads.
     """
-    more = False
-    for node in tip.ancestry():
-        if node.uuid in walked:
-            break
-        walked.add(node.uuid)
-        more = more or (node.is_spoken and node.uuid not in taken)
-    return more
-
-
-def _other_tips(tree: Tree) -> Iterator[Node]:
-    """Give the last thing said above every tip, the newest first."""
-    said = (
-        next((node for node in tip.ancestry() if node.is_spoken), None)
-        for tip in reversed(tree.tips)
-    )
-    return iter(sorted({node.uuid: node for node in said if node}.values(), key=_newest_first))
-
-
-def _newest_first(node: Node) -> int:
-    return -node.position
+    main = main_tip(tree)
+    parallel = Parallel(tree)
+    found: list[Branch] = []
+    walked: set[str] = set()
+    silent: set[str] = set()
+    """From these on upwards, everything that was said stands in a branch."""
+    steps_at: dict[str, int] = {}
+    others = sorted(last_said(tree.tips), key=lambda node: -node.position)
+    for tip in (main, *others) if main else ():
+        path: list[Node] = []
+        above: Node | None = None
+        says_more = False
+        for node in across_boundaries(tree, tip):
+            if node.uuid in walked:
+                above = node
+                break
+            if node.uuid in silent and not says_more:
+                break
+            path.append(node)
+            says_more = says_more or (node.is_spoken and node.uuid not in parallel.taken)
+        if not says_more:
+            silent.update(node.uuid for node in path)
+            continue
+        walked.update(node.uuid for node in path)
+        shared = {node.uuid for node in path if node.uuid in parallel.taken}
+        thread = parallel.put_back(path[::-1])
+        first = next(place for place, node in enumerate(thread) if node.uuid not in shared)
+        parting = thread[first - 1] if first else above
+        steps = steps_at[parting.uuid] if parting else 0
+        if parting and parting.message_id and parting.message_id == thread[first].message_id:
+            steps -= 1  # The response is counted on both sides.
+        for number, node in numbered(thread[first:]):
+            steps += number is not None
+            steps_at.setdefault(node.uuid, steps)
+        own = [node for node in thread if node.uuid not in shared]
+        found.append(Branch(tip=tip, parting=parting, steps=steps, own=own, is_main=tip is main))
+    return found

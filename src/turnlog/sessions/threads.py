@@ -10,7 +10,7 @@ return nodes; ``visible`` keeps what a person would call messages.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from turnlog.sessions.tree import Node, Tree
 
@@ -100,6 +100,22 @@ def _named_ancestry(tree: Tree, node: Node, seen: set[str]) -> Iterator[Node]:
         current = tree.by_uuid.get(current.parent_uuid) if current.parent_uuid else None
 
 
+def last_said(leaves: Iterable[Node]) -> list[Node]:
+    """Return the first spoken record at or above each of *leaves*, each record once."""
+    found: dict[str, Node] = {}
+    walked: set[str] = set()
+    for leaf in leaves:
+        node: Node | None = leaf
+        # Where another leaf's walk came by, it found what there is to find.
+        while node is not None and node.uuid not in walked:
+            walked.add(node.uuid)
+            if node.is_spoken:
+                found[node.uuid] = node
+                break
+            node = node.parent
+    return list(found.values())
+
+
 def across_boundaries(tree: Tree, tip: Node) -> Iterator[Node]:
     """Go up from *tip*; where a compaction cut the thread, go on at what it summarised."""
     seen: set[str] = set()
@@ -107,45 +123,26 @@ def across_boundaries(tree: Tree, tip: Node) -> Iterator[Node]:
     while node is not None and node.uuid not in seen:
         seen.add(node.uuid)
         yield node
-        above = node.parent
-        if above is None and node.logical_parent_uuid is not None:
-            above = tree.by_uuid.get(node.logical_parent_uuid) or _before(tree, node)
-        node = above
-
-
-def _before(tree: Tree, node: Node) -> Node | None:
-    """Give the last record of the same writer before *node* in the log."""
-    earlier = [
-        each for each in tree.nodes if each.position < node.position and each.same_writer(node)
-    ]
-    return earlier[-1] if earlier else None
+        node = node.parent or tree.summarised(node)
 
 
 def with_parallel(tree: Tree, path: list[Node]) -> list[Node]:
-    """Put back the calls and results of parallel tools, which hang beside the path.
+    """Put back the calls and results of parallel tools, which hang beside the path."""
+    return Parallel(tree).put_back(path)
+
+
+class Parallel:
+    """Puts parallel calls and results back into paths of *tree*, each record once.
 
     One response with several calls is written as several records in a row, and each result hangs
     from its own call, so that a walk from the tip meets only one of them. What was missed goes
     right behind the response's last record on the path: first its records, then the results.
     """
-    beside = _Beside(tree, path)
-    last_of = {node.message_id: node for node in path if node.message_id}
-    inserted: dict[str, list[Node]] = {}
-    for message_id in dict.fromkeys(node.message_id for node in path if node.message_id):
-        found = beside.of_message(message_id)
-        if found:
-            inserted[last_of[message_id].uuid] = found
-    if not inserted:
-        return path
-    return [each for node in path for each in (node, *inserted.get(node.uuid, ()))]
 
-
-class _Beside:
-    """What belongs to the responses of a path without standing on it."""
-
-    def __init__(self, tree: Tree, path: list[Node]) -> None:
-        self.taken = {node.uuid for node in path}
-        self.answered = {call for node in path for call in node.results}
+    def __init__(self, tree: Tree) -> None:
+        self.taken: set[str] = set()
+        """What was on a path so far, or was put back."""
+        self.answered: set[str] = set()
         self.members: dict[str, list[Node]] = defaultdict(list)
         self.owner: dict[str, Node | None] = {}
         self.results_of: dict[str, list[Node]] = defaultdict(list)
@@ -157,6 +154,21 @@ class _Beside:
         for node in tree.nodes:
             if node.results and node.type == "user" and node.parent_uuid:
                 self._hang(tree, node)
+
+    def put_back(self, path: list[Node]) -> list[Node]:
+        """Return *path* with what its responses lack, unless an earlier path had it."""
+        self.taken.update(node.uuid for node in path)
+        self.answered.update(call for node in path for call in node.results)
+        last_of = {node.message_id: node for node in path if node.message_id}
+        inserted: dict[str, list[Node]] = {}
+        for message_id in dict.fromkeys(node.message_id for node in path if node.message_id):
+            # Removed, since afterwards nothing of the response is left to put back.
+            found = self._of_message(self.members.pop(message_id, ()))
+            if found:
+                inserted[last_of[message_id].uuid] = found
+        if not inserted:
+            return path
+        return [each for node in path for each in (node, *inserted.get(node.uuid, ()))]
 
     def _claim(self, call: str, node: Node) -> None:
         """Note who made *call*; a call that two responses claim is nobody's."""
@@ -175,9 +187,8 @@ class _Beside:
         for place in dict.fromkeys(places):
             self.results_of[place].append(result)
 
-    def of_message(self, message_id: str) -> list[Node]:
+    def _of_message(self, members: Sequence[Node]) -> list[Node]:
         """Give what the path missed of one response, in order."""
-        members = self.members[message_id]
         uuids = {node.uuid for node in members}
         siblings = [node for node in members if node.uuid not in self.taken]
         hanging = {

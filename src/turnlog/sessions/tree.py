@@ -107,6 +107,7 @@ class Tree:
         self.replaced: list[Node] = []
         self.loose: list[Placed] = []
         self.gaps: list[Gap] = []
+        self._preceding: dict[str, Node] = {}
         self.session_ids: Counter[str] = Counter()
         """How many records name each session."""
         self.leaf_uuid: str | None = None
@@ -155,6 +156,15 @@ class Tree:
         """Nodes with more than one child."""
         return [node for node in self.nodes if len(node.children) > 1]
 
+    def summarised(self, node: Node) -> Node | None:
+        """Return the record that a compaction names as the last one it summarised.
+
+        If the log lacks it: the record that the same writer wrote before the compaction.
+        """
+        if node.logical_parent_uuid is None:
+            return None
+        return self.by_uuid.get(node.logical_parent_uuid) or self._preceding.get(node.uuid)
+
     def _link(self) -> None:
         before: dict[tuple[bool, str | None], Node] = {}
         for node in self.nodes:
@@ -167,6 +177,8 @@ class Tree:
                 if node.parent is None:
                     node.parent = before.get(writer)
                     self.gaps.append(Gap(node, node.parent_uuid, GapReason.MISSING, node.parent))
+            if node.logical_parent_uuid is not None and writer in before:
+                self._preceding[node.uuid] = before[writer]
             before[writer] = node
 
     def _cut_cycles(self) -> None:
