@@ -14,6 +14,7 @@ Slugs repeat and are never an identity.
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -124,20 +125,31 @@ def link_agents(main: Traces, agents: Mapping[str, tuple[Path, Traces]]) -> tupl
     everywhere = [main, *(traces for _, traces in agents.values())]
     spawns = {call: spawn for traces in everywhere for call, spawn in traces.answered.items()}
     spawns |= {call: spawn for traces in everywhere for call, spawn in traces.spawns.items()}
+    by_result = _by_agent(traces.call_of_agent for traces in everywhere)
+    by_progress = _by_agent(traces.progress_of_agent for traces in everywhere)
     found: dict[str, tuple[str, How]] = {}
     metas = {agent: read_meta(path) for agent, (path, _) in agents.items()}
     for agent in agents:
-        for call, how in _sources(agent, everywhere, metas[agent]):
-            if call in spawns:
+        named = _text(metas[agent], "toolUseId")
+        for how, calls in (
+            (How.RESULT, by_result.get(agent, ())),
+            (How.META, () if named is None else (named,)),
+            (How.PROGRESS, by_progress.get(agent, ())),
+        ):
+            call = next((each for each in calls if each in spawns), None)
+            if call is not None:
                 found[agent] = (call, how)
                 break
-    free = {call: spawn for call, spawn in spawns.items() if call not in _calls(found)}
+    taken = {call for call, _ in found.values()}
+    free: dict[str, deque[str]] = defaultdict(deque)
+    for call, spawn in spawns.items():
+        if call not in taken and spawn.prompt:
+            free[spawn.prompt].append(call)
     for agent, (_, traces) in agents.items():
-        if agent not in found and traces.first_prompt:
-            same = [call for call, spawn in free.items() if spawn.prompt == traces.first_prompt]
+        if agent not in found and traces.first_prompt in free:
+            same = free[traces.first_prompt]
             if same:
-                found[agent] = (same[0], How.PROMPT)
-                del free[same[0]]
+                found[agent] = (same.popleft(), How.PROMPT)
     return tuple(
         _agent(agent, path, metas[agent], spawns, found.get(agent))
         for agent, (path, _) in agents.items()
@@ -154,22 +166,13 @@ def read_meta(log: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _sources(
-    agent: str, everywhere: Iterable[Traces], meta: dict[str, Any]
-) -> Iterable[tuple[str, How]]:
-    for traces in everywhere:
-        if agent in traces.call_of_agent:
-            yield traces.call_of_agent[agent], How.RESULT
-    named = _text(meta, "toolUseId")
-    if named is not None:
-        yield named, How.META
-    for traces in everywhere:
-        if agent in traces.progress_of_agent:
-            yield traces.progress_of_agent[agent], How.PROGRESS
-
-
-def _calls(found: Mapping[str, tuple[str, How]]) -> set[str]:
-    return {call for call, _ in found.values()}
+def _by_agent(told: Iterable[Mapping[str, str]]) -> dict[str, list[str]]:
+    """Return all the calls that were told of each agent."""
+    found: dict[str, list[str]] = {}
+    for calls in told:
+        for agent, call in calls.items():
+            found.setdefault(agent, []).append(call)
+    return found
 
 
 def _agent(
