@@ -232,7 +232,8 @@ def _show_view(shown: Transcript, view: View) -> Iterator[None]:
 
     if view.agent is not None:
         what = safe(view.agent.description or view.agent.kind or "")
-        shown.rule(f"in the log of agent {safe(view.agent.id)} {what}".rstrip())
+        where = "log" if view.agent.sidechain is None else "sidechain"
+        shown.rule(f"in the {where} of agent {safe(view.agent.id)} {what}".rstrip())
     digest = view.context.digest if view.context else None
     if digest is not None and view.context is not None:
         if digest.kept_come_first:

@@ -16,13 +16,13 @@ from msgspec import Struct, field
 from turnlog.errors import NotFound, UsageError
 from turnlog.log.reader import Placed
 from turnlog.log.tail import read_last
-from turnlog.records.record import Record
+from turnlog.records.record import Linked, Record
 from turnlog.sessions.agents import Agent
 from turnlog.sessions.ancestry import Lineage, find_record
 from turnlog.sessions.context import Context, context_of
 from turnlog.sessions.filters import EVERYTHING, Filter
 from turnlog.sessions.ranges import Part, last_of, numbered, range_of
-from turnlog.sessions.session import Session, records_of, tree_of
+from turnlog.sessions.session import Session
 from turnlog.sessions.threads import whole_thread, with_parallel
 from turnlog.sessions.tree import Gap, Node, Tree
 
@@ -73,7 +73,7 @@ class View(Struct):
     """The number of the step that follows it, if any does."""
     total: int | None = None
     agent: Agent | None = None
-    """The agent in whose log its records stand; None for the main log."""
+    """The agent whose records it shows; None for the session itself."""
 
     @property
     def is_part(self) -> bool:
@@ -92,13 +92,13 @@ class View(Struct):
 
     def agent_pairs(self, agent: Agent) -> Iterator[Pair]:
         """Read the records of an agent."""
-        found = records_of(agent.path, whole_thread(tree_of(agent.path)))
+        found = self.session.agent_records(agent, whole_thread(self.session.agent_tree(agent)))
         return ((node, record) for node, record in self.only.pairs(found))
 
     def read(self, nodes: list[Node]) -> Iterator[tuple[Node, Record]]:
         """Read the records of *nodes*, as far as they are wanted."""
-        agent = self.agent
-        found = self.session.records(nodes) if agent is None else records_of(agent.path, nodes)
+        session, agent = self.session, self.agent
+        found = session.records(nodes) if agent is None else session.agent_records(agent, nodes)
         return ((node, record) for node, record in self.only.pairs(found))
 
 
@@ -137,6 +137,7 @@ def _thread(session: Session, asked: Asked) -> View:
     tip = None
     if asked.thread not in (None, "whole", "main"):
         tip = find_record(tree, asked.thread or "")
+        view.agent = session.agent_of(tip) if tip.is_sidechain else None
     if asked.context:
         view.name, view.context = "context", context_of(tree, session.records, tip)
         view.nodes = view.context.nodes
@@ -172,13 +173,18 @@ def _ancestry(session: Session, asked: Asked, at: str) -> View:
 def _where(session: Session, text: str) -> tuple[Agent | None, Tree, Node]:
     """Find the record whose uuid begins with *text*: in the main log, else in an agent's."""
     try:
-        return None, session.tree, find_record(session.tree, text)
+        node = find_record(session.tree, text)
     except NotFound:
         for agent in session.agents:
-            tree = tree_of(agent.path)
+            tree = session.agent_tree(agent)
             with suppress(NotFound):
                 return agent, tree, find_record(tree, text)
         raise
+    inner = session.agent_of(node) if node.is_sidechain else None
+    if inner is None:
+        return None, session.tree, node
+    tree = session.agent_tree(inner)
+    return inner, tree, tree.by_uuid[node.uuid]
 
 
 def _end(session: Session, last: int) -> View:
@@ -192,13 +198,19 @@ def _end(session: Session, last: int) -> View:
     while True:
         records = _last_records(session, wanted)
         is_all = len(records) < wanted
-        part = last_of(records, last)
+        own = [record for record in records if not _is_in_sidechain(record)]
+        part = last_of(own or (records if is_all else []), last)
         if part.earlier or is_all:
             break
         wanted *= 4
     view.end = part.items
     view.earlier = 0 if is_all and not part.earlier else None
     return view
+
+
+def _is_in_sidechain(record: Record) -> bool:
+    """Tell whether an agent wrote *record* into the main log."""
+    return isinstance(record, Linked) and record.is_sidechain
 
 
 def _last_records(session: Session, count: int) -> list[Record]:

@@ -8,7 +8,7 @@ for their results, and results for their calls.
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
@@ -79,9 +79,8 @@ class Folded(Struct, array_like=True):
         """Give it as bytes. Long prompts are only ever compared, so digests do as well."""
         traces = self.traces
         traces.first_prompt = _short(traces.first_prompt)
-        for call, spawn in traces.spawns.items():
-            if spawn.prompt is not None and len(spawn.prompt) > _DIGEST_LENGTH:
-                traces.spawns[call] = msgspec.structs.replace(spawn, prompt=_short(spawn.prompt))
+        _shorten(traces.spawns)
+        _shorten(traces.sidechains)
         try:
             return _pack(self)
         except UnicodeEncodeError:  # A lone surrogate, which JSON can spell and UTF-8 cannot.
@@ -169,6 +168,12 @@ def take_record(folded: Folded, session: str, record: Record, offset: int) -> No
     if fold is None:
         fold = folded.sessions[session] = MetadataFold()
     folded.called.take(record, offset, fold)
+
+
+def _shorten(asked: dict[str, Any]) -> None:
+    for name, each in asked.items():
+        if each.prompt is not None and len(each.prompt) > _DIGEST_LENGTH:
+            asked[name] = msgspec.structs.replace(each, prompt=_short(each.prompt))
 
 
 def _short(prompt: str | None) -> str | None:

@@ -22,6 +22,9 @@ LONG_CONTEXT = 200_000
 BESIDE = "beside"
 """The layout of what lies beside the logs and is read like one."""
 
+AGENT = "coalesce((SELECT agent FROM sidechains WHERE record = r.id), l.agent)"
+"""The agent that wrote the record r of the log l, as SQL; null for the main one."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UUID_LENGTH = 36
 _UUID_BYTES = 16

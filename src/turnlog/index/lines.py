@@ -9,7 +9,7 @@ them.
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any, Final
 
@@ -186,6 +186,13 @@ def names_agent(line: Line) -> bool:
     """Tell whether a tool's result names the agent that gave it."""
     reported = line.tool_use_result
     return isinstance(reported, _Reported) and reported.agent_id is not None
+
+
+def answers(line: Line, calls: Collection[str]) -> bool:
+    """Tell whether a tool's result answers one of *calls*."""
+    content = line.message.content if line.message is not None else None
+    blocks = content if calls and isinstance(content, tuple) else ()
+    return any(type(block) is ResultBlock and block.tool_use_id in calls for block in blocks)
 
 
 def found_in_record(record: Record) -> Found:

@@ -22,6 +22,7 @@ from turnlog.index.ids import BESIDE
 from turnlog.index.lines import (
     Found,
     Line,
+    answers,
     fast_line,
     found_in_record,
     names_agent,
@@ -160,6 +161,7 @@ class LogReading:
                 self._take_usage(line, at, data, offset)
         elif line.type == "progress":
             self._see_progress(line, data, offset)
+        self._see_side(line)
         session = self.folded.session or self._whose(line.session_id)
         asks_for_agent = self._rows.remember_line(line, at, offset, length, session)
         if asks_for_agent or (line.type == "user" and self._is_of_agent(line)):
@@ -229,9 +231,19 @@ class LogReading:
             for sighting in self.usage.tellings.take(data, offset):
                 self.usage.take(sighting)
 
+    def _see_side(self, line: Line) -> None:
+        """Take note of which side a main log's line is on: the session's or a sidechain's."""
+        traces = self.folded.traces
+        if traces.caller is None:
+            if line.is_sidechain is True:
+                traces.see_sidechain(line.uuid, line.parent_uuid, line.agent_id)
+            elif line.message is not None:
+                traces.has_main = True
+
     def _is_of_agent(self, line: Line) -> bool:
         """Tell whether what a tool answered may say which agent was asked, or asked itself."""
-        return self.folded.traces.first_prompt is None or names_agent(line)
+        traces = self.folded.traces
+        return traces.first_prompt is None or names_agent(line) or answers(line, traces.waiting)
 
     def _settle_passing(self) -> None:
         if self._passing.lines:

@@ -274,7 +274,7 @@ CREATE TABLE unnoted (session TEXT PRIMARY KEY) WITHOUT ROWID;
 
 -- Subagents, and the call that asked for each.
 CREATE TABLE agents (
-    log INTEGER PRIMARY KEY,           -- logs
+    log INTEGER NOT NULL,              -- logs: its own, or the main log if it is a sidechain.
     session TEXT NOT NULL,
     agent TEXT NOT NULL,
     kind TEXT,
@@ -282,5 +282,13 @@ CREATE TABLE agents (
     caller TEXT,                       -- The agent in whose log the call stands; null: the main one.
     call_id TEXT,
     spawned_by BLOB,                   -- The uuid of the record that carries the call.
-    how TEXT
+    how TEXT,
+    PRIMARY KEY (log, agent)
+) WITHOUT ROWID;
+
+-- The records of agents that are in a session's main log: sidechains, which Claude Code 1.x wrote.
+CREATE TABLE sidechains (
+    record INTEGER PRIMARY KEY,        -- records
+    agent TEXT NOT NULL
 );
+CREATE INDEX sidechains_by_agent ON sidechains (agent);

@@ -18,6 +18,7 @@ from msgspec import Struct
 from turnlog.index.database import transaction
 from turnlog.index.folds import Folded, unpacked
 from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
+from turnlog.index.lines import OF_AGENT
 from turnlog.index.sound import sound
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.agents import Traces, link_agents
@@ -81,7 +82,7 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log])
     chosen = {log.id for log in agents.values()}  # Of copies in several projects, one.
     others = [log.id for log in logs if log.kind == "agent" and log.id not in chosen]
     db.executemany("DELETE FROM agents WHERE log = ?", ((log,) for log in others))
-    _note_agents(db, session, mains, agents)
+    agent_count = _note_agents(db, session, mains, agents)
     folds = [log.folded.sessions[session] for log in mains if session in log.folded.sessions]
     summary = _joined([fold.summary for fold in folds])
     title = summary.title
@@ -109,7 +110,7 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log])
         "last_active_at": microseconds(summary.last_active_at),
         "records": summary.records,
         "prompts": summary.prompts,
-        "agents": len(agents),
+        "agents": agent_count,
         "damages": _damages(db, [*mains, *agents.values()]),
         "git_branch": summary.git_branch,
         "version": summary.version,
@@ -172,23 +173,35 @@ def _joined(summaries: Sequence[SessionSummary]) -> SessionSummary:
 
 def _note_agents(
     db: sqlite3.Connection, session: str, mains: Sequence[_Log], agents: dict[str, _Log]
-) -> None:
-    if not agents:
-        return
+) -> int:
+    """Write down the agents of a session, and return how many there are."""
     main = Traces()
+    places: dict[str, list[int]] = {}
     for log in mains:
         traces = log.folded.traces
+        if traces.sidechains:
+            places |= _sidechains_in(db, session, log)
+            main.sidechains |= {
+                start: each for start, each in traces.sidechains.items() if start in places
+            }
+        main.has_main = main.has_main or traces.has_main
         main.spawns |= traces.spawns
         main.answered |= traces.answered
         main.call_of_agent |= traces.call_of_agent
         main.progress_of_agent |= traces.progress_of_agent
         main.first_prompt = main.first_prompt or traces.first_prompt
-    linked = link_agents(
-        main, {agent: (Path(log.path), log.folded.traces) for agent, log in agents.items()}
+    if not agents and not main.sidechains:
+        return 0
+    own = {agent: (Path(log.path), log.folded.traces) for agent, log in agents.items()}
+    linked = link_agents(main, own, Path(mains[-1].path) if mains else None)
+    inner = {agent.id: places[agent.sidechain] for agent in linked if agent.sidechain is not None}
+    db.executemany(
+        "INSERT OR REPLACE INTO sidechains VALUES (?, ?)",
+        ((record, sound(agent)) for agent, records in inner.items() for record in records),
     )
     rows = [
         (
-            agents[agent.id].id,
+            inner[agent.id][0] >> OFFSET_BITS if agent.id in inner else agents[agent.id].id,
             session,
             agent.id,
             agent.kind,
@@ -204,6 +217,22 @@ def _note_agents(
         "INSERT OR REPLACE INTO agents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (tuple(sound(list(row))) for row in rows),
     )
+    return len(rows)
+
+
+def _sidechains_in(db: sqlite3.Connection, session: str, log: _Log) -> dict[str, list[int]]:
+    """Return the records of the sidechains in a main log, by the first one's uuid."""
+    start_of = {short_uuid(uuid): start for uuid, start in log.folded.traces.sidechain_of.items()}
+    base = log.id << OFFSET_BITS
+    found: dict[str, list[int]] = {}
+    for record, uuid in db.execute(
+        "SELECT r.id, r.uuid FROM records AS r JOIN sessions AS s ON s.id = r.session"
+        " WHERE r.id >= ? AND r.id < ? AND r.flags & ? AND s.session = ? ORDER BY r.id",
+        (base, base + (1 << OFFSET_BITS), OF_AGENT, session),
+    ):
+        if uuid in start_of:
+            found.setdefault(start_of[uuid], []).append(record)
+    return found
 
 
 def _damages(db: sqlite3.Connection, logs: Iterable[_Log]) -> int:

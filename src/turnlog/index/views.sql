@@ -67,19 +67,24 @@ SELECT
         || substr(hex(a.spawned_by), 13, 4) || '-' || substr(hex(a.spawned_by), 17, 4) || '-'
         || substr(hex(a.spawned_by), 21)
     ) ELSE a.spawned_by END AS spawned_by_message_id,  -- The uuid of the record with the call.
-    a.how AS found_by,  -- How the call was found: result, meta, progress; prompt is a guess.
+    a.how AS found_by,  -- How the call was found: result, meta, progress, prompt, position.
     (SELECT count(*) FROM records AS r
-     WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40) AS records,  -- Records in its log.
+     WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40
+     AND (l.kind = 'agent' OR r.id IN (SELECT record FROM sidechains WHERE agent = a.agent))) AS records,  -- Its records.
     (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', min(r.at) / 1e6, 'unixepoch') FROM records AS r
-     WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40) AS started_at,  -- First record.
+     WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40
+     AND (l.kind = 'agent' OR r.id IN (SELECT record FROM sidechains WHERE agent = a.agent))) AS started_at,  -- First record.
     (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', max(r.at) / 1e6, 'unixepoch') FROM records AS r
-     WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40) AS last_active_at,  -- Last record.
+     WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40
+     AND (l.kind = 'agent' OR r.id IN (SELECT record FROM sidechains WHERE agent = a.agent))) AS last_active_at,  -- Last record.
     (SELECT sum(m.input) FROM messages AS m JOIN names AS n ON n.id = m.session
-     WHERE n.name = a.session AND m.agent = a.agent) AS tokens_in,  -- Fresh input tokens.
+     WHERE n.name = a.session AND (m.agent = a.agent OR m.record IN
+     (SELECT record FROM sidechains WHERE agent = a.agent))) AS tokens_in,  -- Fresh input tokens.
     (SELECT sum(m.output) FROM messages AS m JOIN names AS n ON n.id = m.session
-     WHERE n.name = a.session AND m.agent = a.agent) AS tokens_out,  -- Output tokens.
+     WHERE n.name = a.session AND (m.agent = a.agent OR m.record IN
+     (SELECT record FROM sidechains WHERE agent = a.agent))) AS tokens_out,  -- Output tokens.
     l.home AS home,  -- The home that it lies in.
-    l.path AS log  -- Its log.
+    l.path AS log  -- Its log, or the session's main log.
 FROM agents AS a
 JOIN logs AS l ON l.id = a.log;
 
@@ -89,7 +94,8 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', r.at / 1e6, 'unixepoch') AS at,  -- When it was written.
     s.session AS session,  -- The session that it belongs to.
     p.path AS project,  -- The session's project.
-    l.agent AS agent,  -- The agent in whose log it stands; null: the main one.
+    coalesce((SELECT c.agent FROM sidechains AS c WHERE c.record = r.id), l.agent)
+        AS agent,  -- The agent that wrote it; null: the main one.
     t.name AS type,  -- What the line calls itself: user, assistant, system …
     a.name AS author,  -- human, assistant, tool, agent, caller or program.
     CASE typeof(r.uuid) WHEN 'blob' THEN lower(
@@ -130,7 +136,8 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', m.at / 1e6, 'unixepoch') AS at,  -- When it was written.
     s.name AS session,  -- The session that asked.
     p.name AS project,  -- Where that began.
-    m.agent AS agent,  -- The agent that asked; null: the main one.
+    coalesce(m.agent, (SELECT x.agent FROM sidechains AS x WHERE x.record = m.record))
+        AS agent,  -- The agent that asked; null: the main one.
     m.message_id AS message_id,  -- The API's id of it.
     m.request_id AS request_id,  -- The API's id of the request.
     nullif(m.part, '') AS part,  -- Which further pass of it; null: the message itself.
@@ -167,7 +174,8 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', r.at / 1e6, 'unixepoch') AS at,  -- When it was asked.
     s.session AS session,  -- The session.
     p.path AS project,  -- The session's project.
-    l.agent AS agent,  -- The agent that asked; null: the main one.
+    coalesce((SELECT x.agent FROM sidechains AS x WHERE x.record = r.id), l.agent)
+        AS agent,  -- The agent that asked; null: the main one.
     t.name AS tool,  -- The tool.
     c.call_id AS call_id,  -- The call's id.
     f.path AS path,  -- The file that it names, if it names one.

@@ -200,7 +200,7 @@ class Writer:
         db.execute("DELETE FROM damages WHERE id >= ? AND id < ?", within)
         if gone <= 0:
             return
-        for table in ("calls", "touches", "carried", "repeats"):
+        for table in ("calls", "touches", "carried", "repeats", "sidechains"):
             db.execute(f"DELETE FROM {table} WHERE record >= ? AND record < ?", within)  # noqa: S608
         settle_repeats(db, repeated)
         db.execute(

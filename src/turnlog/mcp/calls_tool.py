@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from turnlog.index.ids import microseconds
+from turnlog.index.ids import AGENT, microseconds
 from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.flow import asked_line, status_of
@@ -25,7 +25,7 @@ _COUNTED: Final = 12
 _ANSWER: Final = 200
 _COLUMNS: Final = (
     "r.id, r.length, r.uuid, c.block, c.result, c.call_id, tool.name, c.is_error, c.duration_us,"
-    " r.at, s.session, l.agent, fp.path, p.path"
+    f" r.at, s.session, {AGENT}, fp.path, p.path"
 )
 Status = Literal["ok", "error", "pending"]
 _STATUSES: Final[dict[Status, Literal["success", "error", "pending"]]] = {

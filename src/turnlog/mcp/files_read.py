@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import NotFound, UsageError
+from turnlog.index.ids import AGENT
 from turnlog.index.opening import Index
 from turnlog.layout import Home, side_files
 from turnlog.layout.walk import Item, Problem, Walk
@@ -33,14 +34,14 @@ SELECT p.path, sum(f.action = 'read'), sum(f.action = 'edit'), sum(f.action = 'w
 FROM records AS r CROSS JOIN touches AS f ON f.record = r.id JOIN paths AS p ON p.id = f.path
 WHERE r.session = ? GROUP BY f.path
 """
-_EDITS: Final = """
-SELECT r.id, r.length, c.result, l.agent
+_EDITS: Final = f"""
+SELECT r.id, r.length, c.result, {AGENT}
 FROM records AS r CROSS JOIN touches AS f ON f.record = r.id
 JOIN calls AS c ON c.record = f.record AND c.block = f.block
 JOIN paths AS p ON p.id = f.path JOIN logs AS l ON l.id = r.id >> 40
 WHERE r.session = ? AND f.action IN ('edit', 'write') AND c.is_error = 0
 AND (p.path GLOB ? OR p.path GLOB ? OR p.path GLOB ?) ORDER BY r.id DESC LIMIT ?
-"""
+"""  # noqa: S608 - Ours.
 
 
 class Touched(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.ids import microseconds
+from turnlog.index.ids import AGENT, microseconds
 from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk, Known
 from turnlog.mcp.files_read import Touched, named_file, read_files, touched_files
@@ -25,14 +25,14 @@ from turnlog.sessions.touches import shown_path
 _PIECE: Final = 1_900
 _MESSAGES: Final = 3
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
-_WHO: Final = """
-SELECT s.session, l.agent, fp.path, sum(f.action = 'read'), sum(f.action = 'edit'),
+_WHO: Final = f"""
+SELECT s.session, {AGENT}, fp.path, sum(f.action = 'read'), sum(f.action = 'edit'),
        sum(f.action = 'write'), sum(f.action = 'search'), max(r.at)
 FROM touches AS f JOIN paths AS fp ON fp.id = f.path JOIN records AS r ON r.id = f.record
 JOIN sessions AS s ON s.id = r.session JOIN logs AS l ON l.id = r.id >> 40
-WHERE {where} GROUP BY s.session, l.agent, f.path
+WHERE {{where}} GROUP BY 1, 2, f.path
 ORDER BY max(r.at) DESC NULLS LAST, s.session, fp.path LIMIT :most OFFSET :offset
-"""
+"""  # noqa: S608 - Ours.
 
 
 def past_files(

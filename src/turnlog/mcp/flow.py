@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.ids import OFFSET_BITS, short_uuid
+from turnlog.index.ids import AGENT, OFFSET_BITS, short_uuid
 from turnlog.index.opening import Index
 from turnlog.layout import is_uuid
 from turnlog.mcp.desk import Known
@@ -32,6 +32,10 @@ _LOOKED_AT: Final = 40
 _LINE: Final = 160
 _SOME: Final = 5
 _PLACE: Final = re.compile(r"@([0-9]{1,12})")
+_RECORDS: Final = (
+    f"records AS r JOIN logs AS l ON l.id = r.id >> 40 WHERE r.session = ? AND {AGENT} IS ?"
+)
+"""The records of one thread: a session's or an agent's."""
 _STATUS: Final = {None: "pending", 0: "ok", 1: "error"}
 
 
@@ -59,7 +63,10 @@ class CallLine(NamedTuple):
 
 
 class Thread(NamedTuple):
-    """The logs of a session, or of one of its agents, in order; *number* is the index's for it."""
+    """The logs of a session, or of one of its agents, in order; *number* is the index's for it.
+
+    In the main log there may be records of agents: a thread has those of its *agent* alone.
+    """
 
     number: int
     logs: tuple[int, ...]
@@ -69,21 +76,21 @@ class Thread(NamedTuple):
         """Give the prompts, in order."""
         people = "('human', 'caller')" if self.agent is not None else "('human')"
         sql = (
-            "SELECT r.id, r.at, r.uuid FROM records AS r WHERE r.session = ? AND r.id BETWEEN ? AND"  # noqa: S608 - Ours.
-            " ? AND r.type = (SELECT id FROM names WHERE name = 'user') AND r.author IN"
+            f"SELECT r.id, r.at, r.uuid FROM {_RECORDS} AND r.id BETWEEN ? AND ?"  # noqa: S608 - Ours.
+            " AND r.type = (SELECT id FROM names WHERE name = 'user') AND r.author IN"
             f" (SELECT id FROM names WHERE name IN {people}) ORDER BY r.id"
         )
         return [
             Prompt._make(row)
             for log in self.logs
-            for row in index.db.execute(sql, (self.number, *extent(log)))
+            for row in index.db.execute(sql, (self.number, self.agent, *extent(log)))
         ]
 
     def records(self, index: Index, start: int, end: int | None) -> Iterator[tuple[int, int]]:
         """Give the ids and lengths of the records from *start* up to and without *end*."""
         sql = (
-            "SELECT id, length FROM records WHERE session = ? AND id BETWEEN ? AND ? AND id < ?"
-            " ORDER BY id"
+            f"SELECT r.id, r.length FROM {_RECORDS} AND r.id BETWEEN ? AND ?"  # noqa: S608 - Ours.
+            " AND r.id < ? ORDER BY r.id"
         )
         first = self.logs.index(start >> OFFSET_BITS) if start >> OFFSET_BITS in self.logs else 0
         for log in self.logs[first:]:
@@ -91,9 +98,17 @@ class Thread(NamedTuple):
             is_last = end is not None and end >> OFFSET_BITS == log
             stop = end if is_last and end is not None else high + 1
             here = max(low, start) if log == start >> OFFSET_BITS else low
-            yield from index.db.execute(sql, (self.number, here, high, stop))
+            yield from index.db.execute(sql, (self.number, self.agent, here, high, stop))
             if is_last:
                 return
+
+    def last_at(self, index: Index, start: int, end: int) -> int | None:
+        """Return when the last record from *start* up to and without *end* was written."""
+        (at,) = index.db.execute(
+            f"SELECT max(r.at) FROM {_RECORDS} AND r.id >= ? AND r.id < ?",  # noqa: S608 - Ours.
+            (self.number, self.agent, start, end),
+        ).fetchone()
+        return None if at is None else int(at)
 
 
 def status_of(is_error: int | None) -> str:
@@ -114,6 +129,11 @@ def thread_of(index: Index, session: Known, agent: str | None = None) -> Thread:
         # Several logs of its own are copies of one; its shares of days' logs follow each other.
         mine = mine[:1] or [each for each in logs if each[2] == "day"]
         return Thread(session.number, tuple(each[0] for each in mine), None)
+    logs += index.db.execute(
+        "SELECT DISTINCT c.record >> 40, NULL, 'sidechain', c.agent FROM sidechains AS c"
+        " JOIN records AS r ON r.id = c.record WHERE r.session = ?",
+        (session.number,),
+    ).fetchall()
     names = sorted({each[3] for each in logs if (each[3] or "").startswith(agent)})
     if agent in names:
         names = [agent]
@@ -142,7 +162,7 @@ def find_record(index: Index, session: Known, name: str, agent: str | None) -> t
     else:
         sql, given = "uuid = ?", (short_uuid(said.lower() if is_uuid(said) else said),)
     row = index.db.execute(
-        "SELECT r.id, l.agent FROM records AS r JOIN logs AS l ON l.id = r.id >> 40"  # noqa: S608
+        f"SELECT r.id, {AGENT} FROM records AS r JOIN logs AS l ON l.id = r.id >> 40"  # noqa: S608
         f" WHERE r.{sql} AND r.session = ? AND l.layout <> 'beside' ORDER BY r.id",
         (*given, session.number),
     ).fetchone()
@@ -179,9 +199,9 @@ class Telling:
     def answer(self, thread: Thread, start: int, end: int) -> str:
         """Say the last words of an assistant before *end*."""
         rows = self._index.db.execute(
-            "SELECT id, length FROM records WHERE id > ? AND id < ? AND session = ? AND type IN"
-            " (SELECT id FROM names WHERE name IN ('assistant', 'ai')) ORDER BY id DESC LIMIT ?",
-            (start, end, thread.number, _LOOKED_AT),
+            f"SELECT r.id, r.length FROM {_RECORDS} AND r.id > ? AND r.id < ? AND r.type IN"  # noqa: S608
+            " (SELECT id FROM names WHERE name IN ('assistant', 'ai')) ORDER BY r.id DESC LIMIT ?",
+            (thread.number, thread.agent, start, end, _LOOKED_AT),
         ).fetchall()
         for row in rows:
             found = self._index.record(*row)
@@ -193,16 +213,18 @@ class Telling:
 
     def calls(self, thread: Thread, start: int, end: int, most: int) -> tuple[list[CallLine], int]:
         """Give the first calls between two records in a line each, and how many there are."""
-        where = "c.record >= ? AND c.record < ? AND c.call_id IS NOT NULL AND r.session = ?"
-        source = "calls AS c JOIN records AS r ON r.id = c.record"
-        values = (start, end, thread.number)
+        source = (
+            f"calls AS c JOIN names AS n ON n.id = c.tool JOIN {_RECORDS} AND r.id = c.record"
+            " AND c.record >= ? AND c.record < ? AND c.call_id IS NOT NULL"
+        )
+        values = (thread.number, thread.agent, start, end)
         (count,) = self._index.db.execute(
-            f"SELECT count(*) FROM {source} WHERE {where}",  # noqa: S608 - Ours.
+            f"SELECT count(*) FROM {source}",  # noqa: S608 - Ours.
             values,
         ).fetchone()
         rows = self._index.db.execute(
             f"SELECT c.record, r.length, c.block, n.name, c.is_error FROM {source}"  # noqa: S608
-            f" JOIN names AS n ON n.id = c.tool WHERE {where} ORDER BY c.record, c.block LIMIT ?",
+            " ORDER BY c.record, c.block LIMIT ?",
             (*values, most),
         ).fetchall()
         lines = [

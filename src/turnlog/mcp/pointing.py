@@ -10,12 +10,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from turnlog.index.ids import OFFSET_BITS, instant_at, long_uuid
+from turnlog.index.ids import AGENT, OFFSET_BITS, instant_at, long_uuid
 from turnlog.index.opening import Index
 
 OFFSETS: Final = (1 << OFFSET_BITS) - 1
 _PLACED: Final = (
-    "SELECT s.session, l.agent, r.uuid, r.id FROM logs AS l"
+    f"SELECT s.session, {AGENT}, r.uuid, r.id FROM logs AS l"  # noqa: S608 - Ours.
     " JOIN records AS r ON r.id = l.id << 40 | :offset"
     " LEFT JOIN sessions AS s ON s.id = r.session WHERE l.path = :log AND l.layout <> 'beside'"
 )

@@ -172,7 +172,8 @@ class _Flow:
             calls += [each.text for each in lines]
             count += here
             answer = self._telling.answer(self._thread, start, end) or answer
-            last = max(filter(None, (last, self._last_at(start, end))), default=None)
+            here_at = self._thread.last_at(self._index, start, end)
+            last = max(filter(None, (last, here_at)), default=None)
         took = None if last is None or prompt.at is None else (last - prompt.at) // 1_000_000
         return sparse(
             {
@@ -186,13 +187,6 @@ class _Flow:
                 "answer": one_line(answer, _SHOWN),
             }
         )
-
-    def _last_at(self, start: int, end: int) -> int | None:
-        (at,) = self._index.db.execute(
-            "SELECT max(at) FROM records WHERE session = ? AND id >= ? AND id < ?",
-            (self._thread.number, start, end),
-        ).fetchone()
-        return None if at is None else int(at)
 
     def _stretches(self, number: int) -> Iterator[tuple[int, int]]:
         """Give the parts of logs that a turn covers: one, unless it reaches into the next day's."""

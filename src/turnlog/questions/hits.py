@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from turnlog.index.ids import instant_at, long_uuid
+from turnlog.index.ids import AGENT, instant_at, long_uuid
 from turnlog.index.opening import Index
 from turnlog.index.texts import Kind, Text
 from turnlog.questions.matching import Span
@@ -18,7 +18,7 @@ from turnlog.questions.search_conditions import IS_GONE
 from turnlog.questions.snippets import LOOKED_AT, Marker, make_snippet
 
 _RECORDS: Final = f"""
-SELECT r.id, r.length, r.at, w.name, m.name, r.flags, r.uuid, s.session, s.title, p.path, l.agent,
+SELECT r.id, r.length, r.at, w.name, m.name, r.flags, r.uuid, s.session, s.title, p.path, {AGENT},
        {IS_GONE}
 FROM json_each(?) a
 CROSS JOIN records r ON r.id = a.value

@@ -45,7 +45,9 @@ _HOUR: Final = timedelta(hours=1)
 
 # Every response, to be looked at in the order of time.
 _EVERY: Final = (
-    "SELECT at, id, session, agent, is_sidechain, cache_read,"
+    "SELECT at, id, session,"
+    " coalesce(agent, (SELECT agent FROM sidechains WHERE sidechains.record = messages.record)),"
+    " is_sidechain, cache_read,"
     " cache_write_5m + cache_write_1h + cache_read"
     " FROM messages WHERE at IS NOT NULL AND part = ''"
 )

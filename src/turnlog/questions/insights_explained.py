@@ -27,7 +27,7 @@ from turnlog.questions.insights_calls import calls_behind, sequences_behind
 from turnlog.questions.insights_compactions import compactions_behind, compactions_of
 from turnlog.questions.insights_days import WEEKDAYS, hour_of_week, monday_of
 from turnlog.questions.insights_edits import edits_behind
-from turnlog.questions.insights_groups import agent_kinds, kind_of
+from turnlog.questions.insights_groups import Answerers
 from turnlog.questions.insights_named import (
     Names,
     file_names,
@@ -178,11 +178,10 @@ def _projects(opened: Opened) -> list[Behind]:
 
 
 def _agents(opened: Opened) -> list[Behind]:
-    kinds = agent_kinds(opened.index)
+    who = Answerers(opened.index)
 
     def belongs(each: Response) -> bool:
-        kind = kind_of(each.session, each.agent, kinds)
-        return opened.which in {None, kind or NOT_KNOWN}
+        return opened.which in {None, who.kind(each) or NOT_KNOWN}
 
     return _responses(opened, belongs)
 

@@ -6,12 +6,12 @@ A session is a project's if the ledger says so or, where nobody answered, if it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final, NamedTuple
 
 from msgspec import structs
 
+from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.opening import Index
 from turnlog.prices.cost import Prices
 from turnlog.questions.insights_asked import (
@@ -96,15 +96,16 @@ def models_of(book: Ledger, calls: Calls) -> list[ModelRow]:
 
 def agents_of(index: Index, scan: UsageScan, prices: Prices, asked: Asked) -> list[AgentRow]:
     """Give the kinds of agents, the dearest first; main is one of them."""
-    kinds = agent_kinds(index)
+    who = Answerers(index)
     groups: dict[str | None, list[Response]] = {}
     agents: dict[str | None, set[tuple[str | None, str | None]]] = {}
     period = asked.period
     for each in scan.responses:
         if period.holds(each):
-            kind = kind_of(each.session, each.agent, kinds)
+            agent = who.agent(each)
+            kind = who.kind(each)
             groups.setdefault(kind, []).append(each)
-            agents.setdefault(kind, set()).add((each.session, each.agent))
+            agents.setdefault(kind, set()).add((each.session, agent))
     books = {
         kind: ledger(structs.replace(scan, responses=group), prices, asked.by()).totals
         for kind, group in groups.items()
@@ -128,11 +129,26 @@ def agent_kinds(index: Index) -> dict[tuple[str, str], str | None]:
     return {(session, agent): kind for session, agent, kind in rows}
 
 
-def kind_of(
-    session: object, agent: object, kinds: Mapping[tuple[str, str], str | None]
-) -> str | None:
-    """Give the kind of who answered."""
-    return MAIN if agent is None else kinds.get((str(session), str(agent)))
+class Answerers:
+    """Tells which agent gave a response, and of which kind it is."""
+
+    def __init__(self, index: Index) -> None:
+        self._kinds = agent_kinds(index)
+        rows = index.db.execute(
+            "SELECT l.path, c.record, c.agent FROM sidechains AS c"
+            " JOIN logs AS l ON l.id = c.record >> 40"
+        )
+        offsets = (1 << OFFSET_BITS) - 1
+        self._sidechains = {(path, record & offsets): agent for path, record, agent in rows}
+
+    def agent(self, response: Response) -> str | None:
+        """Return the agent that gave *response*; None for the session itself."""
+        return response.agent or self._sidechains.get((response.log, response.offset))
+
+    def kind(self, response: Response) -> str | None:
+        """Return the kind of whoever gave *response*; None if it is not known."""
+        agent = self.agent(response)
+        return MAIN if agent is None else self._kinds.get((str(response.session), agent))
 
 
 def projects_of(

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from turnlog.errors import IndexUnavailable
 from turnlog.index.database import index_path, open_for_reading
-from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
+from turnlog.index.ids import AGENT, OFFSET_BITS, instant_at, microseconds
 from turnlog.index.opening import Index, open_fresh
 from turnlog.index.refresh import Refreshed, refresh
 from turnlog.index.unwritable import make_elsewhere
@@ -36,14 +36,14 @@ _TAILS: Final = (
     " AND records.id < (logs.id + 1) << 40"
 )
 _ROWS: Final = (
-    "SELECT records.id, records.length, records.at, sessions.session, projects.path, logs.agent,"
-    " authors.name, types.name, logs.path FROM records"
-    " JOIN logs ON logs.id = records.id >> 40"
-    " LEFT JOIN sessions ON sessions.id = records.session"
+    f"SELECT r.id, r.length, r.at, sessions.session, projects.path, {AGENT},"  # noqa: S608 - Ours.
+    " authors.name, types.name, l.path FROM records AS r"
+    " JOIN logs AS l ON l.id = r.id >> 40"
+    " LEFT JOIN sessions ON sessions.id = r.session"
     " LEFT JOIN projects ON projects.id = sessions.project"
-    " LEFT JOIN names AS authors ON authors.id = records.author"
-    " LEFT JOIN names AS types ON types.id = records.type"
-    " WHERE logs.kind IN ('session', 'agent', 'day') AND "
+    " LEFT JOIN names AS authors ON authors.id = r.author"
+    " LEFT JOIN names AS types ON types.id = r.type"
+    " WHERE l.kind IN ('session', 'agent', 'day') AND "
 )
 # What a record is known by, wherever in its log it stands.
 _MARKS: Final = (
@@ -112,7 +112,7 @@ class News(Closing):
             rows: list[tuple[Any, ...]] = []
             if since is not None:
                 rows = index.db.execute(
-                    f"{_ROWS} records.at >= ? ORDER BY records.id", (microseconds(since),)
+                    f"{_ROWS} r.at >= ? ORDER BY r.id", (microseconds(since),)
                 ).fetchall()
             yield _change(index, done, rows)
 
@@ -200,7 +200,7 @@ def _rows(db: sqlite3.Connection, log: int, offset: int = 0) -> list[tuple[Any, 
     """Give the records of a log from *offset* on."""
     base = log << OFFSET_BITS
     within = (base | offset, base + (1 << OFFSET_BITS))
-    query = f"{_ROWS} records.id >= ? AND records.id < ? ORDER BY records.id"
+    query = f"{_ROWS} r.id >= ? AND r.id < ? ORDER BY r.id"
     return db.execute(query, within).fetchall()
 
 

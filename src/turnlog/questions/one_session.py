@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from turnlog.errors import NotFound
-from turnlog.index.ids import instant_at, long_uuid
+from turnlog.index.ids import AGENT, instant_at, long_uuid
 from turnlog.index.opening import Index
 from turnlog.questions.listed import COUNTERS, models_in, paid
 
@@ -37,14 +37,14 @@ WHERE r.session = ? GROUP BY t.path ORDER BY 2 DESC, 3 DESC, 1 LIMIT ?
 """
 _AGENTS: Final = """
 SELECT a.agent, a.kind, a.description FROM agents AS a JOIN logs AS l ON l.id = a.log
-WHERE a.session = ? AND l.home = ? ORDER BY a.log LIMIT ?
+WHERE a.session = ? AND l.home = ? ORDER BY a.log, a.agent LIMIT ?
 """
-_NEWEST: Final = """
+_NEWEST: Final = f"""
 SELECT r.id, r.length, r.at, r.uuid, n.name FROM records AS r JOIN names AS n ON n.id = r.author
 LEFT JOIN logs AS l ON l.id = r.id >> 40
-WHERE r.session = ? AND n.name IN ({}) AND l.agent IS NULL
+WHERE r.session = ? AND n.name IN ({{}}) AND {AGENT} IS NULL
 ORDER BY r.at DESC, r.id DESC LIMIT ? OFFSET ?
-"""
+"""  # noqa: S608 - Ours.
 
 
 class CallFigures(Struct, kw_only=True):

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field
 
-from turnlog.index.ids import OFFSET_BITS
+from turnlog.index.ids import AGENT, OFFSET_BITS
 
 Role = Literal["user", "assistant", "tool"]
 ContentType = Literal["text", "thinking", "tool_use", "tool_result"]
@@ -186,7 +186,7 @@ _PLACE: Final = {
     "session_id": Field("s.session", "Its session."),
     "project": Field("p.path", "The directory its session worked in."),
     "git_branch": Field("b.name", "The branch."),
-    "agent": Field("l.agent", "The agent in whose log it stands; null for the main one."),
+    "agent": Field(AGENT, "The agent that wrote it; null for the main one."),
     "log": Field("l.path", "The log it stands in."),
     "offset": Field(f"r.id & {_OFFSET}", "Where in the log.", "number"),
 }

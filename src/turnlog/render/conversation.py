@@ -148,7 +148,7 @@ class AgentRun(Struct, kw_only=True):
     kind: str | None
     description: str | None
     is_guess: bool = False
-    """Which call asked for it is told by its prompt alone."""
+    """Only its prompt or its position tells which call asked for it."""
     is_orphan: bool = False
     turns: list[Turn] = field(default_factory=list)
 

@@ -49,11 +49,16 @@ def read_session(session: Session) -> SessionRead:
             except NotFound:  # Gone since it was listed.
                 continue
             found[log.agent_id] = (log.path, one.traces)
+    agents = link_agents(main.traces, found, session.path)
+    members = main.traces.members()
+    for agent in agents:
+        if agent.sidechain is not None:
+            trees[agent.id] = tree.part(members[agent.sidechain])
     return SessionRead(
         tree=tree,
         summary=session.as_listed(main.facts.summary, main.called),
         damaged=main.damaged,
-        agents=link_agents(main.traces, found),
+        agents=agents,
         agent_trees=trees,
     )
 

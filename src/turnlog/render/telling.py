@@ -152,7 +152,8 @@ class _Reading:
         self._told.add(agent.id)
         tree = self._read.agent_trees[agent.id]
         nodes = whole_thread(tree)
-        log = _Log(self, agent.path, nodes, depth + 1)
+        paths = agent.path if agent.sidechain is None else self.session.paths
+        log = _Log(self, paths, nodes, depth + 1)
         gaps = _gaps(tree)
         told = [log.turn(part, number, gaps) for number, part in _Stretch(nodes, None).parts(0)]
         out = self.out
@@ -160,7 +161,7 @@ class _Reading:
             id=out.text(agent.id),
             kind=out.text(agent.kind) if agent.kind else None,
             description=out.text(agent.description) if agent.description else None,
-            is_guess=agent.how is How.PROMPT,
+            is_guess=agent.how in (How.PROMPT, How.POSITION),
             is_orphan=agent.is_orphan,
             turns=[turn for turn in told if turn.blocks],
         )
@@ -173,9 +174,7 @@ class _Reading:
             yield from (_Stretch(branch.own, branch) for branch in self._others)
 
     def _parting(self, branch: Branch) -> Mark:
-        if branch.is_agents:
-            words = "an agent's thread, in the log of the session"
-        elif branch.parting is None:
+        if branch.parting is None:
             words = "a branch that begins by itself"
         else:
             words = f"a branch that parts at {branch.parting.uuid[:8]}"

@@ -3,6 +3,9 @@
 Most forks of a tree are no branches: parallel calls and their results, signs of life of a tool,
 notes that hang beside. Those belong to the thread that they happened in. What is left are the
 threads that say something no other one does, and for each the record at which it parts.
+
+Sidechains are no branches either: they are agents of the session (see ``agents``). Only where the
+log holds nothing else are they what the session says.
 """
 
 from __future__ import annotations
@@ -56,7 +59,9 @@ def branches_of(tree: Tree) -> list[Branch]:
     silent: set[str] = set()
     """From these on upwards, everything that was said stands in a branch."""
     steps_at: dict[str, int] = {}
-    others = sorted(last_said(tree.tips), key=lambda node: -node.position)
+    # The sidechains of a main log are agents, not branches, unless it is all sidechain.
+    said = last_said(tree.tips, with_sidechains=main is not None and main.is_sidechain)
+    others = sorted(said, key=lambda node: -node.position)
     for tip in (main, *others) if main else ():
         path: list[Node] = []
         above: Node | None = None

@@ -199,17 +199,43 @@ class Session:
 
     @cached_property
     def agents(self) -> tuple[Agent, ...]:
-        """The agents, each with the call that asked for it where that is known."""
-        main = Traces()
-        for log in self.main_logs:
-            self._gather(main, log)
+        """The agents, each with the call that asked for it where that is known.
+
+        Their records are in logs of their own, or in sidechains of the main log.
+        """
         found: dict[str, tuple[Path, Traces]] = {}
         for log in self.agent_logs:
             if log.agent_id is not None:
                 traces = Traces(caller=log.agent_id)
                 self._gather(traces, log)
                 found[log.agent_id] = (log.path, traces)
-        return link_agents(main, found)
+        return link_agents(self._main_traces, found, self.path if self.main_logs else None)
+
+    def agent_tree(self, agent: Agent) -> Tree:
+        """Return the records of one of its agents, each with its parent and its children."""
+        if agent.sidechain is None:
+            return tree_of(agent.path)
+        return self.tree.part(self._sidechains.get(agent.sidechain, ()))
+
+    def agent_records(self, agent: Agent, nodes: Iterable[Node]) -> Iterator[tuple[Node, Record]]:
+        """Read the records of *nodes* of an agent's tree, one by one."""
+        return records_of(agent.path if agent.sidechain is None else self.paths, nodes)
+
+    def agent_of(self, node: Node) -> Agent | None:
+        """Return the agent in whose sidechain a record of the main log is; None if in none."""
+        start = self._main_traces.sidechain_of.get(node.uuid)
+        return next((each for each in self.agents if start and each.sidechain == start), None)
+
+    @cached_property
+    def _main_traces(self) -> Traces:
+        found = Traces()
+        for log in self.main_logs:
+            self._gather(found, log)
+        return found
+
+    @cached_property
+    def _sidechains(self) -> dict[str, list[str]]:
+        return self._main_traces.members()
 
     def records(self, nodes: Iterable[Node] | None = None) -> Iterator[tuple[Node, Record]]:
         """Read the records of *nodes*, or of the whole thread, one by one.

@@ -100,7 +100,7 @@ def _named_ancestry(tree: Tree, node: Node, seen: set[str]) -> Iterator[Node]:
         current = tree.by_uuid.get(current.parent_uuid) if current.parent_uuid else None
 
 
-def last_said(leaves: Iterable[Node]) -> list[Node]:
+def last_said(leaves: Iterable[Node], *, with_sidechains: bool = True) -> list[Node]:
     """Return the first spoken record at or above each of *leaves*, each record once."""
     found: dict[str, Node] = {}
     walked: set[str] = set()
@@ -109,7 +109,7 @@ def last_said(leaves: Iterable[Node]) -> list[Node]:
         # Where another leaf's walk came by, it found what there is to find.
         while node is not None and node.uuid not in walked:
             walked.add(node.uuid)
-            if node.is_spoken:
+            if node.is_spoken and (with_sidechains or not node.is_sidechain):
                 found[node.uuid] = node
                 break
             node = node.parent

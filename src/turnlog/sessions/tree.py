@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from turnlog.log.reader import Placed
 from turnlog.records.meaning import Meaning, meaning_of
@@ -126,6 +126,22 @@ class Tree:
             if former is not None:
                 self.replaced.append(former)
             self.by_uuid[node.uuid] = node
+        self._hang()
+
+    def part(self, uuids: Iterable[str]) -> Tree:
+        """Return a tree of only the records with these *uuids*, linked among themselves."""
+        part = Tree(())
+        for node in filter(None, map(self.by_uuid.get, uuids)):
+            part.by_uuid[node.uuid] = structs.replace(node, parent=None, children=[])
+        for node in part.by_uuid.values():
+            if node.parent_uuid in self.by_uuid and node.parent_uuid not in part.by_uuid:
+                node.parent_uuid = None
+        part.replaced = [node for node in self.replaced if node.uuid in part.by_uuid]
+        part._hang()
+        return part
+
+    def _hang(self) -> None:
+        """Put the nodes in order and give each its parent and its children."""
         self.nodes = sorted(self.by_uuid.values(), key=lambda node: node.position)
         self._link()
         self._cut_cycles()
