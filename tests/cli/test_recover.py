@@ -6,6 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import turnlog as turnlog_library
 from cli.conftest import DAMAGED, WHOLE
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -58,3 +59,19 @@ def test_writing_mends_and_then_there_is_nothing_left(turnlog, home, damaged_log
 def test_a_whole_session_needs_nothing(turnlog, home):
     code, out, _ = turnlog("recover", "1111", "--home", home, "--write")
     assert (code, "Nothing to recover" in out) == (0, True)
+
+
+def test_a_lost_result_is_said(turnlog, home):
+    session = "33333333-cccc-4ccc-8ccc-333333333333"
+    with turnlog_library.open(home).create(session_id=session) as writer:
+        writer.append(turnlog_library.build.user("Count"))
+        calls = [turnlog_library.build.call("Bash", {}, call_id=name) for name in ("c1", "c2")]
+        writer.append(turnlog_library.build.assistant(calls, model="m"))
+        writer.append(turnlog_library.build.result("c1", "1"))
+    code, out, _ = turnlog("recover", session, "--home", home)
+    assert code == 1
+    assert "1 lost result" in out
+    code, out, _ = turnlog("recover", session, "--home", home, "--write")
+    assert code == 0
+    assert "1 lost result" in out
+    assert "replaced" in out
