@@ -143,3 +143,60 @@ def test_the_line_cap_can_be_set_and_a_broken_setting_is_told(turnlog, home, tmp
     code, out, err = turnlog("check", "1111", "--home", home, "--json", TURNLOG_HOME=str(own))
     assert code == 0
     assert err.startswith(f"warning: {own / 'config.toml'}: line_cap_mb: ")
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (prompt(WHOLE, "one") + b'\n{"type":"us', "torn-tail"),
+        (prompt(WHOLE, "one").replace(b"one", b"\xff") + b"\n", "not-utf8"),
+        (prompt(WHOLE, "one").replace(b'{"', b'{"\xff":1,"', 1) + b"\n", "not-utf8"),
+    ],
+)
+def test_a_log_with_a_finding_is_not_valid(turnlog, tmp_path, data, code):
+    log = tmp_path / "s.jsonl"
+    log.write_bytes(data)
+    status, out, _ = turnlog("check", "--json", log)
+    document = json.loads(out)
+    assert status == 1
+    assert [each["code"] for each in document["findings"]] == [code]
+    assert [each["is_valid"] for each in document["logs"]] == [False]
+
+
+def test_what_a_repair_leaves_has_a_hint(turnlog, tmp_path):
+    log = tmp_path / "s.jsonl"
+    whole = prompt(WHOLE, "one")
+    log.write_bytes(whole.replace(b"one", b"\xff") + b"\n" + whole + whole + b'\n{"type":"us')
+    assert "turnlog repair" in turnlog("check", log)[1]
+    assert turnlog("repair", log, "--write")[0] == 0
+    code, out, _ = turnlog("check", log)
+    assert code == 1
+    assert "not-utf8" in out
+    assert "U+FFFD" in out
+    assert "turnlog repair" not in out
+
+
+def test_a_torn_tail_has_a_hint_and_is_well_after_it(turnlog, tmp_path):
+    log = tmp_path / "s.jsonl"
+    log.write_bytes(prompt(WHOLE, "one") + b'\n{"type":"us')
+    assert "turnlog repair" in turnlog("check", log)[1]
+    assert turnlog("repair", log, "--write")[0] == 0
+    assert turnlog("check", log)[0] == 0
+
+
+def test_strict_and_repair_agree_on_what_the_agents_program_refuses(turnlog, tmp_path):
+    log = tmp_path / "s.jsonl"
+    record = prompt(WHOLE, "one", parentUuid=None, isSidechain=False, cwd="/", userType="external")
+    log.write_bytes(b"\xef\xbb\xbf" + record + b"\n" + record.replace(b"one", b"a\tb") + b"\n")
+    code, out, _ = turnlog("check", "--strict", log)
+    assert code == 1
+    assert "a byte order mark" in out
+    assert "a control character" in out
+    assert "turnlog repair" in out
+    code, out, _ = turnlog("repair", log)
+    assert code == 1
+    assert "2 records would be rewritten" in out
+    assert turnlog("repair", log, "--write")[0] == 0
+    assert log.read_bytes() == record + b"\n" + record.replace(b"one", b"a\\u0009b") + b"\n"
+    code, out, _ = turnlog("check", "--strict", "--json", log)
+    assert "refused" not in {each["code"] for each in json.loads(out)["findings"]}

@@ -22,6 +22,7 @@ from turnlog.log.reader import Placed
 from turnlog.log.repair import repair
 from turnlog.log.validate import validate
 from turnlog.log.writer import LogWriter
+from turnlog.records.loose import to_strict
 
 GLUED = lines(1, 2).replace(b"\n", b"") + b"\n"
 
@@ -61,7 +62,7 @@ def test_told_to_it_leaves_every_record_on_a_line_of_its_own(log):
     report = repair(log, write=True)
     assert report.written
     assert log.read_bytes() == lines(1, 2, 3)
-    assert validate(log).is_clean
+    assert validate(log).is_valid
     assert beside(log) == ["log.jsonl.original", "log.jsonl.quarantine"]
 
 
@@ -101,10 +102,18 @@ def test_a_whole_last_record_gets_its_newline(log):
 def test_records_keep_their_bytes_whatever_is_unusual_about_them(log):
     odd = b'{ "type":"mode" , "mode":"\\u0041", "n":1.0 }'
     put(log, b"\xef\xbb\xbf", lines(1), odd, b"\r\n", b"junk\n")
-    before = [item.record.raw for item in read(log) if isinstance(item, Placed)]
     repair(log, write=True)
-    assert [item.record.raw for item in read(log)] == before
-    assert odd in log.read_bytes()
+    assert [item.record.raw for item in read(log)] == [lines(1)[:-1], odd + b"\r"]
+
+
+def test_a_byte_order_mark_around_a_record_is_taken_out_and_kept(log):
+    data = b"\xef\xbb\xbf".join((b"", lines(1)[:-1], b"\n")) + b" \xef\xbb\xbf" + lines(2)
+    assert not validate(put(log, data)).is_valid
+    report = repair(log, write=True)
+    assert log.read_bytes() == lines(1, 2)
+    with open(report.original, "rb") as file:
+        assert file.read() == data
+    assert validate(log, strict=True).is_valid
 
 
 def test_records_on_a_last_line_that_was_cut_are_freed_as_on_any_other(log):
@@ -129,10 +138,10 @@ def test_a_last_line_without_a_record_is_quarantined(log, rest):
 def test_a_repaired_log_has_the_same_records_and_nothing_else(tmp_path_factory, hushed, data):
     path = put(tmp_path_factory.mktemp("repaired") / "log.jsonl", data)
     sealed = put(path.with_name("sealed.jsonl"), data, b"\n")
-    before = [item.record.raw for item in read(sealed) if isinstance(item, Placed)]
+    before = [to_strict(item.record.raw)[0] for item in read(sealed) if isinstance(item, Placed)]
     planned = repair(path)
     done = repair(path, write=True)
-    assert [item.record.raw for item in read(path)] == before
+    assert [to_strict(item.record.raw)[0] for item in read(path)] == before
     assert done.quarantined == planned.quarantined
     assert done.records == len(before)
     if planned.needed:
@@ -440,10 +449,10 @@ def test_an_over_long_line_is_described_and_kept_in_the_original(log):
 def test_a_call_without_a_result_is_no_damage(log):
     put(log, to_line(CLAUDE["assistant/call"]), b"\n", lines(1))
     assert not repair(log).needed
-    assert validate(log).is_clean
+    assert validate(log).is_valid
 
 
 def test_equal_lines_are_no_damage(log):
     put(log, (to_line(CLAUDE["ai-title"]) + b"\n") * 3, lines(1, 1))
     assert not repair(log).needed
-    assert validate(log).is_clean
+    assert validate(log).is_valid

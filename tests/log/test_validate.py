@@ -29,7 +29,6 @@ def test_a_tidy_log_is_clean(log):
     result = validate(put(log, lines(1, 2, 3)))
     assert (result.total, result.valid, result.corrupt, result.blank) == (3, 3, [], 0)
     assert result.is_valid
-    assert result.is_clean
     assert result.findings == []
     assert result.records == 3
     assert result.size_bytes == len(lines(1, 2, 3))
@@ -37,7 +36,7 @@ def test_a_tidy_log_is_clean(log):
 
 def test_an_empty_log_is_clean(log):
     result = validate(put(log))
-    assert (result.total, result.valid, result.is_clean) == (0, 0, True)
+    assert (result.total, result.valid, result.is_valid) == (0, 0, True)
 
 
 def test_lines_are_counted_by_what_they_are(log):
@@ -60,7 +59,11 @@ def test_every_line_is_valid_corrupt_or_blank(tmp_path_factory, hushed, data):
     found = read(path)
     assert result.records == sum(isinstance(item, Placed) for item in found)
     assert sum(result.types.values()) == result.records
-    errors = [f for f in result.findings if f.severity is Severity.ERROR and f.code != "glued"]
+    errors = [
+        f
+        for f in result.findings
+        if f.severity is Severity.ERROR and f.code not in ("glued", "refused")
+    ]
     assert [(f.line, f.offset, f.length) for f in errors] == [
         (item.line, item.offset, item.length) for item in found if isinstance(item, Damage)
     ]
@@ -71,7 +74,7 @@ def test_every_line_is_valid_corrupt_or_blank(tmp_path_factory, hushed, data):
 def test_a_log_of_good_lines_is_valid(tmp_path_factory, log_and_lines):
     data, records = log_and_lines
     result = validate(put(tmp_path_factory.getbasetemp() / "tidy", data))
-    assert result.is_clean
+    assert result.is_valid
     assert result.valid == result.records == len(records)
 
 
@@ -96,15 +99,14 @@ def test_a_torn_tail_is_a_warning_and_no_line(log):
     result = validate(put(log, lines(1), b'{"type":"us'))
     assert (result.total, result.valid, result.corrupt) == (1, 1, [])
     assert codes(result) == ["torn-tail"]
-    assert result.is_valid
-    assert not result.is_clean
+    assert not result.is_valid
 
 
 def test_a_whole_last_record_without_newline_is_a_note(log):
     result = validate(put(log, lines(1, 2)[:-1]))
     assert (result.total, result.valid) == (2, 2)
     assert codes(result) == ["no-final-newline"]
-    assert result.is_clean
+    assert result.is_valid
 
 
 def test_an_over_long_line_is_corrupt(log):
@@ -122,7 +124,7 @@ def test_an_over_long_line_without_an_end_is_corrupt_and_counted(log):
 def test_bytes_that_are_not_utf8_are_a_warning(log):
     put(log, lines(1).replace(b"kite", b"k\xffte"))
     result = validate(log)
-    assert result.is_valid
+    assert not result.is_valid
     assert codes(result) == ["not-utf8"]
 
 
@@ -145,9 +147,8 @@ def test_strict_checks_fields_values_and_types(log):
         b"\n",
     )
     lax, strict = validate(log), validate(log, strict=True)
-    assert lax.is_clean
-    assert strict.is_valid
-    assert not strict.is_clean
+    assert lax.is_valid
+    assert not strict.is_valid
     assert {(f.line, f.code) for f in strict.findings} == {
         (1, "breach"),
         (2, "breach"),
@@ -163,7 +164,7 @@ def test_good_samples_pass_the_strict_rules(log, dialect):
     lax = ("progress/none", "queue-operation/none")
     good = [sample for name, sample in dialect.items() if name not in lax]
     put(log, *(to_line(sample) + b"\n" for sample in good))
-    assert validate(log, strict=True).is_clean
+    assert validate(log, strict=True).is_valid
 
 
 def test_versions_types_and_times_are_told(log):
@@ -198,5 +199,34 @@ def test_validating_changes_nothing(log):
 
 def test_a_record_is_a_record_however_odd(log):
     put(log, to_line(numbered(1, sessionId=7)), b"\n")
-    assert validate(log).is_clean
+    assert validate(log).is_valid
     assert codes(validate(log, strict=True)) == ["breach"]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"\xef\xbb\xbf" + lines(1), "byte order mark"),
+        (lines(1).replace(b"kite", b"k\tite"), "control character"),
+        (lines(1).replace(b'{"', b'{"n":NaN,"', 1), "NaN"),
+    ],
+)
+def test_strict_names_what_the_agents_program_refuses(log, line, why):
+    put(log, lines(2), line, lines(3))
+    lax, strict = validate(log), validate(log, strict=True)
+    assert "refused" not in codes(lax)
+    (finding,) = (each for each in strict.findings if each.code == "refused")
+    assert finding.line == 2
+    assert why in finding.message
+    assert finding.severity is Severity.ERROR
+    assert not strict.is_valid
+    assert strict.corrupt == [2]
+    assert strict.total == strict.valid + len(strict.corrupt) + strict.blank
+
+
+@pytest.mark.parametrize("where", [b'"x\xff":1', b'"x":"\xff"', b'"x":{"\xc3":[]}'])
+def test_bytes_that_are_not_utf8_are_found_wherever_they_are(log, where):
+    put(log, lines(1).replace(b"{", b"{" + where + b",", 1))
+    result = validate(log)
+    assert codes(result) == ["not-utf8"]
+    assert not result.is_valid

@@ -164,8 +164,8 @@ def test_c19_a_snapshot_is_a_record_of_its_own_and_not_skipped(log):
 
 def test_c20_no_field_is_required_to_be_read_and_strict_names_what_is_missing(log):
     put(log, said("x"))
-    assert validate(log).is_clean
-    assert not validate(log, strict=True).is_clean
+    assert validate(log).is_valid
+    assert not validate(log, strict=True).is_valid
 
 
 def test_c21_both_shapes_of_summary_and_system_are_read():
@@ -200,7 +200,7 @@ def test_c27_new_fields_survive(log):
 def test_c28_and_c30_open_calls_and_equal_ids_are_not_corruption(log):
     call = {"type": "tool_use", "uuid": "t-1", "name": "Read", "input": {}, "timestamp": 1}
     put(log, call, call, {"type": "system_init", "timestamp": 1}, said("x"), said("x"))
-    assert validate(log).is_clean
+    assert validate(log).is_valid
     assert not repair(log).needed
 
 

@@ -150,7 +150,7 @@ def test_the_five_examples_are_typed_and_survive(log):
     assert (result.text, result.duration_ms, result.is_error) == ("planks\n\n  oak", 543, False)
     assert (failure.text, failure.is_error) == ("File not found: /srv/boat/hull.ts", True)
     assert call.call_id == result.call_id == failure.call_id == "call_abc123"
-    assert validate(log, strict=True).is_clean
+    assert validate(log, strict=True).is_valid
 
 
 # -- validate and repair (C24, C25) ---------------------------------------------------------

@@ -116,7 +116,7 @@ def test_the_samples_survive_a_log(tmp_path):
         User,
         FileHistorySnapshot,
     ]
-    assert validate(log, strict=True).is_clean
+    assert validate(log, strict=True).is_valid
 
 
 def test_the_first_record_has_no_parent_and_its_thinking_is_told():

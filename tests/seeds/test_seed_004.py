@@ -59,7 +59,7 @@ def records(path):
 def test_the_five_lines_survive_recovery_untouched(log):
     log.write_bytes(STRIPPED)
     assert len(LINES) == 5
-    assert validate(log, strict=True).is_clean
+    assert validate(log, strict=True).is_valid
     report = repair(log, write=True)
     assert not report.written
     assert log.read_bytes() == STRIPPED

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
 _SHOWN_LOGS = 8
 _SHOWN_FINDINGS = 4
+# What a repair leaves as it is, and why.
+_LEFT = {
+    "not-utf8": "the agent reads these bytes as U+FFFD; a repair keeps them as they are",
+    "newer-format": "a newer turnlog wrote this; upgrade to read all of it",
+    "broken-blob": "restore the blob that the line was moved to: turnlog restore --list",
+    "broken-archive": "look for a kept copy of the archive: turnlog restore --list",
+    "unreadable": "make the file readable, then check again",
+}
 
 
 @click.command(
@@ -45,7 +53,9 @@ Exit code: 0 all is well, 1 something was found, 2 a mistake in the call, 3 a fa
 @home_option
 @json_option
 @csv_option
-@click.option("--strict", is_flag=True, help="Also check each record's fields and values.")
+@click.option(
+    "--strict", is_flag=True, help="Also check fields and values, and what JSON.parse refuses."
+)
 @click.option("--all", "everything", is_flag=True, help="List every finding, not just the first.")
 @click.option("--or-sample", hidden=True, metavar="DIR", help="Check DIR if you have no logs.")
 def command(
@@ -197,16 +207,26 @@ def _show_findings(out: Console, health: Health, *, everything: bool) -> None:
 
 
 def _show_way_out(out: Console, health: Health, homes: tuple[str, ...]) -> None:
+    """Say what can be done about the findings, and which of them a repair leaves."""
     from turnlog.cli.terminal import safe
 
-    damaged = [f for f in health.findings if f.severity == "error" and f.code != "unreadable"]
-    if not damaged:
-        return
-    log = next(log for log in health.logs if log.path == damaged[0].path)
-    name = log.session[:8] if log.session and log.in_home else log.path
-    words = ["turnlog", "repair", name, *naming(homes)]
-    out.print("\n [dim]hint: see what can be saved with[/]")
-    out.print(f"   {safe(shlex.join(words))}", soft_wrap=True)
+    codes = {finding.code for finding in health.findings}
+    repairable = [finding for finding in health.findings if _is_repairable(finding)]
+    if repairable:
+        log = next(log for log in health.logs if log.path == repairable[0].path)
+        name = log.session[:8] if log.session and log.in_home else log.path
+        words = ["turnlog", "repair", name, *naming(homes)]
+        out.print("\n [dim]hint: see what can be saved with[/]")
+        out.print(f"   {safe(shlex.join(words))}", soft_wrap=True)
+    for code, hint in _LEFT.items():
+        if code in codes:
+            out.print(f"\n [dim]hint: {code}: {hint}[/]")
+
+
+def _is_repairable(finding: LocatedFinding) -> bool:
+    if finding.code == "torn-tail":
+        return True
+    return finding.severity == "error" and finding.code not in ("unreadable", *_LEFT)
 
 
 def _is_serious(finding: LocatedFinding) -> bool:

@@ -34,8 +34,9 @@ Exit code: 0 nothing to repair, or repaired; 1 a repair is needed; 2 a mistake; 
 def command(name: str, homes: tuple[str, ...], *, as_json: bool, write: bool) -> int:
     """Mend damaged logs without throwing a byte away.
 
-    Every whole record is kept, byte for byte and in order. What is no record goes to a quarantine
-    file. Stop the agent that writes the log first.
+    Every whole record is kept, byte for byte and in order; one that the agent's own program cannot
+    read is rewritten as strict JSON. What is no record goes to a quarantine file. Stop the agent
+    that writes the log first.
     """
     logs = list(logs_named((name,), homes, []))
     cap = line_cap()
@@ -65,6 +66,8 @@ class RepairRow(Struct, kw_only=True):
     written: bool
     records: int
     salvaged: int
+    rewritten: int
+    """Records that the agent's program could not read, rewritten as strict JSON."""
     blank: int
     adds_newline: bool
     quarantined: list[Range]
@@ -85,6 +88,7 @@ def _row(plan: Repair) -> RepairRow:
         written=plan.written,
         records=plan.records,
         salvaged=plan.salvaged,
+        rewritten=plan.rewritten,
         blank=plan.blank,
         adds_newline=plan.adds_newline,
         quarantined=[
@@ -118,6 +122,9 @@ def _show(plan: Repair) -> None:
         out.print(f"    {what} [dim]{safe(shown)}[/]", overflow="ellipsis", no_wrap=True)
     if len(plan.quarantined) > 5:
         out.print(f"    [dim]… and {len(plan.quarantined) - 5:,} more[/]")
+    if plan.rewritten:
+        verb = "rewritten" if plan.written else "would be rewritten"
+        out.print(f"  {counted(plan.rewritten, 'record')} {verb} as JSON that the agent can read")
     if plan.adds_newline:
         out.print("  the last record gets its newline")
     if plan.written:

@@ -36,6 +36,7 @@ from turnlog.records.codec import (
     is_settled,
 )
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason, damage_at
+from turnlog.records.loose import BOM
 from turnlog.records.record import Record
 
 Tail = Literal["take", "wait", "seal"]
@@ -211,9 +212,11 @@ def pieces_of(
                 yield Placed(found, offset + piece.start, len(part), line)
             else:
                 yield found.moved(offset + piece.start, line)
-        elif piece.reason is not Reason.BLANK:
+        elif piece.reason is not Reason.BLANK or BOM in part:
+            # A BOM next to a record is invisible, but the agent's program stumbles over it.
+            reason = Reason.NOT_JSON if piece.reason is Reason.BLANK else piece.reason
             at = offset + piece.start
-            yield damage_at(part, piece.reason, offset=at, line=line, detail=damage.detail)
+            yield damage_at(part, reason, offset=at, line=line, detail=damage.detail)
 
 
 def read_log(

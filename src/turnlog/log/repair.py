@@ -1,10 +1,11 @@
 """Mending a damaged log without throwing a byte away.
 
 A repaired log holds every whole record of the damaged one, byte for byte and in order, each on its
-own line. What is no record goes to ``NAME.quarantine-TIME``, one JSON object per range, and the log
-as it was becomes ``NAME.original-TIME``. Both are on disk, and the new log has been read back and
-compared, before it takes the old one's place in one step. A kill at any moment leaves the old log
-or the new one.
+own line. Only a record that JSON.parse refuses, and with it the agent's program, is rewritten: its
+byte order mark goes, control characters are escaped, NaN becomes null. What is no record goes to
+``NAME.quarantine-TIME``, one JSON object per range, and the log as it was becomes
+``NAME.original-TIME``. Both are on disk, and the new log has been read back and compared, before it
+takes the old one's place in one step. A kill at any moment leaves the old log or the new one.
 
 Repair is a dry run unless told to write. It works under the log's lock; whatever a program that
 knows no locks appends meanwhile is carried over. The original is the damaged file itself, where the
@@ -32,6 +33,7 @@ from turnlog.log.replacing import Locked, NewFile, failed, locked
 from turnlog.log.sources import PlainSource, Source, open_source
 from turnlog.log.telling import logger
 from turnlog.records.damage import Damage, Reason
+from turnlog.records.loose import to_strict
 
 
 class Repair(Struct, kw_only=True):
@@ -42,6 +44,8 @@ class Repair(Struct, kw_only=True):
     records: int = 0
     salvaged: int = 0
     """Records among them that stood on a damaged line."""
+    rewritten: int = 0
+    """Records among them that JSON.parse refused, rewritten so that it reads them."""
     blank: int = 0
     """Blank lines, which a repaired log does not have."""
     quarantined: list[Damage] = field(default_factory=list)
@@ -55,7 +59,7 @@ class Repair(Struct, kw_only=True):
     @property
     def needed(self) -> bool:
         """Whether there is anything to mend."""
-        return bool(self.salvaged or self.quarantined or self.adds_newline)
+        return bool(self.salvaged or self.rewritten or self.quarantined or self.adds_newline)
 
     @property
     def quarantined_bytes(self) -> int:
@@ -98,7 +102,7 @@ def _plan(path: str | os.PathLike[str], cap: int) -> tuple[Repair, bool]:
 
 
 def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
-    """Give the bytes of every whole record, and note in *plan* what happened to the rest."""
+    """Give every whole record as a line, and note in *plan* what happened to the rest."""
     # A stub is a record like any other here: what it stands for is not in this log to mend.
     with Reader(plan.path, cap=cap, tail="seal", source=source, follow_blobs=False) as reader:
         for _, group in groupby(reader, key=attrgetter("line")):
@@ -109,7 +113,10 @@ def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
             plan.quarantined += damages
             if damages or len(records) > 1:
                 plan.salvaged += len(records)
-            yield from (item.record.raw for item in records)
+            for item in records:
+                line, refused = to_strict(item.record.raw)
+                plan.rewritten += bool(refused)
+                yield line
         plan.blank = reader.blank_lines
         if reader.pending is not None:
             plan.adds_newline = reader.pending.record is not None

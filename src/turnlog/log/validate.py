@@ -2,7 +2,8 @@
 
 ``validate`` reads a log once and changes nothing. Every line is valid, corrupt or blank, so
 ``total == valid + corrupt + blank``; what follows the last newline counts only if it is a whole
-record. With *strict* each record is also held to the rules of its type.
+record. With *strict* each record is also held to the rules of its type, and a line that the agent's
+own program refuses (JSON.parse of Node) is corrupt, even if turnlog can read it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Placed, Reader
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.format import FORMAT
-from turnlog.records.loose import NOT_UTF8
+from turnlog.records.loose import to_strict
 from turnlog.records.record import Linked, Record, Unknown
 from turnlog.records.rules import breaches
 from turnlog.records.state import Format
@@ -75,7 +76,7 @@ class Validation(Struct, kw_only=True):
     total: int = 0
     valid: int = 0
     corrupt: list[int] = field(default_factory=list)
-    """Numbers of the lines that hold damage."""
+    """Numbers of the lines that hold damage; if strict, also of those that JSON.parse refuses."""
     blank: int = 0
     records: int = 0
     """Records found, salvaged ones included."""
@@ -92,13 +93,8 @@ class Validation(Struct, kw_only=True):
 
     @property
     def is_valid(self) -> bool:
-        """No whole line is damaged; one that is still being written does not count."""
-        return not self.corrupt
-
-    @property
-    def is_clean(self) -> bool:
-        """Nothing at all to report but notes."""
-        return self.is_valid and not any(f.severity is not Severity.NOTE for f in self.findings)
+        """Whether there is nothing to report but notes."""
+        return not self.corrupt and all(f.severity is Severity.NOTE for f in self.findings)
 
     def add(self, finding: Finding) -> None:
         """List a finding; of very many only the first are listed, and the rest counted."""
@@ -113,25 +109,27 @@ def validate(
 ) -> Validation:
     """Check the log at *path*, line by line; change nothing.
 
-    *strict* also holds each record to the rules of its type.
+    *strict* also holds each record to the rules of its type, and each line to strict JSON.
     """
     with Reader(path, cap=cap) as reader:
         result = Validation(path=os.fspath(path), size_bytes=os.stat(path).st_size)
         line = 0
         for line, items in groupby(reader, key=attrgetter("line")):
-            records = damages = 0
+            records = damages = refused = 0
             for item in items:
                 if isinstance(item, Placed):
                     records += 1
                     _take_record(result, item, strict=strict)
+                    refused += strict and _take_refused(result, item)
                 else:
                     damages += 1
                     result.add(_of_damage(item))
             if records > 1 and not damages:
                 result.add(_glued(line, item.offset, records))
             if damages or records > 1:
-                result.corrupt.append(line)
                 result.salvaged += records
+            if damages or records > 1 or refused:
+                result.corrupt.append(line)
         _take_end(result, reader)
     result.blank = reader.blank_lines
     # A line without an end counts if it was judged: a whole record, or damage.
@@ -177,8 +175,25 @@ def _take_record(result: Validation, placed: Placed, *, strict: bool) -> None:
         )
 
 
+def _take_refused(result: Validation, placed: Placed) -> bool:
+    """Report a record that only turnlog can read."""
+    _, refused = to_strict(placed.record.raw)
+    if refused:
+        result.add(
+            Finding(
+                severity=Severity.ERROR,
+                code="refused",
+                line=placed.line,
+                offset=placed.offset,
+                length=placed.length,
+                message=f"JSON.parse refuses {' and '.join(refused)}",
+            )
+        )
+    return bool(refused)
+
+
 def _complaints(record: Record, *, strict: bool) -> Iterator[tuple[str, str]]:
-    if NOT_UTF8 in record.odd:
+    if not _is_utf8(record.raw):
         yield "not-utf8", "contains bytes that are not UTF-8"
     if isinstance(record, Format) and (record.format or 0) > FORMAT:
         yield "newer-format", f"written in format {record.format}; this turnlog knows {FORMAT}"
@@ -187,6 +202,14 @@ def _complaints(record: Record, *, strict: bool) -> Iterator[tuple[str, str]]:
             yield "unknown-type", f"unknown type {record.type!r}"
         for message in breaches(record):
             yield "breach", message
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _of_damage(damage: Damage) -> Finding:

@@ -35,6 +35,7 @@ class LogHealth(Struct, kw_only=True, frozen=True):
     records: int
     salvaged: int
     is_valid: bool
+    """Nothing was found in it but notes."""
 
 
 class LocatedFinding(Finding, kw_only=True, frozen=True):
@@ -146,7 +147,7 @@ def _add(health: Health, count: _Count, log: LogFile, result: Validation) -> Non
     totals.records += result.records
     totals.salvaged += result.salvaged
     totals.size_bytes += result.size_bytes
-    totals.damaged_logs += not result.is_clean
+    totals.damaged_logs += not result.is_valid
     if result.first_at and (totals.first_at is None or result.first_at < totals.first_at):
         totals.first_at = result.first_at
     if result.last_at and (totals.last_at is None or result.last_at > totals.last_at):

@@ -3,10 +3,14 @@
 The fast decoder refuses lines that are records all the same: a lone surrogate, a BOM, an integer
 of five thousand digits, ten thousand nested brackets, one byte that is not UTF-8. Each allowance
 taken is named, so that it can be reported. No UTF-16 guessing, no NUL bytes: those are damage.
+
+Some of these lines Claude Code itself cannot read: JSON.parse refuses a BOM, raw control characters
+in strings, NaN and Infinity. ``to_strict`` finds and removes these.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +22,9 @@ if TYPE_CHECKING:  # What few lines need is imported for the first of them.
 BOM: Final = b"\xef\xbb\xbf"
 NOT_UTF8: Final = "(not UTF-8)"
 TOO_DEEP: Final = "(nested too deep)"
+
+_CONTROL: Final = re.compile(rb"[\x00-\x1f]")
+_STRING_OR_NUMBER: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN', re.DOTALL)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -46,6 +53,30 @@ def loads_noting(line: bytes) -> tuple[Any, tuple[str, ...]]:
         return _loads_shallow(line), (*noted, TOO_DEEP)
     except ValueError as error:
         raise NotJson(str(error)) from None
+
+
+def to_strict(line: bytes) -> tuple[bytes, list[str]]:
+    """Return the record in *line* as JSON.parse reads it, and what JSON.parse refuses in *line*.
+
+    Bytes that are not UTF-8 stay: Node decodes each to U+FFFD and goes on.
+    """
+    body = line.removeprefix(BOM)
+    refused = ["a byte order mark"] if len(body) < len(line) else []
+    if not (_CONTROL.search(body) or b"NaN" in body or b"Infinity" in body):
+        return body, refused
+    found: set[str] = set()
+
+    def mend(token: re.Match[bytes]) -> bytes:
+        if token[0][:1] != b'"':
+            found.add("NaN or Infinity")
+            return b"null"  # As JSON.stringify writes them.
+        if _CONTROL.search(token[0]):
+            found.add("a control character in a string")
+            return _CONTROL.sub(lambda each: b"\\u%04x" % each[0][0], token[0])
+        return token[0]
+
+    body = _STRING_OR_NUMBER.sub(mend, body)
+    return body, refused + sorted(found)
 
 
 def _text(line: bytes) -> tuple[str, tuple[str, ...]]:
