@@ -69,6 +69,7 @@ from turnlog.questions.sql import SchemaDocument, SqlDocument
 from turnlog.render.contents import ContentsDocument
 from turnlog.render.conversation import ConversationDocument
 from turnlog.sessions.recover import Recovery
+from turnlog.sessions.recovery_undo import UndoneRecovery
 
 DOCS = Path(__file__).parent
 SCHEMAS = {
@@ -117,6 +118,7 @@ SCHEMAS = {
     "query-sequences": Sequences,
     "query-series": Series,
     "recover": Recovery,
+    "recover-undo": UndoneRecovery,
     "recover-list": SessionList,
     "refresh": RefreshDocument,
     "repair": RepairDocument,

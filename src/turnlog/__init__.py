@@ -74,6 +74,9 @@ if TYPE_CHECKING:
         UnsafeFilesystem as UnsafeFilesystem,
     )
     from turnlog.errors import (
+        UnsafeRecovery as UnsafeRecovery,
+    )
+    from turnlog.errors import (
         UsageError as UsageError,
     )
     from turnlog.errors import (
@@ -210,6 +213,7 @@ if TYPE_CHECKING:
     from turnlog.sessions.metadata import Metadata as Metadata
     from turnlog.sessions.queued import Queued as Queued
     from turnlog.sessions.recover import Recovery as Recovery
+    from turnlog.sessions.recovery_undo import UndoneRecovery as UndoneRecovery
     from turnlog.sessions.replay import replay as replay
     from turnlog.sessions.session import Session as Session
     from turnlog.sessions.session import Turn as Turn
@@ -239,6 +243,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "SyncFailed",
         "TurnlogError",
         "UnsafeFilesystem",
+        "UnsafeRecovery",
         "UsageError",
         "WriteFailed",
     ),
@@ -293,6 +298,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.sessions.metadata": ("Metadata",),
     "turnlog.sessions.queued": ("Queued",),
     "turnlog.sessions.recover": ("Recovery",),
+    "turnlog.sessions.recovery_undo": ("UndoneRecovery",),
     "turnlog.sessions.replay": ("replay",),
     "turnlog.sessions.session": ("Session", "Turn"),
     "turnlog.sessions.streaming": ("StreamedMessage",),

@@ -84,7 +84,7 @@ SHOWN = {
     "verify": [""],
     "retain": ["", "--days 30 --home .claude", "--days 30 --home .claude --write"],
     "trash": ["", "empty", "restore 1235"],
-    "recover": ["0b29", "0b29 --write"],
+    "recover": ["0b29", "0b29 --write", "0b29 --undo"],
     "check": ["", "f38b", "--all"],
     "repair": ["0b29", "0b29 --write", "f38b"],
     "compact": ["f38b", "f38b --write"],

@@ -327,10 +327,11 @@ def test_a_note_that_a_dead_process_left_counts_until_somebody_went_on(world, is
 
 
 @pytest.mark.parametrize("is_indexed", [True, False])
-def test_a_missing_parent_that_cuts_a_resume_is_found_and_mended(world, is_indexed):
+def test_a_missing_parent_names_the_versions_that_stop_there(world, is_indexed):
     path = world.log(ONE, [*talk(20), *talk(4, "x", start="gone")])
     (found,) = world.find("parents", is_indexed=is_indexed)
-    assert (found.urgency, found.command) == (Urgency.ACT, "turnlog recover 00000001 --write")
+    assert (found.urgency, found.command) == (Urgency.LOOK, "turnlog recover 00000001 --write")
+    assert "Claude Code before 2.1.91" in found.message
     assert found.examples[0].detail == "reaches 4 of 24 records"
     world.store().recover(ONE)
     world.age(path, 1)
@@ -343,10 +344,46 @@ def test_a_log_that_begins_in_the_middle_is_not_broken(world):
     assert world.check_up().healthy
 
 
-def test_a_ring_of_parents_is_noted(world):
-    world.log(ONE, [record("a", "c"), record("b", "a"), record("c", "b"), *talk(2)])
-    (found,) = world.find("parents")
-    assert (found.urgency, found.examples[0].detail) == (Urgency.NOTE, "1 ring")
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_a_ring_of_parents_is_found_and_repaired(world, is_indexed):
+    path = world.log(ONE, [record("a", "c"), record("b", "a"), record("c", "b"), record("d", "c")])
+    (found,) = world.find("parents", is_indexed=is_indexed)
+    assert (found.urgency, found.examples[0].detail) == (Urgency.LOOK, "1 ring")
+    assert found.command == "turnlog recover 00000001 --write"
+    world.store().recover(ONE)
+    world.age(path, 1)
+    assert world.find("parents", is_indexed=is_indexed) == []
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_a_null_parent_in_mid_log_is_found_and_repaired(world, is_indexed):
+    path = world.log(ONE, [*talk(12), record("x", None, "assistant"), *talk(7, "y", start="x")])
+    (found,) = world.find("parents", is_indexed=is_indexed)
+    assert (found.urgency, found.examples[0].detail) == (Urgency.ACT, "reaches 8 of 20 records")
+    assert found.command == "turnlog recover 00000001 --write"
+    world.store().recover(ONE)
+    world.age(path, 1)
+    assert world.find("parents", is_indexed=is_indexed) == []
+    assert world.find("reach", is_indexed=is_indexed) == []
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_a_prompt_without_a_parent_may_be_meant(world, is_indexed):
+    world.log(ONE, [*talk(4), record("x"), *talk(3, "y", start="x")])
+    (found,) = world.find("parents", is_indexed=is_indexed)
+    assert (found.urgency, found.command) == (Urgency.NOTE, "turnlog recover 00000001")
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_session_that_ended_with_a_local_command_is_well(world, is_indexed, is_named):
+    """A resume reaches all of it, though the last prompt that is not meta is on an old branch."""
+    meta = record("m", "y39", isMeta=True)
+    leaf = {"type": "last-prompt", "lastPrompt": "x", "leafUuid": "m", "sessionId": ONE}
+    named = [leaf] if is_named else []
+    world.log(ONE, [*talk(2), record("old", "r1"), *talk(40, "y", start="r1"), meta, *named])
+    assert world.find("reach", is_indexed=is_indexed) == []
+    assert world.find("parents", is_indexed=is_indexed) == []
 
 
 @pytest.mark.parametrize("is_indexed", [True, False])

@@ -1,8 +1,7 @@
 """A closer look: what a repair or a recovery would mend, and what a resume would reach.
 
-A resume reaches the thread that leads to the newest record, up to the last compaction. What was
-said since then and is not on it, the agent will not know of: it is behind a missing parent, or on
-another branch.
+A resume reaches the main thread up to the last compaction. The agent does not see what else was
+said since then: it is before a record that lost its parent, or on another branch.
 """
 
 from __future__ import annotations
@@ -50,6 +49,8 @@ class Look(Struct):
     log: LogFile
     recovery: Recovery
     reach: Reach
+    old_reach: Reach
+    """The reach of Claude Code before 2.1.91, which stops at a missing parent."""
 
 
 def plans_of(
@@ -83,7 +84,8 @@ def look_closer(
             continue
         session = Session(log.session_id or "", [log])
         try:
-            look = Look(log, examine(session), reach_of(session.tree))
+            tree = session.tree
+            look = Look(log, examine(session), reach_of(tree), reach_of(tree, bridged=False))
         except (TurnlogError, OSError) as error:
             seen.problem = str(error)
             continue
@@ -91,9 +93,9 @@ def look_closer(
         yield look
 
 
-def reach_of(tree: Tree) -> Reach:
-    """Tell how much of a session an agent would know of that goes on from it."""
-    thread = main_thread(tree)
+def reach_of(tree: Tree, *, bridged: bool = True) -> Reach:
+    """Return how much of a session a resume sends; unless *bridged*, an older program's."""
+    thread = main_thread(tree, bridged=bridged)
     start = thread[0].position if thread and thread[0].is_boundary else -1
     on_it = {node.uuid for node in thread}
     said = [node for node in visible(tree.nodes) if node.position > start]

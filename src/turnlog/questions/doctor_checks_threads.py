@@ -1,6 +1,6 @@
 """Does each session hang together? Crashes, missing parents, lost results, what a resume reaches.
 
-What `turnlog recover` would mend is told by the function that mends it. A note that a process left
+What `turnlog recover` would repair, the function that repairs it says. A note that a process left
 of itself counts until somebody has gone on with the session and ended it well.
 """
 
@@ -71,45 +71,77 @@ def _marks(log: LogFile) -> Life:
 
 
 def parents(patient: Patient) -> list[Finding]:
-    """Find records whose parents are missing, and records that are their own ancestors."""
+    """Find records whose parents are missing, null in mid-log, or their own descendants."""
+    return [*_missing(patient), *_severed(patient), *_rings(patient)]
+
+
+def _missing(patient: Patient) -> list[Finding]:
     cut = [look for look in patient.looks if look.recovery.bridges]
-    cut.sort(key=lambda look: look.reach.reached - look.reach.said)
-    missing = [
-        patient.example(
-            look.log,
-            str(look.reach),
-            "recover",
-            "--write",
-        )
-        for look in cut
+    cut.sort(key=lambda look: look.old_reach.reached - look.old_reach.said)
+    examples = [
+        patient.example(look.log, str(look.old_reach), "recover", "--write") for look in cut
     ]
-    rings = [
-        patient.example(look.log, counted(len(look.recovery.cycles), "ring"), "recover")
+    sessions = counted(len(cut), "session has", "sessions have")
+    message = (
+        f"{sessions} records whose parents are missing;"
+        " Claude Code before 2.1.91 resumes only what comes after them"
+    )
+    return finding("parents", Urgency.LOOK, message, examples)
+
+
+def _severed(patient: Patient) -> list[Finding]:
+    """Find threads that start again in mid-log; a person may have gone back to the start."""
+    cut = [
+        (look, all(link.is_prompt for link in links))
         for look in patient.looks
-        if look.recovery.cycles
+        if (links := [link for link in look.recovery.relinked if link.reason == "null"])
     ]
-    is_urgent = any(look.reach.reached < look.reach.said for look in cut)
-    sessions = counted(len(missing), "session has", "sessions have")
-    ringed = counted(len(rings), "session has", "sessions have")
+    cut.sort(key=lambda each: each[0].reach.reached - each[0].reach.said)
+    lost = [look for look, is_restart in cut if not is_restart]
+    restarted = [look for look, is_restart in cut if is_restart]
+    sessions = counted(len(lost), "session has", "sessions have")
+    restarts = counted(len(restarted), "session starts", "sessions start")
     return [
         *finding(
             "parents",
-            Urgency.ACT if is_urgent else Urgency.LOOK,
-            f"{sessions} records whose parents are missing, and a resume stops there",
-            missing,
+            Urgency.ACT,
+            f"{sessions} records without a parent in mid-log; a resume sends only what follows",
+            [patient.example(look.log, str(look.reach), "recover", "--write") for look in lost],
         ),
         *finding(
             "parents",
             Urgency.NOTE,
-            f"{ringed} records that are their own ancestors; readers cut the ring",
-            rings,
+            f"{restarts} again with a prompt in mid-log: a parent was lost, or somebody went back",
+            [patient.example(look.log, str(look.reach), "recover") for look in restarted],
         ),
     ]
 
 
+def _rings(patient: Patient) -> list[Finding]:
+    ringed = [
+        (look, rings)
+        for look in patient.looks
+        if (rings := sum(link.reason == "ring" for link in look.recovery.relinked))
+    ]
+    examples = [
+        patient.example(look.log, counted(rings, "ring"), "recover", "--write")
+        for look, rings in ringed
+    ]
+    sessions = counted(len(ringed), "session has", "sessions have")
+    message = (
+        f"{sessions} records that are their own ancestors;"
+        " Claude Code 2.1.91 and older resume only what comes after them"
+    )
+    return finding("parents", Urgency.LOOK, message, examples)
+
+
 def reach(patient: Patient) -> list[Finding]:
-    """Find sessions of which a resume reaches less than half, though no parent is missing."""
-    poor = [look for look in patient.looks if look.reach.is_poor and not look.recovery.bridges]
+    """Find sessions of which a resume reaches less than half, though every parent is there."""
+    poor = [
+        look
+        for look in patient.looks
+        if look.reach.is_poor and not (look.recovery.bridges or look.recovery.relinked)
+    ]
     poor.sort(key=lambda look: look.reach.reached - look.reach.said)
     examples = [patient.example(look.log, str(look.reach), "show", "--branches") for look in poor]
     message = (

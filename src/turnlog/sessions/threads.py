@@ -15,12 +15,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from turnlog.sessions.tree import Node, Tree
 
 
-def main_thread(tree: Tree) -> list[Node]:
-    """Return the main thread since the last compaction, with parallel results."""
+def main_thread(tree: Tree, *, bridged: bool = True) -> list[Node]:
+    """Return the main thread since the last compaction, with parallel results.
+
+    Unless *bridged*, it starts after the last gap: Claude Code before 2.1.91 and the official SDK
+    stop at a missing parent.
+    """
     tip = main_tip(tree)
     if tip is None:
         return []
-    path = list(tip.ancestry())
+    gaps = set() if bridged else {gap.node.uuid for gap in tree.gaps}
+    path = []
+    for node in tip.ancestry():
+        path.append(node)
+        if node.uuid in gaps:
+            break
     path.reverse()
     return with_parallel(tree, path)
 
