@@ -8,7 +8,10 @@ BIN    := $(VENV)/bin
 # Tests write and sync all the time; in memory, where there is room, they take half as long.
 IN_MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "TMPDIR=/dev/shm"}')
 
-.PHONY: run test browser lint types faults faults-slice fuzz bench docs clean
+# Older versions of Claude Code resume sessions in other ways; these come with wheels of its SDK.
+OLDER_CLAUDES := 2.1.51=0.1.40 2.1.91=0.1.55
+
+.PHONY: run test browser lint types faults faults-slice claudes fuzz bench docs clean
 
 run: $(VENV)/.installed
 	@$(BIN)/turnlog check --or-sample samples/claude || test $$? -eq 1  # 1: it found something
@@ -30,12 +33,14 @@ browser:
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || true
 
 # The writer under kills, full disks, lying syncs and eight processes: the whole sweep.
-faults: $(VENV)/.dev
+faults: $(VENV)/.dev $(VENV)/.claudes
 	$(BIN)/python -m faults
 
 # A seeded slice of the same, a few minutes long, for CI.
-faults-slice: $(VENV)/.dev
+faults-slice: $(VENV)/.dev $(VENV)/.claudes
 	$(BIN)/python -m faults --slice
+
+claudes: $(VENV)/.claudes
 
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m fuzz
@@ -64,3 +69,16 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 $(VENV)/.fuzz: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	@touch $@
+
+# Where one cannot be had, what needs it is skipped and says so; the next run tries again.
+$(VENV)/.claudes: $(VENV)/bin/python
+	@missing=; for each in $(OLDER_CLAUDES); do \
+	  version=$${each%=*}; place=$(VENV)/claude/$$version; \
+	  test -x $$place/claude && continue; \
+	  rm -rf $$place; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    --target $$place/sdk claude-agent-sdk==$${each#*=} && \
+	  mv $$place/sdk/claude_agent_sdk/_bundled/claude $$place/claude || \
+	  { missing=$$version; echo "claude $$version cannot be fetched: its tests are skipped"; }; \
+	  rm -rf $$place/sdk; \
+	done; test -n "$$missing" || touch $@

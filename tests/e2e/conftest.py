@@ -4,7 +4,7 @@ import claude_agent_sdk
 import pytest
 
 from e2e.fake_api import FakeApi
-from e2e.program import PROGRAM, Claude
+from e2e.program import PROGRAM, PROGRAMS, Claude
 
 
 @pytest.fixture
@@ -18,6 +18,15 @@ def claude(api, tmp_path):
     if not PROGRAM.exists():
         pytest.skip("no `claude` for this platform")
     return Claude(tmp_path, api)
+
+
+@pytest.fixture(params=PROGRAMS)
+def any_claude(request, api, tmp_path):
+    """The program in each of three versions."""
+    program = PROGRAMS[request.param]
+    if not program.exists():
+        pytest.skip(f"claude {request.param} is not here: `make claudes` fetches it")
+    return Claude(tmp_path, api, program)
 
 
 @pytest.fixture

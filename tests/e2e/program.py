@@ -4,6 +4,7 @@ import contextlib
 import copy
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import claude_agent_sdk
@@ -11,16 +12,21 @@ import claude_agent_sdk
 import turnlog
 
 PROGRAM = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+# Older versions resume other records than the newest; `make claudes` fetches these two.
+PROGRAMS = {"newest": PROGRAM} | {
+    version: Path(sys.prefix) / "claude" / version / "claude" for version in ("2.1.51", "2.1.91")
+}
 PATIENCE_SECONDS = 120
 
 
 class Claude:
     """Runs the program; call it to wait for the end."""
 
-    def __init__(self, place, api):
+    def __init__(self, place, api, program=PROGRAM):
+        self.program = program
         self.home = place / "home"
         self.project = place / "orchard"
-        self.project.mkdir()
+        self.project.mkdir(exist_ok=True)
         self.store = turnlog.open(self.home)
         self.environ = {
             "PATH": os.environ["PATH"],
@@ -44,7 +50,7 @@ class Claude:
 
     def __call__(self, *arguments):
         return subprocess.run(
-            [PROGRAM, *arguments],
+            [self.program, *arguments],
             cwd=self.project,
             env=self.environ,
             stdin=subprocess.DEVNULL,
@@ -57,7 +63,7 @@ class Claude:
     def started(self, *arguments):
         """Run it beside the test; it does not outlive the ``with`` block."""
         with subprocess.Popen(
-            [PROGRAM, *arguments],
+            [self.program, *arguments],
             cwd=self.project,
             env=self.environ,
             stdin=subprocess.DEVNULL,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from turnlog.sessions.tree import Node, Tree
 
@@ -47,7 +48,7 @@ def whole_thread(tree: Tree, tip: Node | None = None) -> list[Node]:
 def main_tip(tree: Tree) -> Node | None:
     """Return the last record said in the thread that `claude --resume` continues, or None."""
     end = main_end(tree)
-    return None if end is None else _last_said(tree, end)
+    return None if end is None else _last_said(end)
 
 
 def main_end(tree: Tree) -> Node | None:
@@ -55,40 +56,41 @@ def main_end(tree: Tree) -> Node | None:
 
     This is the newest leaf of the main agent, whatever its type. The leaf that the last
     ``last-prompt`` record names wins if the newest leaf does not descend from it: a person went
-    back to an older branch. Subagents' records and progress are no leaves, and do not stop their
-    parent from being one. If there are no others, any leaf is taken.
+    back to an older branch.
     """
     newest = newest_leaf(tree)
-    if newest is None:  # A ring has no leaf, except where the tree cut it.
-        return next((tip for tip in reversed(tree.tips) if _last_said(tree, tip)), None)
     named = tree.by_uuid.get(tree.leaf_uuid or "")
-    if named is None or named.is_sidechain or _last_said(tree, named) is None:
+    if newest is None or named is None or named.is_sidechain or _last_said(named) is None:
         return newest
     return newest if any(node is named for node in newest.ancestry()) else named
 
 
 def newest_leaf(tree: Tree) -> Node | None:
-    """Return the newest leaf of the main agent, or of any if it has none."""
+    """Return the newest leaf of the main agent, or of any agent if it has none.
+
+    Subagents' records and progress are no leaves, and do not stop their parent from being one.
+    """
     resumable = [node for node in tree.nodes if not (node.is_sidechain or node.type == "progress")]
-    return _newest_leaf(tree, resumable) or _newest_leaf(tree, tree.nodes)
+    return _newest_leaf(resumable) or _newest_leaf(tree.nodes)
 
 
-def _newest_leaf(tree: Tree, nodes: list[Node]) -> Node | None:
+def _newest_leaf(nodes: list[Node]) -> Node | None:
     """Return the last of *nodes* that is no parent of another and leads to something said."""
-    parents = {node.parent_uuid for node in nodes}
+    parents = {node.parent.uuid for node in nodes if node.parent is not None}
     silent: set[str] = set()  # Each record is visited once, however many leaves share it.
     for leaf in reversed(nodes):
         if leaf.uuid in parents:
             continue
-        for node in _named_ancestry(tree, leaf, silent):
+        for node in takewhile(lambda node: node.uuid not in silent, leaf.ancestry()):
             if node.is_spoken:
                 return leaf
+            silent.add(node.uuid)
     return None
 
 
-def _last_said(tree: Tree, node: Node) -> Node | None:
+def _last_said(node: Node) -> Node | None:
     """Return *node* or its nearest ancestor that was said by a person, model or tool."""
-    return next((each for each in _named_ancestry(tree, node, set()) if each.is_spoken), None)
+    return next((each for each in node.ancestry() if each.is_spoken), None)
 
 
 def visible(nodes: Iterable[Node]) -> list[Node]:
@@ -98,15 +100,6 @@ def visible(nodes: Iterable[Node]) -> list[Node]:
         for node in nodes
         if node.is_spoken and not (node.is_meta or node.is_sidechain or node.is_team)
     ]
-
-
-def _named_ancestry(tree: Tree, node: Node, seen: set[str]) -> Iterator[Node]:
-    """Follow parents as the records name them, without bridges, up to a record in *seen*."""
-    current: Node | None = node
-    while current is not None and current.uuid not in seen:
-        seen.add(current.uuid)
-        yield current
-        current = tree.by_uuid.get(current.parent_uuid) if current.parent_uuid else None
 
 
 def last_said(leaves: Iterable[Node], *, with_sidechains: bool = True) -> list[Node]:
