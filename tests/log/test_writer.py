@@ -326,23 +326,22 @@ def test_a_log_that_was_replaced_is_opened_anew(log):
     assert log.read_bytes() == lines(5, 6)
 
 
-def test_a_log_that_was_deleted_is_made_anew_with_its_head(log):
-    head = format_marker("test")
-    with LogWriter(log, head=head) as writer:
-        writer.append(numbered(1))
-        log.unlink()
+@pytest.mark.parametrize("appended", [0, 1])
+@pytest.mark.parametrize("create", [True, False])
+def test_a_log_that_is_gone_is_not_made_anew(log, create, appended):
+    put(log, lines(0))
+    with LogWriter(log, create=create) as writer:
+        for number in range(appended):
+            writer.append(numbered(number + 1))
+        moved = log.rename(log.with_name("moved"))
+        for _ in range(2):
+            with pytest.raises(NotFound, match="is gone") as told_so:
+                writer.append(numbered(9))
+        assert told_so.value.hint
+        assert not log.exists()
+        moved.rename(log)
         writer.append(numbered(2))
-    assert log.read_bytes() == head + lines(2)
-    assert log.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_log_that_was_deleted_is_not_made_anew_by_those_who_may_not_create(log):
-    put(log, lines(1))
-    with LogWriter(log, create=False) as writer:
-        log.unlink()
-        with pytest.raises(NotFound):
-            writer.append(numbered(2))
-    assert not log.exists()
+    assert log.read_bytes() == lines(*range(appended + 1), 2)
 
 
 def test_a_relative_name_means_the_same_log_wherever_the_program_goes(tmp_path, monkeypatch):

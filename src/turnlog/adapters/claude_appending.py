@@ -106,6 +106,8 @@ class Line:
             raise
 
     def _append(self, batch: Sequence[Prepared]) -> list[Entry]:
+        if self._writer is not None and not self.path.exists():
+            self.close()  # Deleted since, and not kept: a key that is not there begins anew.
         writer = self._writer
         if writer is None:
             writer = self._writer = LogWriter(

@@ -28,14 +28,14 @@ from turnlog.keep.listings import catalogued, forget_kept
 from turnlog.keep.moving import Spot, locked, remove_empty
 from turnlog.keep.restorable import project_of
 from turnlog.keep.retention_policy import load_grace
-from turnlog.keep.running import runs
+from turnlog.keep.running import refuse_if_written, runs
 from turnlog.keep.trash import Trash, told
 from turnlog.keep.trashed import Doomed, Tree
 from turnlog.layout import Home, LogFile, turnlog_home
 from turnlog.layout.kept import KEPT_SUFFIX, kept_place
 from turnlog.layout.walk import Walk
 from turnlog.log.handle import LOCK_TIMEOUT as WRITERS_TIMEOUT
-from turnlog.sessions.life import marks_of, running_sessions
+from turnlog.sessions.life import running_sessions
 
 _PAUSE: Final = 0.01
 
@@ -90,12 +90,11 @@ def _delete(root: Path, key: Key) -> None:
 
 def _refuse_if_running(root: Path, key: Key) -> None:
     running = running_sessions((Home(root),)).get(key.session)
-    pid = running.pid if running is not None and running.is_alive else None
     main = place(root, Key(key.project, key.session).name)
-    if pid is None and main.exists():
-        pid = next((each.pid for each in marks_of(main).writers if each.is_alive), None)
-    if pid is not None:
-        raise runs(key.session, pid, main)
+    if running is not None and running.is_alive:
+        raise runs(key.session, running.pid, main)
+    if main.exists():
+        refuse_if_written(key.session, main)
 
 
 # -- what goes ------------------------------------------------------------------------------

@@ -81,15 +81,18 @@ class Writers:
         """Append one record durably; one with a uuid that is there already is not written again."""
         agent = check_ids(session_id, agent_id)
         with self._held(_Key(project.directory, session_id, agent)) as slot:
+            if slot.writer is not None and not slot.writer.path.exists():
+                slot.writer.abandon()  # Deleted or archived since: it is opened anew.
+                slot.writer = None
             if slot.writer is None:
                 encode(said)  # What cannot be written must not leave an empty log.
                 slot.writer = _open(project, session_id, agent, said.get("parentUuid"))
             try:
                 _check_parent(slot.writer, said)
                 slot.writer.append(said)
-            except LogError as error:
-                writer, slot.writer = slot.writer, None
-                writer.__exit__(type(error), error, error.__traceback__)
+            except LogError:
+                slot.writer.abandon()
+                slot.writer = None
                 raise
             if agent is not None and not slot.has_todos:
                 _begin_todos(project, session_id, agent)

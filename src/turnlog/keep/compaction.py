@@ -29,7 +29,7 @@ from turnlog.errors import LogError, NotALog, NotFound, UsageError
 from turnlog.keep.compaction_echoes import Read
 from turnlog.keep.compaction_rules import BLOB_BYTES, LOSSLESS, Change, Rule, changes_in
 from turnlog.keep.compaction_views import differences, views_of
-from turnlog.keep.running import runs
+from turnlog.keep.running import refuse_if_written, runs
 from turnlog.layout import LogFile, turnlog_home
 from turnlog.log.blobs import Blob, blob_of, blob_place, whole_line
 from turnlog.log.handle import LOCK_TIMEOUT
@@ -42,7 +42,7 @@ from turnlog.log.telling import logger
 from turnlog.records.record import Record
 from turnlog.sessions.beside import put
 from turnlog.sessions.flat_logs import LiveMeta
-from turnlog.sessions.life import marks_of, running_sessions
+from turnlog.sessions.life import running_sessions
 from turnlog.sessions.registry import update_registry, write_meta
 from turnlog.sessions.session import Session
 
@@ -324,8 +324,7 @@ def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:
 
 def refuse_opened(session: Session, path: Path) -> None:
     """Raise if the log at *path* says that a writer has it open; under its lock, that stands."""
-    if marks_of(path).is_running:
-        raise runs(session.id, None, path, hint=_WAIT)
+    refuse_if_written(session.id, path, hint=_WAIT)
 
 
 def _tell_caches(directory: Path, session_id: str) -> None:

@@ -42,10 +42,30 @@ def refuse_if_opened(session_id: str, logs: Iterable[LogFile], homes: Iterable[H
         if log.is_kept or log.kind == "agent":
             continue
         with suppress(NotFound):  # Gone meanwhile: nobody has it open here.
-            writers = marks_of(log.path, session_id if log.kind == "day" else None).writers
-            alive = next((each.pid for each in writers if each.is_alive), None)
-            if alive is not None:
-                raise runs(session_id, alive, log.path)
+            refuse_if_written(session_id, log.path, is_shared=log.kind == "day")
+
+
+def refuse_if_written(
+    session_id: str, path: Path, *, is_shared: bool = False, hint: str = _CLOSE
+) -> None:
+    """Raise LogLocked if the marks in a log name a writer that is alive, or may be.
+
+    *is_shared*: the log holds other sessions as well.
+    """
+    life = marks_of(path, session_id if is_shared else None)
+    writer = next(iter(life.living), None)
+    if writer is None:
+        return
+    if writer.is_alive:
+        raise runs(session_id, writer.pid, path, hint=hint)
+    raise LogLocked(
+        f"session {session_id} may be running in process {writer.pid} on {writer.host},"
+        " which cannot be seen from here",
+        path=path,
+        holder=writer.pid,
+        hint="close it there; a program that is gone counts as alive until the session has been"
+        " quiet for a day",
+    )
 
 
 def runs(session_id: str, pid: int | None, path: Path, *, hint: str = _CLOSE) -> LogLocked:

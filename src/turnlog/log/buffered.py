@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final, Generic, TypeVar
 
-from turnlog.errors import ClosedLog, StorageFull, TurnlogError, UsageError
+from turnlog.errors import ClosedLog, StorageFull, TurnlogError
 from turnlog.log.closing import Closing
-from turnlog.log.mutex import is_owned, refuse_if_abandoned
+from turnlog.log.mutex import interrupted, is_owned, refuse_if_abandoned
 from turnlog.log.telling import logger
 from turnlog.log.writer import LogWriter
 from turnlog.records.record import Record
@@ -55,14 +55,14 @@ class Buffer(Generic[T]):
         self,
         save: Callable[[list[T]], object],
         *,
-        name: object,
+        path: os.PathLike[str],
         written: Callable[[], int] = int,
         every_seconds: float = EVERY_SECONDS,
         max_records: int = MAX_RECORDS,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self._save = save
-        self._name = name
+        self._path = path
         self._written = written
         self._every = every_seconds
         self._max_records = max_records
@@ -84,10 +84,10 @@ class Buffer(Generic[T]):
     def take(self, things: Sequence[T], size_bytes: int) -> None:
         """Let *things* wait, or save them at once. An error means that none of them was taken."""
         is_inside = is_owned(self._lock)  # Then the call around this one, or the next one, saves.
-        refuse_if_abandoned(self._lock, self._name)
+        refuse_if_abandoned(self._lock, self._path)
         with _Undisturbed(), self._lock:
             if self._closed:
-                raise ClosedLog(f"{self._name} is closed", hint="open it again")
+                raise ClosedLog(f"{self._path} is closed", hint="open it again")
             self._raise_failure()
             waits = is_inside or (_may_wait() and self._has_saver())
             is_full = len(self._waiting) >= self._max_records or self._bytes >= self._max_bytes
@@ -101,11 +101,8 @@ class Buffer(Generic[T]):
     def flush(self) -> None:
         """Return when nothing waits any more."""
         if is_owned(self._lock):
-            raise UsageError(
-                f"{self._name} is being written by the code that this interrupted",
-                hint="flush it later, outside of signal handlers and destructors",
-            )
-        refuse_if_abandoned(self._lock, self._name)
+            raise interrupted(self._path)
+        refuse_if_abandoned(self._lock, self._path)
         with _Undisturbed(), self._lock:
             self._failure = None
             self._drain()
@@ -168,7 +165,7 @@ class Buffer(Generic[T]):
                 try:
                     self._drain()
                 except TurnlogError as error:
-                    logger.error("%s: not saved: %s", self._name, error)
+                    logger.error("%s: not saved: %s", self._path, error)
                     self._failure = error
 
     def _raise_failure(self) -> None:
@@ -201,7 +198,7 @@ class BufferedLog(Closing):
         self._writer = writer
         self._buffer: Buffer[bytes] = Buffer(
             writer.append_lines,
-            name=writer.path,
+            path=writer.path,
             written=lambda: writer.written,
             every_seconds=every_seconds,
             max_records=max_records,

@@ -1,10 +1,11 @@
 """One open log and its lock: the only place that writes to a log.
 
 A handle is locked before it is written to, and what it locks is the file that the path names at
-that moment, not one that was renamed or removed meanwhile. After a full disk it stays usable. After
-any other failed write, and after a failed sync (the kernel may have dropped the pages and forgotten
-it), it refuses further writes. A forked child gets a descriptor of its own, since a shared one
-would share the parent's lock.
+that moment, not one that was renamed or removed meanwhile. The file is created when the handle is
+opened, or never: if it is gone later, an append raises NotFound. After a full disk it stays usable.
+After any other failed write, and after a failed sync (the kernel may have dropped the pages and
+forgotten it), it refuses further writes. A forked child gets a descriptor of its own, since a
+shared one would share the parent's lock.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from turnlog.errors import (
     FormatTooNew,
     LogError,
     LogLocked,
+    NotFound,
     StorageFull,
     SyncFailed,
     TurnlogError,
@@ -28,7 +30,7 @@ from turnlog.errors import (
     WriteFailed,
 )
 from turnlog.log import system
-from turnlog.log.mutex import is_owned, refuse_if_abandoned
+from turnlog.log.mutex import interrupted, is_owned, refuse_if_abandoned
 from turnlog.log.private import open_for_append
 from turnlog.log.sources import open_error
 from turnlog.log.telling import logger
@@ -63,12 +65,11 @@ class Handle:
         self._held = False
         self._refused_inside = 0
         self._name = str(path)
-        self._create = create
         self._root = root
         self._allow_network = allow_network_filesystem
         self._mutex = threading.RLock()
         self._refusal: TurnlogError | None = None
-        self._open()
+        self._open(create=create)
         _open_handles.add(self)
 
     # -- the lock ---------------------------------------------------------------------------
@@ -83,7 +84,7 @@ class Handle:
         if self._held and is_owned(self._mutex):
             # An append inside an append: by a decision, or by a signal's handler.
             self._refused_inside += 1
-            raise self._locked(os.getpid())
+            raise interrupted(self.path)
         refuse_if_abandoned(self._mutex, self.path)
         if not (
             self._mutex.acquire(blocking=False)
@@ -132,7 +133,7 @@ class Handle:
         """Lock the file that the path names now; it may not be the one that was opened."""
         for _ in range(_MAX_REOPENS):
             if self.fd < 0:  # An earlier reopening failed: the disk was full, or the path gone.
-                self._open()
+                self._reopen()
                 self.reopened += 1
             if not system.lock(self.fd, self.lock_timeout):
                 raise self._locked(system.lock_holder(self.fd))
@@ -268,9 +269,23 @@ class Handle:
 
     # -- opening ----------------------------------------------------------------------------
 
-    def _open(self) -> None:
+    def _reopen(self) -> None:
+        """Open the file that the path names now, but never create one.
+
+        What was acknowledged may be in an archive or elsewhere by now, and a new file under the
+        old name would hide it.
+        """
         try:
-            fd = open_for_append(self.path, root=self._root, create=self._create)
+            self._open(create=False)
+        except NotFound:
+            raise NotFound(
+                f"{self.path} is gone: it was moved, archived or deleted since it was opened",
+                hint="open it again; resuming a session restores one that is archived",
+            ) from None
+
+    def _open(self, *, create: bool) -> None:
+        try:
+            fd = open_for_append(self.path, root=self._root, create=create)
         except OSError as error:
             raise self._typed(error) from None
         try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 
-from turnlog.errors import UsageError
+from turnlog.errors import LogLocked
 
 
 def is_owned(lock: threading.RLock) -> bool:
@@ -17,8 +18,18 @@ def is_owned(lock: threading.RLock) -> bool:
     return owned
 
 
-def refuse_if_abandoned(lock: threading.RLock, name: object) -> None:
-    """Raise if nobody will ever release *lock*, which guards *name*.
+def interrupted(path: str | os.PathLike[str]) -> LogLocked:
+    """Return the error for a caller that interrupted this very thread at *path*."""
+    return LogLocked(
+        f"{os.fspath(path)} is being written by the code that this call interrupted",
+        path=path,
+        holder=os.getpid(),
+        hint="do it later, outside of signal handlers and destructors",
+    )
+
+
+def refuse_if_abandoned(lock: threading.RLock, path: str | os.PathLike[str]) -> None:
+    """Raise if nobody will ever release *lock*, which guards the log at *path*.
 
     While the interpreter shuts down, daemon threads stop wherever they are and keep what they hold.
     A destructor that runs then must not wait for them.
@@ -26,8 +37,10 @@ def refuse_if_abandoned(lock: threading.RLock, name: object) -> None:
     if not sys.is_finalizing():
         return
     if not lock.acquire(blocking=False):
-        raise UsageError(
-            f"{name} is held by a thread that the exit of the program has stopped",
+        raise LogLocked(
+            f"{os.fspath(path)} is held by a thread that the exit of the program has stopped",
+            path=path,
+            holder=os.getpid(),
             hint="join the thread before the program ends",
         )
     lock.release()

@@ -41,7 +41,7 @@ class BufferedSession:
         self._limits = (every_seconds, max_records, max_bytes)
         self._buffer: Buffer[dict[str, Any]] = Buffer(
             writer.append_many,
-            name=f"session {writer.session_id}",
+            path=writer.path,
             every_seconds=every_seconds,
             max_records=max_records,
             max_bytes=max_bytes,

@@ -8,10 +8,9 @@ from there. A record that bears no id of its own (a title, a summary) is given i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from turnlog.errors import NotFound
 from turnlog.log.handle import LOCK_TIMEOUT
@@ -20,9 +19,8 @@ from turnlog.log.writer import Durability
 from turnlog.records.format import format_marker
 from turnlog.records.notes import session_of
 from turnlog.records.record import Record
-from turnlog.sessions.sharing import alone
 from turnlog.sessions.surroundings import Clock, utc_now
-from turnlog.sessions.writing import WRITER, SessionWriter
+from turnlog.sessions.writing import WRITER, Records, SessionWriter
 
 
 class DatedWriter(SessionWriter):
@@ -63,19 +61,15 @@ class DatedWriter(SessionWriter):
                 break
             self._look_through(path)
 
-    @alone
-    def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> list[str | None]:
+    def _append(self, records: Records) -> list[str | None]:
         """Append *records* in one write to the log of today, each behind the one before."""
         self._turn_page()
-        return super().append_many(records)
+        return super()._append(records)
 
-    @alone
-    def close(self, *, archive: bool = False) -> None:
-        """Say goodbye in the log of today, if anything was said, and close it."""
-        if self._opened:
-            self._turn_page()
-            self._opened = True
-        super().close(archive=archive)
+    def _say_goodbye(self) -> None:
+        """Say goodbye in the log of today."""
+        self._turn_page()
+        super()._say_goodbye()
 
     def _head(self) -> bytes:
         return format_marker(WRITER)  # Of the log, not of the session: others share it.

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.writer import Durability, News
 from turnlog.records.codec import encode
-from turnlog.records.record import Record
 from turnlog.sessions.registry import MetaFold, update_registry, write_meta
-from turnlog.sessions.sharing import alone
 from turnlog.sessions.surroundings import Clock, utc_now
-from turnlog.sessions.writing import SessionWriter
+from turnlog.sessions.writing import Records, SessionWriter
 
 AUTOSAVE_S: Final = 5.0
 
@@ -56,20 +53,15 @@ class FlatWriter(SessionWriter):
         )
         self._save()
 
-    @alone
-    def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> list[str | None]:
+    def _append(self, records: Records) -> list[str | None]:
         """Append *records* in one write; now and then, the caches follow."""
-        uuids = super().append_many(records)
+        uuids = super()._append(records)
         if time.monotonic() - self._saved >= AUTOSAVE_S:
             self._save()
         return uuids
 
-    @alone
-    def update(
-        self, *, title: str | None = None, tag: str | None = None, pinned: bool | None = None
-    ) -> None:
-        """Set what a person sets; it stands in the log before it stands in the caches."""
-        super().update(title=title, tag=tag, pinned=pinned)
+    def _label(self, said: Records) -> None:
+        super()._label(said)
         self._save()
 
     def _head(self) -> bytes:
@@ -77,7 +69,6 @@ class FlatWriter(SessionWriter):
         init |= {"cwd": self.cwd} | ({"model": self._model} if self._model else {})
         return encode(init) + b"\n" + super()._head()
 
-    @alone
     def _leave(self) -> None:
         try:
             self._save()
@@ -86,7 +77,7 @@ class FlatWriter(SessionWriter):
 
     def _save(self) -> None:
         """Write both caches from what the log says by now."""
-        self.folded(MetaFold)
+        self._folded(MetaFold)
         self._log.append_after(self._save_after)
         self._saved = time.monotonic()
 

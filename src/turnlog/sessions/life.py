@@ -4,15 +4,18 @@ State is a function of facts on disk and now, so that every process sees the sam
 writers leave three kinds of marks in the log, records of type ``turnlog`` that other readers pass
 over: the head, ``opened`` with the process that writes, and ``ended``. A session whose last mark is
 ``opened`` is running if that process lives, else it crashed; once somebody has gone on from there
-and ended it, it is a session like any other. For a session that Claude Code wrote, the PID file it
-keeps while it runs says the same. That a session was active a minute ago says neither.
+and ended it, it is a session like any other. A process of another container or machine cannot be
+seen: it counts as alive until the session has been quiet for a day. For a session that Claude Code
+wrote, the PID file it keeps while it runs says the same. That a session was active a minute ago
+says neither.
 """
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 import os
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,12 +27,14 @@ from turnlog.errors import NotFound, UsageError
 from turnlog.records.codec import decode
 from turnlog.records.record import Record
 from turnlog.records.state import Format
-from turnlog.sessions.surroundings import Process, process
+from turnlog.sessions.surroundings import Process, process, utc_now
 
 if TYPE_CHECKING:
     from turnlog.layout import Home
 
 IDLE: Final = timedelta(days=30)
+OUT_OF_SIGHT: Final = timedelta(days=1)
+"""How long a writer that cannot be seen from here counts as alive after its last sign of life."""
 _MARK: Final = b'"type":"turnlog"'
 _LOOKED_AT_BYTES: Final = 16 * 1024 * 1024
 
@@ -82,6 +87,7 @@ class Life(Struct):
     records: int = 0
     """Records that say something, marks not counted."""
     last_active_at: datetime | None = None
+    opened_at: datetime | None = None
     opened: int = 0
     records_since_opened: int = 0
     writers: list[Process] = field(default_factory=list)
@@ -108,6 +114,7 @@ class Life(Struct):
             if mark.continued and writer in self.writers:
                 return  # It only turned a page.
             self.opened += 1
+            self.opened_at = mark.at
             self.records_since_opened = 0
             self.goodbye_at = None
             if writer is not None:
@@ -136,8 +143,16 @@ class Life(Struct):
 
     @property
     def is_running(self) -> bool:
-        """Somebody who writes it lives."""
-        return any(writer.is_alive for writer in self.writers)
+        """Whether a process that writes it is alive, or may be."""
+        return bool(self.living)
+
+    @property
+    def living(self) -> list[Process]:
+        """The writers that are alive, and those that may be alive where they cannot be seen."""
+        signs = [at for at in (self.opened_at, self.last_active_at) if at is not None]
+        may_be = bool(signs) and utc_now() - max(signs) < OUT_OF_SIGHT
+        alive = ((writer, writer.is_alive) for writer in self.writers)
+        return [writer for writer, lives in alive if lives or (lives is None and may_be)]
 
     @property
     def crashed(self) -> bool:
@@ -151,8 +166,9 @@ def marks_of(
 ) -> Life:
     """Gather from the marks alone who writes a log, or *session_id*'s part of one, or did.
 
-    Nothing else is decoded, so a gigabyte takes a fraction of a second; counts and times of what
-    was said are left out. Of a long one the part from *start* on may be enough.
+    Nothing else is decoded, so a gigabyte takes a fraction of a second; counts of what was said are
+    left out, and the file's own time tells when it was last active. Of a long one the part from
+    *start* on may be enough.
     """
     from turnlog.log.find_lines import find_lines  # noqa: PLC0415 - The fold needs no search.
     from turnlog.records.notes import session_of  # noqa: PLC0415
@@ -162,6 +178,8 @@ def marks_of(
         record = decode(line) if isinstance(line, bytes) else None
         if isinstance(record, Format) and session_id in (None, session_of(record)):
             life.take(record)
+    with suppress(OSError):  # Gone since.
+        life.last_active_at = datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
     return life
 
 

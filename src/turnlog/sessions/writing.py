@@ -52,6 +52,7 @@ class Fold(Protocol):
 
 
 F = TypeVar("F", bound=Fold)
+Records = Sequence[Record | Mapping[str, Any]]
 
 
 class SessionWriter(Shared):
@@ -121,7 +122,7 @@ class SessionWriter(Shared):
     @alone
     def totals(self) -> SessionTotals:
         """What the session used and what it cost by now, its agents included."""
-        account = self.folded(Account)
+        account = self._folded(Account)
         if self.agent_id is None:
             account.read_agents(self.path, self.session_id)
         return account.priced()
@@ -131,7 +132,7 @@ class SessionWriter(Shared):
     def metadata(self) -> Metadata:
         """What is known of the session by now; whether it is pinned, the store knows."""
         pins = Journal.in_root(self._root).pins() if self._root else ()
-        found = self.folded(MetadataFold)
+        found = self._folded(MetadataFold)
         return found.metadata(self.session_id, is_pinned=self.session_id in pins, now=self._clock())
 
     def append(self, record: Record | Mapping[str, Any]) -> str | None:
@@ -141,42 +142,13 @@ class SessionWriter(Shared):
         """
         return self.append_many((record,))[0]
 
-    @alone
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> list[str | None]:
         """Append *records* in one write, each the parent of the next."""
-        given = list(records)
-        uuids: list[str | None] = []
-        written: list[dict[str, Any]] = []
-        # What will be so once they are written; what others wrote is so whatever becomes of these.
-        tip: str | None = None
-        fresh: set[str] = set()
+        return self._append_alone(list(records))
 
-        def decide(news: News) -> list[dict[str, Any]]:
-            nonlocal tip
-            self._take_news(news)
-            tip = self._tip
-            if not self._opened:
-                written.append(self._placer.mark("opened", self._clock(), **self._opening))
-            for record in given:
-                lines = self._placer.place(record, tip, self._clock())
-                uuids.append(lines[0].get("uuid"))
-                named = names_itself(record)
-                for line in lines:
-                    uuid = line.get("uuid")
-                    if uuid is not None:
-                        if named and (uuid in fresh or self._has(uuid)):
-                            continue
-                        fresh.add(uuid)
-                        tip = uuid if self._is_in_tree(line) else tip
-                    written.append(line)
-            return written
-
-        placed = self._log.append_after(decide)
-        self._tip, self._opened = tip, True
-        if self._uuids is not None:
-            self._uuids |= fresh
-        self._take_own(written, placed)
-        return uuids
+    @alone
+    def _append_alone(self, records: Records) -> list[str | None]:
+        return self._append(records)
 
     @alone
     def stamped(
@@ -188,13 +160,12 @@ class SessionWriter(Shared):
         lines = self._log.lines_of(line for each in made for line in each)
         return made, sum(map(len, lines))
 
+    @alone
     def update(
         self, *, title: str | None = None, tag: str | None = None, pinned: bool | None = None
     ) -> None:
         """Set what a person sets; an empty title or tag clears it. It is durable on return."""
-        said = build.labels(title, tag)
-        if said:
-            self.append_many(said)
+        self._label(build.labels(title, tag))
         if pinned is not None and self._root is not None:
             Journal.in_root(self._root).pin(self.session_id, pinned=pinned)
 
@@ -202,7 +173,7 @@ class SessionWriter(Shared):
     def mark(self, event: str, **more: Any) -> None:
         """Leave a mark of turnlog's own in the log; other readers pass over it."""
         if not self._opened:
-            self.append_many(())
+            self._append(())
         self._say(self._placer.mark(event, self._clock(), **more))
 
     def agent(self, agent_id: str | None = None) -> SessionWriter:
@@ -223,16 +194,7 @@ class SessionWriter(Shared):
     @alone
     def folded(self, kind: type[F]) -> F:
         """Give the fold of *kind* over all records so far; it is kept current from now on."""
-        if not self._closed:
-            self._log.append_after(self._after)
-        found = self._folds.get(kind)
-        if found is None:
-            found = kind()
-            for record in self._past():
-                found.take(record)
-            self._folds[kind] = found
-        assert isinstance(found, kind)
-        return found
+        return self._folded(kind)
 
     @alone
     def close(self, *, archive: bool = False) -> None:
@@ -243,12 +205,24 @@ class SessionWriter(Shared):
                 hint="close it, then archive the session that a store gives out",
             )
         if not self._closed:
-            if self._opened:
-                self._say(self._placer.mark("ended", self._clock()))
-                self._opened = False
-            self._leave()
+            try:
+                if self._opened:
+                    self._say_goodbye()
+                    self._opened = False
+            finally:
+                self._leave()
         if archive and self.archive_with is not None:
             self.archive_with()
+
+    @alone
+    def abandon(self) -> None:
+        """Close the log without saying goodbye: the session looks like one that crashed."""
+        self._leave()
+
+    def after_fork_in_child(self) -> None:
+        """Let a forked child mark the log as its own with its first append."""
+        super().after_fork_in_child()
+        self._opened, self._opening = False, {}
 
     def __enter__(self) -> Self:
         return self
@@ -258,9 +232,59 @@ class SessionWriter(Shared):
         if kind is None:
             self.close()
         else:
-            self._leave()
+            self.abandon()
 
     # -- what layouts do in their own way -----------------------------------------------------
+
+    def _append(self, records: Records) -> list[str | None]:
+        """Append *records* in one write; give their uuids."""
+        uuids: list[str | None] = []
+        written: list[dict[str, Any]] = []
+        # What will be so once they are written; what others wrote is so whatever becomes of these.
+        tip: str | None = None
+        fresh: set[str] = set()
+        writes = self._log.written
+
+        def decide(news: News) -> list[dict[str, Any]]:
+            nonlocal tip
+            self._take_news(news)
+            tip = self._tip
+            if not self._opened:
+                written.append(self._placer.mark("opened", self._clock(), **self._opening))
+            for record in records:
+                lines = self._placer.place(record, tip, self._clock())
+                uuids.append(lines[0].get("uuid"))
+                named = names_itself(record)
+                for line in lines:
+                    uuid = line.get("uuid")
+                    if uuid is not None:
+                        if named and (uuid in fresh or self._has(uuid)):
+                            continue
+                        fresh.add(uuid)
+                        tip = uuid if self._is_in_tree(line) else tip
+                    written.append(line)
+            return written
+
+        try:
+            placed = self._log.append_after(decide)
+            self._tip, self._opened = tip, True
+            if self._uuids is not None:
+                self._uuids |= fresh
+            self._take_own(written, placed)
+        except BaseException:
+            if self._log.written != writes:
+                self._opened = True
+                self._forget()  # An interrupt: what was written comes back as news.
+            raise
+        return uuids
+
+    def _label(self, said: Records) -> None:
+        """Append what a person sets, if anything."""
+        if said:
+            self._append(said)
+
+    def _say_goodbye(self) -> None:
+        self._say(self._placer.mark("ended", self._clock()))
 
     def _head(self) -> bytes:
         """Give the lines with which a new log begins."""
@@ -302,10 +326,22 @@ class SessionWriter(Shared):
             root=self._root,
         )
 
-    @alone
     def _leave(self) -> None:
+        """Close the log."""
         self._closed = True
         self._log.close()
+
+    def _folded(self, kind: type[F]) -> F:
+        if not self._closed:
+            self._log.append_after(self._after)
+        found = self._folds.get(kind)
+        if found is None:
+            found = kind()
+            for record in self._past():
+                found.take(record)
+            self._folds[kind] = found
+        assert isinstance(found, kind)
+        return found
 
     def _say(self, line: dict[str, Any]) -> None:
         self._take_own([line], self._log.append_after(lambda news: self._after(news, line)))
@@ -346,11 +382,16 @@ class SessionWriter(Shared):
 
     def _take_news(self, news: News) -> None:
         if news.restarted:
-            self._tip, self._uuids = None, None
-            self._folds.clear()
+            self._forget()
         for item in news.items:
             if isinstance(item, Placed) and self._is_mine(item.record):
                 self._take(item.record)
+
+    def _forget(self) -> None:
+        """Forget what the log holds; the next append reads it from its start."""
+        self._tip, self._uuids = None, None
+        self._folds.clear()
+        self._log.seen = 0
 
     def _take_own(self, lines: Iterable[dict[str, Any]], placed: Sequence[Appended]) -> None:
         """Let the folds see what was just written, unless it will come back as news."""
