@@ -138,17 +138,15 @@ class Buffer(Generic[T]):
 
     def _drain(self) -> None:
         while self._waiting:
-            batch, self._waiting = self._waiting, []
-            size, self._bytes = self._bytes, 0
-            before = self._written()
+            count, before, is_saved = len(self._waiting), self._written(), False
             try:
-                self._save(batch)
-            except BaseException:
+                self._save(self._waiting[:count])
+                is_saved = True
+            finally:
                 # An interrupt may come after the write: do not write twice what is in the log.
-                if self._written() == before:
-                    self._waiting = batch + self._waiting
-                    self._bytes += size
-                raise
+                if is_saved or self._written() != before:
+                    del self._waiting[:count]
+                    self._bytes = 0
 
     def _drain_just_taken(self, things: Sequence[T]) -> None:
         """Save *things*, which alone wait; if that fails they do not wait any more."""

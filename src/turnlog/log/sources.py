@@ -93,9 +93,9 @@ class PlainSource:
         return read_at(self.fd, size, offset)
 
     def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        fd, self.fd = self.fd, -1  # First: an interrupt must not have it closed twice.
+        if fd >= 0:
+            os.close(fd)
 
 
 class Broken(Struct, frozen=True):
@@ -142,9 +142,9 @@ class FramedSource:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        fd, self.fd = self.fd, -1  # First: an interrupt must not have it closed twice.
+        if fd >= 0:
+            os.close(fd)
 
     def _frame(self, number: int) -> bytes:
         from turnlog.log.frames import BrokenFrame

@@ -29,6 +29,7 @@ Fields = dict[str, Any]
 # Types whose records stand in the tree; all others only say whose session they belong to.
 TREE_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 _LINKS: Final = ("parentUuid", "logicalParentUuid")
+_UUIDS: Final = frozenset({"uuid", "leafUuid", "sessionId", *_LINKS})
 _PARTS: Final = UUID("6f2d6c52-9a0c-4d0e-8a53-6f0f6d2a3c11")
 _LATER: Final = "\0"
 """Stands for a parent that nobody knows yet."""
@@ -73,6 +74,7 @@ class Placer:
                 hint="turnlog.build makes records, as in build.user(text)",
             )
         said = record.fields or _unsaid(record) if isinstance(record, Record) else dict(record)
+        said = _with_uuids_as_text(said)
         kind = said.get("type")
         if not isinstance(kind, str) or not kind:
             raise UsageError("a record needs a type", hint='such as {"type": "user", …}')
@@ -164,6 +166,25 @@ def _unsaid(record: Record) -> Fields:
 
 
 def names_itself(record: Record | Mapping[str, Any]) -> bool:
-    """Tell whether a record has a uuid of its own."""
-    uuid = record.uuid if isinstance(record, Record) else record.get("uuid")
-    return isinstance(uuid, str)
+    """Return whether a record has a uuid of its own."""
+    return (record.uuid if isinstance(record, Record) else record.get("uuid")) is not None
+
+
+def _with_uuids_as_text(said: Mapping[str, Any]) -> Fields:
+    """Return the fields of a record with its uuids as text; raise if one is anything else.
+
+    Readers take a uuid that is not text for none: the thread would end there.
+    """
+    fields = dict(said)
+    for key in _UUIDS & fields.keys():
+        value = fields[key]
+        if isinstance(value, UUID):
+            fields[key] = str(value)
+        elif key == "uuid" and value is None:
+            del fields[key]
+        elif value is not None and not (isinstance(value, str) and value):
+            raise UsageError(
+                f"{key} is {value!r:.60}, not a uuid",
+                hint="pass text or a uuid.UUID, or leave it out",
+            )
+    return fields
