@@ -203,6 +203,7 @@ class Store(Asking, Closing):
         generation: int | None = None,
         only: str | None = None,
         partial: bool = False,
+        replace: bool = False,
     ) -> Restored:
         """Put a kept session back to where its agent finds it, or into the home *to*.
 
@@ -212,7 +213,8 @@ class Store(Asking, Closing):
         It goes on in *project* if one is named. A file that is there and differs is never
         overwritten: then it is an error, and nothing is written. *generation* is what the log was
         before it was rewritten, *only* one part of the session; with *partial*, what does not read
-        back is left out.
+        back is left out. With *replace*, a log that lacks records of its copy is set aside, and the
+        copy takes its place.
         """
         from turnlog.keep.restorable import all_mirrors, find_restorable, mirrors
         from turnlog.keep.restoring import copies_meant, note_restored, restore
@@ -221,7 +223,15 @@ class Store(Asking, Closing):
         among = all_mirrors if self.root == turnlog_home() else mirrors
         copies = find_restorable(among(self.homes), text).everywhere
         done = [
-            restore(each, to=to, project=project, generation=generation, only=only, partial=partial)
+            restore(
+                each,
+                to=to,
+                project=project,
+                generation=generation,
+                only=only,
+                partial=partial,
+                replace=replace,
+            )
             for each in copies_meant(copies, project=project, generation=generation, only=only)
         ]
         if to is None and project is None and generation is None:

@@ -209,14 +209,20 @@ def _show_findings(out: Console, health: Health, *, everything: bool) -> None:
 def _show_way_out(out: Console, health: Health, homes: tuple[str, ...]) -> None:
     """Say what can be done about the findings, and which of them a repair leaves."""
     from turnlog.cli.terminal import safe
+    from turnlog.questions.health import LESS_THAN_KEPT
 
     codes = {finding.code for finding in health.findings}
-    repairable = [finding for finding in health.findings if _is_repairable(finding)]
-    if repairable:
-        log = next(log for log in health.logs if log.path == repairable[0].path)
+    shortened = next((each for each in health.findings if each.code == LESS_THAN_KEPT), None)
+    first = shortened or next(filter(_is_repairable, health.findings), None)
+    if first is not None:
+        log = next(log for log in health.logs if log.path == first.path)
         name = log.session[:8] if log.session and log.in_home else log.path
-        words = ["turnlog", "repair", name, *naming(homes)]
-        out.print("\n [dim]hint: see what can be saved with[/]")
+        if shortened is not None:
+            words = ["turnlog", "restore", name, "--replace", *naming(homes)]
+            out.print("\n [dim]hint: put the kept copy in its place with[/]")
+        else:
+            words = ["turnlog", "repair", name, *naming(homes)]
+            out.print("\n [dim]hint: see what can be saved with[/]")
         out.print(f"   {safe(shlex.join(words))}", soft_wrap=True)
     for code, hint in _LEFT.items():
         if code in codes:

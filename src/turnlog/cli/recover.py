@@ -43,6 +43,7 @@ def command(
 
     SESSION is the beginning of a session's id, or "latest".
     """
+    from turnlog.keep.shortfall import Shortfalls
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.store import Store
 
@@ -56,13 +57,17 @@ def command(
     if is_undoing:
         return _undo(store, name, as_json=as_json, write=write)
     found = store.examine(name)
+    logs = store.session(found.id).logs
     if write and found.needed:
         found = _at_home(store, found.id).recover(found.id)
+    compare = Shortfalls()
+    lost = [compare.of(log, is_suspect=True) for log in logs]
+    found.lacking = sum(each.records for each in lost if each is not None)
     if as_json:
         show_json(found)
     else:
-        _show(found, write=write)
-    return 1 if found.needed and not found.written else 0
+        _show(found, homes, write=write)
+    return 1 if found.lacking or (found.needed and not found.written) else 0
 
 
 def _at_home(store: Store, session_id: str) -> Store:
@@ -103,10 +108,15 @@ def _list(rows: list[SessionRow], *, as_json: bool) -> int:
     return 1
 
 
-def _show(found: Recovery, *, write: bool) -> None:
+def _show(found: Recovery, homes: tuple[str, ...], *, write: bool) -> None:
+    from turnlog.cli.restore_shown import show_lacking
     from turnlog.cli.terminal import console, short_path
 
     out = console()
+    if found.lacking:
+        show_lacking(out, found.lacking, found.id, homes)
+    if found.lacking and not found.needed:
+        return
     if not found.needed:
         out.print("[green]✓[/] Nothing to recover.")
         _show_notes(out, found)

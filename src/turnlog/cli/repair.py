@@ -13,6 +13,7 @@ from turnlog.cli.options import (
     show_json,
     write_option,
 )
+from turnlog.keep.shortfall import Shortfalls
 from turnlog.log.repair import Repair, repair
 from turnlog.records.damage import Reason
 
@@ -25,7 +26,8 @@ Examples:
   turnlog repair 5f0c --write      do it, to all damaged logs of that session
 The log as it was, and the bytes that are no records, stay beside the repaired log.
 An agent that was not stopped may go on writing to the log as it was: look there, too.
-Exit code: 0 nothing to repair, or repaired; 1 a repair is needed; 2 a mistake; 3 a failure.""",
+Exit code: 0 nothing to repair, or repaired; 1 a repair is needed, or a kept copy holds more;
+2 a mistake; 3 a failure.""",
 )
 @click.argument("name", metavar="PATH|SESSION")
 @home_option
@@ -41,12 +43,15 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool, write: bool) ->
     logs = list(logs_named((name,), homes, []))
     cap = line_cap()
     plans = [repair(log.path, write=write, cap=cap) for log in logs]
+    compare = Shortfalls()
+    lacking = [found.records if (found := compare.of(log, is_suspect=True)) else 0 for log in logs]
     if as_json:
-        show_json(RepairDocument(repairs=[_row(plan) for plan in plans]))
+        show_json(RepairDocument(repairs=list(map(_row, plans, lacking))))
     else:
-        for plan in plans:
-            _show(plan)
-    return 1 if any(plan.needed and not plan.written for plan in plans) else 0
+        for log, plan, records in zip(logs, plans, lacking, strict=True):
+            _show(plan, records, name if log.session_id is None else log.session_id, homes)
+    is_needed = any(plan.needed and not plan.written for plan in plans)
+    return 1 if is_needed or any(lacking) else 0
 
 
 class Range(Struct, kw_only=True):
@@ -73,6 +78,8 @@ class RepairRow(Struct, kw_only=True):
     quarantined: list[Range]
     original: str | None
     quarantine: str | None
+    lacking: int
+    """Records that a kept copy holds and the log does not: turnlog restore --replace."""
 
 
 class RepairDocument(Struct, kw_only=True):
@@ -81,7 +88,7 @@ class RepairDocument(Struct, kw_only=True):
     repairs: list[RepairRow]
 
 
-def _row(plan: Repair) -> RepairRow:
+def _row(plan: Repair, lacking: int) -> RepairRow:
     return RepairRow(
         path=plan.path,
         needed=plan.needed,
@@ -97,15 +104,21 @@ def _row(plan: Repair) -> RepairRow:
         ],
         original=plan.original,
         quarantine=plan.quarantine,
+        lacking=lacking,
     )
 
 
-def _show(plan: Repair) -> None:
+def _show(plan: Repair, lacking: int, session: str, homes: tuple[str, ...]) -> None:
+    from turnlog.cli.restore_shown import show_lacking
     from turnlog.cli.terminal import console, counted, safe, short_path, size
     from turnlog.inert import inert_bytes
 
     out = console()
     out.print(f"[bold]{short_path(plan.path)}[/]", soft_wrap=True)
+    if lacking:
+        show_lacking(out, lacking, session, homes)
+    if not plan.needed and lacking:
+        return
     if not plan.needed:
         out.print(f"  [green]✓[/] whole: {counted(plan.records, 'record')}, nothing to repair")
         return

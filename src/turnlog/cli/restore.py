@@ -92,6 +92,7 @@ Examples:
   turnlog restore --since 30d --to ~/spare/.claude       into another home
   turnlog restore 5f0c --list          its generations and its parts
   turnlog restore 5f0c --generation 1 --to ~/then       as it was before it was rewritten
+  turnlog restore 5f0c --replace       a log that was emptied or cut, made whole again
 Exit code: 0 all is there, 1 not all of it or nothing was found, 2 a mistake, 3 a failure.""",
 )
 @click.argument("names", nargs=-1, metavar="[SESSION]...")
@@ -115,6 +116,11 @@ Exit code: 0 all is there, 1 not all of it or nothing was found, 2 a mistake, 3 
     help="What the log was before it was rewritten; --list shows which there are.",
 )
 @click.option("--only", metavar="NAME", help="One part of a session, as --list SESSION calls it.")
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Set a log aside that holds less than was kept, and put the kept copy in its place.",
+)
 @click.option("--partial", is_flag=True, help="Leave out what does not read back, not all of it.")
 @click.option("--list", "is_list", is_flag=True, help="Show what can be restored; change nothing.")
 def command(
@@ -135,6 +141,9 @@ def command(
     SESSION is the beginning of a session's id, or "latest". A file that is there and differs is
     never overwritten: then nothing of that session is written. A session that is archived and gone
     from its home is restored in the same way. --since and --until go by its latest record.
+
+    With --replace, a log that lacks records of its kept copy becomes NAME.replaced-TIME, and the
+    copy takes its place. Records that were appended after the loss follow it.
     """
     is_narrowed = any(each is not None for each in (worked_in, since, until))
     _check(names, everything=everything, is_narrowed=is_narrowed, is_list=is_list, **how)
@@ -170,6 +179,8 @@ def _check(
     is_list: bool,
     generation: int | None,
     only: str | None,
+    project: str | None,
+    replace: bool,
     **_how: Any,
 ) -> None:
     """Refuse what contradicts itself before anything is read."""
@@ -185,6 +196,10 @@ def _check(
     if not (names or everything or is_narrowed or is_list):
         raise UsageError(
             "restore what?", hint="name a session, or say --all; --list shows what there is"
+        )
+    if replace and project is not None:
+        raise UsageError(
+            "--replace puts a log back in its own project", hint="leave out --project or --replace"
         )
     if (generation is not None or only is not None) and len(names) != 1 and not is_list:
         raise UsageError(
@@ -252,6 +267,7 @@ def _restored(
     generation: int | None,
     only: str | None,
     partial: bool,
+    replace: bool,
     though_moved: bool,
 ) -> RestoreDocument:
     from turnlog.cli.terminal import progress
@@ -267,6 +283,7 @@ def _restored(
                 generation=generation,
                 only=only,
                 partial=partial,
+                replace=replace,
                 advance=advance,
             )
             document.restored.append(done)
@@ -277,6 +294,7 @@ def _restored(
             project=project,
             generation=generation,
             partial=partial,
+            replace=replace,
             though_moved=though_moved,
             advance=advance,
         ):
@@ -302,7 +320,7 @@ def _exit_code(document: RestoreDocument) -> int:
     not_all = any(
         file.outcome in {Outcome.LEFT, Outcome.BROKEN} or file.detail is not None for file in files
     )
-    return 1 if not_all else 0
+    return 1 if not_all or any(each.lacking for each in document.restored) else 0
 
 
 def _list(sessions: list[Restorable], *, with_parts: bool, as_json: bool, as_csv: bool) -> int:

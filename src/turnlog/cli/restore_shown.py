@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,9 @@ def show(document: RestoreDocument, to: str | None) -> None:
         out.print("[dim]hint: turnlog restore --list shows which are kept[/]")
         return
     one = len(document.restored) + len(document.refused) == 1
-    telling = [each for each in document.restored if each.written or _is_broken(each)]
+    telling = [
+        each for each in document.restored if each.written or each.lacking or _is_broken(each)
+    ]
     times = Counter(each.session for each in document.restored)
     for each in document.restored if one else telling[:_SHOWN]:
         _show_one(out, each, with_place=times[each.session] > 1)
@@ -48,6 +51,15 @@ def show(document: RestoreDocument, to: str | None) -> None:
         _go_on(out, document.restored[0], to)
 
 
+def show_lacking(out: Console, records: int, session: str, homes: Sequence[str] = ()) -> None:
+    """Say that a log holds less than was kept, and what to do first."""
+    from turnlog.cli.options import naming
+
+    line = shlex.join(["turnlog", "restore", session, "--replace", *naming(tuple(homes))])
+    out.print(f"  [red]✗[/] holds less than was kept: {counted(records, 'record')} lost")
+    out.print(f"    [dim]hint: put the kept copy in its place: {safe(line)}[/]", soft_wrap=True)
+
+
 def _is_broken(restored: Restored) -> bool:
     """Tell whether nothing was written of a session, and not because all of it is there."""
     return not restored.written and any(file.outcome is Outcome.BROKEN for file in restored.files)
@@ -55,7 +67,8 @@ def _is_broken(restored: Restored) -> bool:
 
 def _show_one(out: Console, restored: Restored, *, with_place: bool) -> None:
     counts = Counter(file.outcome for file in restored.files)
-    written = [file for file in restored.files if file.outcome is Outcome.WRITTEN]
+    done = {Outcome.WRITTEN, Outcome.REPLACED}
+    written = [file for file in restored.files if file.outcome in done]
     if written:
         total = size(sum(file.size_bytes for file in written))
         what = f"restored: {counted(len(written), 'file')}, {total}"
@@ -76,6 +89,14 @@ def _show_one(out: Console, restored: Restored, *, with_place: bool) -> None:
         out.print(
             f"    [dim]{counted(restored.elsewhere, 'record')} made elsewhere stay as they are[/]"
         )
+    for file in restored.files:
+        if file.aside is not None:
+            out.print(f"    the log as it was: {short_path(file.aside)}", soft_wrap=True)
+            if file.carried:
+                records = counted(file.carried, "record")
+                out.print(f"    {records} that only it had were appended to the kept copy")
+    if restored.lacking:
+        show_lacking(out, restored.lacking, restored.session)
     if counts[Outcome.NEWER]:
         out.print("    [dim]a log that has grown since it was kept was left as it is[/]")
     _show_files(out, restored.files)

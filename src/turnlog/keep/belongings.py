@@ -25,7 +25,7 @@ from turnlog.layout.kept import KEPT_SUFFIX, kept_place
 from turnlog.layout.walk import Walk
 from turnlog.sessions.owners import owner_in
 
-_ASIDE: Final = re.compile(r"\.(?:original|quarantine)-[0-9TZ.]+$|\.damaged-[0-9]+$")
+_ASIDE: Final = re.compile(r"\.(?:original|quarantine|replaced)-[0-9TZ.]+$|\.damaged-[0-9]+$")
 _GENERATION: Final = re.compile(r"generations/[0-9]+/")
 _META: Final = ".meta.json"
 

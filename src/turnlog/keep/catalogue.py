@@ -54,6 +54,10 @@ class KeptFile(Struct, kw_only=True, frozen=True):
     kept_at: datetime
     session: str | None = None
     """The session it belongs to, where more than its name was needed to tell."""
+    is_whole: bool | None = None
+    """Of a log: it has every record of the generations before it; None if that is not known."""
+    is_injured: bool = False
+    """It was kept of a log that had lost records, and that an earlier generation replaced."""
     gone_at: datetime | None = None
     """When a look at the whole home first did not find the file; None while it is there."""
 

@@ -31,6 +31,7 @@ from turnlog.keep.adopting import adopt_all
 from turnlog.keep.catalogue import Catalogue, note_home, note_run
 from turnlog.keep.making import Made, Unkept, discard, make_copy, refused_name
 from turnlog.keep.placing import make_directory, place_all, sweep, sweep_beneath
+from turnlog.keep.shortfall import lacks_nothing
 from turnlog.layout import Home, Problem, read_name
 from turnlog.layout.home_files import HomeFile, home_files, owner_of
 from turnlog.layout.kept import kept_copy, kept_place
@@ -338,7 +339,16 @@ def _take(
             run.problems.append(Problem(one.target, f"it was made anew: {one.damage}"))
         elif one.replaces is not None:
             run.begun_anew.append(file.path)
+            _compare_generations(catalogue, file.name)
     catalogue.save()
+
+
+def _compare_generations(catalogue: Catalogue, name: str) -> None:
+    """Note whether a log that was rewritten lost records, while it is known what it was."""
+    if read_name(name.rpartition("/")[2]) is None:
+        return
+    kept = catalogue.current[name]
+    catalogue.current[name] = structs.replace(kept, is_whole=lacks_nothing(catalogue, name))
 
 
 def is_main_log(name: str) -> bool:

@@ -6,8 +6,10 @@ session's files tells them. All of this may be done twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from msgspec import structs
 
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
@@ -58,6 +60,23 @@ def remember_kept(place: Path, known: Sequence[KeptFile]) -> None:
                 older = catalogue.older.setdefault(kept.name, [])
                 older += [kept] if kept not in older else []
         catalogue.save()
+
+
+def note_injured(place: Path, whole: Mapping[str, int]) -> None:
+    """Note that logs were replaced by these generations: later ones were kept of injured logs."""
+    with turn(place, LOCK_TIMEOUT):
+        catalogue = Catalogue.load(place)
+        for name, generation in whole.items():
+            older = catalogue.older.get(name, [])
+            older[:] = [_marked(each, generation) for each in older]
+            if name in catalogue.current:
+                catalogue.current[name] = _marked(catalogue.current[name], generation)
+        if catalogue.is_sound:
+            catalogue.save()
+
+
+def _marked(kept: KeptFile, whole: int) -> KeptFile:
+    return structs.replace(kept, is_injured=kept.is_injured or kept.generation > whole)
 
 
 def forget_flat(home: Path, names: Iterable[str], session_id: str) -> None:

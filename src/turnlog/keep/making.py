@@ -223,6 +223,7 @@ def _packed(
             digests=packed.digests,
             sums=packed.sums,
             kept_at=datetime.now(UTC),
+            is_whole=earlier.kept.is_whole if earlier else None,
         )
         made = Made(kept, target, temporary, replaces=replaces, damage=damage)
         made.read_bytes = now.st_size - (earlier.packed.size_bytes if earlier else 0)

@@ -23,6 +23,11 @@ from turnlog.keep.placing import HOUR, make_directory, sweep
 from turnlog.keep.reading import Copy, as_it_lies, content, what_is_left
 from turnlog.keep.relocating import Move, Relocation, shape_of
 from turnlog.keep.restorable import log_in
+from turnlog.keep.shortfall import Contents, carried_over
+from turnlog.log.handle import LOCK_TIMEOUT
+from turnlog.log.reader import Reader
+from turnlog.log.replacing import locked
+from turnlog.log.sources import PlainSource
 from turnlog.sessions.beside import Folder, failure, pieces, put
 
 Advance = Callable[[int], None]
@@ -39,6 +44,7 @@ class Outcome(StrEnum):
     THERE = "there"  # The same file stands there.
     NEWER = "newer"  # The log stands there, and has grown since it was kept.
     LEFT = "left"  # Another file stands there that is not the session's alone.
+    REPLACED = "replaced"  # A log that lost records was set aside, and the copy took its place.
     BROKEN = "broken"  # Its copy does not read back; the rest was asked for all the same.
 
 
@@ -50,6 +56,10 @@ class RestoredFile(Struct, kw_only=True):
     size_bytes: int
     generation: int
     detail: str | None = None
+    aside: str | None = None
+    """Where the log is that was replaced."""
+    carried: int = 0
+    """Records that were in that one alone, and were appended to the copy."""
 
 
 class Part(Struct):
@@ -60,6 +70,8 @@ class Part(Struct):
     move: Move | None = None
     is_main: bool = False
     is_shared: bool = False
+    may_replace: bool = False
+    """A log in its place that lost records is set aside."""
     kept: KeptFile | None = None
     """What the copy holds; None if only what is left of it can be had."""
     size_bytes: int = 0
@@ -68,6 +80,8 @@ class Part(Struct):
     detail: str | None = None
     moved: int = 0
     elsewhere: int = 0
+    aside: str | None = None
+    carried: int = 0
 
     def copied(self) -> Iterator[bytes]:
         """Give what the copy holds."""
@@ -110,6 +124,8 @@ class PuttingBack:
             except _InTheWay as error:
                 if part.is_shared:
                     part.outcome, part.detail = Outcome.LEFT, str(error)
+                elif part.may_replace and error.is_comparable:
+                    part.outcome = self._injured(part)
                 else:
                     in_the_way.append(f"{self._path(part)} {error}")
             self._advance(part.size_bytes)
@@ -120,14 +136,16 @@ class PuttingBack:
             raise UsageError(
                 f"{what} was not restored: {'; '.join(in_the_way[:_SHOWN])}"
                 + (f"; and {more} more" if more > 0 else ""),
-                hint="nothing was written; move them away, or restore it elsewhere: --to DIR",
+                hint="nothing was written; --to DIR restores it elsewhere,"
+                " --replace sets a log aside that holds less than was kept",
             )
 
     def write(self) -> None:
         """Write what is not there, the main logs last."""
         sweep({self._path(part).parent for part in self.parts}, unused_for=HOUR)
         todo = [part for part in self.parts if part.outcome is Outcome.WRITTEN]
-        if not todo:
+        injured = [part for part in self.parts if part.outcome is Outcome.REPLACED]
+        if not (todo or injured):
             return
         try:
             make_directory(self._home)
@@ -136,17 +154,20 @@ class PuttingBack:
         for part in todo:
             while part.outcome is Outcome.WRITTEN and not self._put(part):
                 self._appeared(part)
+        for part in injured:
+            self._replace(part)
 
     @property
     def wrote_main(self) -> bool:
         """A main log was written."""
-        return any(part.is_main and part.outcome is Outcome.WRITTEN for part in self.parts)
+        done = {Outcome.WRITTEN, Outcome.REPLACED}
+        return any(part.is_main and part.outcome in done for part in self.parts)
 
     def _look(self, part: Part) -> None:
         standing = self._standing(part)
         try:
             self._find_out(part)
-            if standing is not None and _is_unchanged(standing, part):
+            if standing is not None and not part.may_replace and _is_unchanged(standing, part):
                 part.outcome = Outcome.THERE
                 return
             _compare(part, standing)
@@ -159,6 +180,42 @@ class PuttingBack:
                 path=part.copy.path,
                 hint="nothing was written; please report this",
             )
+
+    def _injured(self, part: Part) -> Outcome:
+        """Tell what to do with a log that does not begin with its copy."""
+        with Reader(part.copy.path) as kept, Reader(self._path(part)) as found:
+            is_less = Contents.of(kept).lacking_in(Contents.of(found))
+        return Outcome.REPLACED if is_less else Outcome.NEWER
+
+    def _replace(self, part: Part) -> None:
+        """Set an injured log aside, and put its copy there with what was appended since."""
+        path = self._path(part)
+        with Reader(part.copy.path) as kept:
+            known = Contents.of(kept)
+        try:
+            with locked(path, LOCK_TIMEOUT, "replaced") as held:
+                end = held.size_bytes
+                with Reader(path, source=PlainSource(os.dup(held.fd), 0, end=end)) as injured:
+                    more = [record.raw for record in carried_over(injured, known)]
+                try:
+                    new = self._with_more(part, more)
+                    os.close(held.make_fresh(new, "the restored copy of", is_as_old=False))
+                    held.keep_original()
+                    held.take_place()
+                finally:
+                    held.discard()
+        except OSError as error:
+            raise _failed(error, path) from None
+        part.aside, part.carried = str(held.original), len(more)
+
+    def _with_more(self, part: Part, more: list[bytes]) -> Iterator[bytes]:
+        """Give the bytes of a part, and those lines behind them."""
+        last = b"\n"
+        for data in self._proven(part):
+            yield data
+            last = data[-1:] or last
+        if more:
+            yield b"".join(line + b"\n" for line in (*([] if last == b"\n" else [b""]), *more))
 
     def _find_out(self, part: Part) -> None:
         """Find out what the copy holds, or what is left of it."""
@@ -185,7 +242,8 @@ class PuttingBack:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _InTheWay(f"cannot be compared: {error.strerror or error}".lower()) from None
+            reason = f"cannot be compared: {error.strerror or error}".lower()
+            raise _InTheWay(reason, is_comparable=False) from None
 
     def _put(self, part: Part) -> bool:
         """Write a part and read it back; False if its name was taken in the meantime."""
@@ -255,6 +313,10 @@ class PuttingBack:
 class _InTheWay(Exception):
     """Something else stands where a file should go."""
 
+    def __init__(self, reason: str, *, is_comparable: bool = True) -> None:
+        super().__init__(reason)
+        self.is_comparable = is_comparable
+
 
 def _compare(part: Part, standing: BinaryIO | None) -> None:
     """Compare what a part should be with what stands there; note what it should be."""
@@ -305,6 +367,8 @@ def told(part: Part) -> RestoredFile:
         size_bytes=part.size_bytes,
         generation=part.copy.generation,
         detail=part.detail,
+        aside=part.aside,
+        carried=part.carried,
     )
 
 

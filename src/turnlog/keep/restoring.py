@@ -11,6 +11,9 @@ doing it again.
 A restored file is as old as its restoring. Claude Code deletes by the time of the last change, and
 what came back with its old time would be gone at the next start. Files are private (0600 in
 directories of 0700), nothing is overwritten, and no symbolic link is followed inside the home.
+
+A log that lost records is replaced only if asked for, under its lock; it stays beside the new one
+as ``NAME.replaced-TIME``.
 """
 
 from __future__ import annotations
@@ -24,10 +27,13 @@ from msgspec import Struct, field
 
 from turnlog.errors import NotFound, StorageFull, TurnlogError, UsageError
 from turnlog.keep.copying import keep
+from turnlog.keep.listings import note_injured
 from turnlog.keep.new_places import NewPlaces
 from turnlog.keep.putting_back import Advance, Outcome, Part, PuttingBack, RestoredFile, told
 from turnlog.keep.reading import Copy
-from turnlog.keep.restorable import Mirror, Restorable
+from turnlog.keep.restorable import Mirror, Restorable, log_in
+from turnlog.keep.running import refuse_if_opened
+from turnlog.keep.shortfall import Shortfalls, fullest
 from turnlog.layout import Home
 from turnlog.sessions.registry import note_log
 
@@ -57,11 +63,13 @@ class Restored(Struct, kw_only=True):
     """Records whose working directory was changed."""
     elsewhere: int = 0
     """Records that were made outside the project, and still say so."""
+    lacking: int = 0
+    """Records that an earlier copy of its logs holds and they do not: replacing them helps."""
 
     @property
     def written(self) -> int:
         """How many files were written."""
-        return sum(file.outcome is Outcome.WRITTEN for file in self.files)
+        return sum(file.outcome in {Outcome.WRITTEN, Outcome.REPLACED} for file in self.files)
 
 
 class Refused(Struct, kw_only=True):
@@ -107,6 +115,7 @@ def restore(
     generation: int | None = None,
     only: str | None = None,
     partial: bool = False,
+    replace: bool = False,
     advance: Advance | None = None,
 ) -> Restored:
     """Put *session* back: into the home *to*, if it is not its own, to go on in *project*.
@@ -114,6 +123,10 @@ def restore(
     *generation* chooses an earlier one of its main log, and of its parts what was kept then. *only*
     names one part; then it is that part's generation. With *partial*, copies that do not read back
     are left out, and of a log what is left of it is restored.
+
+    With *replace*, a log that lacks records of its copy is set aside, and the copy takes its place;
+    records that were appended to the injured log follow. Of several generations, the newest that
+    lacks no record of an earlier one is chosen. Whatever else is in the way is left there.
     """
     home = Path(os.path.abspath(os.path.expanduser(session.mirror.home if to is None else to)))
     if session.archive is not None and os.path.realpath(home) == session.mirror.home:
@@ -122,6 +135,11 @@ def restore(
             hint=f"turnlog unarchive {session.id} puts it back; --to DIR restores what is kept",
         )
     chosen = _chosen(session, generation, only)
+    if replace:
+        refuse_if_opened(session.id, (), (Home(home),))
+        if generation is None:
+            copies = session.mirror.copies
+            chosen = {n: fullest(copies[n]) if _is_log(n) else chosen[n] for n in chosen}
     places = NewPlaces(session, chosen, project)
     parts = [
         Part(
@@ -129,13 +147,19 @@ def restore(
             places.name(name),
             places.of_log(name),
             is_main=name in session.mains,
-            is_shared=name not in session.names or _is_cache(name),
+            is_shared=name not in session.names
+            or _is_cache(name)
+            or (replace and not _is_log(name)),
+            may_replace=replace and _is_log(name),
         )
         for name, copy in chosen.items()
     ]
     work = PuttingBack(home, parts, partial=partial, advance=advance)
     work.look(f"session {session.id}")
     work.write()
+    injured = {part.copy.name: part.copy.generation for part in work.parts if part.aside}
+    if injured and os.path.realpath(home) == session.mirror.home:
+        note_injured(session.mirror.place, injured)
     main = next((part.target for part in reversed(work.parts) if part.is_main), "")
     path = home.joinpath(*main.split("/")) if main else None
     if path is not None and work.wrote_main and not main.startswith("projects/"):
@@ -148,7 +172,16 @@ def restore(
         files=[told(part) for part in work.parts],
         moved=sum(part.moved for part in work.parts),
         elsewhere=sum(part.elsewhere for part in work.parts),
+        lacking=_lacking(home, work.parts) if to is None else 0,
     )
+
+
+def _lacking(home: Path, parts: Iterable[Part]) -> int:
+    """Count the records that the logs lack which stand in their places."""
+    compare = Shortfalls()
+    logs = (part for part in parts if _is_log(part.target) and part.outcome is not Outcome.BROKEN)
+    found = (compare.in_home(Home(home), part.target) for part in logs)
+    return sum(each.records for each in found if each is not None)
 
 
 def note_restored(done: Iterable[Restored]) -> None:
@@ -190,6 +223,7 @@ def restore_each(
     project: str | os.PathLike[str] | None = None,
     generation: int | None = None,
     partial: bool = False,
+    replace: bool = False,
     though_moved: bool = False,
     advance: Advance | None = None,
 ) -> Iterator[Restored | Refused]:
@@ -214,6 +248,7 @@ def restore_each(
                 project=project,
                 generation=generation,
                 partial=partial,
+                replace=replace,
                 advance=advance,
             )
         except StorageFull:
@@ -271,6 +306,12 @@ def _as_of(copies: list[Copy], when: Copy) -> Copy:
         if copy.known is not None and copy.known.kept_at >= when.known.kept_at:
             return copy
     return copies[-1]
+
+
+def _is_log(name: str) -> bool:
+    """Tell whether the file *name* is a log that can be appended to."""
+    log = log_in(name)
+    return log is not None and log.compression is None
 
 
 def _is_cache(name: str) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self, get_args
 
 import msgspec
 
@@ -41,17 +41,23 @@ _NO_LINKS: Final = frozenset(
 )
 _MOST_LOOKS: Final = 100
 
+Aside = Literal["original", "replaced"]
+"""Why a log was set aside: it was rewritten, or a kept copy took its place."""
+
 
 class Locked:
-    """A log held alone while it is rewritten: its descriptor, and its size when it was locked."""
+    """A log held alone while it is rewritten: its descriptor, and its size when it was locked.
 
-    def __init__(self, path: Path, fd: int, size_bytes: int) -> None:
+    *aside* is the word in the second name that the log as it is gets.
+    """
+
+    def __init__(self, path: Path, fd: int, size_bytes: int, aside: Aside = "original") -> None:
         self.path = path
         self.fd = fd
         self.size_bytes = size_bytes
         self.is_replaced = False
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        self.original = path.with_name(f"{path.name}.original-{stamp}")
+        self.original = path.with_name(f"{path.name}.{aside}-{stamp}")
         self.quarantine = path.with_name(f"{path.name}.quarantine-{stamp}")
         self.fresh = path.with_name(f".{path.name}.repair-{stamp}")
 
@@ -160,13 +166,13 @@ class Locked:
 
 
 @contextlib.contextmanager
-def locked(path: Path, lock_timeout: float | None) -> Iterator[Locked]:
+def locked(path: Path, lock_timeout: float | None, aside: Aside = "original") -> Iterator[Locked]:
     """Hold the log at *path* alone, among threads and processes."""
     handle = Handle(path, create=False, lock_timeout=lock_timeout)
     try:
         size = handle.lock()
         _sweep(path)
-        yield Locked(path, handle.fd, size)
+        yield Locked(path, handle.fd, size, aside)
     finally:
         handle.abandon()
         handle.close()
@@ -228,14 +234,15 @@ def _sweep(path: Path) -> None:
     That is a new log without its name, and a second name of the log as it still is, with what was
     said to be none of its records.
     """
-    fresh, original = f".{path.name}.repair-", f"{path.name}.original-"
+    fresh = f".{path.name}.repair-"
+    asides = tuple(f"{path.name}.{each}-" for each in get_args(Aside))
     with contextlib.suppress(OSError):
         for name in os.listdir(path.parent):
             other = path.with_name(name)
             if name.startswith(fresh):
                 other.unlink()
-            elif name.startswith(original) and _is_same(path, other):
-                stamp = name.removeprefix(original)
+            elif name.startswith(asides) and _is_same(path, other):
+                stamp = name.rpartition("-")[2]
                 path.with_name(f"{path.name}.quarantine-{stamp}").unlink(missing_ok=True)
                 other.unlink()
 

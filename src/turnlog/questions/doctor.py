@@ -19,7 +19,7 @@ from turnlog.questions.doctor_checks import Example, Finding, Kind, Patient, Urg
 from turnlog.questions.doctor_checks_beside import orphans, todos
 from turnlog.questions.doctor_checks_index import index
 from turnlog.questions.doctor_checks_keeping import cleanup, going
-from turnlog.questions.doctor_checks_logs import damage, empty, large, unreadable
+from turnlog.questions.doctor_checks_logs import damage, empty, large, shortened, unreadable
 from turnlog.questions.doctor_checks_places import permissions, space
 from turnlog.questions.doctor_checks_threads import calls, crashed, parents, reach
 
@@ -36,6 +36,7 @@ class Check(NamedTuple):
 
 
 CHECKS: Final = (
+    Check("shortened", "logs that lost content", shortened),
     Check("losses", "sessions about to be deleted", going),
     Check("cleanup", "the agent's cleanup", cleanup),
     Check("damage", "damage", damage),

@@ -21,6 +21,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from turnlog.index.opening import Index
+from turnlog.keep.shortfall import Shortfall, Shortfalls
 from turnlog.layout import Home, LogFile, Problem, find_everywhere
 from turnlog.log.lines import LINE_CAP
 from turnlog.questions.doctor_checks_look import Look, Planned, look_closer, plans_of
@@ -31,10 +32,11 @@ EXAMPLES: Final = 100
 """So many examples of a finding are given; the rest is counted."""
 _SHORT: Final = 8
 _FRESH_NS: Final = 60 * 1_000_000_000
+_REMEDIES: Final = ("repair", "recover", "delete")
 
 Kind = Literal[
     "damage", "unreadable", "empty", "large", "crashed", "parents", "reach", "calls", "orphans",
-    "todos", "permissions", "index", "cleanup", "losses", "space",
+    "todos", "permissions", "index", "cleanup", "losses", "space", "shortened",
 ]  # fmt: skip
 
 
@@ -124,6 +126,16 @@ class Patient:
         return survey(self.logs, self.index)
 
     @cached_property
+    def shortfalls(self) -> dict[str, Shortfall]:
+        """What logs lack of what was kept of them, by path."""
+        compare = Shortfalls()
+        found = {
+            os.fspath(each.log.path): compare.of(each.log, is_suspect=each.is_damaged)
+            for each in self.surveyed
+        }
+        return {path: each for path, each in found.items() if each is not None}
+
+    @cached_property
     def plans(self) -> list[Planned]:
         """What a repair would do to the logs that may need one."""
         return list(plans_of(self.surveyed, self.is_live, self.progress, self.cap))
@@ -207,7 +219,12 @@ class Patient:
         return self._short_ids.get(log.session_id, log.session_id)
 
     def example(self, log: LogFile, detail: str, *words: str) -> Example:
-        """Tell of one session's log; *words* are the command that mends it, without its name."""
+        """Tell of one session's log; *words* are the command that mends it, without its name.
+
+        Where a kept copy holds more than the log, restoring it comes before any other remedy.
+        """
+        if words and words[0] in _REMEDIES and os.fspath(log.path) in self.shortfalls:
+            words = ("restore", "--replace")
         command = self.command(words[0], self.name_of(log), *words[1:]) if words else None
         title = self.titles.get((os.fspath(log.home), log.session_id or ""))
         return Example(

@@ -47,6 +47,22 @@ def _damaged(patient: Patient, log: LogFile, plan: Repair) -> Example:
     return patient.example(log, ", ".join(said), *mend)
 
 
+def shortened(patient: Patient) -> list[Finding]:
+    """Find logs that hold less than was kept of them."""
+    found = [
+        (patient.shortfalls[path], seen.log)
+        for seen in patient.surveyed
+        if (path := os.fspath(seen.log.path)) in patient.shortfalls
+    ]
+    found.sort(key=lambda each: -each[0].records)
+    examples = [
+        patient.example(log, f"{counted(lost.records, 'record')} lost", "restore", "--replace")
+        for lost, log in found
+    ]
+    logs = counted(len(found), "log holds", "logs hold")
+    return finding("shortened", Urgency.ACT, f"{logs} less than was kept", examples)
+
+
 def unreadable(patient: Patient) -> list[Finding]:
     """Find what looks like a log, or may hold some, and cannot be read."""
     examples = [
@@ -73,6 +89,7 @@ def empty(patient: Patient) -> list[Finding]:
         seen.log
         for seen in patient.surveyed
         if seen.log.kind == "session"
+        and os.fspath(seen.log.path) not in patient.shortfalls
         and _is_empty(seen, plans.get(seen.log.path))
         and not patient.is_live(seen.log)
     ]

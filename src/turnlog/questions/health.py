@@ -11,13 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
+from turnlog.keep.shortfall import Shortfall, Shortfalls
 from turnlog.layout import LogFile, Problem
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.validate import Finding, Severity, Validation, validate
+
+LESS_THAN_KEPT: Final = "less-than-kept"
 
 
 class LogHealth(Struct, kw_only=True, frozen=True):
@@ -91,6 +95,7 @@ def examine(
     """
     health = Health()
     count = _Count()
+    shortfalls = Shortfalls()
     for log in logs:
         try:
             result = validate(log.path, strict=strict, cap=cap)
@@ -100,6 +105,10 @@ def examine(
             continue
         count.see(log, is_agents=log.kind == "agent" or result.is_sidechain)
         _add(health, count, log, result)
+        shortfall = shortfalls.of(log, is_suspect=not result.is_clean)
+        if shortfall is not None:
+            health.findings.append(_shortened(log.path, shortfall))
+            health.totals.damaged_logs += result.is_clean
         progress(result.size_bytes)
     health.findings += [_unreadable(problem.path, problem.reason) for problem in problems]
     count.finish(health.totals)
@@ -174,6 +183,19 @@ def _add(health: Health, count: _Count, log: LogFile, result: Validation) -> Non
             salvaged=result.salvaged,
             is_valid=result.is_valid,
         )
+    )
+
+
+def _shortened(path: Path, shortfall: Shortfall) -> LocatedFinding:
+    records = f"{shortfall.records:,} record{'s' if shortfall.records > 1 else ''}"
+    return LocatedFinding(
+        path=os.fspath(path),
+        severity=Severity.ERROR,
+        code=LESS_THAN_KEPT,
+        line=0,
+        offset=0,
+        length=0,
+        message=f"holds less than was kept: {records} in generation {shortfall.generation} only",
     )
 
 

@@ -106,6 +106,8 @@ class Recovery(Struct, kw_only=True):
     """Calls that nobody answered. They are left as they are."""
     originals: list[str] = []
     """Logs as they were before they were rewritten."""
+    lacking: int = 0
+    """Records that a kept copy holds and the logs do not: turnlog restore --replace comes first."""
 
     @property
     def needed(self) -> bool:
