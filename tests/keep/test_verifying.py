@@ -201,7 +201,7 @@ def test_a_copy_that_differs_where_size_and_time_tell_nothing_is_found_and_made_
 
 def test_a_copy_that_is_kept_anew_while_it_is_compared_is_no_fault(long, monkeypatch):
     change_unnoticed(long)
-    real = verifying._begins_with
+    real = verifying.file_begins_with
 
     def kept_meanwhile(fd, known):
         if known.name == long.main:
@@ -209,7 +209,7 @@ def test_a_copy_that_is_kept_anew_while_it_is_compared_is_no_fault(long, monkeyp
             keep([Home(long.home)])
         return real(fd, known)
 
-    monkeypatch.setattr(verifying, "_begins_with", kept_meanwhile)
+    monkeypatch.setattr(verifying, "file_begins_with", kept_meanwhile)
     assert not verify([Home(long.home)]).findings
 
 

@@ -3,7 +3,8 @@
 A copy may be ahead of its catalogue: whoever keeps puts it in place first and writes it down
 afterwards, and may be killed between the two. So a copy that begins with what is known of it is
 read as far as it was known, and `as_it_lies` tells what it holds by now. Anything else that does
-not fit is broken. No more is ever unpacked than a copy is known to hold, or may hold at its weight.
+not fit is broken. No more is ever unpacked than a copy is known to hold, or than its table says; a
+table with larger frames than turnlog makes is believed only as far as the copy's weight allows.
 """
 
 from __future__ import annotations
@@ -20,9 +21,18 @@ from msgspec import Struct
 
 from turnlog.errors import BrokenCopy, NotFound
 from turnlog.keep.catalogue import KeptFile
-from turnlog.log.frames import BrokenFrame, Frames, FrameTable, read_table
+from turnlog.log.frames import (
+    FRAME_BYTES,
+    BrokenFrame,
+    Frames,
+    FrameTable,
+    end_of_frame,
+    leading_frames,
+    read_table,
+)
 from turnlog.log.packing import DIGEST_BYTES
 from turnlog.log.sources import BrokenArchive, open_regular, open_source
+from turnlog.log.system import read_at
 
 # Real logs pack 5 to 30 times, bombs a thousand.
 _BOMB_SLACK: Final = 64 * 1024 * 1024
@@ -81,8 +91,16 @@ def what_is_left(path: Path) -> Iterator[bytes]:
 
     Of a copy without a table that is what stands before the first damage.
     """
+    fd = open_regular(path)
+    try:
+        table = read_table(fd)
+        if table is None:
+            yield from leading_frames(fd)
+            return
+        left = table.size_bytes if table.is_ours else _most_bytes(fd)
+    finally:
+        os.close(fd)
     source = open_source(path)
-    left = _BOMB_SLACK + _BOMB_RATIO * os.stat(path).st_size
     try:
         while left > 0 and (data := source.read(min(left, _READ_BYTES))):
             left -= len(data)
@@ -132,7 +150,7 @@ def _frame(path: Path, frames: Frames, number: int) -> bytes:
 def _unpacked(copy: Copy, fd: int, table: FrameTable) -> KeptFile:
     """Find out what a copy holds that the catalogue does not know."""
     status = os.fstat(fd)
-    if table.size_bytes > _BOMB_SLACK + _BOMB_RATIO * status.st_size:
+    if not table.is_ours and table.size_bytes > _most_bytes(fd):
         raise _broken(copy.path, f"it unpacks to more than {_BOMB_RATIO} times its size")
     frames = Frames(fd, table)
     digests = b"".join(
@@ -148,6 +166,28 @@ def _unpacked(copy: Copy, fd: int, table: FrameTable) -> KeptFile:
         kept_at=datetime.fromtimestamp(status.st_mtime, UTC),
         session=copy.known.session if copy.known is not None else None,
     )
+
+
+def _most_bytes(fd: int) -> int:
+    """Return how many bytes a copy may hold that turnlog did not make, and be no bomb."""
+    return _BOMB_SLACK + _BOMB_RATIO * os.fstat(fd).st_size
+
+
+def file_begins_with(fd: int, kept: KeptFile) -> bool:
+    """Tell whether an open file begins with all that was *kept* of it, by its frames' digests.
+
+    Where frames end depends on the bytes alone, so the copy is not needed.
+    """
+    at = number = 0
+    while at < kept.size_bytes:
+        data = read_at(fd, min(FRAME_BYTES, kept.size_bytes - at), at)
+        data = data[: end_of_frame(data)] if len(data) == FRAME_BYTES else data
+        digest = kept.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
+        if not data or sha256(data).digest() != digest:
+            return False
+        at += len(data)
+        number += 1
+    return number * DIGEST_BYTES == len(kept.digests)
 
 
 @contextmanager

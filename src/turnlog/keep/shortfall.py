@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable
-from hashlib import blake2b, sha256
+from hashlib import blake2b
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,14 +19,11 @@ from msgspec import Struct
 from turnlog.errors import TurnlogError
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.keep.compaction_rules import SAID_BY
-from turnlog.keep.reading import Copy, as_it_lies
+from turnlog.keep.reading import Copy, as_it_lies, file_begins_with
 from turnlog.layout import Home, LogFile
 from turnlog.layout.kept import kept_place
-from turnlog.log.frames import FRAME_BYTES, end_of_frame
-from turnlog.log.packing import DIGEST_BYTES
 from turnlog.log.reader import Placed, Reader
 from turnlog.log.sources import open_regular
-from turnlog.log.system import read_at
 from turnlog.records.record import Progress, Record
 
 
@@ -125,18 +122,9 @@ class Shortfalls:
 
 
 def _begins_with(path: Path, kept: KeptFile) -> bool:
-    """Tell whether the file at *path* begins with all that *kept* holds."""
     fd = open_regular(path)
     try:
-        done = 0
-        for at in range(0, len(kept.digests), DIGEST_BYTES):
-            data = read_at(fd, min(FRAME_BYTES, kept.size_bytes - done), done)
-            if len(data) == FRAME_BYTES:
-                data = data[: end_of_frame(data)]
-            if sha256(data).digest() != kept.digests[at : at + DIGEST_BYTES]:
-                return False
-            done += len(data)
-        return done == kept.size_bytes
+        return file_begins_with(fd, kept)
     finally:
         os.close(fd)
 

@@ -24,7 +24,7 @@ from msgspec import structs
 from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
-from turnlog.keep.reading import Copy, as_it_lies, what_is_left
+from turnlog.keep.reading import Copy, as_it_lies, file_begins_with, what_is_left
 from turnlog.keep.restorable import Mirror, mirrors
 from turnlog.keep.verified import (
     Finding,
@@ -38,10 +38,9 @@ from turnlog.keep.verified import (
 from turnlog.keep.verifying_archives import verify_archives
 from turnlog.layout import Home
 from turnlog.layout.home_files import home_files, owner_of
-from turnlog.log.frames import FRAME_BYTES, BrokenFrame, Frames, end_of_frame, read_table
+from turnlog.log.frames import BrokenFrame, Frames, read_table
 from turnlog.log.packing import DIGEST_BYTES
 from turnlog.log.sources import open_regular
-from turnlog.log.system import read_at
 
 Advance = Callable[[int], None]
 """Told of bytes that were worked through, whenever some were."""
@@ -223,7 +222,7 @@ class _Home:
             return Parity.UNREADABLE, 0
         try:
             size = os.fstat(fd).st_size
-            if size < known.size_bytes or not _begins_with(fd, known):
+            if size < known.size_bytes or not file_begins_with(fd, known):
                 return Parity.DIFFERS, 0
             more = size - known.size_bytes
             return (Parity.BEHIND, more) if more else (Parity.SAME, 0)
@@ -292,22 +291,6 @@ def _strangers(mirror: Mirror) -> list[Copy]:
 def _same(copy: Copy, now: list[Copy], *, is_newest: bool) -> list[Copy]:
     """Give what took a copy's place among those that there are *now* of its file, if anything."""
     return now[-1:] if is_newest else [each for each in now if each.generation == copy.generation]
-
-
-def _begins_with(fd: int, known: KeptFile) -> bool:
-    """Tell whether a file begins with what was kept of it, by the digests of its frames.
-
-    Where frames end depends on the bytes alone, so the copy need not be asked.
-    """
-    at = number = 0
-    while at < known.size_bytes:
-        data = read_at(fd, min(FRAME_BYTES, known.size_bytes - at), at)
-        data = data[: end_of_frame(data)] if len(data) == FRAME_BYTES else data
-        if not data or sha256(data).digest() != _digest(known, number):
-            return False
-        at += len(data)
-        number += 1
-    return number * DIGEST_BYTES == len(known.digests)
 
 
 def _holds(frames: Frames, number: int, digest: bytes) -> bool:

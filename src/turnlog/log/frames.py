@@ -18,7 +18,7 @@ import struct
 import sys
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from turnlog.log.system import read_at
@@ -83,6 +83,11 @@ class FrameTable:
         self._starts.append(self.size_bytes)
         self.packed_bytes += packed_bytes
         self.size_bytes += size_bytes
+
+    @property
+    def is_ours(self) -> bool:
+        """No frame holds more than turnlog puts into one, so that none is a decompression bomb."""
+        return all(frame.size_bytes <= FRAME_BYTES for frame in self.frames)
 
     def at(self, offset: int) -> int:
         """Tell in which frame the byte at *offset* of the log lies."""
@@ -150,6 +155,34 @@ def unpack_frame(packed: bytes, size_bytes: int) -> bytes:
     if len(data) != size_bytes or not unpacker.eof or unpacker.unused_data:
         raise BrokenFrame("a frame does not hold what the table says")
     return data
+
+
+def leading_frames(fd: int) -> Iterator[bytes]:
+    """Unpack the frames of a file without a table, up to the first damage.
+
+    A frame that holds more than turnlog puts into one ends it as well.
+    """
+    position, rest = 0, b""
+    while True:
+        unpacker = zstd.ZstdDecompressor()
+        size_bytes = 0
+        while not unpacker.eof:
+            if unpacker.needs_input and not rest:
+                rest = read_at(fd, FRAME_BYTES, position)
+                position += len(rest)
+                if not rest:
+                    return
+            try:
+                data = unpacker.decompress(rest, max_length=FRAME_BYTES + 1 - size_bytes)
+            except zstd.ZstdError:
+                return
+            rest = b""
+            size_bytes += len(data)
+            if size_bytes > FRAME_BYTES:
+                return
+            if data:
+                yield data
+        rest = unpacker.unused_data
 
 
 class Frames:

@@ -6,7 +6,8 @@ of its own length and everything else keeps its place.
 
 Compression is told from the first bytes, not from the name. Reading never maps the file (a log
 that shrinks under a mapping kills the process) and never changes it. A compressed log that unpacks
-to absurdly more than it weighs is cut off: real logs pack 5 to 30 times, bombs a thousand.
+to absurdly more than it weighs is cut off: real logs pack 5 to 30 times, bombs a thousand. Frames
+of turnlog's own size are no bombs however well they pack.
 """
 
 from __future__ import annotations
@@ -231,7 +232,9 @@ def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:
         from turnlog.log.frames import read_table
 
         table = read_table(fd)
-        if table is not None and table.size_bytes <= _most_unpacked(fd, _FRAMED_SLACK):
+        if table is not None and (
+            table.is_ours or table.size_bytes <= _most_unpacked(fd, _FRAMED_SLACK)
+        ):
             return FramedSource(fd, table, start)
     return PackedSource(fd, magic, start)
 
