@@ -25,6 +25,7 @@ def prompt(session, text, **more):
 def home(tmp_path):
     project = tmp_path / "home" / "projects" / "-home-ada-orchard"
     project.mkdir(parents=True)
+    (tmp_path / "home" / "statsig").mkdir()  # The home is Claude Code's own.
     (project / f"{WHOLE}.jsonl").write_bytes(prompt(WHOLE, "one") + b"\n")
     glued = prompt(DAMAGED, "two") + prompt(DAMAGED, "three")
     torn = b'{"type":"user","message":{"role":"us'

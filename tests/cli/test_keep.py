@@ -353,7 +353,7 @@ def test_set_up_and_taken_away(run, home, tmp_path):
     assert code == 0
     assert "What is kept stays kept." in out
     assert (home / "settings.json").read_text() == '{"model": "opus"}\n'
-    assert sorted(os.listdir(home)) == ["projects", "settings.json"]
+    assert sorted(os.listdir(home)) == ["projects", "settings.json", "statsig"]
     assert not list((tmp_path / "nobody").rglob("turnlog*"))
     assert run("--uninstall", "--yes")[1].strip() == "Nothing was set up."
 

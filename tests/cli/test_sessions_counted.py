@@ -90,16 +90,19 @@ def test_agents_are_told_of_the_same(world):
     assert ask(desk, "session", session="latest")["id"] in THERE
 
 
-def test_keep_tells_of_files_which_it_does_not_look_into(world, capsys):
+def test_keep_and_restore_count_the_same(world, capsys):
     from turnlog.cli.app import run
 
     home, _ = world
     assert run(["keep", "--home", str(home)]) == 0
     assert run(["keep", "status", "--home", str(home)]) == 0
     shown = capsys.readouterr().out
-    assert "Kept 6 files of 4 sessions: " in shown
+    assert "Kept 6 files of 3 sessions: " in shown
     assert "and what is left of 1 session whose main log is" in shown  # It has agents' logs only.
-    assert "kept        6 files of 4 sessions, " in shown
+    assert "kept        6 files of 3 sessions, " in shown
+    assert set(ids(cli(home, "restore", "--list"))) == THERE
+    # Whoever names it finds it all the same.
+    assert ids(cli(home, "restore", ASIDE, "--list")) == [ASIDE]
 
 
 def make_copies(directory):

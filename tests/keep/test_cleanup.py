@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sessions.homes import log, make_home, prompt, write
 from turnlog.errors import UsageError
 from turnlog.keep.catalogue import Catalogue
-from turnlog.keep.cleanup import DEFAULT_DAYS, SETTING, losses, period_of
+from turnlog.keep.cleanup import DEFAULT_DAYS, SETTING, LossCount, losses, period_of
 from turnlog.keep.copying import keep
 from turnlog.layout import Home, find_homes
 
@@ -265,6 +265,33 @@ def test_other_layouts_archives_and_turnlogs_own_home_are_left_to_nobody(home, o
     assert len(lost(home)) == 1
     monkeypatch.setenv("TURNLOG_HOME", str(home.path))
     assert lost(home) == []
+
+
+def test_a_home_that_is_not_claude_codes_own_is_cleaned_by_nobody(home, tmp_path, monkeypatch):
+    """Copies of logs, and what other programs keep in the same layout."""
+    session(home, ONE, 400)
+    (home.path / "statsig").rmdir()
+    assert lost(home) == []
+    for name in ("settings.json", ".claude.json", "history.jsonl"):
+        write(home, name, b"{}\n")
+        assert len(lost(home)) == 1
+        (home.path / name).unlink()
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home.path))
+    assert len(lost(home)) == 1
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    assert lost(home) == []
+    moved = Home(home.path.rename(tmp_path / ".claude"))
+    assert len(lost(moved)) == 1
+
+
+def test_sessions_are_counted_not_their_agents_logs_nor_their_copies(home):
+    session(home, ONE, 31)
+    session(home, TWO, 31)
+    beside = {"type": "user", "isSidechain": True, "sessionId": ONE}
+    aged(write(home, "projects/-home-ada-orchard/agent-a1b2c3.jsonl", beside), 31)
+    aged(write(home, f"projects/-a-copy/{ONE}.jsonl", prompt("a")), 31)
+    aged(write(home, f"projects/-home-ada-orchard/{TWO[:-1]}3.jsonl", beside), 31)
+    assert LossCount.of(lost(home)) == (2, 2)
 
 
 def test_a_home_that_is_a_link_is_its_target(home, tmp_path):

@@ -54,6 +54,7 @@ class World:
         self.own = directory / "own"
         self.project = self.path / "projects" / "-home-ada-orchard"
         self.project.mkdir(parents=True)
+        (self.path / "statsig").mkdir()  # The home is Claude Code's own.
         self.now = datetime.now(UTC)
 
     @property
@@ -605,6 +606,18 @@ def test_less_room_than_the_homes_take_is_worth_a_look(world, monkeypatch):
 
 
 # -- keeping and the index ------------------------------------------------------------------
+
+
+def test_agents_logs_and_copies_are_not_counted_as_sessions_that_go(world):
+    world.log(ONE, talk(2), days=40)
+    world.file(f"projects/-a-copy/{ONE}.jsonl", talk(2), days=40)
+    aside = [record | {"isSidechain": True} for record in talk(2)]
+    for name in ("agent-a1", "agent-a2", IDS[4]):
+        world.file(world.project / f"{name}.jsonl", aside, days=40)
+    for is_indexed in (True, False):
+        (found,) = world.find("losses", is_indexed=is_indexed)
+        assert "deletes 1 session and 3 agent logs within 7 days, and no copy" in found.message
+        assert world.check_up(is_indexed=is_indexed).sessions == 1
 
 
 def test_sessions_about_to_be_deleted_are_found_until_they_are_kept(world):

@@ -10,6 +10,7 @@ PROJECT = "/home/ada/orchard"
 
 def make_home(tmp_path):
     (tmp_path / "home" / "projects").mkdir(parents=True)
+    (tmp_path / "home" / "statsig").mkdir()  # The home is Claude Code's own.
     return find_homes((tmp_path / "home",))[0]
 
 

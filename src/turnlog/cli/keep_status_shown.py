@@ -131,6 +131,7 @@ def _ago(now: datetime, then: datetime) -> str:
 
 def _cleanup_lines(status: KeepStatus) -> list[str]:
     from turnlog.cli.terminal import counted
+    from turnlog.keep.cleanup import LossCount
 
     periods = sorted({home.cleanup_days for home in status.homes if home.cleanup_days is not None})
     if not periods:
@@ -141,10 +142,10 @@ def _cleanup_lines(status: KeepStatus) -> list[str]:
     if not status.losses:
         return [rule, f"nothing of yours within the next {within}"]
     lost = [loss for loss in status.losses if not loss.is_kept]
-    sessions = sum(loss.kind == "session" for loss in status.losses)
-    total = counted(sessions, "session")
-    if sessions < len(status.losses):
-        total += f" and {counted(len(status.losses) - sessions, 'log')} of agents"
+    count = LossCount.of(status.losses)
+    total = counted(count.sessions, "session")
+    if count.agents:
+        total += f" and {counted(count.agents, 'log')} of agents"
     if not lost:
         return [rule, f"{total} within the next {within}, [green]all kept[/]"]
     those = "not" if len(lost) == len(status.losses) else f"{len(lost):,} of them not"

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 from msgspec import Struct
 
@@ -25,9 +25,11 @@ from turnlog.config import SettingProblem
 from turnlog.errors import UsageError
 from turnlog.layout import Home, LogFile, LogKind, Problem, find_logs, turnlog_home
 from turnlog.layout.home_files import HomeFile
+from turnlog.layout.home_paths import configured_homes, usual_homes
 from turnlog.layout.walk import Walk
 from turnlog.records.instants import instant_of_ns
 from turnlog.sessions.beside import Unreadable, read_file
+from turnlog.sessions.owners import is_agents_log
 
 SETTING: Final = "cleanupPeriodDays"
 DEFAULT_DAYS: Final = 30
@@ -35,6 +37,11 @@ DEFAULT_DAYS: Final = 30
 
 _SETTINGS: Final = "settings.json"
 _LOCAL: Final = "settings.local.json"
+_PROGRAM_FILES: Final = (
+    _SETTINGS, _LOCAL, ".claude.json", ".credentials.json", "history.jsonl", "plugins",
+    "shell-snapshots", "statsig",
+)  # fmt: skip
+"""What Claude Code keeps in its own directory, and no other program."""
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
 _LONGEST_DAYS: Final = 100_000_000  # JavaScript has no date that lies further back.
 _DAY_NS: Final = 86_400 * 1_000_000_000
@@ -79,15 +86,38 @@ class Loss(Struct, kw_only=True, frozen=True):
     """turnlog has a copy of all of it, as it is now."""
 
 
+class LossCount(NamedTuple):
+    """How many sessions some losses are; copies of a session count once."""
+
+    sessions: int
+    agents: int
+    """Logs of agents that lie beside the sessions."""
+
+    @classmethod
+    def of(cls, found: Iterable[Loss]) -> Self:
+        """Count *found*."""
+        found = list(found)
+        sessions = {(loss.home, loss.id) for loss in found if loss.kind == "session"}
+        return cls(len(sessions), sum(loss.kind != "session" for loss in found))
+
+
 def managed_settings() -> Path:
     """Tell where an administrator's settings lie, which no others overrule."""
     return Path(_MANAGED.get(sys.platform, "/etc/claude-code"))
 
 
 def is_cleaned(home: Home) -> bool:
-    """Tell whether an agent cleans *home* up: turnlog's own and plain stores nobody does."""
-    is_own = os.path.realpath(home) == os.path.realpath(turnlog_home())
-    return not is_own and os.path.isdir(home.path / "projects")
+    """Return whether Claude Code cleans *home* up: it is configured, or has files of the program.
+
+    Nobody cleans up turnlog's own home, other stores and directories with copies of logs.
+    """
+    path = os.path.realpath(home)
+    if path == os.path.realpath(turnlog_home()) or not os.path.isdir(home.path / "projects"):
+        return False
+    known = (*(configured_homes() or ()), *usual_homes())
+    if os.path.basename(path) == ".claude" or path in map(os.path.realpath, known):
+        return True
+    return any(os.path.exists(os.path.join(path, name)) for name in _PROGRAM_FILES)
 
 
 def period_of(home: Home, *, managed: Path | None = None) -> Period:
@@ -143,7 +173,7 @@ def losses(
             loss = Loss(
                 home=str(home.path),
                 id=log.session_id or log.agent_id or "",
-                kind=log.kind,
+                kind="agent" if log.kind == "session" and is_agents_log(log.path) else log.kind,
                 path=str(log.path),
                 title=title_of(log) if title_of is not None else None,
                 size_bytes=sum(file.size_bytes for file in files),

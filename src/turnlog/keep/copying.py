@@ -37,7 +37,7 @@ from turnlog.layout.home_files import HomeFile, home_files, owner_of
 from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.log.system import lock
 from turnlog.sessions.beside import failure
-from turnlog.sessions.owners import owner_in
+from turnlog.sessions.owners import is_agents_log, owner_in
 
 LOCK_TIMEOUT: Final = 60.0
 _WORKERS: Final = 2
@@ -102,11 +102,15 @@ def keep(
                 look = _Look(home, files, sessions, is_whole=is_whole and sessions is None)
                 _keep_home(look, run, steps=steps, room=room)
     room.check()
-    run.sessions = sorted(set(run.sessions))
-    mains = {
-        owner_of(each.name) for _, files, _ in found for each in files if is_main_log(each.name)
+    mains: dict[str | None, str] = {
+        owner_of(each.name): each.path
+        for _, files, _ in found
+        for each in files
+        if is_main_log(each.name)
     }
-    run.without_log = [each for each in run.sessions if each not in mains]
+    owners = sorted(set(run.sessions))
+    run.without_log = [each for each in owners if each not in mains]
+    run.sessions = [each for each in owners if each not in mains or not is_agents_log(mains[each])]
     return run
 
 

@@ -32,7 +32,7 @@ from turnlog.layout.kept import (
 from turnlog.log.sources import open_source
 from turnlog.log.tail import read_ends
 from turnlog.sessions.dated import share_out
-from turnlog.sessions.owners import owner_in
+from turnlog.sessions.owners import is_agents_log, owner_in
 from turnlog.sessions.plan_traces import traces_of
 
 _HEAD_BYTES: Final = 1024 * 1024
@@ -337,6 +337,12 @@ class Restorable:
     def recency(self) -> tuple[datetime, int, str]:
         """What sorts sessions by when they were active; a copy or a rename of a log is not that."""
         return self.last_active_at, self.changed_ns, self.id
+
+    @property
+    def is_agents(self) -> bool:
+        """Whether its main log is an agent's, which no list of sessions has."""
+        newest = self.mirror.newest(self.mains[0])
+        return _kind(newest.name) == "session" and is_agents_log(newest.path)
 
     @property
     def plans(self) -> list[str]:

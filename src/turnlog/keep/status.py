@@ -1,6 +1,7 @@
 """How safekeeping stands: what is kept, what changed since, what is about to be deleted.
 
-A look at names, sizes and the catalogues; nothing is read of any log, and nothing is changed.
+A look at names, sizes and the catalogues, and at the first record of each main log: it may be an
+agent's. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from turnlog.keep.installing import install_steps
 from turnlog.keep.steps import Kind, State, Step
 from turnlog.layout import Home, Problem, all_homes
 from turnlog.layout.home_files import HomeFile, home_files, owner_of
-from turnlog.layout.kept import kept_place
+from turnlog.layout.kept import kept_copy, kept_place
+from turnlog.sessions.owners import is_agents_log
 
 WITHIN_DAYS = 7
 
@@ -31,7 +33,7 @@ class HomeStatus(Struct, kw_only=True):
     home: str
     is_there: bool
     sessions: int
-    """Main logs that are kept: sessions, as far as names tell."""
+    """Sessions whose main logs are kept."""
     gone: int
     """Those among them that are gone at their source."""
     files: int
@@ -44,7 +46,7 @@ class HomeStatus(Struct, kw_only=True):
     missing: int
     """Copies that were made and are not there; they count nowhere else."""
     behind_sessions: int
-    """The sessions, as far as names tell, of which something changed since, or is not kept yet."""
+    """The sessions of which something changed since, or is not kept yet."""
     behind_files: int
     """The files of theirs, and of nobody, that changed or are not kept yet."""
     behind_bytes: int
@@ -139,8 +141,10 @@ def _home_status(home: Home, period: Period | None, problems: list[Problem]) -> 
     current = [kept for kept in catalogue.current.values() if kept not in missing]
     older = [kept for each in catalogue.older.values() for kept in each if kept not in missing]
     logs = [kept for kept in current if is_main_log(kept.name)]
-    sessions = {owner_of(kept.name) for kept in logs}
     behind = list(changed_files(files, catalogue))
+    mains = {name for name in present if is_main_log(name)} | {kept.name for kept in logs}
+    agents = {owner_of(name) for name in mains if _is_agents(home, name)}
+    sessions = {owner_of(kept.name) for kept in logs} - agents
     return HomeStatus(
         home=str(home.path),
         is_there=is_there,
@@ -151,7 +155,7 @@ def _home_status(home: Home, period: Period | None, problems: list[Problem]) -> 
         packed_bytes=sum(kept.packed_bytes for kept in (*current, *older)),
         older=len(older),
         missing=len(missing),
-        behind_sessions=_owners(behind),
+        behind_sessions=len(_owners(behind) - agents),
         behind_files=len(behind),
         behind_bytes=sum(file.size_bytes for file in behind),
         last_run_at=last_run_at(kept_place(home)),
@@ -160,8 +164,14 @@ def _home_status(home: Home, period: Period | None, problems: list[Problem]) -> 
     )
 
 
-def _owners(files: Iterable[HomeFile]) -> int:
-    return len({owner for file in files if (owner := owner_of_file(file)) is not None})
+def _is_agents(home: Home, name: str) -> bool:
+    """Return whether a log with a session's name is an agent's, told by its copy if it is gone."""
+    path = home.path / name
+    return is_agents_log(path if path.is_file() else kept_copy(kept_place(home), name))
+
+
+def _owners(files: Iterable[HomeFile]) -> set[str | None]:
+    return {owner_of_file(file) for file in files} - {None}
 
 
 def _told(periods: Iterable[Period], problems: Iterable[Problem]) -> Iterable[str]:

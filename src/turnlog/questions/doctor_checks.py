@@ -27,6 +27,7 @@ from turnlog.log.lines import LINE_CAP
 from turnlog.questions.doctor_checks_look import Look, Planned, look_closer, plans_of
 from turnlog.questions.doctor_checks_survey import Surveyed, survey
 from turnlog.sessions.life import Running, running_sessions
+from turnlog.sessions.owners import is_agents_log
 
 EXAMPLES: Final = 100
 """So many examples of a finding are given; the rest is counted."""
@@ -168,9 +169,11 @@ class Patient:
 
     @property
     def session_ids(self) -> set[str]:
-        """The sessions that have a main log; the index knows which of those are an agent's."""
+        """The sessions that have a main log which is not an agent's."""
         mains = {each for each, logs in self.sessions.items() if logs[0].kind == "session"}
-        if self.index is not None:
+        if self.index is None:
+            mains = {each for each in mains if not is_agents_log(self.sessions[each][0].path)}
+        else:
             query = "SELECT home, session FROM sessions WHERE is_sidechain"
             with suppress(sqlite3.Error):  # That it is broken is a check of its own.
                 mains -= set(self.index.db.execute(query).fetchall())

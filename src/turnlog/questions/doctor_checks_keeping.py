@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from turnlog.keep.cleanup import DEFAULT_DAYS, Loss, is_cleaned, losses, period_of
+from turnlog.keep.cleanup import (
+    DEFAULT_DAYS,
+    Loss,
+    LossCount,
+    is_cleaned,
+    losses,
+    period_of,
+)
 from turnlog.questions.doctor_checks import Example, Finding, Patient, Urgency, counted, finding
 
 WITHIN_DAYS: Final = 7
@@ -32,9 +40,8 @@ def going(patient: Patient) -> list[Finding]:
     found = losses(patient.homes, patient.now, WITHIN_DAYS)
     unkept = [_example(patient, loss) for loss in found if not loss.is_kept]
     kept = [_example(patient, loss) for loss in found if loss.is_kept]
-    sessions = counted(len(unkept), "session")
-    message = f"Claude Code deletes {sessions} within {WITHIN_DAYS} days, and no copy is kept"
-    done = f"Claude Code deletes {counted(len(kept), 'session')} within {WITHIN_DAYS} days"
+    message = f"{_deleted(found, is_kept=False)}, and no copy is kept"
+    done = _deleted(found, is_kept=True)
     return [
         *finding("losses", Urgency.ACT, message, unkept, patient.command("keep")),
         *finding(
@@ -42,6 +49,13 @@ def going(patient: Patient) -> list[Finding]:
             patient.command("keep", "status"),
         ),
     ]  # fmt: skip
+
+
+def _deleted(found: Iterable[Loss], *, is_kept: bool) -> str:
+    count = LossCount.of(loss for loss in found if loss.is_kept is is_kept)
+    told = [counted(count.sessions, "session")] if count.sessions else []
+    told += [counted(count.agents, "agent log")] if count.agents else []
+    return f"Claude Code deletes {' and '.join(told)} within {WITHIN_DAYS} days"
 
 
 def _example(patient: Patient, loss: Loss) -> Example:

@@ -105,10 +105,10 @@ def examine(
             continue
         count.see(log, is_agents=log.kind == "agent" or result.is_sidechain)
         _add(health, count, log, result)
-        shortfall = shortfalls.of(log, is_suspect=not result.is_clean)
+        shortfall = shortfalls.of(log, is_suspect=not result.is_valid)
         if shortfall is not None:
             health.findings.append(_shortened(log.path, shortfall))
-            health.totals.damaged_logs += result.is_clean
+            health.totals.damaged_logs += result.is_valid
         progress(result.size_bytes)
     health.findings += [_unreadable(problem.path, problem.reason) for problem in problems]
     count.finish(health.totals)

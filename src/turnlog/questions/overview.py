@@ -180,9 +180,12 @@ def _lost(index: Index, home: Home, now: datetime) -> int:
     """
     until_ns = int(now.timestamp() * 1_000_000_000) + WITHIN_DAYS * _DAY_NS
     rows = index.db.execute(
-        "SELECT path FROM logs WHERE home = ? AND kind = 'session' AND layout = 'claude'"
-        " AND gone_at IS NULL AND packed_bytes IS NULL AND text_mtime_ns <= ?",
+        "SELECT DISTINCT logs.session, logs.path FROM logs JOIN sessions"
+        " ON sessions.session = logs.session AND sessions.home = logs.home"
+        " WHERE logs.home = ? AND kind = 'session' AND logs.layout = 'claude'"
+        " AND logs.gone_at IS NULL AND packed_bytes IS NULL AND text_mtime_ns <= ?"
+        " AND NOT is_sidechain",
         (str(home.path), until_ns - period_of(home).days * _DAY_NS),
     )
     keepings = Keepings()
-    return sum(keepings.of(str(home.path), path) == "live" for (path,) in rows)
+    return len({session for session, path in rows if keepings.of(str(home.path), path) == "live"})

@@ -12,7 +12,7 @@ from datetime import datetime, tzinfo
 from msgspec import Struct
 
 from turnlog.index.processes import processors
-from turnlog.keep.cleanup import losses
+from turnlog.keep.cleanup import LossCount, losses
 from turnlog.layout import Home
 from turnlog.prices.cost import Prices
 from turnlog.questions.catalog import SessionRow, list_sessions
@@ -52,7 +52,7 @@ def bare_overview(
 
     days = LastDays(prices, now=now, zone=zone)
     days.take(scan_usage(homes, workers=processors()))
-    lost = losses(homes, now, WITHIN_DAYS)
+    lost = [loss for loss in losses(homes, now, WITHIN_DAYS) if not loss.is_kept]
     return BareOverview(
         periods=days.periods(active),
         days=days.costs,
@@ -62,7 +62,7 @@ def bare_overview(
             damaged=None,
             crashed=None,
             unpriced=days.unpriced,
-            about_to_be_deleted=sum(each.kind == "session" and not each.is_kept for each in lost),
+            about_to_be_deleted=LossCount.of(lost).sessions,
             unkept=sum(row.keeping == "live" for row in lately_active(listed, now)),
         ),
     )

@@ -1,9 +1,11 @@
-"""Whose an agent's log is that lies beside the sessions, as early versions put it."""
+"""Whose log it is, where its name does not tell: an agent's may have a session's place or name."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from msgspec import structs
 
@@ -13,6 +15,9 @@ from turnlog.layout.find import only_one
 from turnlog.log.reader import scan_log
 from turnlog.records.codec import Envelope
 
+MARK: Final = "turnlog"
+"""The type of turnlog's own marks, which say nothing of a session."""
+
 
 def owner_in(path: Path) -> str | None:
     """Give the session that the records of a log name first; None if none does, or can be read."""
@@ -21,6 +26,20 @@ def owner_in(path: Path) -> str | None:
         return next((each.session_id for each in found if each.session_id), None)
     except (TurnlogError, OSError):
         return None
+
+
+def is_agents_log(path: str | os.PathLike[str]) -> bool:
+    """Return whether a log with a session's name is an agent's: its first record is a sidechain's.
+
+    Lists leave such logs out. A log that cannot be read may be a session's.
+    """
+    try:
+        for item in scan_log(path):
+            if isinstance(item, Envelope) and item.type != MARK:
+                return item.is_sidechain is True
+    except (TurnlogError, OSError):
+        pass
+    return False
 
 
 def find_agents_left(homes: Iterable[Home], text: str) -> list[LogFile]:
