@@ -459,3 +459,24 @@ def test_where_nothing_is_found_nothing_is_said_of_figures(turnlog, spent):
     assert "estimate" not in out
     _, out, _ = turnlog("cost", "--last", "1d", "--home", spent)
     assert out.splitlines()[-1] == "hint: leave out --last"
+
+
+def test_what_is_skipped_is_listed_in_one_order_with_an_index_and_without(turnlog, tmp_path):
+    odd = answer("msg_1", "req_1", said={"input_tokens": "many", "output_tokens": -1})
+    data = log_of(odd) + b'{"usage": torn\n' + log_of(odd | {"uuid": "u-2"})
+    home = tmp_path / "home"
+    for place in (
+        f"-srv-kites/{SESSION}/subagents/agent-a1.jsonl",
+        f"-srv-kites/{SESSION}.jsonl",
+        f"-srv/{SESSION[:-1]}2.jsonl",
+        "-srv-kites/agent-b2.jsonl",
+        f"-srv-kites-été/{SESSION[:-1]}3.jsonl",
+    ):
+        log = home / "projects" / place
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(data)
+    found = [rows(turnlog, "--home", home, *how) for how in (["--no-index"], [])]
+    assert found[0] == found[1]
+    places = [(each["path"], each["offset"]) for each in found[0]["skipped"]["places"]]
+    assert places == sorted(places)
+    assert len(places) == 15

@@ -217,6 +217,9 @@ def test_check_offers_it_while_something_is_about_to_be_lost(run, turnlog, home,
         return turnlog("check", *words, "--home", home, **environ)[1]
 
     assert "Claude Code deletes sessions after 30 days" in check()
+    (home / "statsig").rmdir()  # Without a file of Claude Code's it may be anybody's.
+    assert "Claude Code deletes" not in check()
+    (home / "statsig").mkdir()
     old = time.time() - 26 * 86_400
     os.utime(log_of(home, WHOLE), (old, old))
     assert "1 log will be deleted by Claude Code within 7 days" in check()

@@ -243,8 +243,12 @@ def skipped_of(scan: UsageScan, unpriced: Iterable[Unpriced]) -> SkippedDocument
         synthetic=scan.synthetic,
         pending=scan.pending,
         undated=scan.undated,
-        places=scan.skipped,
+        places=sorted(scan.skipped, key=_place),
     )
+
+
+def _place(each: Skipped) -> tuple[str, int, str, str]:
+    return each.path, each.offset, each.why, each.detail
 
 
 def _row(by: Sequence[Unit], key: tuple[str | None, ...], figures: Figures) -> LedgerRow:

@@ -134,7 +134,6 @@ def _skipped(db: sqlite3.Connection) -> Iterator[Skipped]:
     rows = db.execute(
         "SELECT path, offset, why, detail FROM skipped JOIN logs ON logs.id = log"
         " UNION ALL SELECT path, 0, 'unreadable', problem FROM logs WHERE problem IS NOT NULL"
-        " ORDER BY 1, 2"
     )
     for path, offset, why, detail in rows:
         yield Skipped(path=path, offset=offset, why=why, detail=detail)
