@@ -77,6 +77,21 @@ def test_a_project_key_resolves_links_and_composes_accents(tmp_path):
     assert expected.endswith("-caf-")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there they are resolved")
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("S:\\Repos\\Docs", "S--Repos-Docs"),
+        ("S:\\Repos\\Docs\\", "S--Repos-Docs"),
+        ("c:/work/my app", "c--work-my-app"),
+        ("\\\\farm\\share\\barn", "--farm-share-barn"),
+    ],
+)
+def test_a_windows_path_has_its_own_key_on_any_system(path, key):
+    assert project_key(path, environ={}) == key
+    assert project_hash(path) == hash_of(path)
+
+
 def test_the_chosen_name_counts_only_beside_a_config_dir(tmp_path):
     chosen = {"CLAUDE_CODE_PROJECT_DIR_NAME": "tenant_42"}
     plain = project_key(tmp_path, environ={})

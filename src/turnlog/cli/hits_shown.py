@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import click
 
 from turnlog.inert import inert
+from turnlog.layout.directories import last_part
 
 if TYPE_CHECKING:
     from turnlog.questions.hits import Hit
@@ -84,7 +85,7 @@ class _Page:
         if not self._is_first:
             self._line([])
         self._is_first = False
-        name = re.split(r"[/\\]", (hit.project or "").rstrip("/\\"))[-1]
+        name = last_part(hit.project or "")
         pieces = [((session or "-")[:_SHORT], _BOLD)]
         if at is not None:  # A title has no time of its own.
             pieces.append((f"  {age(self._now, at)}", _DIM))

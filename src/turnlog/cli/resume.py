@@ -348,6 +348,7 @@ def _console() -> Console:
 def _show(found: Choices, homes: tuple[str, ...], project: str | None) -> None:
     from turnlog.cli.nothing import show_hint
     from turnlog.cli.terminal import age, counted, safe, titled
+    from turnlog.layout.directories import last_part
 
     out = _console()
     if not found.sessions:
@@ -356,7 +357,7 @@ def _show(found: Choices, homes: tuple[str, ...], project: str | None) -> None:
         return
     now = datetime.now(UTC)
     for row in found.sessions:
-        project = (row.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+        project = last_part(row.project or "")
         parts = (
             f"[dim]{safe(row.id[:8])}[/]",
             age(now, row.last_active_at),

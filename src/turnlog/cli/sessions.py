@@ -6,7 +6,6 @@ asks the index; the table is the same, and grows with the terminal.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -335,4 +334,6 @@ def short_models(models: list[str]) -> str:
 
 def project_name(path: str | None) -> str:
     """Give the last part of a project's path, of whatever system it is."""
-    return re.split(r"[/\\]", (path or "").rstrip("/\\"))[-1] or "?"
+    from turnlog.layout.directories import last_part
+
+    return last_part(path or "") or "?"

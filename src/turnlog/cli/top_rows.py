@@ -15,6 +15,7 @@ from rich.cells import cell_len
 
 from turnlog.cli.terminal import age, counted, short_count
 from turnlog.cli.top_lines import Line, Piece, clock, fit, justified, one_line, seconds, wrapped
+from turnlog.layout.directories import last_part
 from turnlog.prices.money import shown
 from turnlog.questions.blocks import BlockRow
 from turnlog.questions.keeping import Keeping
@@ -146,8 +147,7 @@ def when(session: LiveSession, now: datetime) -> str:
 
 def project_name(session: LiveSession) -> str:
     """Name a project by the last part of its directory."""
-    parts = (session.project or "").replace("\\", "/").rstrip("/").rpartition("/")
-    return one_line(parts[2]) or "?"
+    return one_line(last_part(session.project or "")) or "?"
 
 
 def plain(lines: Iterable[Line]) -> str:

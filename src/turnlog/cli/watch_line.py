@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from datetime import datetime
 from functools import cache
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from turnlog.inert import inert
+from turnlog.layout.directories import last_part
 from turnlog.records.blocks import CallBlock, ResultBlock, ThinkingBlock
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Call, Result, Spoken
@@ -93,7 +93,7 @@ def show_row(row: WatchedRow) -> None:
     from rich.text import Text
 
     at = _clock(row.at) if row.at is not None else " " * 8
-    project = re.split(r"[/\\]", (row.project or "").rstrip("/\\"))[-1] or "?"
+    project = last_part(row.project or "") or "?"
     out = _console()
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"{at} ", "dim")

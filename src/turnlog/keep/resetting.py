@@ -22,13 +22,14 @@ from turnlog.keep.expiry import sessions_of, sharers
 from turnlog.keep.running import refuse_if_running
 from turnlog.keep.trash import Trash
 from turnlog.layout import Home, LogFile
+from turnlog.layout.directories import absolute
 
 
 def reset_project(
     homes: Iterable[Home], project: str | os.PathLike[str], *, own: Path, terms: Terms
 ) -> list[Deletion]:
     """Move all sessions of *homes* that worked in *project* to the trash."""
-    wanted = PurePath(os.path.abspath(project))
+    wanted = PurePath(absolute(project))
     groups = []
     for home in homes:
         found = {

@@ -54,6 +54,7 @@ from turnlog.keep.orphans import Orphan, empty_directories, empty_projects, find
 from turnlog.keep.retention_policy import MOST_DAYS, Policy, is_days, load_policy
 from turnlog.keep.trash import Trash
 from turnlog.layout import Home, Problem, turnlog_home
+from turnlog.layout.directories import whole
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.life import running_sessions
 
@@ -155,7 +156,7 @@ def retain_configured(
         policy,
         now=now or datetime.now(UTC),
         write=write,
-        project=os.path.abspath(os.path.expanduser(project)) if project is not None else None,
+        project=whole(os.fspath(project)) if project is not None else None,
         with_orphans=with_orphans,
         elsewhere=elsewhere,
         own=own,

@@ -18,6 +18,7 @@ import unicodedata
 from collections.abc import Mapping
 
 from turnlog.errors import UsageError
+from turnlog.layout.directories import absolute, is_windows_path
 from turnlog.layout.ids import is_device
 
 KEY_CAP = 200
@@ -56,7 +57,10 @@ def project_key(
         and not is_device(chosen)
     ):
         return chosen
-    return key_of(unicodedata.normalize("NFC", os.path.realpath(_path_text(directory))))
+    path = _path_text(directory)
+    if os.name != "nt" and is_windows_path(path):  # Nothing here can resolve it.
+        return key_of(unicodedata.normalize("NFC", path.rstrip("\\/")))
+    return key_of(unicodedata.normalize("NFC", os.path.realpath(path)))
 
 
 def hash_of(path: str) -> str:
@@ -69,7 +73,7 @@ def hash_of(path: str) -> str:
 
 def project_hash(directory: str | os.PathLike[str]) -> str:
     """Give the hash of *directory*, made absolute first but not resolved: links keep their name."""
-    return hash_of(os.path.abspath(_path_text(directory)))
+    return hash_of(absolute(_path_text(directory)))
 
 
 def same_project_key(key: str, other: str) -> bool:

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from turnlog.errors import AmbiguousSession, NotFound, UsageError
 from turnlog.index.opening import Index, open_fresh
 from turnlog.layout import Home, check_session_id
-from turnlog.layout.directories import is_within
+from turnlog.layout.directories import is_windows_path, is_within, whole
 from turnlog.mcp.reading_on import ReadingOn
 from turnlog.mcp.settings import Settings
 from turnlog.questions.local_times import MachineZone
@@ -164,6 +164,8 @@ class Desk:
             raise UsageError("a project is a directory", hint="give its whole path")
         asked = os.path.expanduser(asked)
         if self.scope is None:
+            if is_windows_path(asked):
+                return whole(asked)
             if not os.path.isabs(asked):
                 raise UsageError(
                     f"{asked!r} is no whole path", hint="projects are known by their whole path"

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.layout import Home, LogFile, find_everywhere
-from turnlog.layout.directories import whole
+from turnlog.layout.directories import last_part, whole
 from turnlog.layout.find import LATEST
 from turnlog.layout.keys import key_of
 from turnlog.questions.local_times import MachineZone
@@ -79,7 +79,7 @@ def project_meant(project: str | os.PathLike[str], homes: Iterable[Home]) -> str
     """Give the whole path of the directory that *project* means."""
     text = os.fspath(project)
     path = whole(text)
-    is_name = os.path.basename(text) == text and text not in {os.curdir, os.pardir}
+    is_name = os.path.basename(text) == text and text not in {os.curdir, os.pardir, path}
     if not is_name or text.startswith("~") or os.path.isdir(path):
         return path
     found = sorted(_called(text, homes))
@@ -101,7 +101,7 @@ def _called(name: str, homes: Iterable[Home]) -> set[str]:
         if log.kind == "session" and log.project_key and log.project_key.endswith(ending):
             logs.setdefault(log.project_key, []).append(log)
     found = {_worked_in(log) for each in logs.values() for log in each[:_TRIED]}
-    return {path for path in found if path and path.rstrip("/").rpartition("/")[2] == name}
+    return {path for path in found if path and last_part(path) == name}
 
 
 def _worked_in(log: LogFile) -> str | None:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from turnlog.errors import UsageError
 from turnlog.inert import inert
+from turnlog.layout.directories import last_part
 from turnlog.questions.local_times import TIMES
 
 NOT_KNOWN: Final = "not known"
@@ -56,7 +57,7 @@ def ways_to_name(unit: str, name: str | None) -> tuple[str, ...]:
         return "", shown_name(unit, None)
     ways = [name, shown_name(unit, name)]
     if unit in _PATHS:
-        ways.append(re.split(r"[/\\]", name.rstrip("/\\"))[-1])
+        ways.append(last_part(name))
     if unit == "model":
         ways.append(short_model(name))
     return tuple(dict.fromkeys((*ways, *map(inert, ways))))

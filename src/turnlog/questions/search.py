@@ -14,7 +14,6 @@ many there were is told in a note. Any text is a query.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, tzinfo
@@ -27,6 +26,7 @@ from turnlog.errors import UsageError
 from turnlog.index.ids import SECOND_BITS
 from turnlog.index.opening import Index
 from turnlog.index.texts import WEIGHTS
+from turnlog.layout.directories import whole
 from turnlog.questions import scan_search
 from turnlog.questions.hits import Hit, Known, Look, read_hit
 from turnlog.questions.matching import (
@@ -119,7 +119,7 @@ def search(
         raise UsageError("limit, offset and context are counts", hint="give 0 or more")
     bounds: list[Node] = []
     if project is not None:
-        bounds.append(Filter("project", os.path.abspath(os.path.expanduser(project))))
+        bounds.append(Filter("project", whole(project)))
     if since is not None:
         bounds.append(Filter("since", "", since))
     if until is not None:

@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from turnlog.index.ids import LANE_BITS, LANES, OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, Kind
+from turnlog.layout.directories import is_windows_path, is_within
 from turnlog.questions.search_conditions import IS_GONE, NEVER, Condition, both, one_of, surely
 from turnlog.questions.search_language import Filter, Node
 
@@ -329,5 +330,7 @@ def _project(value: str) -> Callable[[str], bool]:
     if not _ABSOLUTE.match(value):
         part = value.lower()
         return lambda path: part in path.lower()
+    if is_windows_path(value):
+        return lambda path: is_within(path, value)
     top = value.rstrip("/\\")
     return lambda path: path.startswith(top) and path[len(top) : len(top) + 1] in ("", "/", "\\")

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, Problem, history_log
+from turnlog.layout.directories import is_within, whole
 from turnlog.log.reader import Placed, read_log
 from turnlog.records.instants import instant
 from turnlog.records.record import Record
@@ -171,6 +172,4 @@ def _fits(
 
 
 def _is_in(place: str | None, project: str) -> bool:
-    wanted = os.path.abspath(os.path.expanduser(project)).rstrip("\\/")
-    here = whole_path(place, None) if place else ""
-    return here == wanted or here.startswith((wanted + "/", wanted + "\\"))
+    return is_within(whole_path(place, None) if place else None, whole(project))

@@ -178,7 +178,8 @@ def _link(path: str) -> str:
 
 
 def _head(cwd: Path) -> tuple[Path, str] | None:
-    directory = git_directory(cwd)
+    # A Windows path is not absolute here: its parents would be those of the current directory.
+    directory = git_directory(cwd) if cwd.is_absolute() else None
     if directory is None:
         return None
     head = _read(directory / "HEAD")

@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from turnlog import __version__
 from turnlog.errors import NotFound, UsageError
 from turnlog.layout import agent_log_beside, new_agent_id
+from turnlog.layout.directories import absolute
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.reader import Placed, read_log, scan_log
 from turnlog.log.tail import read_last
@@ -83,7 +84,7 @@ class SessionWriter(Shared):
         self.path = path
         self.session_id = session_id
         self.agent_id = agent_id
-        self.cwd = os.path.abspath(cwd)
+        self.cwd = absolute(cwd)
         self._root = root
         self._create = create
         self._durability: Durability = durability

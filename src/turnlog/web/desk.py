@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
+from turnlog.layout.directories import last_part
 from turnlog.prices.cost import Prices
 from turnlog.questions.live import Live
 from turnlog.questions.local_times import MachineZone
@@ -44,7 +45,7 @@ class Desk:
 
     def project_name(self, path: str | None) -> str:
         """Name a project by the last part of its directory."""
-        return self.clean((path or "").rstrip("/").rpartition("/")[2])
+        return self.clean(last_part(path or ""))
 
     def outgoing(self, session: Session) -> Outgoing:
         """Give the door for the words of a session."""
