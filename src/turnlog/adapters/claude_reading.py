@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from turnlog.log.blobs import STUB, whole_line
 from turnlog.log.closing import Closing
-from turnlog.log.lines import Splitter
+from turnlog.log.lines import Splitter, split_lines
 from turnlog.log.reader import Placed, lines_of_objects, pieces_of
 from turnlog.log.sources import BrokenArchive, Source, open_source
 from turnlog.records.codec import decode
@@ -109,7 +109,8 @@ class Entries(Closing):
                 # The batch decoder does not insist on one object a line; we do.
                 if len(found) == lines_of_objects(block):
                     return found
-        return [make(entry) for line in block.split(b"\n")[:-1] for entry in self._read_line(line)]
+        lines = (line for line in split_lines(block) if isinstance(line, bytes))
+        return [make(entry) for line in lines for entry in self._read_line(line)]
 
     def _read_line(self, line: bytes) -> Iterator[Entry]:
         whole = whole_line(self.path, line)

@@ -6,15 +6,12 @@ last one too. Whoever reads lines from a pipe wants all of a line and nothing be
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from turnlog.cli.terminal import ENDLESS
-
-_PADDING: Final = re.compile(r" +$", re.MULTILINE)
 
 
 class Piped(Console):
@@ -30,5 +27,5 @@ class Piped(Console):
             return
         with self.capture() as captured:
             super().print(*objects, **options)
-        self.file.write(_PADDING.sub("", captured.get()))
+        self.file.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
         self.file.flush()

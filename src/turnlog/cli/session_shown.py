@@ -330,10 +330,11 @@ def _fit(words: Words, room: int) -> str:
     if cell_len(text) <= room:
         return text + suffix
     if words.is_path:
-        parts = text.replace("\\", "/").split("/")
-        while len(parts) > 1 and cell_len("/".join(parts)) > room - 2:
-            parts.pop(0)
-        text = "…/" + "/".join(parts)
+        text = text.replace("\\", "/")
+        start = further = text.rfind("/") + 1
+        while further and cell_len(text[further:]) <= room - 2:
+            start, further = further, text.rfind("/", 0, further - 1) + 1
+        text = "…/" + text[start:]
     cut = Text(text)
     cut.truncate(room, overflow="ellipsis")
     return cut.plain + suffix

@@ -107,7 +107,7 @@ class LogReading:
                     offset = splitter.advance(data)
                     if isinstance(data, bytes):
                         self._take(data, offset)
-                    else:
+                    elif isinstance(data, Damage):
                         self._rows.damaged(data.moved(offset))
                 if self._rows.text_bytes > _CHUNK_TEXT_BYTES or self._lines > _CHUNK_LINES:
                     yield self._chunk(splitter.offset, before, log, is_last=False)

@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 from turnlog.errors import UsageError
 from turnlog.log.blobs import STUB, decode_line
 from turnlog.log.closing import Closing
-from turnlog.log.lines import LINE_CAP, Splitter, too_long
+from turnlog.log.lines import LINE_CAP, BlankLines, Splitter, split_lines, too_long
 from turnlog.log.sources import BrokenArchive, Source, open_source
 from turnlog.records.codec import (
     Envelope,
@@ -117,6 +117,11 @@ class Reader(Closing):
             while chunk := self.source.read(splitter.chunk_bytes):
                 for data in splitter.feed(chunk):
                     offset = splitter.advance(data)
+                    if isinstance(data, BlankLines):
+                        self.blank_lines += data.lines
+                        self.lines += data.lines
+                        self.line += data.lines if self.line else 0
+                        continue
                     number, self.line = self.line, self.line + 1 if self.line else 0
                     self.lines += 1
                     if isinstance(data, bytes):
@@ -269,7 +274,7 @@ def scan_log(
                 splitter.offset += len(block)
                 yield from batch
             else:
-                yield from _envelopes(block.split(b"\n")[:-1], splitter)
+                yield from _envelopes(split_lines(block), splitter)
     except BrokenArchive as error:
         yield Damage(
             reason=Reason.BROKEN_ARCHIVE, offset=splitter.offset, length=0, detail=str(error)
@@ -295,9 +300,13 @@ def lines_of_objects(block: bytes) -> int:
     return count
 
 
-def _envelopes(lines: Iterable[bytes | Damage], splitter: Splitter) -> Iterator[Envelope | Damage]:
+def _envelopes(
+    lines: Iterable[bytes | BlankLines | Damage], splitter: Splitter
+) -> Iterator[Envelope | Damage]:
     for data in lines:
         offset = splitter.advance(data)
+        if isinstance(data, BlankLines):
+            continue
         found = decode_envelope(data) if isinstance(data, bytes) else data
         if isinstance(found, Envelope):
             yield found

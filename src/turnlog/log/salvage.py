@@ -33,6 +33,7 @@ _BLANKS: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*+")
 _MAX_RUBBLE: Final = 64
 # Hostile bytes must cost bounded time: after this many false starts the rest is one fragment.
 _MAX_FALSE_STARTS: Final = 2_000
+_MAX_ENDLESS: Final = 2  # Objects of a line with more tokens than the walker's budget.
 _MAX_NESTED: Final = 16
 
 
@@ -58,9 +59,10 @@ def salvage(line: bytes) -> list[Piece]:
 
 
 def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
-    done = search = 0
+    done = search = endless = 0
     for _ in range(_MAX_FALSE_STARTS):
-        found = _START.search(line, search)
+        # Behind an object without an end, only what begins as a record does is worth a walk.
+        found = (_RECORD_START if endless else _START).search(line, search)
         if found is None:
             return
         start = found.start()
@@ -73,6 +75,10 @@ def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
                 done = walk.end
             search = walk.end
             continue
+        if walk.gave_up:
+            endless += 1
+            if endless == _MAX_ENDLESS:
+                return
         broke_at = walk.end
         # The record that broke this one in begins at the last brace before the break.
         intruder = line.rfind(b'{"', start + 1, broke_at + 2)

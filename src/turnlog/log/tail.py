@@ -163,7 +163,7 @@ def _glances(path: _Path, data: bytes, start: int = 0, end: int | None = None) -
 
 
 def _lines_backwards(source: Seekable, cap: int) -> Iterator[tuple[int, bytes | Damage]]:
-    """Give every line from the last to the first, with its offset."""
+    """Give every line from the last to the first, with its offset; blank ones only at the ends."""
     position = source.size_bytes
     block = _FIRST_BLOCK
     parts: deque[bytes] = deque()  # The pieces of a line whose beginning is not read yet.
@@ -185,7 +185,8 @@ def _lines_backwards(source: Seekable, cap: int) -> Iterator[tuple[int, bytes | 
             end -= len(last) + 1
             while len(lines) > 1:
                 line = lines.pop()
-                yield end - len(line), line if len(line) <= cap else too_long(line, len(line))
+                if line.strip(b"\r\t "):
+                    yield end - len(line), line if len(line) <= cap else too_long(line, len(line))
                 end -= len(line) + 1
         held += len(lines[0])
         if held <= cap:

@@ -128,13 +128,13 @@ def _read(line: bytes) -> tuple[dict[str, Any], tuple[str, ...], Damage | None]:
     try:
         value, noted = loads_noting(line)
     except NotJson as error:
-        return {}, (), damage_at(line, _why_not(line), detail=str(error))
+        return {}, (), damage_at(line, _why_not(line, error), detail=str(error))
     if not isinstance(value, dict):
         return {}, (), damage_at(line, Reason.NOT_AN_OBJECT)
     return value, noted, None
 
 
-def _why_not(line: bytes) -> Reason:
+def _why_not(line: bytes, error: NotJson) -> Reason:
     bare = line.removeprefix(BOM).strip(b" \t\r\n")
     if not bare:
         return Reason.BLANK
@@ -143,7 +143,7 @@ def _why_not(line: bytes) -> Reason:
     if bare.startswith(b"{"):
         from turnlog.records.shallow import walk_object  # noqa: PLC0415 - Only damage needs it.
 
-        if walk_object(bare).ran_out:
+        if (error.walk or walk_object(bare)).ran_out:
             return Reason.FRAGMENT
     return Reason.NOT_JSON
 

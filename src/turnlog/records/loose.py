@@ -19,6 +19,8 @@ import msgspec
 if TYPE_CHECKING:  # What few lines need is imported for the first of them.
     from json import JSONDecoder
 
+    from turnlog.records.shallow import Walk
+
 BOM: Final = b"\xef\xbb\xbf"
 NOT_UTF8: Final = "(not UTF-8)"
 TOO_DEEP: Final = "(nested too deep)"
@@ -31,6 +33,9 @@ _decode = msgspec.json.Decoder().decode
 
 class NotJson(ValueError):
     """The bytes are no JSON value, with every allowance made."""
+
+    walk: Walk | None = None
+    """How far a walk over the object got, if there was one."""
 
 
 def loads(line: bytes) -> Any:
@@ -109,7 +114,9 @@ def _loads_shallow(line: bytes) -> dict[str, Any]:
     body = line.removeprefix(BOM)
     walk = walk_object(body)
     if not walk.whole or body[walk.end :].strip():
-        raise NotJson("nested too deep, and not a whole object")
+        error = NotJson("nested too deep, and not a whole object")
+        error.walk = walk
+        raise error
     found: dict[str, Any] = {}
     decode = _loose_decoder().decode
     for key_start, key_end, value_start, value_end in walk.members:

@@ -35,13 +35,15 @@ class Walk(Struct, frozen=True):
     """How far the walk got.
 
     *end* is where the object ended if it is *whole*, else where the grammar broke. *members* are
-    the spans of its top-level keys and values; *ran_out* tells that the bytes ended too early.
+    the spans of its top-level keys and values; *ran_out* tells that the bytes ended too early,
+    *gave_up* that the budget did.
     """
 
     end: int
     whole: bool
     members: tuple[tuple[int, int, int, int], ...]
     ran_out: bool = False
+    gave_up: bool = False
 
 
 def walk_object(data: bytes, start: int = 0) -> Walk:
@@ -101,7 +103,7 @@ def walk_object(data: bytes, start: int = 0) -> Walk:
         if state == _AFTER and len(stack) == 1 and stack[0] == 0x7D:
             members.append((*key, value_start, last))
         position = last
-    return Walk(position, False, tuple(members))
+    return Walk(position, False, tuple(members), gave_up=True)
 
 
 def _ran_out(data: bytes, position: int, rest: bytes) -> bool:

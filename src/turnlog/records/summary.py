@@ -11,7 +11,6 @@ tool's input do not. Prompts are those that a human typed, not those of an agent
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
-import re
 from datetime import datetime
 from typing import Final
 
@@ -25,8 +24,6 @@ from turnlog.records.state import AiTitle, CustomTitle, Format, LastPrompt, Relo
 from turnlog.records.typed import command_in, typed_text
 
 PROMPT_LENGTH: Final = 200
-
-_SHELL: Final = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 
 
 class SessionSummary(Struct):
@@ -130,8 +127,9 @@ class SessionSummary(Struct):
 
 def spoken(text: str) -> str | None:
     """Give what a human typed, on one line and cut; None if it is a command, or the program's."""
-    if "<bash-input>" in text and (shell := _SHELL.search(text)):
-        return _one_line(f"! {shell[1].strip()}")
+    shell, closed, _ = text.partition("<bash-input>")[2].partition("</bash-input>")
+    if closed:
+        return _one_line(f"! {shell.strip()}")
     if command_in(text) is not None:
         return None
     return _one_line(typed_text(text)) or None

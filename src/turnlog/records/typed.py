@@ -40,11 +40,11 @@ _OF_OTHERS: Final = frozenset(
 
 _WHOLLY_PROGRAMS: Final = re.compile(rf"\s*<(?:{'|'.join((*OUTPUT_TAGS, *NEWS_TAGS))})>")
 _ASIDE: Final = re.compile(
-    rf"\s*(?:<({'|'.join(ASIDE_TAGS)})>(?:.*?</\1>|.*)|\[Request interrupted by user[^\]]*\])",
+    rf"\s*(?:<({'|'.join(ASIDE_TAGS)})>(?:.*?</\1>|.*)|\[Request interrupted by user[^\[\]]*\])",
     re.DOTALL,
 )
 _COMMAND: Final = re.compile(
-    r"\s*(?=<command-).*?<command-name>\s*(\S[^<]*?)\s*</command-name>", re.DOTALL
+    r"\s*(?=<command-).*?<command-name>(?=\s*+[^<])([^<]*+)</command-name>", re.DOTALL
 )
 _NEWS: Final = tuple(f"<{tag}>" for tag in NEWS_TAGS)
 _OF_MODEL: Final = (ThinkingBlock, RedactedThinkingBlock, CallBlock)
@@ -111,4 +111,4 @@ def is_interruption(text: str) -> bool:
 def command_in(text: str) -> str | None:
     """Give the command that *text* is; one that only talks of a command is none."""
     found = _COMMAND.match(text)
-    return found[1] if found else None
+    return found[1].strip() if found else None

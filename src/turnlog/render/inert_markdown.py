@@ -27,7 +27,7 @@ _LONGEST: Final = 100_000
 _MARKUP: Final = re.compile(r"[<\[\]`~]")
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
 _LINK: Final = re.compile(r"\]\((?=\s*(\S*))")
-_DEFINED: Final = re.compile(r"^([\s>*+\-\d.)]*)\[(?=[^\]]*\]:)", re.MULTILINE)
+_FIRST_BRACKET: Final = re.compile(r"^((?:[^\S\n]|[>*+\-\d.)])*+)\[", re.MULTILINE)
 _TICKS: Final = re.compile(r"\\.|`+", re.DOTALL)
 _RUN: Final = re.compile(r"`+")
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
@@ -149,8 +149,22 @@ def _spans(line: str) -> list[tuple[bool, str]] | None:
 def _without_markup(text: str) -> str:
     text = _TAG.sub("&lt;", text)
     text = text.replace("![", r"\![")
-    text = _DEFINED.sub(r"\1\\[", text)
+    text = _without_definitions(text)
     return _LINK.sub(lambda found: "](" if _is_harmless(found[1]) else r"]\(", text)
+
+
+def _without_definitions(text: str) -> str:
+    """Escape the bracket of every line that may define where a link leads."""
+    closed = -1
+
+    def escaped(found: re.Match[str]) -> str:
+        nonlocal closed
+        if closed < found.end():  # Else the next one is known, and not looked for again.
+            closed = text.find("]", found.end())
+            closed = len(text) if closed < 0 else closed
+        return f"{found[1]}\\[" if text.startswith("]:", closed) else found[0]
+
+    return _FIRST_BRACKET.sub(escaped, text)
 
 
 def _is_harmless(destination: str) -> bool:

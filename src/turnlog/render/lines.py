@@ -39,14 +39,18 @@ def log_lines(session: Session, log: LogFile, out: Outgoing) -> Iterator[bytes]:
 
 def _lines(log: LogFile) -> Iterator[bytes]:
     source = open_source(log.path)
-    rest = b""
+    held: list[bytes] = []  # The pieces of the line whose end is not read yet.
     try:
         while chunk := source.read(1 << 20):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from (line + b"\n" for line in lines)
+            *lines, last = chunk.split(b"\n")
+            if lines:
+                yield b"".join((*held, lines[0], b"\n"))
+                yield from (line + b"\n" for line in lines[1:])
+                held = []
+            held.append(last)
     except BrokenArchive:
         pass  # What could be unpacked has been given; turnlog check tells of the rest.
     finally:
         source.close()
-    if rest:
+    if rest := b"".join(held):
         yield rest

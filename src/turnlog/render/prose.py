@@ -25,7 +25,7 @@ _BRACKETS: Final = 2_000
 """Every bracket may begin a link, which the parser looks for to the end of the text each time."""
 # What begins anything but a paragraph, or means anything in one.
 _MARKED: Final = re.compile(
-    r"[\\`*_\[\]<>#|~&]|^\s*(?:[-+=:]|\d+[.)])|^(?: {4}|\t)|  $", re.MULTILINE
+    r"[\\`*_\[\]<>#|~&]|^[^\S\n]*+(?:[-+=:]|\d++[.)])|^(?: {4}|\t)|  $", re.MULTILINE
 )
 _ALLOWED: Final = re.compile(r"(?:https?://|mailto:)[^\s]", re.IGNORECASE)
 

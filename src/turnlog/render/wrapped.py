@@ -34,9 +34,9 @@ class Piece(NamedTuple):
 
 
 _TAGS: Final = (*COMMAND_TAGS, "bash-input", *OUTPUT_TAGS, *NEWS_TAGS, *ASIDE_TAGS)
-_WRAPPED: Final = re.compile(rf"<({'|'.join(_TAGS)})>(.*?)</\1>", re.DOTALL)
-_INTERRUPTED: Final = re.compile(r"\[Request interrupted by user[^\]]*\]")
-_TOLD: Final = re.compile(r"<(summary|status)>(.*?)</\1>", re.DOTALL)
+_OPENED: Final = re.compile(rf"<({'|'.join(_TAGS)})>")
+_INTERRUPTED: Final = re.compile(r"\[Request interrupted by user[^\[\]]*\]")
+_TOLD: Final = re.compile(r"<(summary|status)>")
 # Colours that a command gave its output; they mean nothing here and would be drawn as symbols.
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -51,12 +51,38 @@ def unwrap(text: str) -> list[Piece]:
     return [piece for piece in _joined(_pieces(text)) if piece.text]
 
 
+class _Element(NamedTuple):
+    tag: str
+    inner: str
+    start: int
+    end: int
+
+
+def _elements(opened: re.Pattern[str], text: str) -> Iterator[_Element]:
+    """Find what stands between a tag and the next one that closes it.
+
+    A tag that nothing closes is text. It is looked for once: the text may be full of it.
+    """
+    end = 0
+    unclosed: set[str] = set()
+    for found in opened.finditer(text):
+        tag = found[1]
+        if found.start() < end or tag in unclosed:
+            continue
+        close = text.find(f"</{tag}>", found.end())
+        if close < 0:
+            unclosed.add(tag)
+            continue
+        end = close + len(f"</{tag}>")
+        yield _Element(tag, text[found.end() : close], found.start(), end)
+
+
 def _pieces(text: str) -> Iterator[Piece]:
     end = 0
-    for found in _WRAPPED.finditer(text):
-        yield from _plain(text[end : found.start()])
-        yield _piece(found[1], found[2].strip())
-        end = found.end()
+    for found in _elements(_OPENED, text):
+        yield from _plain(text[end : found.start])
+        yield _piece(found.tag, found.inner.strip())
+        end = found.end
     yield from _plain(text[end:])
 
 
@@ -81,7 +107,7 @@ def _piece(tag: str, inner: str) -> Piece:
         case "bash-input":
             return Piece(Kind.COMMAND, f"! {inner}")
         case "task-notification":
-            told = dict(_TOLD.findall(inner))
+            told = {found.tag: found.inner for found in _elements(_TOLD, inner)}
             return Piece(Kind.NOTE, told.get("summary") or told.get("status") or inner)
         case _ if tag.endswith(("stdout", "stderr")):
             return Piece(Kind.OUTPUT, without_colours(inner))

@@ -15,6 +15,7 @@ have left: nobody is told that a prompt waits that was answered.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -45,7 +46,14 @@ class Queued(Struct, frozen=True, kw_only=True):
 class Queue(Struct):
     """What waits, the oldest first; feed it a session's records with ``take``."""
 
-    waiting: list[Queued] = field(default_factory=list)
+    _waiting: dict[int, Queued] = field(default_factory=dict)
+    """By the number with which each came."""
+    _numbers: dict[str, deque[int]] = field(default_factory=dict)
+    _count: int = 0
+
+    @property
+    def waiting(self) -> list[Queued]:
+        return list(self._waiting.values())
 
     def take(self, record: Record) -> None:
         """Fold one more record in."""
@@ -55,16 +63,20 @@ class Queue(Struct):
             case "enqueue":
                 text = text_in(record.content)
                 if text and not (is_news(text) or text.lstrip().startswith(_OLD_NOTICE)):
-                    self.waiting.append(Queued(text=text, at=record.at))
-            case "dequeue" | "remove" if self.waiting:
-                self.waiting.pop(self._place_of(text_in(record.content)))
+                    self._waiting[self._count] = Queued(text=text, at=record.at)
+                    self._numbers.setdefault(text, deque()).append(self._count)
+                    self._count += 1
+            case "dequeue" | "remove" if self._waiting:
+                self._leave(text_in(record.content))
             case "popAll":
-                self.waiting.clear()
+                self._waiting.clear()
+                self._numbers.clear()
 
-    def _place_of(self, text: str) -> int:
-        """Tell which one leaves: the one of this *text*, else the first."""
-        texts = [each.text for each in self.waiting]
-        return texts.index(text) if text in texts else 0
+    def _leave(self, text: str) -> None:
+        """Remove the first prompt of this *text*, else the first of all."""
+        if not self._numbers.get(text):
+            text = next(iter(self._waiting.values())).text
+        del self._waiting[self._numbers[text].popleft()]
 
 
 def queued_in(paths: Iterable[Path], session_id: str) -> list[Queued]:
