@@ -1,6 +1,7 @@
 """Agents and the calls that made them."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -124,6 +125,60 @@ def test_agents_call_agents(tmp_path):
     found = {agent.id: agent for agent in link_agents(main, agents)}
     assert found["a1"].spawn.caller is None
     assert found["a2"].spawn.caller == "a1"
+
+
+def side(uuid, parent=None, **fields):
+    return record(uuid, parent, isSidechain=True, **fields)
+
+
+def asks(uuid, prompt, **fields):
+    return side(uuid, message={"role": "user", "content": prompt}, **fields)
+
+
+def linked(main, agents=()):
+    found = link_agents(main, dict(agents), Path("main.jsonl"))
+    return {agent.id: (agent.spawn.call_id if agent.spawn else None, agent.how) for agent in found}
+
+
+def test_of_equal_prompts_a_sidechain_has_the_call_that_waits():
+    main = traces(
+        answer("a", None, "m", task("c1"), task("c2", "Other")),
+        result("r", "a", "c1"),  # It failed before an agent began.
+        answer("b", "r", "n", task("c3")),
+        asks("s", "Look around"),
+        asks("t", "Look around"),
+    )
+    assert linked(main) == {"s": ("c3", How.PROMPT), "t": ("c1", How.PROMPT)}
+
+
+def test_a_call_of_the_turn_before_waits_no_longer():
+    main = traces(answer("a", None, "m", task("c1")), record("q", "a"), asks("s", "Something else"))
+    assert linked(main) == {"s": (None, None)}
+
+
+def test_a_sidechain_with_a_lost_record_is_one_and_an_agents_own_log_keeps_its_id(tmp_path):
+    main = traces(
+        record("q"),
+        asks("s", "Look", agentId="a1"),
+        side("t", "lost", kind="assistant", agentId="a1"),
+        asks("u", "Look again"),
+        side("v", "t", kind="assistant", agentId="a1"),
+    )
+    assert main.members() == {"s": ["s", "t", "v"], "u": ["u"]}
+    assert set(linked(main)) == {"a1", "u"}
+    own = {"a1": (log_at(tmp_path, "a1"), traces(caller="a1"))}
+    assert set(linked(main, own)) == {"a1", "s", "u"}
+
+
+def test_sidechains_call_agents():
+    main = traces(
+        record("q"),
+        asks("s", "Look", agentId="a1"),
+        answer("x", "s", "m", task("c1", "Look closer"), isSidechain=True, agentId="a1"),
+        asks("t", "Look closer"),
+    )
+    found = {agent.id: agent for agent in link_agents(main, {}, Path("main.jsonl"))}
+    assert (found["t"].spawn.call_id, found["t"].spawn.caller) == ("c1", "a1")
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from hypothesis import given
 
 from sessions.shapes import logs
-from sessions.trees import answer, call, record, result, tree
+from sessions.trees import answer, call, placed, record, result, tree
+from turnlog.sessions.agents import Traces
 from turnlog.sessions.branches import branches_of
 from turnlog.sessions.threads import main_tip, whole_thread
 
@@ -42,11 +43,21 @@ def test_a_second_try_is_a_branch_that_parts_where_it_went_back():
     assert not other.is_main
 
 
-def test_an_agent_in_the_same_log_is_told_apart():
+def test_an_agent_in_the_same_log_is_no_branch():
     found = tree(record("q"), record("task", None, isSidechain=True))
+    assert [(branch.tip.uuid, branch.is_agents) for branch in branches_of(found)] == [("q", False)]
+
+
+def test_what_only_an_agent_hangs_from_is_in_a_branch():
+    found = tree(record("q"), record("x"), record("task", "x", isSidechain=True), record("r", "q"))
+    assert [branch.tip.uuid for branch in branches_of(found)] == ["r", "x"]
+
+
+def test_where_all_is_an_agents_its_threads_are_branches():
+    found = tree(record("a", isSidechain=True), record("b", isSidechain=True))
     assert [(branch.tip.uuid, branch.is_agents) for branch in branches_of(found)] == [
-        ("q", False),
-        ("task", True),
+        ("b", True),
+        ("a", True),
     ]
 
 
@@ -56,12 +67,21 @@ def test_where_nothing_was_said_there_is_no_branch():
 
 
 @given(logs)
-def test_everything_that_was_said_stands_in_some_branch(records):
+def test_everything_that_was_said_is_in_a_branch_or_an_agent(records):
     found = tree(*records)
     branches = branches_of(found)
     tip = main_tip(found)
     assert [branch.tip for branch in branches if branch.is_main] == ([tip] if tip else [])
     assert len({branch.tip.uuid for branch in branches}) == len(branches)
+    traces = Traces()
+    for item in placed(*records):
+        traces.see(item)
     said = {node.uuid for node in found.nodes if node.is_spoken}
-    assert said <= {node.uuid for branch in branches for node in whole_thread(found, branch.tip)}
+    shown = {node.uuid for branch in branches for node in whole_thread(found, branch.tip)}
+    for start in traces.members().values() if traces.has_main else ():
+        part = found.sidechain(start)
+        shown |= {
+            node.uuid for branch in branches_of(part) for node in whole_thread(part, branch.tip)
+        }
+    assert said <= shown
     assert all(branch.own_steps <= branch.steps for branch in branches)

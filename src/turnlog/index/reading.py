@@ -237,7 +237,7 @@ class LogReading:
         if traces.caller is None:
             if line.is_sidechain is True:
                 traces.see_sidechain(line.uuid, line.parent_uuid, line.agent_id)
-            elif line.message is not None:
+            elif line.type in ("user", "assistant"):
                 traces.has_main = True
 
     def _is_of_agent(self, line: Line) -> bool:

@@ -291,4 +291,3 @@ CREATE TABLE sidechains (
     record INTEGER PRIMARY KEY,        -- records
     agent TEXT NOT NULL
 );
-CREATE INDEX sidechains_by_agent ON sidechains (agent);

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
-from turnlog.index.ids import instant_at, microseconds
+from turnlog.index.ids import ANSWERED_BY, instant_at, microseconds
 from turnlog.index.opening import Index
 from turnlog.layout.directories import is_within
 from turnlog.prices.cost import Prices
@@ -45,18 +45,16 @@ _HOUR: Final = timedelta(hours=1)
 
 # Every response, to be looked at in the order of time.
 _EVERY: Final = (
-    "SELECT at, id, session,"
-    " coalesce(agent, (SELECT agent FROM sidechains WHERE sidechains.record = messages.record)),"
-    " is_sidechain, cache_read,"
+    f"SELECT at, id, session, {ANSWERED_BY}, is_sidechain, cache_read,"  # noqa: S608 - Ours.
     " cache_write_5m + cache_write_1h + cache_read"
     " FROM messages WHERE at IS NOT NULL AND part = ''"
 )
 # Whose session answered since then: of all others nothing is asked.
 _ACTIVE: Final = "(session IS NULL OR session IN (SELECT session FROM messages WHERE at >= ?))"
 _MESSAGE: Final = (
-    "SELECT session, agent, at, project, model, speed, service_tier, inference_geo, record,"
-    " input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
-    " FROM messages WHERE id = ?"
+    f"SELECT session, {ANSWERED_BY}, at, project, model, speed, service_tier,"  # noqa: S608 - Ours.
+    " inference_geo, record, input, output, cache_write_5m, cache_write_1h, cache_read,"
+    " web_searches FROM messages WHERE id = ?"
 )
 
 

@@ -23,6 +23,7 @@ from turnlog.questions.insights_asked import (
 from turnlog.questions.insights_calls import Calls, Tally
 from turnlog.questions.insights_prompts import Prompt
 from turnlog.questions.ledger import Figures, Ledger, ledger, sum_of
+from turnlog.questions.spending import every_response
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.responses import Response
 
@@ -97,15 +98,16 @@ def models_of(book: Ledger, calls: Calls) -> list[ModelRow]:
 def agents_of(index: Index, scan: UsageScan, prices: Prices, asked: Asked) -> list[AgentRow]:
     """Give the kinds of agents, the dearest first; main is one of them."""
     who = Answerers(index)
+    if who.has_sidechains:  # What is added up does not tell them from the session itself.
+        scan = every_response(index, asked.period)
     groups: dict[str | None, list[Response]] = {}
     agents: dict[str | None, set[tuple[str | None, str | None]]] = {}
     period = asked.period
     for each in scan.responses:
         if period.holds(each):
-            agent = who.agent(each)
             kind = who.kind(each)
             groups.setdefault(kind, []).append(each)
-            agents.setdefault(kind, set()).add((each.session, agent))
+            agents.setdefault(kind, set()).add((each.session, who.agent(each)))
     books = {
         kind: ledger(structs.replace(scan, responses=group), prices, asked.by()).totals
         for kind, group in groups.items()
@@ -140,6 +142,10 @@ class Answerers:
         )
         offsets = (1 << OFFSET_BITS) - 1
         self._sidechains = {(path, record & offsets): agent for path, record, agent in rows}
+
+    @property
+    def has_sidechains(self) -> bool:
+        return bool(self._sidechains)
 
     def agent(self, response: Response) -> str | None:
         """Return the agent that gave *response*; None for the session itself."""

@@ -53,7 +53,7 @@ def read_session(session: Session) -> SessionRead:
     members = main.traces.members()
     for agent in agents:
         if agent.sidechain is not None:
-            trees[agent.id] = tree.part(members[agent.sidechain])
+            trees[agent.id] = tree.sidechain(members[agent.sidechain])
     return SessionRead(
         tree=tree,
         summary=session.as_listed(main.facts.summary, main.called),

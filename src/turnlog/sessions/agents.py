@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from turnlog.log.reader import Placed
 from turnlog.records.meaning import Author, author_of
-from turnlog.records.record import Linked, Progress, Spoken, User
+from turnlog.records.record import Assistant, Linked, Progress, Spoken, User
 
 AGENT_TOOLS = frozenset({"Task", "Agent"})
 """Claude Code's own."""
@@ -134,7 +134,7 @@ class Traces(Struct):
             asks = author is Author.CALLER and isinstance(record, User)
             prompt = record.text if asks else None
             self.see_sidechain(record.uuid, record.parent_uuid, record.agent_id, prompt)
-        elif isinstance(record, Spoken):
+        elif isinstance(record, User | Assistant):
             self.has_main = True
             if author is Author.HUMAN:
                 self.waiting.clear()  # The calls of the turn before have ended somehow.

@@ -215,7 +215,7 @@ class Session:
         """Return the records of one of its agents, each with its parent and its children."""
         if agent.sidechain is None:
             return tree_of(agent.path)
-        return self.tree.part(self._sidechains.get(agent.sidechain, ()))
+        return self.tree.sidechain(self._sidechains.get(agent.sidechain, ()))
 
     def agent_records(self, agent: Agent, nodes: Iterable[Node]) -> Iterator[tuple[Node, Record]]:
         """Read the records of *nodes* of an agent's tree, one by one."""

@@ -128,10 +128,12 @@ class Tree:
             self.by_uuid[node.uuid] = node
         self._hang()
 
-    def part(self, uuids: Iterable[str]) -> Tree:
-        """Return a tree of only the records with these *uuids*, linked among themselves."""
+    def sidechain(self, uuids: Iterable[str]) -> Tree:
+        """Return a tree of only the agent's records with these *uuids*, linked to each other."""
         part = Tree(())
         for node in filter(None, map(self.by_uuid.get, uuids)):
+            if not node.is_sidechain:  # A later record of the session has the same uuid.
+                continue
             part.by_uuid[node.uuid] = structs.replace(node, parent=None, children=[])
         for node in part.by_uuid.values():
             if node.parent_uuid in self.by_uuid and node.parent_uuid not in part.by_uuid:
