@@ -71,6 +71,9 @@ if TYPE_CHECKING:
         TurnlogError as TurnlogError,
     )
     from turnlog.errors import (
+        UnreadableHome as UnreadableHome,
+    )
+    from turnlog.errors import (
         UnsafeFilesystem as UnsafeFilesystem,
     )
     from turnlog.errors import (
@@ -242,6 +245,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "StorageFull",
         "SyncFailed",
         "TurnlogError",
+        "UnreadableHome",
         "UnsafeFilesystem",
         "UnsafeRecovery",
         "UsageError",

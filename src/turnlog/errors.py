@@ -20,6 +20,7 @@ world (a damaged line, an unknown record type) is a value and never appears here
         ├── WriteFailed               the write failed otherwise; the handle refuses further writes
         ├── SyncFailed                perhaps not durable; the handle refuses further writes
         ├── BrokenCopy                a kept copy or archive that does not read back
+        ├── UnreadableHome            part of a home cannot be read, so nothing is removed from it
         └── IndexUnavailable          the index cannot be written or read; everything else works
             ├── IndexTooNew           a later turnlog made it
             └── BrokenIndex           it broke, and making it anew did not help
@@ -152,6 +153,10 @@ class SyncFailed(LogError):
 
 class BrokenCopy(LogError):
     """A kept copy or archive does not give back what was put into it."""
+
+
+class UnreadableHome(LogError):
+    """Part of a home cannot be read, so what is missing there may not be gone."""
 
 
 class IndexUnavailable(LogError):

@@ -3,6 +3,7 @@
 import pytest
 
 from index.homes import SESSIONS, asked, lines, log_path, made_home, own_index
+from keep.permissions import permissions_count
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
 from turnlog.keep.deleting import delete_session, put_back
@@ -39,3 +40,16 @@ def test_a_session_that_comes_back_from_the_trash_is_read_again(homes, tmp_path)
     (entry,) = trash.entries()
     put_back(trash, entry)
     assert known(homes) == {KITE, HERON}
+
+
+def test_a_session_that_cannot_be_read_is_not_gone(homes, tmp_path):
+    directory = log_path(homes, HERON).parent
+    delete_session(homes, KITE, own=tmp_path / "own")
+    refresh(homes)
+    directory.chmod(0)
+    try:
+        with permissions_count(), open_fresh(homes) as index:
+            rows = index.db.execute("SELECT session, gone_at FROM logs").fetchall()
+    finally:
+        directory.chmod(0o700)
+    assert rows == [(HERON, None)]

@@ -515,7 +515,7 @@ def test_what_cannot_be_put_back_stays_in_the_trash_and_says_so(trash, home, own
     assert "delete again" in told.value.hint
     check_nothing_lost(before, home, own)
     (trashed,) = trash.entries()
-    assert trash.is_unfinished(trashed)
+    assert trash.why_unfinished(trashed)
     assert trash.restore(trashed)
     assert files(home.path) == before
 
@@ -553,10 +553,10 @@ def test_a_real_other_file_system(home, monkeypatch):
 
 def test_an_entry_of_which_something_is_not_here_is_unfinished(trash, home, own):
     trashed = discard(trash, home)
-    assert not trash.is_unfinished(trashed)
+    assert not trash.why_unfinished(trashed)
     path = home.path / NAMES[0]
     path.parent.mkdir(parents=True, exist_ok=True)
     os.rename(own / "trash" / trashed.name / "home" / NAMES[0], path)
-    assert trash.is_unfinished(trashed)
+    assert trash.why_unfinished(trashed)
     path.unlink()
-    assert not trash.is_unfinished(trashed)  # It is nowhere: somebody else removed it.
+    assert not trash.why_unfinished(trashed)  # It is nowhere: somebody else removed it.

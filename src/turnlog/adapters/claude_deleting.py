@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from turnlog.adapters.claude_finding import PACKED, find_log, subpath_in
 from turnlog.adapters.claude_keys import Key, place
-from turnlog.errors import LogLocked, TurnlogError
+from turnlog.errors import LogLocked, NotFound, TurnlogError
 from turnlog.keep.activity import title_of
 from turnlog.keep.belongings import Belongings
 from turnlog.keep.catalogue import GENERATIONS
@@ -28,14 +28,13 @@ from turnlog.keep.listings import catalogued, forget_kept
 from turnlog.keep.moving import Spot, locked, remove_empty
 from turnlog.keep.restorable import project_of
 from turnlog.keep.retention_policy import load_grace
-from turnlog.keep.running import refuse_if_written, runs
+from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
 from turnlog.keep.trash import Trash, told
 from turnlog.keep.trashed import Doomed, Tree
 from turnlog.layout import Home, LogFile, turnlog_home
 from turnlog.layout.kept import KEPT_SUFFIX, kept_place
-from turnlog.layout.walk import Walk
+from turnlog.layout.walk import Walk, refuse_unseen
 from turnlog.log.handle import LOCK_TIMEOUT as WRITERS_TIMEOUT
-from turnlog.sessions.life import running_sessions
 
 _PAUSE: Final = 0.01
 
@@ -89,11 +88,9 @@ def _delete(root: Path, key: Key) -> None:
 
 
 def _refuse_if_running(root: Path, key: Key) -> None:
-    running = running_sessions((Home(root),)).get(key.session)
+    refuse_if_program_runs(key.session, (Home(root),))
     main = place(root, Key(key.project, key.session).name)
-    if running is not None and running.is_alive:
-        raise runs(key.session, running.pid, main)
-    if main.exists():
+    with contextlib.suppress(NotFound):
         refuse_if_written(key.session, main)
 
 
@@ -114,7 +111,9 @@ def _goods(root: Path, key: Key) -> list[_Good]:
         names = {key.name, key.meta or key.name}
         packed = {key.name + each for each in PACKED}
         return [each for each in _lying(root, key) if each.home_name in names | packed]
-    owned = Belongings(Home(root)).of(key.session)
+    belongings = Belongings(Home(root))
+    refuse_unseen(belongings.unseen)
+    owned = belongings.of(key.session)
     here = [each for each in owned if project_of(each.home_name) == key.project]
     others = [each for each in owned if project_of(each.home_name) != key.project]
     # Told by names, two projects' sessions of one id share what lies outside of both.
@@ -128,23 +127,19 @@ def _goods(root: Path, key: Key) -> list[_Good]:
 def _lying(root: Path, key: Key) -> Iterator[_Good]:
     """Give what lies in the session's directory: at home, and of every generation that is kept."""
     copies = kept_place(root)
-    tops = [("", copies), *((f"{GENERATIONS}/{n}/", copies) for n in _listed(copies / GENERATIONS))]
+    walk = Walk()
+    numbers = [each.name for each in walk.enter(str(copies / GENERATIONS))]
+    tops = [("", copies), *((f"{GENERATIONS}/{each}/", copies) for each in numbers)]
     for prefix, top in (("", root), *tops):
         base = os.path.join(top, "")
         tree: Tree = "home" if top is root else "kept"
-        for item in Walk().files_beneath(str(place(top, prefix + key.directory))):
+        for item in walk.files_beneath(str(place(top, prefix + key.directory))):
             name = item.path.removeprefix(base).replace(os.sep, "/")
             if item.linked or (tree == "kept" and not name.endswith(KEPT_SUFFIX)):
                 continue
             of = name.removeprefix(prefix)
             yield _Good(tree, name, of.removesuffix(KEPT_SUFFIX) if tree == "kept" else of)
-
-
-def _listed(directory: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except OSError:
-        return []
+    refuse_unseen(walk.problems)
 
 
 def _title(root: Path, key: Key) -> str | None:

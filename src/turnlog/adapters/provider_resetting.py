@@ -15,10 +15,13 @@ from turnlog.keep.retention_policy import load_grace
 from turnlog.keep.running import refuse_if_running
 from turnlog.keep.trash import Trash
 from turnlog.layout import LogFile, find_logs, turnlog_home
+from turnlog.layout.walk import refuse_unseen
 
 
 def reset(project: Project) -> list[Deletion]:
     """Move all sessions of the project to the trash."""
+    belongings = Belongings(project.home)
+    refuse_unseen(belongings.unseen)  # Agents whose session is not found go as well.
     mine = {row.id for row in sessions_in(project, archived=None)}
     mains = {log.session_id for log in find_logs(project.home) if log.kind == "session"}
     doomed: dict[str, list[LogFile]] = {}
@@ -29,5 +32,5 @@ def reset(project: Project) -> list[Deletion]:
         refuse_if_running(session_id, logs, (project.home,))
     own = turnlog_home()
     terms = Terms(f"reset of {project.directory}", datetime.now(UTC), load_grace(own))
-    goods, trash = [Belongings(project.home)], Trash(own)
-    return [delete_found(each, logs, goods, trash, terms) for each, logs in doomed.items()]
+    trash = Trash(own)
+    return [delete_found(each, logs, [belongings], trash, terms) for each, logs in doomed.items()]

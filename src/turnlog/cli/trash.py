@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 from msgspec import Struct, field
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from turnlog.keep.trashed import Trashed
 
 What = Literal["list", "restore", "empty"]
-_HALF: Final = "some of it is still where it was: delete or restore it first"
 
 
 @click.command(
@@ -99,9 +98,9 @@ def command(
     is_bare = not found
     if what == "empty":
         found = [each for each in found if is_all or each.is_due(now)]
-        halves = [each for each in found if trash.is_unfinished(each)]
-        found = [each for each in found if each not in halves]
-        problems += [Problem(trash.path / each.name, _HALF) for each in halves]
+        reasons = [(each, trash.why_unfinished(each)) for each in found]
+        found = [each for each, reason in reasons if reason is None]
+        problems += [Problem(trash.path / each.name, reason) for each, reason in reasons if reason]
         if write:
             _purge(trash, found)
     document = TrashDocument(

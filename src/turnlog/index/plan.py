@@ -322,6 +322,7 @@ def _note_absent(
     if not absent:
         return
     from turnlog.layout.kept import source_of_copy  # noqa: PLC0415 - Logs go seldom.
+    from turnlog.layout.walk import is_gone  # noqa: PLC0415
 
     deleted = _deleted()
     for path, entry in absent.items():
@@ -335,7 +336,7 @@ def _note_absent(
         source = source_of_copy(home, path)
         # A copy whose log is back, where it was or elsewhere, counts for nothing.
         is_hidden = source is not None and (source in seen or twin is not None)
-        if os.path.lexists(path) and not is_hidden:
+        if not is_hidden and not is_gone(path):
             continue  # The walk could not get there: that is no proof.
         writer.note_later(writer.sessions_of(entry.id))
         is_elsewhere = twin is not None or is_hidden

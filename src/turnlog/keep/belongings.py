@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from turnlog.keep.trashed import Tree
-from turnlog.layout import Home, LogName, Problem, read_name
+from turnlog.layout import Home, LogName, Problem, find_logs, read_name
 from turnlog.layout.home_files import OF_SESSIONS, home_files, owner_of
 from turnlog.layout.kept import KEPT_SUFFIX, kept_place
-from turnlog.layout.walk import Walk
+from turnlog.layout.walk import Unseen, Walk, reason_of
 from turnlog.sessions.owners import owner_in
 
 _ASIDE: Final = re.compile(r"\.(?:original|quarantine|replaced)-[0-9TZ.]+$|\.damaged-[0-9]+$")
@@ -60,6 +60,27 @@ class Belongings:
         self.place = kept_place(home)
         self.problems: list[Problem] = []
         self._owners: dict[tuple[str, str], str | None] = {}
+
+    @cached_property
+    def unseen(self) -> list[Unseen]:
+        """The places in the home, or among its kept copies, that could not be read.
+
+        Whoever removes something asks for them first: a session that is not found may lie there.
+        """
+        self._all  # noqa: B018 - The walk finds them.
+        problems = list(self.problems)
+        for _ in find_logs(self.home, problems=problems):
+            pass  # Links that lead nowhere count only where a log may be.
+        return list(dict.fromkeys(each for each in problems if isinstance(each, Unseen)))
+
+    @property
+    def has_sessions(self) -> bool:
+        """Something is in the home where sessions' logs lie; else its volume may not be mounted."""
+        top = os.path.realpath(self.home)
+        projects = Walk().enter(os.path.join(top, "projects"))
+        return any(each.kind == "directory" and each.name[0] != "." for each in projects) or any(
+            each.is_main_log for each in self._all
+        )
 
     def of(self, session_id: str) -> list[Belonging]:
         """Give what belongs to a session: what lies beside, then agents' logs, main logs last.
@@ -132,8 +153,11 @@ class Belongings:
                 continue
             try:
                 status = os.stat(item.path)
-            except OSError:
+            except FileNotFoundError:
                 continue  # Gone since it was listed.
+            except OSError as error:
+                self.problems.append(Unseen(Path(item.path), reason_of(error)))
+                continue
             of = _GENERATION.sub("", name, count=1) if name.startswith("generations/") else name
             home_name = of.removesuffix(KEPT_SUFFIX)
             yield Belonging("kept", name, home_name, item.path, status.st_size, status.st_mtime_ns)

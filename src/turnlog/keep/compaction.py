@@ -26,11 +26,13 @@ from typing import Final
 from msgspec import Struct, field
 
 from turnlog.errors import LogError, NotALog, NotFound, UsageError
+from turnlog.keep.belongings import Belongings
 from turnlog.keep.compaction_echoes import Read
 from turnlog.keep.compaction_rules import BLOB_BYTES, LOSSLESS, Change, Rule, changes_in
 from turnlog.keep.compaction_views import differences, views_of
-from turnlog.keep.running import refuse_if_written, runs
+from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
 from turnlog.layout import LogFile, turnlog_home
+from turnlog.layout.walk import refuse_unseen
 from turnlog.log.blobs import Blob, blob_of, blob_place, whole_line
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.lines import LINE_CAP
@@ -42,7 +44,6 @@ from turnlog.log.telling import logger
 from turnlog.records.record import Record
 from turnlog.sessions.beside import put
 from turnlog.sessions.flat_logs import LiveMeta
-from turnlog.sessions.life import running_sessions
 from turnlog.sessions.registry import update_registry, write_meta
 from turnlog.sessions.session import Session
 
@@ -124,6 +125,7 @@ def compact(
     """
     logs = plain_logs(session)
     if write:
+        refuse_unseen(Belongings(logs[0].home).unseen)
         refuse_running(session, logs)
     own = os.path.realpath(turnlog_home())
     may_move = os.path.realpath(logs[0].home) == own if blobs is None else blobs
@@ -314,9 +316,7 @@ def plain_logs(session: Session) -> list[LogFile]:
 
 def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:
     """Raise if somebody runs *session*."""
-    running = running_sessions({log.home for log in session.logs}).get(session.id)
-    if running is not None and running.is_alive:
-        raise runs(session.id, running.pid, session.path, hint=_WAIT)
+    refuse_if_program_runs(session.id, {log.home for log in session.logs}, hint=_WAIT)
     for log in logs:
         with suppress(NotFound):
             refuse_opened(session, log.path)

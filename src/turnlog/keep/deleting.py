@@ -35,9 +35,10 @@ from turnlog.keep.moving import Spot, locked, remove_empty
 from turnlog.keep.placing import HOUR, sweep
 from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.keep.trash import GRACE, Trash, told
-from turnlog.keep.trashed import Doomed, Trashed
-from turnlog.layout import Home, LogFile, turnlog_home
+from turnlog.keep.trashed import Doomed, Trashed, place_of
+from turnlog.layout import Home, LogFile, Problem, turnlog_home
 from turnlog.layout.kept import kept_place
+from turnlog.layout.walk import refuse_unseen
 from turnlog.sessions.dated import find_any_session, share_out
 from turnlog.sessions.life import State
 
@@ -89,9 +90,13 @@ def delete_session(
     """Move the session whose id begins with *text* into the trash of turnlog's home at *own*."""
     homes = tuple(homes)
     trash = Trash(own or turnlog_home())
-    try:
-        logs = find_any_session(homes, text)
-    except NotFound:
+    problems: list[Problem] = []
+    logs: Sequence[LogFile] = ()
+    with contextlib.suppress(NotFound):
+        logs = find_any_session(homes, text, problems=problems)
+    # Another session may begin with the same characters, or be later, where nobody could look.
+    refuse_unseen(problems)
+    if not logs:
         return _deleted_before(trash, homes, text)
     return delete_found(
         logs[0].session_id or "",
@@ -109,7 +114,11 @@ def delete_found(
     trash: Trash,
     terms: Terms,
 ) -> Deletion:
-    """Move a session, of which the logs are known, out of these homes into the trash."""
+    """Move a session, of which the logs are known, out of these homes into the trash.
+
+    Raises UnreadableHome, and moves nothing, if part of a home cannot be read.
+    """
+    refuse_unseen(problem for each in belongings for problem in each.unseen)
     refuse_if_running(session_id, logs, [each.home for each in belongings])
     refuse_if_shared(session_id, logs, terms.others)
     _refuse_if_linked(session_id, logs)
@@ -169,11 +178,12 @@ def finish_deletions(trash: Trash, belongings: Belongings) -> None:
 
     What still has files there is left to whoever deletes it again: somebody may have gone on.
     """
+    if belongings.unseen:
+        return  # Nobody can tell what still has files there.
     home = os.path.realpath(belongings.home)
-    roots = {"home": Path(home), "kept": belongings.place}
     for trashed in trash.entries():
-        places = (roots[file.tree] / file.name for file in trashed.entry.files)
-        if trashed.entry.home == home and not any(map(os.path.lexists, places)):
+        places = (place_of(trashed.entry, file) for file in trashed.entry.files)
+        if trashed.entry.home == home and not any(place.status() for place in places):
             with told(belongings.home.path, "delete"):
                 _finish(trash, trashed, belongings)
 

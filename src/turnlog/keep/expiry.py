@@ -3,7 +3,8 @@
 A session's age is that of its latest record; files' times count only where no record bears one. It
 has expired when ``now - last >= days``. Whatever speaks for a session spares it: a pin, a program
 that runs or writes it, files that were touched within the hour, a setting of its project, a log
-that cannot be read. Sessions that share the logs of days expire together or not at all.
+that cannot be read, or any other place in its home that cannot be read. Sessions that share the
+logs of days expire together or not at all.
 
 Nothing is changed here.
 """
@@ -25,10 +26,12 @@ from turnlog.keep.retention_policy import Policy
 from turnlog.keep.running import refuse_if_running
 from turnlog.layout import Home, LogFile, Problem, find_logs
 from turnlog.layout.directories import is_within
+from turnlog.layout.walk import Unseen
 from turnlog.sessions.dated import share_out
 from turnlog.sessions.owners import owner_in
 
 TOUCHED: Final = timedelta(hours=1)
+UNMOUNTED: Final = "perhaps a volume is not mounted"
 
 
 class ExpiredSession(Struct, kw_only=True):
@@ -76,6 +79,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     now: datetime
     pins: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
+    """Sessions that turnlog itself moved to the trash."""
 
 
 class Judgement:
@@ -91,22 +96,30 @@ class Judgement:
         self._project = project
         self._home = os.path.realpath(belongings.home)
         sessions = sessions_of(belongings.home, self.problems)
+        unseen = unseen_in(belongings, self.problems)
         found = {each: self._judge(each, logs) for each, logs in sessions.items()}
         for ids in sharers(sessions):
             group = [candidate for each in ids if (candidate := found[each]) is not None]
-            if len(group) == len(ids):
+            if len(group) == len(ids) and not unseen:
                 self.groups.append(group)
                 continue
             for candidate in group:
-                staying = next(each for each in ids if found[each] is None)
-                reason = f"it shares its logs with {staying}, which stays"
+                if unseen:
+                    reason = f"{unseen[0].path} cannot be read: {unseen[0].reason}"
+                else:
+                    staying = next(each for each in ids if found[each] is None)
+                    reason = f"it shares its logs with {staying}, which stays"
                 self._spare(candidate.row.id, candidate.row.title, reason)
 
     def _judge(self, session_id: str, logs: list[LogFile]) -> Candidate | None:
         """Give the session if it has expired; None if it stays."""
         policy = self._facts.policy
-        if not policy.with_kept and all(log.is_kept for log in logs if log.kind != "agent"):
-            return None  # It is gone at its source; what is kept of it stays.
+        if all(log.is_kept for log in logs if log.kind != "agent"):
+            if not policy.with_kept:
+                return None  # It is gone at its source; what is kept of it stays.
+            if session_id not in self._facts.deleted and not self.belongings.has_sessions:
+                self._spare(session_id, None, f"there is no session in {self._home}: {UNMOUNTED}")
+                return None
         try:
             told = glance_at(session_id, logs)
             if self._project is not None and not is_within(told.project, self._project):
@@ -179,6 +192,12 @@ class Judgement:
         self.spared.append(
             SparedSession(id=session_id, home=self._home, title=title, reason=reason)
         )
+
+
+def unseen_in(belongings: Belongings, problems: list[Problem]) -> list[Unseen]:
+    """Give the places that could not be read; *problems*, of a scan, get those they lack."""
+    problems += [each for each in belongings.unseen if each not in problems]
+    return [each for each in problems if isinstance(each, Unseen)]
 
 
 def sessions_of(home: Home, problems: list[Problem] | None = None) -> dict[str, list[LogFile]]:

@@ -40,6 +40,7 @@ from turnlog.keep.running import refuse_if_opened
 from turnlog.layout import Home
 from turnlog.layout.home_files import OF_SESSIONS
 from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.layout.walk import refuse_unseen
 from turnlog.log.sources import open_source
 from turnlog.sessions.journal import ArchivedFact
 from turnlog.sessions.session import Session
@@ -136,6 +137,7 @@ class KeptArchiving:
 
     def _refuse_to_remove(self) -> None:
         session = self._session
+        refuse_unseen(self._belongings.unseen)
         refuse_if_shared(session.id, session.logs)
         own = [log for log in session.logs if log.kind == "session" and not log.is_kept]
         mains = sorted({str(log.path) for log in own if log.home == self._home})

@@ -15,6 +15,7 @@ from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
 from turnlog.layout import flat_index
 from turnlog.layout.kept import generation_copy, kept_copy
+from turnlog.layout.walk import is_gone
 from turnlog.sessions.registry import forget, known_meta, update_registry
 
 
@@ -31,11 +32,13 @@ def forget_kept(place: Path, names: Iterable[str]) -> None:
         return
     is_changed = False
     for name in names:
-        if name in catalogue.current and not kept_copy(place, name).exists():
+        if name in catalogue.current and is_gone(kept_copy(place, name)):
             del catalogue.current[name]
             is_changed = True
         older = catalogue.older.pop(name, [])
-        left = [each for each in older if generation_copy(place, each.generation, name).exists()]
+        left = [
+            each for each in older if not is_gone(generation_copy(place, each.generation, name))
+        ]
         if left:
             catalogue.older[name] = left
         is_changed = is_changed or len(left) < len(older)

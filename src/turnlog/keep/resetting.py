@@ -21,8 +21,9 @@ from turnlog.keep.deleting import (
 from turnlog.keep.expiry import sessions_of, sharers
 from turnlog.keep.running import refuse_if_running
 from turnlog.keep.trash import Trash
-from turnlog.layout import Home, LogFile
+from turnlog.layout import Home, LogFile, Problem
 from turnlog.layout.directories import absolute
+from turnlog.layout.walk import refuse_unseen
 
 
 def reset_project(
@@ -32,11 +33,10 @@ def reset_project(
     wanted = PurePath(absolute(project))
     groups = []
     for home in homes:
-        found = {
-            each: logs
-            for each, logs in sessions_of(home).items()
-            if _project_of(each, logs) == wanted
-        }
+        problems: list[Problem] = []
+        sessions = sessions_of(home, problems)
+        refuse_unseen(problems)
+        found = {each: logs for each, logs in sessions.items() if _project_of(each, logs) == wanted}
         for session_id, logs in found.items():
             refuse_if_running(session_id, logs, (home,))
             refuse_if_shared(session_id, logs, tuple(found))

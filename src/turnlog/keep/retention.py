@@ -41,6 +41,7 @@ from turnlog.keep.deleting import (
 )
 from turnlog.keep.expiry import (
     TOUCHED,
+    UNMOUNTED,
     Candidate,
     ExpiredSession,
     Facts,
@@ -55,6 +56,7 @@ from turnlog.keep.retention_policy import MOST_DAYS, Policy, is_days, load_polic
 from turnlog.keep.trash import Trash
 from turnlog.layout import Home, Problem, turnlog_home
 from turnlog.layout.directories import whole
+from turnlog.layout.walk import Unseen
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.life import running_sessions
 
@@ -183,12 +185,14 @@ class _Run:
         journals = [Journal.in_root(each) for each in {own, *(home.path for home in homes)}]
         for journal in journals:
             _refuse_if_damaged(journal)
-        running = running_sessions(dict.fromkeys((*homes, *elsewhere)))
+        self._problems: list[Problem] = []
+        running = running_sessions(self._everywhere, problems=self._problems)
         self._facts = Facts(
             policy=policy or Policy(),
             now=now,
             pins=frozenset[str]().union(*(journal.pins() for journal in journals)),
             running=frozenset(each for each, found in running.items() if found.is_alive),
+            deleted=frozenset[str]().union(*(journal.deletions() for journal in journals)),
         )
 
     def judge(self, project: str | None) -> None:
@@ -202,9 +206,18 @@ class _Run:
             self.report.problems += found.problems
 
     def find_orphans(self) -> None:
-        """Find what belongs to sessions that are not there."""
-        for belongings in self._belongings:
-            self.report.orphans += find_orphans(belongings, self._known, now=self._facts.now)
+        """Find what belongs to sessions that are not there.
+
+        Nothing does if a place where sessions may be could not be read.
+        """
+        self.report.problems += [each for each in self._unseen if each not in self.report.problems]
+        for belongings in self._belongings if not self._unseen else ():
+            found = find_orphans(belongings, self._known, now=self._facts.now)
+            if found and not belongings.has_sessions:
+                path = Path(belongings.home, "projects")
+                self.report.problems.append(Unseen(path, f"no session is there: {UNMOUNTED}"))
+            else:
+                self.report.orphans += found
 
     def carry_out(self, archive: Archive) -> None:
         """Move what was found to the trash; what cannot be moved is spared, and says why."""
@@ -235,6 +248,8 @@ class _Run:
             return
         now, written = self._facts.now, self.report.written
         for belongings in self._belongings:
+            if belongings.unseen or not belongings.has_sessions or (with_orphans and self._unseen):
+                continue
             home = Path(os.path.realpath(belongings.home))
             names = empty_directories(belongings, self._known, now=now) if with_orphans else []
             names += empty_projects(belongings, now=now, rest=TOUCHED)
@@ -331,13 +346,29 @@ class _Run:
             SparedSession(id=row.id, home=row.home, title=row.title, reason=reason)
         )
 
+    @property
+    def _everywhere(self) -> tuple[Home, ...]:
+        """The homes where a session may be, or run."""
+        return tuple(dict.fromkeys((*self._homes, *self._elsewhere)))
+
     @cached_property
+    def _there(self) -> set[str]:
+        """The sessions that are there."""
+        return {each for home in self._everywhere for each in sessions_of(home, self._problems)}
+
+    @cached_property
+    def _unseen(self) -> list[Unseen]:
+        """The places that could not be read, where a session may be, or may be said to run."""
+        self._there  # noqa: B018 - Looking for them finds these.
+        unseen = [each for each in self._problems if isinstance(each, Unseen)]
+        unseen += [each for belongings in self._belongings for each in belongings.unseen]
+        return list(dict.fromkeys(unseen))
+
+    @property
     def _known(self) -> set[str]:
         """The sessions that are there, or are going, or run."""
-        homes = dict.fromkeys((*self._homes, *self._elsewhere))
-        there = {each for home in homes for each in sessions_of(home)}
         going = {each.id for each in self.report.sessions}
-        return there | going | self._facts.running | self._facts.pins
+        return self._there | going | self._facts.running | self._facts.pins
 
 
 def _refuse_if_damaged(journal: Journal) -> None:

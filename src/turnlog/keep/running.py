@@ -14,7 +14,8 @@ from typing import Final
 
 from turnlog.errors import LogLocked, NotFound
 from turnlog.keep.moving import Spot, locked
-from turnlog.layout import Home, LogFile
+from turnlog.layout import Home, LogFile, Problem
+from turnlog.layout.walk import refuse_unseen
 from turnlog.sessions.life import marks_of, running_sessions
 
 _CLOSE: Final = "close it first; nothing was changed"
@@ -35,9 +36,7 @@ def refuse_if_running(session_id: str, logs: Sequence[LogFile], homes: Iterable[
 
 def refuse_if_opened(session_id: str, logs: Iterable[LogFile], homes: Iterable[Home]) -> None:
     """Raise LogLocked if anybody has the session open; its logs may be held by the caller."""
-    running = running_sessions(homes).get(session_id)
-    if running is not None and running.is_alive:
-        raise runs(session_id, running.pid, running.path)
+    refuse_if_program_runs(session_id, homes)
     for log in logs:
         if log.is_kept or log.kind == "agent":
             continue
@@ -66,6 +65,15 @@ def refuse_if_written(
         hint="close it there; a program that is gone counts as alive until the session has been"
         " quiet for a day",
     )
+
+
+def refuse_if_program_runs(session_id: str, homes: Iterable[Home], *, hint: str = _CLOSE) -> None:
+    """Raise LogLocked if Claude Code runs the session, UnreadableHome if that cannot be told."""
+    problems: list[Problem] = []
+    running = running_sessions(homes, problems=problems).get(session_id)
+    if running is not None and running.is_alive:
+        raise runs(session_id, running.pid, running.path, hint=hint)
+    refuse_unseen(problems)
 
 
 def runs(session_id: str, pid: int | None, path: Path, *, hint: str = _CLOSE) -> LogLocked:

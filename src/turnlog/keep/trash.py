@@ -34,6 +34,7 @@ from turnlog.keep.placing import sweep_beneath
 from turnlog.keep.trashed import Doomed, Trashed, TrashedFile, TrashEntry, described, place_of
 from turnlog.layout import Problem, looks_like_log
 from turnlog.layout.kept import is_inner_name
+from turnlog.layout.walk import reason_of
 from turnlog.sessions.beside import Folder, Unreadable, failure
 from turnlog.sessions.flat_files import hold, is_missing, put_object, read_object
 from turnlog.sessions.journal import DELETED, PURGED, RESTORED, Journal
@@ -81,12 +82,26 @@ class Trash:
         named = [name for name in self._names() if f"-{_part_of_name(session_id)}" in name]
         return [each for each in self._entries(named, None) if each.entry.session == session_id]
 
-    def is_unfinished(self, trashed: Trashed) -> bool:
-        """Tell whether a deletion, or a restoring, was cut short: some files are not here."""
-        files = trashed.entry.files
-        gone = [file for file in files if self._new(trashed.name, file).status() is None]
-        with told(self.path / trashed.name, "delete"):
-            return any(place_of(trashed.entry, file).status() is not None for file in gone)
+    def why_unfinished(self, trashed: Trashed) -> str | None:
+        """Say why an entry cannot be purged; None if all its files are here, or gone.
+
+        A deletion, or a restoring, that was cut short left some of them in their old places. Those
+        may be on a volume that is not mounted, or in a directory that cannot be read.
+        """
+        for file in trashed.entry.files:
+            old = place_of(trashed.entry, file)
+            try:
+                if self._new(trashed.name, file).status() is not None:
+                    continue
+                if old.status() is not None:
+                    return "some of it is still where it was: delete or restore it first"
+                if not os.listdir(old.root.joinpath(*old.parts[:-1][:1])):
+                    return f"some of it may be in {old.path.parent}, which is empty or not mounted"
+            except FileNotFoundError:
+                return f"some of it may be in {old.path.parent}, which is not there"
+            except OSError as error:
+                return f"some of it may be in {old.path.parent}: {reason_of(error)}"
+        return None
 
     def _names(self) -> list[str]:
         try:
@@ -101,7 +116,10 @@ class Trash:
             return Unreadable("no entry of the trash")
         found = read_object(place / ENTRY)
         if isinstance(found, Unreadable):
-            is_nothing = is_missing(found) and not any(_files_beneath(place))
+            try:
+                is_nothing = is_missing(found) and not any(_files_beneath(place))
+            except OSError as error:
+                return Unreadable(reason_of(error))
             return None if is_nothing else Unreadable(f"{ENTRY}: {found.reason}")
         try:
             entry = msgspec.convert(found.fields, TrashEntry)
@@ -323,7 +341,12 @@ def _part_of_name(session_id: str) -> str:
 
 
 def _files_beneath(place: Path) -> Iterator[str]:
-    for _, _, files in os.walk(place):
+    """List the files of an entry; raises OSError if a directory cannot be read."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for _, _, files in os.walk(place, onerror=fail):
         yield from (each for each in files if not each.startswith(".turnlog-"))
 
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from turnlog.layout.ids import is_session_id, is_uuid
 from turnlog.layout.names import read_name
-from turnlog.layout.walk import Item, Problem, Walk
+from turnlog.layout.walk import Item, Problem, Walk, reason_of
 
 OF_SESSIONS: Final = ("file-history", "image-cache", "session-env", "tasks")
 """Directories of a home that have one directory for each session."""
@@ -100,8 +100,11 @@ class _Files:
             return
         try:
             status = os.stat(item.path)
-        except OSError:
+        except FileNotFoundError:
             return  # Gone since it was listed.
+        except OSError as error:
+            self._walk.note_unseen(item.path, reason_of(error))
+            return
         yield HomeFile(name, item.path, status.st_size, status.st_mtime_ns)
 
 

@@ -3,18 +3,23 @@
 Owns the listing of one directory. It promises a sorted answer, never an exception for the state of
 the disk (what cannot be read becomes a Problem), and that a real directory is entered once by one
 walk, however many links lead to it: so links cannot make a walk endless or count a log twice.
+
+A place that cannot be read becomes an Unseen problem: what it holds is unknown, not gone. Whatever
+removes files calls `refuse_unseen` with the problems of the scan that it relies on.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
+
+from turnlog.errors import UnreadableHome
 
 ItemKind: TypeAlias = Literal["file", "directory", "other", "broken"]
 
@@ -24,6 +29,34 @@ class Problem(Struct, frozen=True):
 
     path: Path
     reason: str
+
+
+class Unseen(Problem, frozen=True):
+    """A place that could not be read, so that nobody knows what it holds."""
+
+
+def refuse_unseen(problems: Iterable[Problem]) -> None:
+    """Raise UnreadableHome if one of *problems* is a place that could not be read."""
+    unseen = [each for each in problems if isinstance(each, Unseen)]
+    if unseen:
+        first, more = unseen[0], len(unseen) - 1
+        raise UnreadableHome(
+            f"cannot read {first.path}: {first.reason}" + (f" (and {more:,} more)" if more else ""),
+            path=first.path,
+            hint="nothing was removed: what cannot be read may not be gone;"
+            " grant access to it, or mount its volume, and try again",
+        )
+
+
+def is_gone(path: str | os.PathLike[str]) -> bool:
+    """Tell whether there is nothing at *path*; what cannot be looked at may be there."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass
+    return False
 
 
 class Item(NamedTuple):
@@ -56,6 +89,10 @@ class Walk:
     def note(self, path: str, reason: str) -> None:
         self.problems.append(Problem(Path(path), reason))
 
+    def note_unseen(self, path: str, reason: str) -> None:
+        """Note a place that could not be read."""
+        self.problems.append(Unseen(Path(path), reason))
+
     def enter(self, path: str, real: str = "", *, expected: bool = False) -> list[Item]:
         """List a directory; nothing if it was entered before or is gone.
 
@@ -76,9 +113,11 @@ class Walk:
                 items.extend(_item(found, within) for found in listing)
         except FileNotFoundError as error:
             if expected:
-                self.note(path, _reason(error))
+                self.note(path, reason_of(error))
+        except NotADirectoryError as error:
+            self.note(path, reason_of(error))
         except OSError as error:
-            self.note(path, _reason(error))
+            self.note_unseen(path, reason_of(error))
         items.sort(key=attrgetter("name"))
         return items
 
@@ -113,7 +152,7 @@ def _item(found: os.DirEntry[str], within: str) -> Item:
         why = "a link to something that is gone" if linked else "gone"
         return Item(path, name, "broken", linked, real, why)
     except OSError as error:
-        return Item(path, name, "broken", linked, real, _reason(error))
+        return Item(path, name, "broken", linked, real, reason_of(error))
     return Item(path, name, "other", linked, real, f"{_what(mode)}, not a log")
 
 
@@ -127,6 +166,7 @@ def _what(mode: int) -> str:
     return "something other than a regular file"
 
 
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
+    """Give the system's own words for an error."""
     # Only the system's words: the path already stands beside them.
     return (error.strerror or type(error).__name__).lower()

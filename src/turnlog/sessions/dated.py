@@ -14,6 +14,7 @@ from msgspec import structs
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LogFile, Problem, find_session, read_name
+from turnlog.layout.walk import Unseen
 from turnlog.log.reader import Placed, read_log
 from turnlog.records.notes import session_of
 from turnlog.records.record import Record
@@ -58,8 +59,8 @@ def share_out(
                 heard.pop(said.session_id, None)
                 heard[said.session_id] = None
         except (TurnlogError, OSError) as error:
-            if problems is not None:
-                problems.append(Problem(log.path, str(error)))
+            if problems is not None:  # Which sessions it holds is not known.
+                problems.append(Unseen(log.path, str(error)))
         for session_id in heard:
             logs = found.pop(session_id, [])
             if not logs or not is_elsewhere(logs[0], log):

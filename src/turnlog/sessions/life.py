@@ -30,7 +30,7 @@ from turnlog.records.state import Format
 from turnlog.sessions.surroundings import Process, process, utc_now
 
 if TYPE_CHECKING:
-    from turnlog.layout import Home
+    from turnlog.layout import Home, Problem
 
 IDLE: Final = timedelta(days=30)
 OUT_OF_SIGHT: Final = timedelta(days=1)
@@ -228,16 +228,26 @@ class Running(Struct, frozen=True):
         return life.goodbye_at is None or life.goodbye_at.timestamp() <= left_at
 
 
-def claude_processes(home: "Home") -> list[Running]:
-    """List the sessions that Claude Code runs, or ran when it was killed."""
+def claude_processes(home: "Home", *, problems: "list[Problem] | None" = None) -> list[Running]:
+    """List the sessions that Claude Code runs, or ran when it was killed.
+
+    PID files and directories that cannot be read are added to *problems*.
+    """
     from turnlog.layout import running  # noqa: PLC0415 - Nor does it look for programs.
+    from turnlog.layout.walk import Unseen, reason_of  # noqa: PLC0415
 
     found = []
-    for path in running(home):
+    for path in running(home, problems=problems):
         try:
             said: Any = msgspec.json.decode(path.read_bytes())
             session_id, pid = said["sessionId"], int(said.get("pid", path.stem))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except FileNotFoundError:
+            continue  # The program ended just now.
+        except OSError as error:
+            if problems is not None:
+                problems.append(Unseen(path, reason_of(error)))
+            continue
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
         if isinstance(session_id, str):
             status = said.get("status")
@@ -248,11 +258,13 @@ def claude_processes(home: "Home") -> list[Running]:
     return found
 
 
-def running_sessions(homes: Iterable["Home"]) -> dict[str, Running]:
+def running_sessions(
+    homes: Iterable["Home"], *, problems: "list[Problem] | None" = None
+) -> dict[str, Running]:
     """Tell by id which sessions Claude Code runs, or ran when it was killed; the living count."""
     found: dict[str, Running] = {}
     for home in homes:
-        for each in claude_processes(home):
+        for each in claude_processes(home, problems=problems):
             if each.session_id not in found or each.is_alive:
                 found[each.session_id] = each
     return found

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from turnlog.errors import LogError, NotFound, TurnlogError
 from turnlog.layout import Problem, flat_index, flat_log, flat_meta
+from turnlog.layout.walk import Unseen
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.reader import Placed, read_log
 from turnlog.sessions.beside import Unreadable
@@ -223,7 +224,9 @@ class _Reindexing:
         """
         waiting: list[LiveMeta] = []
         with hold(self._directory, self._timeout):
-            found = sessions_in(self._directory)
+            problems: Problems = []
+            found = sessions_in(self._directory, problems)
+            is_whole = not any(isinstance(each, Unseen) for each in problems)
             for session_id in sorted(found - self._unread):
                 if _log_now(self._directory, session_id) == self._seen.get(session_id):
                     continue
@@ -234,7 +237,8 @@ class _Reindexing:
                 if insist or live not in waiting:
                     self._write(live)  # Mostly little was added since.
             if insist or not waiting:
-                self._write_index(found)
+                self._problems += problems
+                self._write_index(found, is_whole=is_whole)
                 return True
         for live in waiting:
             self._refresh(live)
@@ -284,17 +288,23 @@ class _Reindexing:
         self._unread.add(live.session_id)
         self._problems.append(Problem(path, reason))
 
-    def _write_index(self, found: set[str]) -> None:
+    def _write_index(self, found: set[str], *, is_whole: bool) -> None:
+        """Write the registry; unless the store *is_whole*, sessions that are not found stay."""
         index, old = _load_index(self._directory, self._problems)
         known = {entry.id: entry for entry in index.entries}
         self._metas = {each: meta for each, meta in self._metas.items() if each in found}
-        entries = {each: known[each] for each in self._unread & found & known.keys()}
+        gone = known.keys() - found if is_whole else set[str]()
+        entries = {
+            each: entry
+            for each, entry in known.items()
+            if each not in gone and (each in self._unread or each not in found)
+        }
         for session_id, meta in self._metas.items():
             more = strangers(known[session_id]) if session_id in known else {}
             entries[session_id] = replace(entry_of(meta), more=more)
-        self._dropped = known.keys() - found
+        self._dropped = gone
         _put_index(self._directory, entries.values(), index, old)
-        for session_id in sorted(metas_in(self._directory) - found):
+        for session_id in sorted(metas_in(self._directory) - found) if is_whole else ():
             path = flat_meta(self._directory, session_id)
             self._problems.append(Problem(path, "metadata of a session that has no log"))
 

@@ -79,7 +79,6 @@ class Account(Totals):
         )
 
     def _bill(self) -> Bill:
-        self._count_changed()
         if self._folded.is_contested:
             return usual_prices().bill(self.responses)
         self._catch_up()
