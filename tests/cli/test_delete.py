@@ -91,7 +91,8 @@ def test_emptying_lists_first_and_removes_only_what_is_due(run, home, log, tmp_p
     assert run("trash")[0] == 0
     (entry,) = (tmp_path / "own" / "trash").glob("*/entry.json")
     said = json.loads(entry.read_bytes())
-    entry.write_text(json.dumps(said | {"purge_after_at": "2026-01-01T00:00:00Z"}))
+    times = {"deleted_at": "2025-12-01T00:00:00Z", "purge_after_at": "2026-01-01T00:00:00Z"}
+    entry.write_text(json.dumps(said | times))
     code, out, _ = run("trash", "empty")
     assert (code, "would be removed for good" in out) == (0, True)
     code, out, _ = run("trash", "empty", "--write")
@@ -270,3 +271,10 @@ def test_what_cannot_be_read_stands_in_the_document(run, home, log):
     assert code == 1
     (problem,) = json.loads(out)["problems"]
     assert problem["path"].endswith("fifo.jsonl")
+
+
+def test_the_trash_shows_where_a_session_of_an_unknown_home_would_go(run, home, log, tmp_path):
+    run("delete", "1111", "--home", home)
+    assert f"from {home}" in run("trash", COLUMNS="200")[1].replace("\n", "")
+    known = run("trash", COLUMNS="200", CLAUDE_CONFIG_DIR=str(home))[1]
+    assert str(home) not in known

@@ -560,3 +560,67 @@ def test_an_entry_of_which_something_is_not_here_is_unfinished(trash, home, own)
     assert trash.why_unfinished(trashed)
     path.unlink()
     assert not trash.why_unfinished(trashed)  # It is nowhere: somebody else removed it.
+
+
+# -- entries that somebody else wrote -------------------------------------------------------
+
+
+def planted(own, home, *names, tree="home", **more):
+    """Put an entry into the trash that no deletion made."""
+    place = own / "trash" / "20260101T000000Z-planted"
+    for name in names:
+        path = place / tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"ssh-ed25519 AAAA")
+    files = [
+        {"tree": tree, "name": name, "size_bytes": 16, "mode": 0o600, "mtime_ns": 0}
+        for name in names
+    ]
+    fields = {
+        "session": ID,
+        "home": str(home),
+        "why": "asked for",
+        "deleted_at": "2026-01-01T00:00:00Z",
+        "purge_after_at": "2026-02-01T00:00:00Z",
+        "files": files,
+    }
+    (place / "entry.json").write_text(json.dumps(fields | more))
+
+
+@pytest.mark.parametrize(
+    ("tree", "name"),
+    [
+        ("home", ".ssh/authorized_keys"),
+        ("home", ".bashrc"),
+        ("home", "settings.json"),
+        ("home", "settings.local.json"),
+        ("home", "bin/sudo"),
+        ("home", "agents/evil.md"),
+        ("home", "CLAUDE.md"),
+        ("kept", "catalogue.json"),
+        ("kept", "home.json"),
+        ("kept", ".ssh/authorized_keys.zst"),
+        ("kept", "generations/1/settings.json.zst"),
+    ],
+)
+def test_an_entry_with_files_that_no_session_has_is_not_put_back(trash, own, tmp_path, tree, name):
+    planted(own, tmp_path / "target", f"projects/-a/{ID}.jsonl", name, tree=tree)
+    problems = []
+    assert trash.entries(problems) == []
+    assert [each.reason for each in problems] == [
+        "entry.json: names of files that agents do not keep in a home"
+    ]
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_directory_of_a_flat_session_is_put_back_with_its_log(trash, own, tmp_path):
+    (tmp_path / "flat").mkdir()
+    planted(own, tmp_path / "flat", "s-1.jsonl.gz", "s-1/subagents/agent-a.jsonl")
+    (trashed,) = trash.entries()
+    assert trash.restore(trashed) == 2
+
+
+def test_an_entry_that_was_to_go_before_it_came_is_never_due(trash, own, home):
+    planted(own, home.path, f"todos/{ID}-agent-{ID}.json", purge_after_at="2025-12-31T00:00:00Z")
+    (trashed,) = trash.entries()
+    assert not trashed.is_due(datetime(2036, 1, 1, tzinfo=UTC))

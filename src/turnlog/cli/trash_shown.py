@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,11 @@ def show_restored(document: TrashDocument) -> None:
 def _table(rows: list[TrashRow], now: datetime, width: int) -> Any:
     from rich.table import Table
 
-    from turnlog.cli.terminal import age, at_most, day, safe, size, titled
+    from turnlog.cli.terminal import age, at_most, day, safe, short_path, size, titled
     from turnlog.keep.retention import ORPHANED
+    from turnlog.layout.home_paths import all_home_paths
+
+    usual = {os.path.realpath(each) for each in all_home_paths()}
 
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
     # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
@@ -72,6 +76,8 @@ def _table(rows: list[TrashRow], now: datetime, width: int) -> Any:
         untitled = "left by a session" if row.why == ORPHANED else "untitled"
         title = titled(row.title) if row.title else f"[dim]{untitled}[/]"
         more = f" [dim]+{len(row.others)} more[/]" if row.others else ""
+        # Restoring writes there, and somebody else may have written the entry.
+        more += "" if row.home in usual else f" [yellow]from {short_path(row.home)}[/]"
         until = day(row.purge_after_at)
         table.add_row(
             f"[bold]{safe(row.session[:8])}[/]",

@@ -21,12 +21,11 @@ from typing import Final, NamedTuple
 from turnlog.keep.trashed import Tree
 from turnlog.layout import Home, LogName, Problem, find_logs, read_name
 from turnlog.layout.home_files import OF_SESSIONS, home_files, owner_of
-from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.layout.kept import KEPT_SUFFIX, kept_place, name_of_copy
 from turnlog.layout.walk import Unseen, Walk, reason_of
 from turnlog.sessions.owners import owner_in
 
 _ASIDE: Final = re.compile(r"\.(?:original|quarantine|replaced)-[0-9TZ.]+$|\.damaged-[0-9]+$")
-_GENERATION: Final = re.compile(r"generations/[0-9]+/")
 _META: Final = ".meta.json"
 
 
@@ -158,8 +157,7 @@ class Belongings:
             except OSError as error:
                 self.problems.append(Unseen(Path(item.path), reason_of(error)))
                 continue
-            of = _GENERATION.sub("", name, count=1) if name.startswith("generations/") else name
-            home_name = of.removesuffix(KEPT_SUFFIX)
+            home_name = name_of_copy(name)
             yield Belonging("kept", name, home_name, item.path, status.st_size, status.st_mtime_ns)
 
     def _owner(self, tree: str, name: str, path: str) -> str | None:

@@ -8,7 +8,7 @@ home are passed over: nothing that stands in a catalogue makes turnlog write an 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -386,7 +386,7 @@ def project_of(name: str) -> str | None:
     return parts[1] if parts[0] == "projects" and len(parts) > 2 else None
 
 
-def is_of_a_home(name: str, others: Iterable[str] = ()) -> bool:
+def is_of_a_home(name: str, others: Collection[str] = ()) -> bool:
     """Tell whether a file called that is one of those that agents keep of their sessions.
 
     *others* are the names beside it: in a flat store, directories go by the ids of logs.
@@ -395,7 +395,8 @@ def is_of_a_home(name: str, others: Iterable[str] = ()) -> bool:
         return False
     top, _, rest = name.partition("/")
     if rest:
-        beside = is_session_id(top) and f"{top}.jsonl" in others
+        logs = (f"{top}.jsonl{ending}" for ending in ("", ".gz", ".zst"))
+        beside = is_session_id(top) and any(log in others for log in logs)
         return top in KEPT_DIRECTORIES or top == "compressed" or beside
     if top in {"history.jsonl", "index.json"} or read_name(top) is not None:
         return True

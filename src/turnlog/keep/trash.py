@@ -31,9 +31,10 @@ from turnlog.errors import LogError, NotFound, TurnlogError, UsageError
 from turnlog.keep.catalogue import KeptFile
 from turnlog.keep.moving import Moved, Spot, is_same_file, locked, move
 from turnlog.keep.placing import sweep_beneath
+from turnlog.keep.restorable import is_of_a_home
 from turnlog.keep.trashed import Doomed, Trashed, TrashedFile, TrashEntry, described, place_of
 from turnlog.layout import Problem, looks_like_log
-from turnlog.layout.kept import is_inner_name
+from turnlog.layout.kept import KEPT_SUFFIX, is_inner_name, name_of_copy
 from turnlog.layout.walk import reason_of
 from turnlog.sessions.beside import Folder, Unreadable, failure
 from turnlog.sessions.flat_files import hold, is_missing, put_object, read_object
@@ -126,8 +127,8 @@ class Trash:
         except (msgspec.ValidationError, ValueError, OverflowError) as error:
             return Unreadable(f"{ENTRY}: {error}")
         times = entry.deleted_at, entry.purge_after_at
-        if not os.path.isabs(entry.home) or not all(is_inner_name(f.name) for f in entry.files):
-            return Unreadable(f"{ENTRY}: names of files that could lie anywhere")
+        if not os.path.isabs(entry.home) or not _are_of_a_home(entry):
+            return Unreadable(f"{ENTRY}: names of files that agents do not keep in a home")
         if any(each.tzinfo is None for each in times):
             return Unreadable(f"{ENTRY}: times without a time zone")
         return entry
@@ -334,6 +335,21 @@ class Trash:
                 sizeBytes=entry.size_bytes,
                 **more,
             )
+
+
+def _are_of_a_home(entry: TrashEntry) -> bool:
+    """Tell whether all files of an entry have names that files in a home, or copies of them, have.
+
+    Anyone may have written the entry, and nothing else is ever put into a home.
+    """
+    names = {file.name for file in entry.files if file.tree == "home"}
+    copies = {file.name for file in entry.files if file.tree == "kept"}
+    kept = {name_of_copy(each) for each in copies} | {each.name for each in entry.catalogue}
+    return (
+        all(is_of_a_home(each, names) for each in names)
+        and all(each.endswith(KEPT_SUFFIX) and is_inner_name(each) for each in copies)
+        and all(is_of_a_home(each, kept) for each in kept)
+    )
 
 
 def _part_of_name(session_id: str) -> str:

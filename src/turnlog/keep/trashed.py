@@ -60,8 +60,8 @@ class Trashed(NamedTuple):
     entry: TrashEntry
 
     def is_due(self, now: datetime) -> bool:
-        """Its time of grace is over."""
-        return now >= self.entry.purge_after_at
+        """Its time of grace is over; one that ended before it began says nothing."""
+        return self.entry.deleted_at <= self.entry.purge_after_at <= now
 
 
 class Doomed(NamedTuple):

@@ -14,6 +14,7 @@ people to recognise, and nothing turns it back into a path (``home_paths`` makes
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from turnlog.layout.home_paths import kept_path
 from turnlog.layout.log_file import LogFile
 
 KEPT_SUFFIX = ".zst"
+_GENERATION = re.compile(r"\Agenerations/[0-9]+/")
 
 
 def kept_place(home: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Path:
@@ -52,6 +54,11 @@ def source_of_copy(home: str, path: str) -> str | None:
     if not path.startswith(place):
         return None
     return os.path.join(home, path.removeprefix(place).removesuffix(KEPT_SUFFIX))
+
+
+def name_of_copy(copy: str) -> str:
+    """Give the name of the file that a copy is of; *copy* is relative to the mirror."""
+    return _GENERATION.sub("", copy, count=1).removesuffix(KEPT_SUFFIX)
 
 
 def is_inner_name(name: str) -> bool:
