@@ -687,3 +687,20 @@ def test_a_flat_session_is_in_the_registry(root, tmp_path):
     assert ID.encode() in before["index.json"]
     turnlog.open(tmp_path / "to").reindex()
     assert {path.name: path.read_bytes() for path in store.glob("*.json")} == before
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_new_directory_is_on_the_disk_before_its_session_counts(tmp_path, monkeypatch, layout):
+    """Every directory that got a new entry is synced, those above the root as well."""
+    write(tmp_path / "old", "claude", [prompt("one")])
+    synced = set()
+    real = os.fsync
+
+    def fsync(fd):
+        synced.add(os.readlink(f"/proc/self/fd/{fd}"))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    done = convert(found(tmp_path / "old"), tmp_path / "new" / "store", layout)
+    above = {str(each) for each in done.paths[0].parents if each.is_relative_to(tmp_path)}
+    assert above <= synced

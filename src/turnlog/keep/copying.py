@@ -30,13 +30,13 @@ from turnlog.errors import LogError, LogLocked, StorageFull
 from turnlog.keep.adopting import adopt_all
 from turnlog.keep.catalogue import Catalogue, note_home, note_run
 from turnlog.keep.making import Made, Unkept, discard, make_copy, refused_name
-from turnlog.keep.placing import make_directory, place_all, sweep, sweep_beneath
+from turnlog.keep.placing import place_all, sweep, sweep_beneath
 from turnlog.keep.shortfall import lacks_nothing
 from turnlog.layout import Home, Problem, read_name
 from turnlog.layout.home_files import HomeFile, home_files, owner_of
 from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.log.system import lock
-from turnlog.sessions.beside import failure
+from turnlog.sessions.beside import failure, make_directory
 from turnlog.sessions.owners import is_agents_log, owner_in
 
 LOCK_TIMEOUT: Final = 60.0

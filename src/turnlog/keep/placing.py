@@ -26,7 +26,7 @@ from turnlog.keep.making import Made, discard
 from turnlog.layout.kept import generation_copy, kept_copy
 from turnlog.layout.walk import Walk
 from turnlog.log.system import sync, sync_directory_at
-from turnlog.sessions.beside import NO_LINKS
+from turnlog.sessions.beside import NO_LINKS, make_directory
 
 HOUR: Final = 3600.0
 """Nobody takes so long to make a file."""
@@ -152,27 +152,6 @@ def _is_unfinished(name: str) -> bool:
 def _used_at(item: os.DirEntry[str]) -> float:
     """Tell when something was touched last; the other times may be those of what it will hold."""
     return item.stat(follow_symlinks=False).st_ctime
-
-
-def make_directory(path: Path, unsynced: set[Path] | None = None) -> None:
-    """Make a private directory, and those above it that are missing, durably.
-
-    With *unsynced*, the directories that have new entries are added to it for the caller to sync.
-    """
-    missing = []
-    while not path.is_dir():
-        missing.append(path)
-        path = path.parent
-    for each in reversed(missing):
-        try:
-            os.mkdir(each, 0o700)
-        except FileExistsError:
-            continue
-        os.chmod(each, 0o700)
-        if unsynced is None:
-            sync_directories([each.parent])
-        else:
-            unsynced.add(each.parent)
 
 
 def sync_directories(paths: Iterable[Path]) -> None:

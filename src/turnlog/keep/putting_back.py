@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from turnlog.errors import BrokenCopy, LogError, TurnlogError, UsageError, WriteFailed
 from turnlog.keep.catalogue import KeptFile
-from turnlog.keep.placing import HOUR, make_directory, sweep
+from turnlog.keep.placing import HOUR, sweep
 from turnlog.keep.reading import Copy, as_it_lies, content, what_is_left
 from turnlog.keep.relocating import Move, Relocation, shape_of
 from turnlog.keep.restorable import log_in
@@ -28,7 +28,7 @@ from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.reader import Reader
 from turnlog.log.replacing import locked
 from turnlog.log.sources import PlainSource
-from turnlog.sessions.beside import Folder, failure, pieces, put
+from turnlog.sessions.beside import Folder, failure, make_directory, pieces, put
 
 Advance = Callable[[int], None]
 """Told of bytes that were worked through, whenever some were."""

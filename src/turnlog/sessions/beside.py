@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from turnlog.errors import LogError, NotALog, StorageFull, WriteFailed
 from turnlog.log.closing import Closing
-from turnlog.log.system import sync, sync_directory
+from turnlog.log.system import sync, sync_directory, sync_directory_at
 
 READ_LIMIT: Final = 16 * 1024 * 1024
 _COPY_BYTES: Final = 1024 * 1024
@@ -78,6 +78,27 @@ def text_of(value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+
+def make_directory(path: Path, unsynced: set[Path] | None = None) -> None:
+    """Make a private directory, and those above it that are missing, durably.
+
+    With *unsynced*, the directories that have new entries are added to it for the caller to sync.
+    """
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for each in reversed(missing):
+        try:
+            os.mkdir(each, 0o700)
+        except FileExistsError:
+            continue
+        os.chmod(each, 0o700)
+        if unsynced is None:
+            sync_directory_at(each.parent)
+        else:
+            unsynced.add(each.parent)
 
 
 def size_at(path: str | os.PathLike[str]) -> int:
@@ -181,7 +202,7 @@ class Folder(Closing):
         if os.path.lexists(root) and not os.path.isdir(root):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(root))
         if make:
-            os.makedirs(root, mode=0o700, exist_ok=True)
+            make_directory(root)
         folder = cls(os.fspath(root), os.open(root, _FOLDER) if _HAS_DIR_FD else None)
         for part in parts:
             outer, folder = folder, folder._inner(part, make=make)
