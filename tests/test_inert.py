@@ -1,10 +1,12 @@
 """Text of logs is shown as it reads, with everything that steers a terminal made visible."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.inert import inert
+from turnlog.inert import inert, inert_json
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,10 @@ def test_only_what_is_to_be_kept_is_kept(text, keep):
         assert shown.count(each) == (text.count(each) if each in keep else 0)
     apart = [inert(piece) for piece in text.split("\n")]
     assert inert(text, keep="\n") == "\n".join(apart)
+
+
+@given(st.text(alphabet='a"\\ \u00e9\x7f\x85\x9b\u202e\u2066\u200d\ufeff\U0001f469\x1b\n'))
+def test_json_means_the_same_and_steers_nothing(text):
+    data = inert_json(json.dumps({text: [text]}, ensure_ascii=False, indent=2).encode())
+    assert json.loads(data) == {text: [text]}
+    assert not set(data.decode()) & set("\x7f\x85\x9b\u202e\u2066\u200d\ufeff\x1b")

@@ -17,6 +17,8 @@ _BEYOND_C0 = (
 _ACTIVE = re.compile(f"[\x00-\x1f{_BEYOND_C0}]")
 # Without tabs and line ends, which most texts are full of and mostly keep.
 _ACTIVE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_C0}]")
+# JSON escapes the others itself, in strings; outside of them they are blanks and line ends.
+_ACTIVE_IN_JSON = re.compile(f"[{_BEYOND_C0}]")
 _PLAIN_LINES = bytes(range(0x20, 0x7F)) + b"\n\t"
 # Persian and the scripts of India are spelt with joiners, and many emoji are several joined. They
 # hide something only where there is nothing to join: beside plain ASCII, blanks or one another.
@@ -33,6 +35,13 @@ def inert(text: str, *, keep: str = "") -> str:
         return text  # As most texts are; their bytes are looked through in a fraction of the time.
     active = _ACTIVE_IN_LINES if has_lines else _ACTIVE
     return active.sub(lambda m: m[0] if m[0] in keep or _joins(m) else _visible(m[0]), text)
+
+
+def inert_json(data: bytes) -> bytes:
+    """Escape every active character of JSON *data*; it means the same as before."""
+    if data.isascii():
+        return data.replace(b"\x7f", b"\\u007f")
+    return _ACTIVE_IN_JSON.sub(lambda m: f"\\u{ord(m[0]):04x}", data.decode()).encode()
 
 
 def inert_bytes(data: bytes, limit: int = 100) -> str:

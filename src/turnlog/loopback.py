@@ -122,9 +122,14 @@ def _read_token(path: str | os.PathLike[str]) -> str:
             f"the token cannot be read: {error.strerror}", hint=f"look at {os.fspath(path)}"
         ) from None
     with os.fdopen(fd, "rb") as file:
-        mode = os.fstat(fd).st_mode
-        said = file.read(4096).decode("latin-1").strip() if stat.S_ISREG(mode) else ""
-    if os.name == "posix" and mode & 0o077:
+        status = os.fstat(fd)
+        said = file.read(4096).decode("latin-1").strip() if stat.S_ISREG(status.st_mode) else ""
+    if os.name == "posix" and status.st_uid != os.geteuid():
+        raise UsageError(
+            "the file with the token belongs to another user, who knows it",
+            hint="name a file of your own",
+        )
+    if os.name == "posix" and status.st_mode & 0o077:
         raise UsageError(
             "others can read the file with the token", hint=f"chmod 600 {os.fspath(path)}"
         )

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from cli.conftest import WHOLE, prompt
 from cli.screens import Home, Pipe
 
 SESSION = "c4a7e001-5a52-4c11-9a3d-2f6f0d0c4b00"
@@ -124,3 +125,26 @@ def test_a_title_of_several_lines_is_one_on_a_screen(home, columns):
     _, out, _ = home.screen("sessions", columns=columns)
     assert "word0 word1 word2 word3" in out
     assert max(map(len, out.splitlines())) <= columns
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", WHOLE, "--json"),
+        ("sessions", "--json"),
+        ("search", "apple", "--json"),
+        ("query", "messages", "--format", "jsonl"),
+    ],
+    ids=" ".join,
+)
+def test_json_steers_no_terminal(turnlog, tmp_path, words):
+    text = "apple \u202e\u2066\x9b31m\x7f\u200b\ufeff"
+    home = tmp_path / "home"
+    log = home / "projects" / "-home-ada-orchard" / f"{WHOLE}.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(prompt(WHOLE, text) + b"\n")
+    _, out, _ = turnlog(*words, "--home", home)
+    assert "apple" in out
+    assert out.replace("\n", "").isprintable()
+    for document in out.splitlines() if "jsonl" in words else [out]:
+        assert json.loads(document)

@@ -332,3 +332,12 @@ def test_launchd_reads_the_agent(odd):
     assert agent["ProgramArguments"] == words
     assert agent["EnvironmentVariables"] == {"TURNLOG_HOME": odd}
     assert agent["StartInterval"] == 3600
+
+
+@pytest.mark.parametrize("write", [cron_line, service_unit])
+@pytest.mark.parametrize("odd", ["\n", "\r", "\x00", "\x85", "\u2028", "\x1b"])
+def test_what_would_begin_another_line_is_refused(write, odd):
+    place = f"/home/ada{odd}* * * * * id"
+    for words, environ in ((WORDS, {"TURNLOG_HOME": place}), ((*WORDS, "--home", place), {})):
+        with pytest.raises(UsageError, match="cannot stand in a command line"):
+            write(words, environ)

@@ -280,6 +280,16 @@ def test_a_file_without_a_token_is_told(tmp_path, said):
         token_in(path)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_the_token_file_of_another_user_is_refused(tmp_path):
+    path = tmp_path / "token"
+    token_in(path)
+    os.chown(path, 12345, 12345)
+    with pytest.raises(UsageError, match="another user") as caught:
+        token_in(path)
+    assert "of your own" in caught.value.hint
+
+
 def test_a_token_file_that_cannot_be_is_told(tmp_path):
     with pytest.raises(UsageError, match="cannot be written"):
         token_in(tmp_path / "nowhere" / "token")

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.cli.refresh import Unread
-from turnlog.inert import inert
+from turnlog.inert import inert, inert_json
 
 if TYPE_CHECKING:
     from turnlog.errors import LogError
@@ -118,7 +118,7 @@ class Watched(Struct, kw_only=True):
         is_first, self.has_begun = not self.has_begun, True
         if self.as_json:
             if not self.quiet and (run.copied or fresh or is_first):
-                sys.stdout.buffer.write(msgspec.json.encode(document(run)) + b"\n")
+                sys.stdout.buffer.write(inert_json(msgspec.json.encode(document(run))) + b"\n")
                 sys.stdout.flush()
             return
         for each in fresh:

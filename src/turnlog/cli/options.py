@@ -256,11 +256,13 @@ def show_json(document: object) -> None:
     """Print *document* as the one JSON document of a command."""
     import msgspec
 
+    from turnlog.inert import inert_json
+
     try:
         data = msgspec.json.encode(document, enc_hook=os.fspath)
     except UnicodeEncodeError:  # A lone surrogate in somebody's title has no UTF-8 form.
         data = msgspec.json.encode(_whole(msgspec.to_builtins(document, enc_hook=os.fspath)))
-    sys.stdout.buffer.write(msgspec.json.format(data) + b"\n")
+    sys.stdout.buffer.write(inert_json(msgspec.json.format(data)) + b"\n")
 
 
 def _whole(value: Any) -> Any:

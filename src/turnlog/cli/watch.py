@@ -141,8 +141,10 @@ def _json_line(row: WatchedRow) -> bytes:
 
     import msgspec
 
+    from turnlog.inert import inert_json
+
     try:
-        return msgspec.json.encode(row) + b"\n"
+        return inert_json(msgspec.json.encode(row)) + b"\n"
     except UnicodeEncodeError:  # A lone surrogate has no UTF-8 form; its escape is JSON as well.
         plain: dict[str, Any] = msgspec.to_builtins(row)
         return json.dumps(plain).encode("ascii") + b"\n"

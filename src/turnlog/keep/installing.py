@@ -15,7 +15,7 @@ from typing import Final
 
 from turnlog.errors import UsageError
 from turnlog.keep.hook import FILE_NAME, hook_command, hook_step, unhook_step
-from turnlog.keep.schedules import all_schedules, schedule_here
+from turnlog.keep.schedules import all_schedules, check_text, schedule_here
 from turnlog.keep.steps import Step, carry_out
 from turnlog.layout import Home, find_homes
 
@@ -37,7 +37,7 @@ def install_steps(
     for home in homes if named else ():
         command += ["--home", str(home.path)]
     around = own if named else own | _carried(environ, _HOMES_PLACE)
-    _check_text((*command, *own.values(), *around.values(), *(str(home.path) for home in homes)))
+    check_text((*command, *own.values(), *around.values(), *(str(home.path) for home in homes)))
     steps = [hook_step(home, hook_command(words, own)) for home in _with_hooks(homes)]
     return [*steps, _schedule_step(command, around)]
 
@@ -119,21 +119,3 @@ def _anywhere(name: str, value: str) -> str:
     if name == "CLAUDE_CONFIG_DIR" and "," in value and not os.path.isdir(value):
         return ",".join(_anywhere("", part.strip()) for part in value.split(",") if part.strip())
     return os.path.abspath(value)
-
-
-def _check_text(words: Sequence[str]) -> None:
-    """Refuse what no settings file and no crontab can say."""
-    for word in words:
-        if not _is_text(word) or any(each < " " or each == "\x7f" for each in word):
-            raise UsageError(
-                f"{word!r} has characters that cannot stand in a command line of settings",
-                hint="give the directory another name, or reach it by a link that has one",
-            )
-
-
-def _is_text(word: str) -> bool:
-    try:
-        word.encode()
-    except UnicodeEncodeError:  # The name of a directory may be any bytes.
-        return False
-    return True

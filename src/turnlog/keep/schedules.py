@@ -14,7 +14,8 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -26,6 +27,8 @@ _UNIT: Final = "turnlog-keep"
 _LABEL: Final = "turnlog.keep"
 _MARK: Final = "# turnlog keep"
 _EVERY_SECONDS: Final = 3600
+# Controls, surrogates (a name that is not UTF-8), line and paragraph separators.
+_NOT_IN_LINES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 # systemd names no program whose path has one of these; a shell passes it on.
 _ODD_IN_A_PROGRAM: Final = frozenset("\"'\\$")
@@ -40,6 +43,19 @@ class Schedule(Protocol):
     def is_there(self) -> bool: ...
     def install(self, words: Sequence[str], environ: Mapping[str, str]) -> Step: ...
     def uninstall(self) -> Step: ...
+
+
+def check_text(words: Iterable[str]) -> None:
+    """Raise UsageError if a word has a line break, or anything else that is not plain text.
+
+    It would begin another line of a crontab or a unit.
+    """
+    for word in words:
+        if any(unicodedata.category(each) in _NOT_IN_LINES for each in word):
+            raise UsageError(
+                f"{word!r} has characters that cannot stand in a command line of settings",
+                hint="give the directory another name, or reach it by a link that has one",
+            )
 
 
 def all_schedules() -> tuple[Schedule, ...]:
@@ -107,6 +123,7 @@ class Systemd:
 
 def service_unit(words: Sequence[str], environ: Mapping[str, str]) -> str:
     """Write the unit that runs *words* once; without its program it is passed over in silence."""
+    check_text((*words, *environ.values()))
     carried = "".join(
         f"Environment={_unit_word(f'{name}={value}')}\n" for name, value in environ.items()
     )
@@ -263,6 +280,7 @@ class Cron:
 
 def cron_line(words: Sequence[str], environ: Mapping[str, str]) -> str:
     """Write the line that runs *words* every hour, off the minute at which everybody's runs."""
+    check_text((*words, *environ.values()))
     assignments = [f"{name}={shlex.quote(value)}" for name, value in environ.items()]
     command = " ".join([*assignments, shlex.join(words), ">/dev/null", "2>&1"])
     escaped = command.replace("%", r"\%")  # To cron, a bare % ends the command.

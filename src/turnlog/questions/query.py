@@ -27,6 +27,7 @@ from msgspec import Struct, field
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.index.sound import sound
+from turnlog.inert import inert_json
 from turnlog.questions.in_time import Alarm, TookTooLong
 from turnlog.questions.known_names import no_such_tool
 from turnlog.questions.patience import PATIENCE_SECONDS, TOOK_TOO_LONG
@@ -339,6 +340,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _json(value: Any) -> bytes:
     try:
-        return msgspec.json.encode(value)
+        data = msgspec.json.encode(value)
     except UnicodeEncodeError:  # A lone surrogate in a log has no UTF-8 form.
-        return msgspec.json.encode(sound(msgspec.to_builtins(value)))
+        data = msgspec.json.encode(sound(msgspec.to_builtins(value)))
+    return inert_json(data)
