@@ -7,8 +7,11 @@ What a token has to do with it, each server decides; tokens are compared in cons
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import hmac
 import ipaddress
+import math
 import os
 import re
 import secrets
@@ -21,7 +24,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from turnlog.errors import UsageError
 
@@ -33,6 +38,11 @@ Headers = Iterable[tuple[bytes, bytes]]
 _TOKEN_BYTES: Final = 32
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{24,512}")
 _GOODBYE_SECONDS: Final = 2
+HEADER_SECONDS = 10.0
+"""How long a connection may take to send the headers of a request."""
+_MOST_CONNECTIONS: Final = 100
+_BACKLOG: Final = 32  # asyncio accepts as many at once, before any is told that there is no room.
+_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Refusal(NamedTuple):
@@ -160,12 +170,70 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+class _Connection(H11Protocol):
+    """A connection that has to send its request in time, one of at most so many.
+
+    Whoever opens connections and sends nothing would else keep everybody out: a new connection
+    takes the place of the one that has been without a request for the longest time.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > most_connections():
+            waiting = [each for each in self.connections if isinstance(each, _Connection)]
+            idle = [each for each in waiting if each._deadline is not None]  # noqa: SLF001
+            # The deadlines began in the order of their connections.
+            min(idle, key=lambda each: each._ends_at, default=self).transport.abort()  # noqa: SLF001
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._wait()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    @property
+    def _ends_at(self) -> float:
+        return self._deadline.when() if self._deadline else math.inf
+
+    def _wait(self) -> None:
+        """Set the deadline if a request is awaited; what it sends bit by bit does not move it."""
+        if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
+            self._stop_waiting()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def most_connections() -> int:
+    """Return how many connections may be open: a part of what the system lets a process open."""
+    try:
+        import resource  # noqa: PLC0415 - Windows has none.
+    except ImportError:
+        return _MOST_CONNECTIONS
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(_MOST_CONNECTIONS, limit // 4) if limit > 0 else _MOST_CONNECTIONS
+
+
 class _Told(uvicorn.Server):
     """A server that says something once it has begun, and tells whether a Ctrl-C ended it."""
 
     def __init__(self, config: uvicorn.Config, words: str) -> None:
         super().__init__(config)
         self.is_interrupted = False
+        self._is_short = False
         self._words = words
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -173,9 +241,20 @@ class _Told(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._handle_exception)
         await super().startup(sockets)
         sys.stderr.write(self._words)
         sys.stderr.flush()
+
+    def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Report once that connections cannot be accepted: asyncio reports it for each try."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in _OUT_OF_RESOURCES:
+            loop.default_exception_handler(context)
+        elif not self._is_short:
+            self._is_short = True
+            sys.stderr.write(f"warning: cannot accept more connections: {error.strerror}\n")
+            sys.stderr.flush()
 
 
 def serve(app: ASGIApp, listener: socket.socket, words: str) -> None:
@@ -186,6 +265,8 @@ def serve(app: ASGIApp, listener: socket.socket, words: str) -> None:
         access_log=False,
         server_header=False,
         lifespan="on",
+        http=_Connection,
+        backlog=_BACKLOG,
         timeout_graceful_shutdown=_GOODBYE_SECONDS,
     )
     told = _Told(config, words)

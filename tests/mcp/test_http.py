@@ -5,10 +5,11 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import anyio
 import httpx2
@@ -37,10 +38,10 @@ INITIALIZE = json.dumps(
 )
 
 
-def server(tmp_path, *more):
-    """Start the server over HTTP."""
+def server(tmp_path, *more, prelude=""):
+    """Start the server over HTTP; the process runs *prelude* first."""
     return subprocess.Popen(
-        [sys.executable, "-c", "from turnlog.cli import main; main()", "mcp", "--http",
+        [sys.executable, "-c", f"{prelude}\nfrom turnlog.cli import main; main()", "mcp", "--http",
          "--port", "0", "--home", str(tmp_path / "home"), "--project", ORCHARD, *more],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -50,9 +51,9 @@ def server(tmp_path, *more):
 
 
 @contextmanager
-def started(tmp_path, *more):
+def started(tmp_path, *more, prelude=""):
     """Start the server over HTTP; give its port and what it said of its token."""
-    with server(tmp_path, *more) as process:
+    with server(tmp_path, *more, prelude=prelude) as process:
         try:
             address = process.stderr.readline().decode()
             token = process.stderr.readline().decode().strip().removeprefix("token: ")
@@ -310,3 +311,12 @@ def test_with_a_token_file_the_token_is_not_shown(tmp_path):
 
 def test_the_port_in_the_help_is_the_port():
     assert command._PORT == PORT
+
+
+def test_connections_that_send_nothing_do_not_keep_others_out(tmp_path):
+    make_home(tmp_path)
+    few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))"
+    with started(tmp_path, prelude=few) as (port, token), ExitStack() as opened:
+        for _ in range(150):
+            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+        assert post(port, token)[0] == 200

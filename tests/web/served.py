@@ -40,25 +40,28 @@ class Served:
 
 
 @contextmanager
-def served(tmp_path, *more, home="home"):
-    """Serve a home until the test is done with it."""
+def served(tmp_path, *more, home="home", prelude=""):
+    """Serve a home until the test is done with it; the process runs *prelude* first."""
+    script = f"{prelude}\nfrom turnlog.cli import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", "from turnlog.cli import main; main()", "web", "--port", "0",
-         "--home", str(tmp_path / home), *more],
+        [sys.executable, "-c", script, "web", "--port", "0", "--home", str(tmp_path / home), *more],
+        bufsize=0,  # What follows the first line is left for the end.
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=dict(os.environ, TURNLOG_HOME=str(tmp_path / "own"), TZ="UTC"),
-    ) as process:  # fmt: skip
+    ) as process:
         try:
             line = process.stderr.readline().decode()
             found = re.fullmatch(
                 r"turnlog is at http://127\.0\.0\.1:(\d+)/\?token=([\w-]+)\n", line
             )
             assert found, line + process.stderr.read().decode()
-            yield Served(int(found[1]), found[2])
+            server = Served(int(found[1]), found[2])
+            yield server
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)
+            server.said = err.decode()
             assert (process.returncode, out) == (130, b"")
             assert b"Traceback" not in err
         finally:

@@ -21,7 +21,7 @@ PERIODS: Final[dict[str, str]] = {
     "all": "all of the time",
 }
 """Those that reports offer, the usual one first."""
-_LARGEST: Final = 10**9
+_MOST_DIGITS: Final = 9
 
 
 class Asked(Struct, frozen=True):
@@ -43,7 +43,7 @@ class Asked(Struct, frozen=True):
         chosen = self.text(name, next(iter(names)))
         if chosen not in names:
             raise UsageError(
-                f"{name} cannot be {chosen!r}", hint=f"it is one of {', '.join(names)}"
+                f"{name} cannot be {chosen[:80]!r}", hint=f"it is one of {', '.join(names)}"
             )
         return chosen
 
@@ -67,6 +67,9 @@ class Asked(Struct, frozen=True):
     def offset(self) -> int:
         """How many rows are on the pages before."""
         said = self.text("offset", "0")
-        if not said.isdecimal() or int(said) > _LARGEST:
-            raise UsageError(f"{said!r} is no count", hint="go back, and follow the links")
+        if not said.isdecimal() or len(said) > _MOST_DIGITS:
+            raise UsageError(
+                f"invalid offset: {said[:20]!r}",
+                hint=f"use a number of at most {_MOST_DIGITS} digits",
+            )
         return int(said)
