@@ -1,11 +1,13 @@
 """Agents of Claude Code 1.x, whose records are in the main log, are agents everywhere."""
 
+import csv
 import json
 from html import unescape
 
 import pytest
 
 from mcp_world import ask, cli, opened
+from turnlog.cli.app import run
 from turnlog.layout import find_homes
 from turnlog.render.conversation import Choice
 from turnlog.render.exporting import exported
@@ -195,6 +197,15 @@ def test_calls_and_costs_know_the_agent(world):
     assert cli(home, "cost")["totals"]["messages"] == 14
     used = cli(home, "sql", "SELECT agent, sum(tokens_out) FROM v_messages GROUP BY agent")["rows"]
     assert dict(used) == dict.fromkeys(CALLS, 200) | {None: 600}
+
+
+def test_tables_name_the_agent(world, tmp_path):
+    home, _ = world
+    target = tmp_path / "calls.csv"
+    assert run(["export", ID, "--table", "calls", "--home", str(home), "-o", str(target)]) == 0
+    with target.open(newline="") as file:
+        rows = [(row["tool"], row["agent"]) for row in csv.DictReader(file)]
+    assert sorted(rows) == sorted([("Bash", agent) for agent in CALLS] + [("Task", "")] * 3)
 
 
 def test_a_log_that_is_all_sidechain_is_what_its_session_says(world):

@@ -144,6 +144,7 @@ class Export(Struct, kw_only=True, dict=True):
                 since=period.since,
                 until=period.until,
                 archived=None,
+                sidechains=self.shape in _TABLES,
             ).sessions
             self.unread += _unread(index, period)
         return list(dict.fromkeys(row.id for row in rows))  # It may lie in several homes.

@@ -137,7 +137,7 @@ def _thread(session: Session, asked: Asked) -> View:
     tip = None
     if asked.thread not in (None, "whole", "main"):
         tip = find_record(tree, asked.thread or "")
-        view.agent = session.agent_of(tip) if tip.is_sidechain else None
+        view.agent = session.sidechain_agents.get(tip.uuid) if tip.is_sidechain else None
     if asked.context:
         view.name, view.context = "context", context_of(tree, session.records, tip)
         view.nodes = view.context.nodes
@@ -180,7 +180,7 @@ def _where(session: Session, text: str) -> tuple[Agent | None, Tree, Node]:
             with suppress(NotFound):
                 return agent, tree, find_record(tree, text)
         raise
-    inner = session.agent_of(node) if node.is_sidechain else None
+    inner = session.sidechain_agents.get(node.uuid) if node.is_sidechain else None
     if inner is None:
         return None, session.tree, node
     tree = session.agent_tree(inner)

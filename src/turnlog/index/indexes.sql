@@ -6,6 +6,7 @@ CREATE INDEX IF NOT EXISTS records_by_session ON records (session);
 CREATE INDEX IF NOT EXISTS carried_by_origin ON carried (origin);
 CREATE INDEX IF NOT EXISTS repeats_by_first ON repeats (first);
 CREATE INDEX IF NOT EXISTS sidechains_by_agent ON sidechains (agent);
+CREATE INDEX IF NOT EXISTS calls_by_id ON calls (call_id) WHERE call_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS calls_with_error ON calls (signature) WHERE is_error;
 CREATE INDEX IF NOT EXISTS calls_by_result ON calls (result) WHERE result IS NOT NULL;
 CREATE INDEX IF NOT EXISTS touches_by_path ON touches (path);

@@ -40,6 +40,7 @@ from turnlog.questions.listed import (
     paid,
     tokens_of,
 )
+from turnlog.questions.query_fields import IS_CALL
 from turnlog.sessions.life import Life, Running, State, running_sessions
 
 SessionSort = Literal[
@@ -113,6 +114,7 @@ def list_indexed(
     has_agents: bool | None = None,
     gone: bool | None = None,
     archived: bool | None = False,
+    sidechains: bool = False,
     sort: SessionSort = "active",
     reverse: bool = False,
     limit: int | None = None,
@@ -128,11 +130,13 @@ def list_indexed(
     that are *archived* are left out, or listed alone; or, with None, among the others. What is
     counted is sorted with the most first, titles by the alphabet; *reverse* turns that round, and
     those of which it is not known come last either way. *gone* keeps those that are gone at their
-    source, kept or not; if it is false, those that can be read. If *detailed* is given, only so
+    source, kept or not; if it is false, those that can be read. With *sidechains*, main logs that
+    hold only an agent's records are listed, too. If *detailed* is given, only so
     many of the first have tokens, tools and branches, which take most of the time.
     """
     asked = Conditions()
-    asked.keep("NOT is_sidechain")
+    if not sidechains:
+        asked.keep("NOT is_sidechain")
     if project is not None:
         asked.keep(_IN_PROJECTS, json.dumps(_projects_in(index, project)))
     called = (_TOOL, None if tool is None else json.dumps(tools_named(index.db, tool)))
@@ -294,11 +298,12 @@ _TOGETHER: Final = (
 )
 _TOOLS: Final = (
     "SELECT called.id, name, sum(count) AS count FROM ("  # noqa: S608 - Ours.
-    f"SELECT sessions.id AS id, tool, count(*) AS count FROM {_ALONE}"
-    " CROSS JOIN calls ON calls.record >= logs.id << 40 AND calls.record < (logs.id + 1) << 40"
-    " GROUP BY 1, 2 UNION ALL"
-    f" SELECT sessions.id, tool, count(*) FROM {_TOGETHER}"
-    " CROSS JOIN calls ON calls.record = records.id GROUP BY 1, 2"
+    f"SELECT sessions.id AS id, c.tool, count(*) AS count FROM {_ALONE}"
+    " CROSS JOIN calls AS c ON c.record >= logs.id << 40 AND c.record < (logs.id + 1) << 40"
+    f" CROSS JOIN records AS r ON r.id = c.record WHERE {IS_CALL} GROUP BY 1, 2 UNION ALL"
+    f" SELECT sessions.id, c.tool, count(*) FROM {_TOGETHER}"
+    " CROSS JOIN records AS r ON r.id = records.id"
+    f" CROSS JOIN calls AS c ON c.record = r.id WHERE {IS_CALL} GROUP BY 1, 2"
     ") AS called JOIN names ON names.id = tool GROUP BY 1, 2 ORDER BY count DESC, name"
 )
 _BRANCHES: Final = (

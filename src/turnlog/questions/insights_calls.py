@@ -1,7 +1,7 @@
 """What tools were asked: how often, how often in vain, how long it took, and in which order.
 
-A call is of the period in which it was asked, and counts wherever it is written, as in ``turnlog
-query calls``. It failed if its result says so; one that was never answered is in no rate. It takes
+A call is of the period in which it was asked, and counts once, as in ``turnlog query tools``. It
+failed if its result says so; one that was never answered is in no rate. It takes
 as long as it is from the record that asks to the one that answers. A sequence is two or three
 calls that follow one another in one session's part of one log, with at least two different tools;
 it counts wherever it begins.
@@ -24,6 +24,7 @@ from turnlog.questions.insights_asked import (
     names_of,
     part_of,
 )
+from turnlog.questions.query_fields import IS_CALL
 
 LEAST: Final = 3
 """What happens less often than that is no sequence."""
@@ -147,11 +148,11 @@ def calls_behind(
     which: str = "TRUE",
 ) -> Iterator[Behind]:
     """Give the calls of a tool, or of all, that *which*, a condition of ours, holds for."""
-    where, values = conditions(index, asked)
+    where, values = conditions(index, asked, with_repeats=True)  # IS_CALL leaves them out.
     rows = index.db.execute(
         "SELECT r.id, r.session, r.at, n.name, c.is_error, c.duration_us FROM calls AS c"  # noqa: S608
         " JOIN records AS r ON r.id = c.record JOIN names AS n ON n.id = c.tool"
-        f" WHERE c.call_id IS NOT NULL AND {which} AND {where}"
+        f" WHERE {IS_CALL} AND {which} AND {where}"
         " ORDER BY r.id, c.block",
         values,
     )
@@ -166,11 +167,11 @@ def calls_behind(
 
 def sequences_behind(index: Index, asked: Asked, wanted: list[str]) -> Iterator[Behind]:
     """Give the calls at which a sequence begins."""
-    where, values = conditions(index, asked)
+    where, values = conditions(index, asked, with_repeats=True)  # IS_CALL leaves them out.
     rows = index.db.execute(
         "SELECT r.id, r.session, r.at, c.record >> 40, n.name FROM calls AS c"  # noqa: S608 - Ours.
         " JOIN records AS r ON r.id = c.record JOIN names AS n ON n.id = c.tool"
-        f" WHERE c.call_id IS NOT NULL AND {where} ORDER BY c.record, c.block",
+        f" WHERE {IS_CALL} AND {where} ORDER BY c.record, c.block",
         values,
     )
     places = Places(index)
@@ -186,11 +187,11 @@ def sequences_behind(index: Index, asked: Asked, wanted: list[str]) -> Iterator[
 
 
 def _rows(index: Index, asked: Asked) -> Iterator[Any]:
-    where, values = conditions(index, asked)
+    where, values = conditions(index, asked, with_repeats=True)  # IS_CALL leaves them out.
     return index.db.execute(
         "SELECT c.record >> 40, r.session, c.tool, c.is_error, c.duration_us, r.model"  # noqa: S608
         " FROM calls AS c JOIN records AS r ON r.id = c.record"
-        f" WHERE c.call_id IS NOT NULL AND {where} ORDER BY c.record, c.block",
+        f" WHERE {IS_CALL} AND {where} ORDER BY c.record, c.block",
         values,
     )
 

@@ -19,17 +19,18 @@ from turnlog.errors import NotFound
 from turnlog.index.ids import AGENT, instant_at, long_uuid
 from turnlog.index.opening import Index
 from turnlog.questions.listed import COUNTERS, models_in, paid
+from turnlog.questions.query_fields import IS_CALL
 
 _SESSION: Final = """
 SELECT s.session, s.home, p.path, s.title, s.tag, s.git_branch, s.version, s.layout, s.started_at,
        s.last_active_at, s.records, s.prompts, s.agents, s.damages, s.models
 FROM sessions AS s LEFT JOIN projects AS p ON p.id = s.project WHERE s.id = ?
 """
-_CALLS: Final = """
+_CALLS: Final = f"""
 SELECT n.name, count(*), sum(coalesce(c.is_error, 0)), sum(c.result IS NULL)
 FROM records AS r CROSS JOIN calls AS c ON c.record = r.id JOIN names AS n ON n.id = c.tool
-WHERE r.session = ? GROUP BY c.tool ORDER BY 2 DESC, 1
-"""
+WHERE r.session = ? AND {IS_CALL} GROUP BY c.tool ORDER BY 2 DESC, 1
+"""  # noqa: S608 - Ours.
 _FILES: Final = """
 SELECT paths.path, sum(t.action IN ('write', 'edit')), count(*), max(r.at)
 FROM records AS r CROSS JOIN touches AS t ON t.record = r.id JOIN paths ON paths.id = t.path

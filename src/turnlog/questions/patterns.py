@@ -16,7 +16,7 @@ from msgspec import Struct
 from turnlog.errors import UsageError
 from turnlog.index.ids import instant_at, microseconds
 from turnlog.index.opening import Index
-from turnlog.questions.query_fields import IS_BESIDE, IS_FIRST, IS_PROMPT
+from turnlog.questions.query_fields import IS_BESIDE, IS_CALL, IS_FIRST, IS_PROMPT
 from turnlog.questions.query_filters import projects_in
 
 Interval = Literal["hour", "day", "week"]
@@ -141,7 +141,7 @@ def _runs(index: Index, length: int, minimum: int, where: str, values: dict[str,
         f"SELECT {columns}, count(*), count(DISTINCT session), min(at), max(at) FROM"  # noqa: S608 - Ours.
         f" (SELECT c.tool AS t0, {following}, r.session, r.at FROM calls AS c"
         " JOIN records AS r ON r.id = c.record LEFT JOIN sessions AS s ON s.id = r.session"
-        f" WHERE c.call_id IS NOT NULL AND {IS_FIRST} AND {where}"
+        f" WHERE {IS_CALL} AND {where}"
         " WINDOW w AS (PARTITION BY c.record >> 40, r.session ORDER BY c.record, c.block))"
         f" WHERE t{length - 1} IS NOT NULL GROUP BY {columns} HAVING count(*) >= :minimum",
         values | {"minimum": minimum},
@@ -211,13 +211,12 @@ def _access(row: Any) -> FileAccess:
 
 
 _CALLS: Final = "calls AS c JOIN records AS r ON r.id = c.record"
-_ASKED: Final = f"c.call_id IS NOT NULL AND {IS_FIRST}"
 _TOKENS: Final = "u.input + u.output + u.cache_write_5m + u.cache_write_1h + u.cache_read"
 # What is counted, and out of how much; where from; under which condition.
 _MEASURED: Final[dict[str, tuple[str, str, str]]] = {
-    "calls": ("count(*), 0", _CALLS, _ASKED),
-    "errors": ("sum(coalesce(c.is_error, 0)), 0", _CALLS, _ASKED),
-    "error_rate": ("sum(c.is_error), count(c.is_error)", _CALLS, _ASKED),
+    "calls": ("count(*), 0", _CALLS, IS_CALL),
+    "errors": ("sum(coalesce(c.is_error, 0)), 0", _CALLS, IS_CALL),
+    "error_rate": ("sum(c.is_error), count(c.is_error)", _CALLS, IS_CALL),
     "prompts": ("count(*), 0", "records AS r", f"{IS_PROMPT} AND {IS_FIRST} AND NOT {IS_BESIDE}"),
     "messages": (
         "sum(u.part = ''), 0",

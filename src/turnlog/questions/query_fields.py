@@ -167,6 +167,18 @@ IS_BESIDE: Final = "(r.id >> 40) IN (SELECT id FROM logs WHERE layout = 'beside'
 """Tells of a record r whether it stands in no log, but in a file beside them."""
 IS_FIRST: Final = "r.id NOT IN (SELECT record FROM repeats)"
 """Tells of a record r whether it is none that a fork or a resume carried along."""
+IS_CALL: Final = f"""(r.type IS NOT {_named("file-history")} AND {IS_FIRST} AND NOT EXISTS (
+    SELECT 1 FROM calls AS other JOIN records AS its ON its.id = other.record
+    WHERE other.call_id = c.call_id AND (other.record, other.block) < (c.record, c.block)
+    AND other.record NOT IN (SELECT record FROM repeats)
+    AND (other.record >> 40 = c.record >> 40
+         OR (its.message = r.message AND other.digest = c.digest))))"""  # noqa: S608 - Ours.
+"""Tells of a call c in a record r whether it counts: each call counts once, wherever it is written.
+
+A call is known by its id within its log. What a fork or a resume carried along is no other call,
+even if its records have new uuids: then it is part of the same response and asks for the same. A
+note that a file changed names a file, but is no call.
+"""
 _GIST: Final = Field("", "What it says and which tools it asks; else what it thinks.", "read")
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 COUNTERS: Final = (
@@ -301,8 +313,7 @@ TOOLS: Final = Resource(
     " LEFT JOIN names AS tool ON tool.id = c.tool"
     " LEFT JOIN touches AS f ON f.record = c.record AND f.block = c.block"
     f" LEFT JOIN paths AS fp ON fp.id = f.path{_JOINS}"
-    # A note that a file changed names a file, but is no call, and would be pending for ever.
-    f" WHERE r.type IS NOT {_named('file-history')} AND {{inner}} AND {{having}}",
+    f" WHERE {IS_CALL} AND {{inner}} AND {{having}}",
     key="r.id || ':' || c.block",
     hidden="r.id, r.length, c.block, c.result, c.call_id",
     fields={

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import json
 
+from turnlog.layout import is_uuid
 from turnlog.log.reader import Placed
 from turnlog.prices.cost import Prices
 from turnlog.questions.periods import Period
@@ -134,14 +135,24 @@ class Tables:
             )
 
     def calls(self) -> Iterator[Row]:
-        """Give every call of the sessions and what came of it."""
+        """Give every call of the sessions once, and what came of it."""
         blocks = Blocks(Choice(images=False), self._out)
+        elsewhere: set[tuple[str, ...]] = set()
         for _, session, agent, items in self._read():
             records = [item.record for item in items]
             answers = {each.id: each for record in records for each in blocks.answers(record)}
+            here: set[str] = set()
+            told: set[tuple[str, ...]] = set()
             for record in records:
                 for asked in blocks.of(record):
-                    if isinstance(asked, Asked) and self._is_wanted(asked.at):
+                    if not isinstance(asked, Asked):
+                        continue
+                    names = _names_of(asked, record)
+                    if (asked.id and asked.id in here) or not elsewhere.isdisjoint(names):
+                        continue
+                    here.add(asked.id)
+                    told.update(names)
+                    if self._is_wanted(asked.at):
                         call = blocks.call(asked, answers.get(asked.id))
                         yield (
                             *self._where(record, session, agent),
@@ -153,6 +164,7 @@ class Tables:
                             json.encode(call.input).decode(),
                             call.result.text if call.result else None,
                         )
+            elsewhere |= told
 
     def records(self) -> Iterator[Row]:
         """Give every record of the sessions."""
@@ -177,18 +189,21 @@ class Tables:
                     item.offset,
                 )
 
-    def _read(self) -> Iterator[tuple[str, str, str | None, Iterator[Placed]]]:
+    def _read(self) -> Iterator[tuple[str, Session, str | None, Iterator[Placed]]]:
         for session in self._sessions():
             for log in session.read_logs:
-                yield str(log.path), session.id, log.agent_id, session.read(log)
+                yield str(log.path), session, log.agent_id, session.read(log)
 
-    def _where(self, record: Record, session: str, agent: str | None) -> Row:
+    def _where(self, record: Record, session: Session, agent: str | None) -> Row:
         linked = record if isinstance(record, Linked) else None
+        if agent is None and linked is not None and linked.is_sidechain:
+            inner = session.sidechain_agents.get(linked.uuid or "")
+            agent = inner.id if inner else None
         named = linked.agent_id if linked else None
         return (
             _day(record.at),
             record.at,
-            self._name(session),
+            self._name(session.id),
             self._name(agent or named),
             self._name(linked.cwd if linked else None),
             self._name(linked.git_branch if linked else None),
@@ -227,6 +242,22 @@ def as_csv(table: TableName, rows: Iterable[Row]) -> Iterator[bytes]:
             held.seek(0)
             held.truncate()
     yield held.getvalue().encode()
+
+
+def _names_of(asked: Asked, record: Record) -> list[tuple[str, ...]]:
+    """Name a call such that the copy that a fork or a resume made of it has one of the names.
+
+    It has the same record, or says of which it is a copy; or it is a part of the same response.
+    """
+    linked = record if isinstance(record, Linked) else None
+    copied = linked.forked_from if linked else None
+    origin = copied.get("messageUuid") if isinstance(copied, dict) else None
+    uuids = (each for each in (record.uuid, origin) if isinstance(each, str) and is_uuid(each))
+    names: list[tuple[str, ...]] = [("record", asked.id, uuid) for uuid in uuids]
+    message = record.message.id if isinstance(record, Assistant) and record.message else None
+    if message and asked.id:
+        names.append(("response", asked.id, message, repr(asked.input)))
+    return names
 
 
 def _day(at: datetime | None) -> date | None:

@@ -221,10 +221,12 @@ class Session:
         """Read the records of *nodes* of an agent's tree, one by one."""
         return records_of(agent.path if agent.sidechain is None else self.paths, nodes)
 
-    def agent_of(self, node: Node) -> Agent | None:
-        """Return the agent in whose sidechain a record of the main log is; None if in none."""
-        start = self._main_traces.sidechain_of.get(node.uuid)
-        return next((each for each in self.agents if start and each.sidechain == start), None)
+    @cached_property
+    def sidechain_agents(self) -> dict[str, Agent]:
+        """The agents of the records in sidechains of the main log, by the records' uuids."""
+        of_start = {agent.sidechain: agent for agent in self.agents}
+        found = self._main_traces.sidechain_of.items()
+        return {uuid: of_start[start] for uuid, start in found if start in of_start}
 
     @cached_property
     def _main_traces(self) -> Traces:
