@@ -371,6 +371,14 @@ def _code(rng):
             f"SECRET_KEY = os.environ['{name.upper()}_SECRET_2']",
             f"token = tokens[{rng.randrange(9)}] + {name}_2",
             f"password: str = Field(min_length={rng.randrange(6, 12)})",
+            f'ask("Your password: "),{name}2=n.limit;',
+            f'e.text(444,"use the token:"),e.k0s(),e.j41({rng.randrange(99)},"span")',
+            f"t.password==={name}.options2.password",
+            f"DB_PASSWORD=str(self.get({name}_2)),",
+            f'pass = "env({name.upper()}_API_KEY_2)"',
+            f'secret = "hash:{some(rng, HEX, 64)}"',
+            f'$this->password="{name}2@example.com";',
+            f"<p>when the password is {name}</p>",
         )
     )
 

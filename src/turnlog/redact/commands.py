@@ -21,7 +21,7 @@ _BETWEEN: Final = rb"[ =]{0,2}(?:\\{0,7}[\"'](?:, ?\\{0,7}[\"'])?)?"
 _VALUE: Final = rb"(?!-)([^\s\"'`\\]{4,200})"
 _OPTION: Final = re.compile(
     rb"-(?=[A-Za-z-])(?:(?<=[\s\"'`(]-)|(?<=\\[nrt]-))(?:(?:[A-Za-z]{0,4}[uU]|-user|-proxy-user|a|-auth)"
-    + (_BETWEEN + rb"([^\s:\"'`\\]{0,100}):" + _VALUE)
+    + (_BETWEEN + rb"([^\s:\"'`\\{}<>$/]{0,100}):" + _VALUE)
     + (rb"|([paPw])(" + _BETWEEN + rb")" + _VALUE + rb")")
 )
 _TAKES_USER: Final = re.compile(rb"\b(?:curl|https?|xhs?)(?=[\s\"'\\])")

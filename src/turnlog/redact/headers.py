@@ -84,6 +84,8 @@ def _url_password(data: bytes, at: int) -> Iterator[Found]:
     """Take what stands between a user and the @ at *at*, if a URL begins before it."""
     begin = data.rfind(b"://", max(0, at - _REACH), at)
     match = _URL.match(data, begin, at) if begin >= 0 else None
+    if match is not None and match[1].endswith(b"[") and match[2].endswith(b"]"):
+        return  # user[:password]@host
     if match is not None and _is_password(match[2], match[1]):
         yield Found(*match.span(2), "url password", b"***", match[2], _RANK)
 

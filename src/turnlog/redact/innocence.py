@@ -29,14 +29,15 @@ _SHORT_WORDS: Final = b"|".join(
 _STANDS_FOR: Final = re.compile(
     rb"(?i:redacted|placeholder|example|change[-_]?me|not[-_ ]?(?:a|my)[-_ ]?real|deadbeef)"
     rb"|(?i:cafebabe)"
-    rb"|\bxxx\b|xxxx|XXXX|\*\*\*|\.\.\.|\xe2\x80\xa6|1234567|abcdefg|process\.env|environ"
+    rb"|\bxxx\b|xxxx|XXXX|\*\*\*|\.\.\.|\xe2\x80\xa6|1234567|abcdefg|process\.env|environ|\^[A-Z]+\^"
     rb"|\$\{|\{\{|\$\(|%\(|<[A-Za-z_ -]+>|\[[A-Za-z_ -]+\]|\{[A-Za-z_]+\}"
     rb"|(?<![A-Za-z])(?:" + _SHORT_WORDS + rb")(?![a-z])"
 )
 _REFERENCE: Final = re.compile(
-    rb"[${(<\[:]|--|~/|[a-z]+://|[@%&*#](?:[{(]|[A-Za-z_./:-]*\d{0,2}%?\Z)"
+    rb"[${(<\[:]|--|~/|[a-z]+://|&(?:#\d+|[a-z]{2,4});|[@%&*#](?:[{(]"
+    rb"|(?:[A-Za-z_./:-]*\d{0,2}|[A-Z][A-Z0-9_]*)%?\Z)"
 )
-_PATH: Final = re.compile(rb"\.{0,2}/[A-Za-z]")
+_PATH: Final = re.compile(rb"\.{0,2}/[A-Za-z$]")
 # Possessive throughout: words of words of letters would else be tried in every way there is.
 _NAMED: Final = re.compile(rb"(?:(?>(?:[A-Z]?[a-z]++)++|[A-Z]++)(?:[._/:-]++|\d{0,3}\Z))++")
 _UUID: Final = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -64,11 +65,13 @@ _DESCRIBES: Final = re.compile(
     rb"|(?:npm|workspace|file|link|catalog|git\+\w+):.*"
     rb"|[a-z][\w-]*(?:\.[\w-]+)+:[A-Za-z][\w.-]*(?::[\w.-]+)*"  # A Maven artifact.
     rb"|[a-z][\w-]*:[a-z][\w-]*:\d+\.[\w.-]+"
+    rb"|(?:hash(?:ed)?|sha\d{1,3}|md5|bcrypt):.*"
     rb"|[^:]*:[x*!]{0,2}:\d+:\d+:.*"  # A line of /etc/passwd.
     rb"|[A-Za-z_]+(?::[\w,.]+)?(?:\|[A-Za-z_]+(?::[\w,.-]+)?)+"  # Rules of a validator.
     rb"|[a-z_]{2,20}[:=]\d{1,4}(?:,\d{1,4})?"
     rb"|(?:[\w./@-]++:)?\d{1,6}:(?:\d{1,6}:)?\S*"  # A place in a file.
     rb"|[A-Za-z0-9.-]+:\d{2,5}(?:/\S*)?"  # A host and its port.
+    rb"|[A-Za-z][\w.+-]*@[A-Za-z0-9-]+(?:\.[A-Za-z]{2,})+"  # A mail address.
 )
 _TECHNICAL: Final = re.compile(
     rb"(?i)base(?:16|32|58|64)|sha-?(?:1|2|3|224|256|384|512)|md[45]|utf-?(?:8|16)"
@@ -77,9 +80,10 @@ _TECHNICAL: Final = re.compile(
     rb"|&[a-z]{2,5}\Z"  # A quote in HTML, behind the last word.
 )
 _CODE: Final = re.compile(
-    rb"::|[?!]\.|->|=>|[(){}\[\]]|[.:=]\Z|\A[.+&]?\$|\A[.+&][A-Za-z_(]"
-    rb"|\A!?[A-Za-z_$][A-Za-z_$.]*\d{0,2}\Z"
+    rb"::|[?!]\.|\.\w+[:=]|->|=>|[(){}\[\]]|[.:=]\Z|\A[.+&]?\$|\A[.+&][A-Za-z_(]"
+    rb"|\A!{0,2}[A-Za-z_$][A-Za-z_$.]*\d{0,2}\Z"
 )
+_CALL: Final = re.compile(rb"[A-Za-z_][\w.]*\(")
 _LETTER: Final = rb"(?:[A-Za-z]|[\x80-\xff])"
 _WORDS: Final = re.compile(
     rb"[(\[]?" + _LETTER + rb"*+(?:(?>[-_./: ,'*]+)" + _LETTER + rb"*+)*+[.:!?*)\]]*+"
@@ -97,6 +101,7 @@ _COMMON_PAIRS: Final = frozenset(
 _FEWEST_DIFFERENT: Final = 7
 _COMMON_BY_CHANCE: Final = 0.14
 _MOST_COMMON: Final = 0.42
+_FEWEST_COMMON: Final = 0.2
 _FEWEST_CHANGES: Final = 0.16
 _LONG: Final = 32
 _LOOKED_AT: Final = 160
@@ -173,12 +178,17 @@ def looks_chosen(value: bytes, *, is_quoted: bool, is_given: bool = False) -> bo
     if looks_random(value):
         return True
     kinds = {_kind(each) for each in value}
-    if _PATH.match(value) or _DESCRIBES.fullmatch(value) or not kinds & {"a", "A"}:
+    if (
+        _PATH.match(value)
+        or _CALL.match(value)
+        or _DESCRIBES.fullmatch(value)
+        or not kinds & {"a", "A"}
+    ):
         return False
     if not kinds - {"a", "A"}:
         if is_given:
             return value.isascii() and not _NAMES_ITSELF.search(value)
-        return _has_scattered_capitals(value)
+        return _are_random_letters(value)
     if _CODE.search(value) if not (is_quoted or is_given) else value[:2] in (b".$", b". "):
         return False
     if _WORDS.fullmatch(_TECHNICAL.sub(b"", value)):
@@ -195,11 +205,16 @@ def _meant(value: bytes) -> bytes:
     )
 
 
-def _has_scattered_capitals(value: bytes) -> bool:
-    """Return whether capitals come as often as in a random value, and not as in camelCase."""
+def _are_random_letters(value: bytes) -> bool:
+    """Return whether letters make no words: capitals anywhere, or pairs that words do not have."""
+    if len(value) < 8 or not value.isascii():
+        return False
     kinds = [_kind(each) for each in value]
     changes = sum(a != b for a, b in pairwise(kinds)) / (len(kinds) - 1)
-    return len(value) >= 8 and changes >= 2 * _FEWEST_CHANGES and not _is_wordy(value)
+    if changes >= 2 * _FEWEST_CHANGES:
+        return not _is_wordy(value)
+    pairs = [bytes(pair) for pair in pairwise(value.lower())]
+    return sum(pair in _COMMON_PAIRS for pair in pairs) <= _FEWEST_COMMON * len(pairs)
 
 
 def has_variety(value: bytes) -> bool:

@@ -68,6 +68,7 @@ _LOGIN: Final = re.compile(rb"\blogin(?:\s|\\n)+\S{1,60}(?:\s|\\n)+\Z")  # As in
 _SQL: Final = (b"with ", b"encrypted ", b"set ")
 _USER: Final = re.compile(rb"(?i)(?<![a-z])user(?:_?name)?\\*[\"']?\s*[:=]\s*\\*[\"']?\Z")
 _NEAR: Final = 160
+_GOES_ON_AFTER_QUOTE: Final = (b")", b",", b";")
 _BARE: Final = re.compile(rb"[^\"'`]*")
 _EMPTY: Final = re.compile(rb"[^ \t]=[ \t]+\Z")
 _ENDS_LINE: Final = re.compile(rb"[\s\"'\\]|\Z")
@@ -180,8 +181,10 @@ def _valued(data: bytes, word: bytes, at: int, behind: int, ends: Counter[int]) 
         return None  # No element of XML; or a call, or an element of something.
     if is_quoted and previous == data[behind : behind + 1] and _BARE.fullmatch(written):
         return None  # The quote ends a string that ends in the name.
-    if not is_quoted and _EMPTY.search(written):
-        return None  # In a shell, nothing follows the sign.
+    if is_quoted and data[start : start + 1] in _GOES_ON_AFTER_QUOTE:
+        return None  # Likewise: the name ended a string, and code goes on.
+    if not is_quoted and (_EMPTY.search(written) or data[start : start + 1] == b"="):
+        return None  # In a shell, nothing follows the sign; or two values are compared.
     value = data[start:end]
     # In .env files and after options stand values, not code.
     is_assigned = sign == b"=" or b":" in written
@@ -311,6 +314,8 @@ def value_at(data: bytes, at: int, *, is_line: bool) -> tuple[int, int, bool]:
     run = (_OF_LINE if is_line else _UNQUOTED).match(data, at, at + _LONGEST_VALUE)
     # What has no end here is no value.
     end = run.end() if run and run.end() < at + _LONGEST_VALUE else at
+    element = data.find(b"</", at, end)
+    end = element if element >= 0 else end
     while end > at and data[end - 1] in b".,;:)]}":
         end -= 1
     return at, end, False
