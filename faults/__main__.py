@@ -27,6 +27,7 @@ KINDS = (
     "locks",
     "network",
     "sessions",
+    "recovery",
     "index",
     "safekeeping",
     "adapters",

@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import MAXYEAR, datetime, timedelta
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -74,7 +74,7 @@ class Relink(Struct, frozen=True, kw_only=True):
 
     record: str
     to: str | None
-    reason: Literal["null", "ring"]
+    reason: Literal["null", "ring", "missing"]
     is_prompt: bool = False
     """It opens a turn: a person may have gone back to the start on purpose."""
 
@@ -97,7 +97,8 @@ class Recovery(Struct, kw_only=True):
     """The last line was cut short, or lacks its newline."""
     bridges: list[Bridge] = []
     relinked: list[Relink] = []
-    """Records of the main thread that start it again in mid-log, and the first of each ring."""
+    """Records of the main thread that start it again in mid-log, or that share a missing parent
+    with another record, and the first of each ring."""
     cycles: list[str] = []
     """Records that are their own ancestors; the first of each ring."""
     lost: list[str] = []
@@ -146,6 +147,7 @@ def recover(
     if not found.needed:
         return found
     _refuse_older_tip(session, found)
+    leaves = _leaves(session.tree)
     originals: dict[Path, str] = {}
     for plan in repairs:
         # Appending seals only the log that is appended to.
@@ -165,7 +167,7 @@ def recover(
         originals.setdefault(session.path, original)
         found.originals.append(original)
         session = Session(session.id, session.logs)
-    lines = _additions(found, session.tree)
+    lines = _additions(found, session.tree, leaves)
     with resume() as writer:
         touched = [_touched(path, writer.path, originals.get(path)) for path in originals]
         if writer.path not in originals:
@@ -204,8 +206,8 @@ def _look_at(tree: Tree, found: Recovery) -> None:
     """Note what is wrong with the tree."""
     calls = _Calls(tree)
     found.cycles = [gap.node.uuid for gap in tree.gaps if gap.reason is GapReason.CYCLE]
-    found.relinked = [*_rings(tree), *_severed(tree)]
     found.bridges = _bridges(tree, calls)
+    found.relinked = [*_rings(tree), *_severed(tree), *_siblings(tree, found.bridges)]
     bridged = {call for bridge in found.bridges for call in bridge.answers}
     left = [call for call in calls.open if call not in bridged]
     found.lost = [call for call in left if calls.is_half_answered(call)]
@@ -218,6 +220,21 @@ def _rings(tree: Tree) -> Iterator[Relink]:
         if gap.reason is GapReason.CYCLE and not gap.node.is_sidechain:
             to = None if gap.bridged_to is None else gap.bridged_to.uuid
             yield Relink(record=gap.node.uuid, to=to, reason="ring")
+
+
+def _siblings(tree: Tree, bridges: list[Bridge]) -> Iterator[Relink]:
+    """Find the records of the main thread whose missing parent is replaced for another child.
+
+    Claude Code takes the record before them for their parent, which may descend from that child:
+    with the replaced parent it would resume less than before.
+    """
+    end = main_end(tree)
+    thread = {node.uuid for node in across_boundaries(tree, end)} if end is not None else set()
+    firsts = {bridge.missing: bridge.child for bridge in bridges}
+    for gap in tree.gaps:
+        child = firsts.get(gap.named) if gap.reason is GapReason.MISSING else None
+        if child not in (None, gap.node.uuid) and gap.node.uuid in thread and gap.bridged_to:
+            yield Relink(record=gap.node.uuid, to=gap.bridged_to.uuid, reason="missing")
 
 
 def _severed(tree: Tree) -> Iterator[Relink]:
@@ -300,10 +317,16 @@ class _Calls:
 
 
 def _bridges(tree: Tree, calls: _Calls) -> list[Bridge]:
-    """List the parents that are missing, each once, where there is something to hang from."""
+    """List the parents that are missing, each once, where there is something to link them to.
+
+    If a child of the missing parent stands above the record before the gap, linking the two would
+    make a ring: that parent is left missing.
+    """
+    missing = [gap for gap in tree.gaps if gap.reason is GapReason.MISSING]
+    unbridged = {gap.named for gap in missing if gap.bridged_to is None}
     found: dict[str, Bridge] = {}
-    for gap in tree.gaps:
-        if gap.reason is GapReason.MISSING and gap.bridged_to is not None and _is_plain(gap):
+    for gap in missing:
+        if gap.bridged_to is not None and gap.named not in unbridged and _is_plain(gap):
             bridge = Bridge(
                 missing=gap.named,
                 child=gap.node.uuid,
@@ -319,39 +342,63 @@ def _is_plain(gap: Gap) -> bool:
     return bool(gap.named.strip()) and not gap.node.is_sidechain
 
 
-def _additions(found: Recovery, tree: Tree) -> list[dict[str, Any]]:
-    """Make the records to append, in order; *tree* has its records relinked already."""
+def _additions(found: Recovery, tree: Tree, leaves: set[str]) -> list[dict[str, Any]]:
+    """Make the records to append, in order.
+
+    *tree* has its records relinked already; *leaves* are the leaves that the log had before.
+    """
     makers = _Calls(tree).made_by
     end = main_end(tree)
     lines = []
     for bridge in found.bridges:
         line = _stand_in(bridge.answers) if bridge.answers else _note("A record is missing here.")
-        line |= {"uuid": bridge.missing}
-        lines.append(_placed(line, bridge.to, tree.by_uuid[bridge.child]))
+        at = instant(tree.by_uuid[bridge.child].timestamp)
+        lines.append(_placed(line | {"uuid": bridge.missing}, bridge.to, at))
     for call in found.lost:
         # A leaf off the thread; meta, so that the SDK does not take it for the thread's end.
         line = _stand_in([call]) | {"isMeta": True}
-        lines.append(_placed(line, makers[call].uuid, makers[call], before=end))
+        at = instant(makers[call].timestamp)
+        if at is not None and end is not None:
+            at = min(at, _tick(instant(end.timestamp) or at, -1))
+        lines.append(_placed(line, makers[call].uuid, at))
     if lines and end is not None:
         words = f"turnlog recovered this session: {len(lines)} lost records were replaced."
-        lines.append(_placed(_note(words), end.uuid, end))
+        lines.append(_placed(_note(words), end.uuid, _end_time(end, leaves)))
     return lines
 
 
-def _placed(
-    line: dict[str, Any], parent: str, neighbour: Node, *, before: Node | None = None
-) -> dict[str, Any]:
-    """Link a record to *parent* and give it the time of *neighbour*, but earlier than *before*.
+def _placed(line: dict[str, Any], parent: str, at: datetime | None) -> dict[str, Any]:
+    """Link a record to *parent* and date it.
 
-    Claude Code before 2.1.121 resumes the leaf with the newest timestamp: a record from now would
-    become that leaf, and clocks may step back between a call and the end of the thread.
+    Claude Code up to 2.1.91 resumes the leaf with the newest timestamp: a record from now would
+    become that leaf.
     """
-    times = [at for at in (instant(neighbour.timestamp),) if at is not None]
-    end = None if before is None else instant(before.timestamp)
-    if end is not None and end.year > 1:
-        times.append(end - timedelta(milliseconds=1))
-    stamp = {"timestamp": iso(min(times))} if times else {}
+    stamp = {} if at is None else {"timestamp": iso(at)}
     return {"uuid": str(uuid4())} | line | {"parentUuid": parent} | stamp
+
+
+def _end_time(end: Node, leaves: set[str]) -> datetime | None:
+    """Return the time of the record that is appended to *end*.
+
+    It is that of *end*, or just after that of a leaf that has become an ancestor of *end*: clocks
+    step back, and such a leaf may have been the newest.
+    """
+    at = instant(end.timestamp)
+    if at is None:
+        return None
+    above = [instant(node.timestamp) for node in end.ancestry() if node.uuid in leaves]
+    newest = max(each or at for each in [*above, at])
+    return at if newest == at else _tick(newest, 1)
+
+
+def _tick(at: datetime, milliseconds: int) -> datetime:
+    """Move *at* a little, if the calendar allows."""
+    return at + timedelta(milliseconds=milliseconds) if 1 < at.year < MAXYEAR else at
+
+
+def _leaves(tree: Tree) -> set[str]:
+    """Return the records that no other record names as its parent."""
+    return tree.by_uuid.keys() - {node.parent_uuid for node in tree.nodes}
 
 
 def _refuse_older_tip(session: Session, found: Recovery) -> None:
@@ -360,7 +407,7 @@ def _refuse_older_tip(session: Session, found: Recovery) -> None:
     if before is None:
         return
     relinked = Tree(_relinked(session, found)) if found.relinked else session.tree
-    lines = _additions(found, relinked)
+    lines = _additions(found, relinked, _leaves(session.tree))
     added = (Placed(_decoded(encode(line)), 0, 0) for line in lines)
     after = main_tip(Tree(chain(_relinked(session, found), added)))
     same = None if after is None else session.tree.by_uuid.get(after.uuid)

@@ -200,40 +200,59 @@ class Tree:
             before[writer] = node
 
     def _cut_cycles(self) -> None:
-        """Link the first record of every cycle to the record before it, or make it a root.
+        """Make the first record of every cycle a root.
 
         A cycle that only a bridge closes loses the bridge: the record before a missing parent's
         child may descend from that child.
         """
         bridges = {gap.node.position: index for index, gap in enumerate(self.gaps)}
-        before: dict[tuple[bool, str | None], Node] = {}
+        firsts: set[int] = set()
         settled: set[int] = set()
         for start in self.nodes:
             path: dict[int, Node] = {}
             node: Node | None = start
             while node is not None and node.position not in settled:
                 if node.position in path:
-                    ring = list(path.values())[list(path).index(node.position) :]
-                    bridge = next(
-                        (bridges[n.position] for n in ring if n.position in bridges), None
-                    )
-                    if bridge is not None:
-                        gap = self.gaps[bridge]
-                        gap.node.parent = None
-                        self.gaps[bridge] = Gap(gap.node, gap.named, gap.reason, None)
-                        break
-                    first = min(ring, key=lambda each: each.position)
-                    # All that stands before the starting point is settled, so it cannot descend
-                    # from this cycle.
-                    writer = (first.is_sidechain, first.agent_id)
-                    first.parent = before.get(writer) if first is start else None
-                    named = first.parent_uuid or ""
-                    self.gaps.append(Gap(first, named, GapReason.CYCLE, first.parent))
+                    ring = list(path)[list(path).index(node.position) :]
+                    bridged = next((place for place in ring if place in bridges), None)
+                    cut = path[min(ring) if bridged is None else bridged]
+                    cut.parent = None
+                    if bridged is None:
+                        firsts.add(cut.position)
+                    else:
+                        index = bridges[bridged]
+                        self.gaps[index] = Gap(cut, cut.parent_uuid or "", GapReason.MISSING, None)
                     break
                 path[node.position] = node
                 node = node.parent
             settled.update(path)
-            before[start.is_sidechain, start.agent_id] = start
+        if firsts:
+            self._bridge_cycles(firsts)
+
+    def _bridge_cycles(self, firsts: set[int]) -> None:
+        """Link the first record of every cycle to the record before it, unless that descends."""
+        before: dict[tuple[bool, str | None], Node] = {}
+        above: dict[int, Node] = {}  # Shortcuts to an ancestor, so that no path is climbed twice.
+        for node in self.nodes:
+            writer = (node.is_sidechain, node.agent_id)
+            if node.position in firsts:
+                earlier = before.get(writer)
+                if earlier is not None and _root_of(earlier, above) is not node:
+                    node.parent = earlier
+                named = node.parent_uuid or ""
+                self.gaps.append(Gap(node, named, GapReason.CYCLE, node.parent))
+            before[writer] = node
+
+
+def _root_of(node: Node, above: dict[int, Node]) -> Node:
+    """Return the root above *node*, and note in *above* how to get there."""
+    path = []
+    while (higher := above.get(node.position, node.parent)) is not None:
+        path.append(node)
+        node = higher
+    for each in path:
+        above[each.position] = node
+    return node
 
 
 def _node(placed: Placed, position: int) -> Node | None:
