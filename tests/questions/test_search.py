@@ -513,6 +513,25 @@ def test_a_prompt_is_shown_once_though_the_home_lists_it_too(tmp_path, monkeypat
         assert [hit.kind for hit in ask(index, "rchi", exact=True).hits] == ["history"]
 
 
+def test_a_prompt_is_shown_once_though_it_was_queued_before(tmp_path, monkeypatch):
+    """Sessions of `claude -p` note every prompt in the queue before they take it."""
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    log = tmp_path / "home" / "projects" / "-srv" / f"{ONE}.jsonl"
+    log.parent.mkdir(parents=True)
+    common = {"sessionId": ONE, "timestamp": "2026-11-01T10:00:00.000Z"}
+    queued = {"type": "queue-operation", "operation": "enqueue", "content": "mend the gutter"}
+    taken = {"type": "queue-operation", "operation": "dequeue"}
+    prompt = {"type": "user", "uuid": "u-1", "message": {"content": "mend the gutter"}}
+    never = queued | {"content": "paint the gutter"}
+    lines = [json.dumps(each | common) + "\n" for each in (queued, taken, prompt, never)]
+    log.write_text("".join(lines))
+    with open_fresh(find_homes((tmp_path / "home",))) as index:
+        for words, options in (("mend", {}), ("end the gutt", {"exact": True})):
+            assert [hit.kind for hit in ask(index, words, **options).hits] == ["prompt"]
+        for words, options in (("paint", {}), ("aint the gutt", {"exact": True})):
+            assert [hit.kind for hit in ask(index, words, **options).hits] == ["note"]
+
+
 def test_hits_of_the_samples_open(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path))
     with open_fresh(find_homes((SAMPLES,))) as index:

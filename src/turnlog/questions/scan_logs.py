@@ -19,6 +19,7 @@ from turnlog.index.opening import Index
 from turnlog.index.texts import ANSWERED, Kind
 from turnlog.questions.patience import Patience
 from turnlog.questions.scan_search import Found
+from turnlog.questions.search_conditions import WAS_TAKEN
 from turnlog.questions.search_filters import CROWD_SECONDS
 from turnlog.questions.search_language import Filter, Node
 from turnlog.records.damage import Damage
@@ -146,8 +147,15 @@ def _texts(
             continue
         if kind is Kind.HISTORY and session in listed:
             continue
+        if kind is Kind.NOTE and _was_taken(index.db, record):
+            continue
         if accepts(text):
             yield Found(record, part, int(kind), session)
+
+
+def _was_taken(db: sqlite3.Connection, record: int) -> bool:
+    asked = f"SELECT 1 FROM records AS r WHERE r.id = ? AND {WAS_TAKEN}"  # noqa: S608 - Ours.
+    return db.execute(asked, (record,)).fetchone() is not None
 
 
 def _is_indexed(db: sqlite3.Connection, place: _Place) -> bool:

@@ -21,6 +21,15 @@ ALWAYS: Final = Condition("1")
 NEVER: Final = Condition("0")
 IS_GONE: Final = "(l.gone_at IS NOT NULL OR l.packed_bytes IS NOT NULL)"
 """Tells of a log l whether it is gone at its source: a kept copy, which is packed, may be read."""
+WAS_TAKEN: Final = (
+    "(r.type = (SELECT id FROM names WHERE name = 'queue-operation') AND EXISTS"
+    " (SELECT 1 FROM records AS later WHERE later.id > r.id"
+    " AND later.id < ((r.id >> 40) + 1) << 40 AND later.session IS r.session"
+    " AND later.type = (SELECT id FROM names WHERE name = 'user')"
+    " AND later.author IN (SELECT id FROM names WHERE name IN ('human', 'caller'))))"
+)
+"""Tells of a record r whether it notes a prompt in the queue, and a prompt follows in its session:
+that says the same. A prompt that was never taken stands in its note alone."""
 OPPOSITES: Final = {ALWAYS: NEVER, NEVER: ALWAYS}
 
 

@@ -26,6 +26,7 @@ from turnlog.questions.search_conditions import (
     ALWAYS,
     NEVER,
     OPPOSITES,
+    WAS_TAKEN,
     Condition,
     both,
     either,
@@ -54,6 +55,7 @@ _APART: Final = ", ".join(str(int(kind)) for kind in sorted(ANSWERED))
 _NOT_LISTED_TWICE: Final = (
     f"(t.kind <> {int(Kind.HISTORY)} OR r.session IS NULL OR r.session NOT IN"
     " (SELECT id FROM sessions WHERE path <> '' AND gone_at IS NULL))"
+    f" AND (t.kind <> {int(Kind.NOTE)} OR NOT {WAS_TAKEN})"
 )
 
 
