@@ -37,6 +37,7 @@ from turnlog.keep.trash import Trash
 from turnlog.layout import Home
 from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.log.packing import unpack
+from turnlog.log.repair import repair
 from turnlog.log.system import lock
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.surroundings import process
@@ -199,6 +200,65 @@ def test_a_pinned_session_stays_wherever_the_pin_stands(home, own):
 def test_a_pin_of_the_homes_own_store_counts(home, own):
     turnlog.open(home.path).update(ID, pinned=True)
     spared(home, "pinned")
+
+
+def lose(path):
+    path.unlink()
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def roll_back(path):
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+def roll_back_and_go_on(path):
+    roll_back(path)
+    journal = Journal(path)
+    for _ in range(3):
+        journal.note("archived", OTHER)
+    journal.pin(OTHER)
+
+
+@pytest.mark.parametrize("how", [lose, empty, roll_back, roll_back_and_go_on])
+@pytest.mark.parametrize("is_in_home", [True, False])
+def test_a_journal_that_shrank_may_have_held_a_pin(home, own, how, is_in_home):
+    journal = Journal.in_root(home.path if is_in_home else own)
+    journal.pin(OTHER, pinned=False)
+    journal.pin(ID)
+    whole = journal.path.read_bytes()
+    how(journal.path)
+    before = files(home.path)
+    for write in (False, True):
+        with pytest.raises(LogError, match="holds less than it did") as caught:
+            retain([home], ON, now=DUE, write=write)
+        assert str(journal.witness) in caught.value.hint
+    assert files(home.path) == before
+    journal.path.write_bytes(whole)
+    spared(home, "pinned")
+
+
+def test_a_journal_that_was_repaired_or_grew_has_not_shrunk(home, own):
+    journal = Journal.in_root(own)
+    journal.pin(ID)
+    with journal.path.open("ab") as file:
+        file.write(b'{"type":"turnlog","event":"pi\n')
+    repair(journal.path, write=True)
+    journal.note("archived", OTHER)
+    assert not journal.has_shrunk
+    spared(home, "pinned")
+
+
+def test_a_journal_of_an_earlier_version_gets_a_witness(home, own):
+    journal = Journal.in_root(own)
+    journal.pin(ID)
+    journal.witness.unlink()
+    retain([home], ON, now=DUE, write=True)
+    journal.path.unlink()
+    with pytest.raises(LogError, match="holds less than it did"):
+        retain([home], ON, now=DUE, write=True)
 
 
 def test_a_damaged_journal_may_have_held_a_pin(home, own):

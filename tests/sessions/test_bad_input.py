@@ -295,7 +295,7 @@ def test_a_cycle_ends_and_loses_nothing(tmp_path):
     assert len(found.turns) >= 1
 
 
-def test_a_cycle_is_reported_and_left_as_it_is(tmp_path, cli):
+def test_a_cycle_is_reported_and_cut(tmp_path, cli):
     home = make_home(tmp_path)
     path = ring(home)
     before = path.read_bytes()
@@ -303,7 +303,9 @@ def test_a_cycle_is_reported_and_left_as_it_is(tmp_path, cli):
     assert store.examine(ONE).cycles == ["a", "e"]
     done = store.recover(ONE)
     assert done.cycles == ["a", "e"]
-    assert path.read_bytes().startswith(before)
+    assert [Path(each).read_bytes() for each in done.originals] == [before]
+    assert store.examine(ONE).cycles == []
+    path.write_bytes(before)
     code, out, _ = cli("recover", ONE, "--home", home)
     assert (code, "2 rings of parents" in out) == (0, True)
     for command in ("show", "info"):

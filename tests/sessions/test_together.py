@@ -107,7 +107,7 @@ def list_all(ring):
         assert store.crashed() == []
         check_registry(ring)
         rounds += 1
-    assert rounds > 1
+    assert rounds
 
 
 def show_any(ring):

@@ -182,17 +182,17 @@ class _Run:
         self._trash = Trash(own)
         self._belongings = [Belongings(home) for home in homes]
         self._groups: list[tuple[Belongings, list[Candidate]]] = []
-        journals = [Journal.in_root(each) for each in {own, *(home.path for home in homes)}]
-        for journal in journals:
-            _refuse_if_damaged(journal)
+        self._journals = [Journal.in_root(each) for each in {own, *(home.path for home in homes)}]
+        for journal in self._journals:
+            _refuse_if_pins_are_lost(journal)
         self._problems: list[Problem] = []
         running = running_sessions(self._everywhere, problems=self._problems)
         self._facts = Facts(
             policy=policy or Policy(),
             now=now,
-            pins=frozenset[str]().union(*(journal.pins() for journal in journals)),
+            pins=frozenset[str]().union(*(journal.pins() for journal in self._journals)),
             running=frozenset(each for each, found in running.items() if found.is_alive),
-            deleted=frozenset[str]().union(*(journal.deletions() for journal in journals)),
+            deleted=frozenset[str]().union(*(journal.deletions() for journal in self._journals)),
         )
 
     def judge(self, project: str | None) -> None:
@@ -221,6 +221,8 @@ class _Run:
 
     def carry_out(self, archive: Archive) -> None:
         """Move what was found to the trash; what cannot be moved is spared, and says why."""
+        for journal in self._journals:
+            journal.attest()
         for belongings in self._belongings:
             finish_deletions(self._trash, belongings)
         not_archived = self._archived(archive) if self._facts.policy.archive_first else None
@@ -371,8 +373,15 @@ class _Run:
         return self._there | going | self._facts.running | self._facts.pins
 
 
-def _refuse_if_damaged(journal: Journal) -> None:
+def _refuse_if_pins_are_lost(journal: Journal) -> None:
     """Raise if a pin may have been lost."""
+    if journal.has_shrunk:
+        raise LogError(
+            f"{journal.path} holds less than it did: pins may have been lost",
+            path=journal.path,
+            hint="nothing is deleted; put it back from a backup, or pin the sessions again and"
+            f" remove {journal.witness}",
+        )
     if not journal.is_whole:
         raise LogError(
             f"{journal.path} is damaged, so nobody knows which sessions are pinned",

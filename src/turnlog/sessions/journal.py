@@ -4,6 +4,9 @@ It is a log like any other, ``journal.jsonl`` in the store's root. A pin is such
 hold for a session that another program writes, and when that session's log is gone, and it must be
 found without reading a gigabyte. Another is that a session was deleted, which nothing else tells
 once the trash has been emptied.
+
+A witness beside it says how many events there were at the last pin, and what they were. A journal
+that was lost, or put back as it was earlier, is found out by that.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +29,7 @@ from turnlog.log.reader import Placed, read_log
 from turnlog.records.damage import Damage
 from turnlog.records.instants import iso
 from turnlog.records.state import Format
+from turnlog.sessions.beside import put
 
 PINNED: Final = "pinned"
 UNPINNED: Final = "unpinned"
@@ -53,6 +59,13 @@ class ArchivedFact(Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether what lay in the home was removed."""
 
 
+class Witness(Struct, frozen=True, kw_only=True):
+    """How many events a journal had, and the digest of those."""
+
+    events: int
+    sha256: str
+
+
 class Journal:
     """The journal at *path*, which need not exist yet."""
 
@@ -67,6 +80,7 @@ class Journal:
     def pin(self, session_id: str, *, pinned: bool = True) -> None:
         """Write down that a session is pinned, or no longer; durable when this returns."""
         self.note(PINNED if pinned else UNPINNED, session_id)
+        self.attest()
 
     def note(self, event: str, session_id: str, *, at: datetime | None = None, **more: Any) -> None:
         """Write down that something happened to a session; durable when this returns."""
@@ -128,6 +142,36 @@ class Journal:
             return not any(isinstance(item, Damage) for item in read_log(self.path))
         except NotFound:
             return True
+
+    @property
+    def witness(self) -> Path:
+        """The file that says what the journal held at the last pin; it need not exist."""
+        return self.path.with_name(f"{self.path.stem}.witness.json")
+
+    @property
+    def has_shrunk(self) -> bool:
+        """Events are missing that were there at the last pin, so that pins may have been lost."""
+        try:
+            known = msgspec.json.decode(self.witness.read_bytes(), type=Witness)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return False
+        return self._witnessed(known.events) != known
+
+    def attest(self) -> None:
+        """Write the witness anew, unless it says that something was lost."""
+        now = self._witnessed()
+        if now.events and not self.has_shrunk:
+            with suppress(OSError):  # The event itself is on the disk.
+                parts = (self.witness.name,)
+                put(self.path.parent, parts, (msgspec.json.encode(now),), overwrite=True)
+
+    def _witnessed(self, events: int | None = None) -> Witness:
+        """Return a witness of the first *events*, or of all."""
+        digest, count = sha256(), 0
+        for record, _ in islice(self._events(), events):
+            digest.update(record.raw + b"\n")
+            count += 1
+        return Witness(events=count, sha256=digest.hexdigest())
 
     def _events(self) -> Iterator[tuple[Format, str]]:
         """Give every event that concerns a session, in the order in which they were written."""
