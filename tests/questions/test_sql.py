@@ -4,6 +4,8 @@ import hashlib
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -468,3 +470,52 @@ def _empty():
     assert isinstance(_empty.index, Index)
     assert isinstance(_empty.index.db, sqlite3.Connection)
     return _empty.index
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3000000) "
+GREEDY = {
+    "one value": "SELECT json_group_array(printf('%0400d', i)) FROM n",
+    "one object": "SELECT json_group_object(i, printf('%0400d', i)) FROM n",
+    "a sort": "SELECT printf('%0400d', 0 - i) FROM n ORDER BY 1",
+    "a sort of a cross join": "SELECT a.i, b.i FROM n a, n b ORDER BY b.i || printf('%0400d', a.i)",
+    "groups": "SELECT count(*) FROM n GROUP BY printf('%0400d', i) HAVING count(*) > 1",
+    "a set": "SELECT count(DISTINCT printf('%0400d', i)) FROM n",
+    "a window": "SELECT count(*) OVER (), x FROM (SELECT printf('%0400d', i) x FROM n)",
+    "a union": "SELECT printf('%0400d', i) FROM n UNION SELECT 'x' ORDER BY 1",
+}
+CHILD = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000_000, 20_000_000))
+from turnlog.questions import sql_guard
+sql_guard.MOST_MEMORY_BYTES = 30_000_000
+from turnlog.cli.app import run
+code = run(["sql", *sys.argv[1:]])
+print(open("/proc/self/status").read().partition("VmHWM:")[2])
+sys.exit(code)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="peak memory is measured on Linux")
+@pytest.mark.parametrize("name", GREEDY)
+def test_a_statement_that_takes_too_much_memory_is_stopped(index, name, tmp_path):
+    home = index.homes[0].path
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, ENDLESS + GREEDY[name], "--home", home, "--seconds", "60"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: the statement needs more than 30 MB of memory\n"
+        "hint: group, sort or collect fewer rows: narrow them with WHERE at >= '2026-11-01'\n"
+    )
+    assert int(done.stdout.split()[0]) < 150_000  # In kB, Python and turnlog included.
+
+
+def test_the_memory_of_the_process_before_a_statement_is_not_counted(index, monkeypatch):
+    monkeypatch.setattr("turnlog.questions.sql_guard.MOST_MEMORY_BYTES", 1_000_000)
+    held = bytearray(50_000_000)
+    rows = run_sql(index, "SELECT count(*) FROM v_records").rows
+    assert rows[0][0] > 0
+    assert len(held) == 50_000_000

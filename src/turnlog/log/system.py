@@ -234,6 +234,24 @@ def filesystem(fd: int) -> str:
     return ""
 
 
+def memory_bytes() -> int:
+    """Return how much memory this process holds; 0 where the system does not tell.
+
+    Systems without /proc tell only the most that it has held so far.
+    """
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows.
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
 def is_network(kind: str) -> bool:
     """Tell whether locks on a file system of this *kind* stop at this machine."""
     return kind in NETWORK_FILESYSTEMS

@@ -25,6 +25,7 @@ from turnlog.errors import IndexUnavailable, UsageError
 from turnlog.index.database import open_again
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.opening import Index
+from turnlog.questions import sql_guard
 from turnlog.questions.sql_guard import Guard, check_statement
 from turnlog.records.instants import iso
 
@@ -131,7 +132,7 @@ def run_sql(
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
             if isinstance(error, UsageError):
                 raise
-            if texts.was_interrupted(error) or (_is_interrupted(error) and not guard.is_late):
+            if texts.was_interrupted(error) or (_is_interrupted(error) and not guard.has_stopped):
                 raise KeyboardInterrupt from None
             raise _told(error, guard, seconds) from None
 
@@ -161,6 +162,11 @@ def _is_interrupted(error: Exception) -> bool:
 
 def _told(error: Exception, guard: Guard, seconds: float) -> UsageError:
     """Say what is wrong with a statement."""
+    if guard.is_too_large:
+        return UsageError(
+            f"the statement needs more than {sql_guard.MOST_MEMORY_BYTES // 10**6} MB of memory",
+            hint="group, sort or collect fewer rows: narrow them with WHERE at >= '2026-11-01'",
+        )
     if guard.is_late:
         return UsageError(
             f"no answer within {seconds:g} seconds",
@@ -186,7 +192,9 @@ def _connect(index: Index) -> sqlite3.Connection:
     """Open the index once more, for one statement."""
     path = next(row[2] for row in index.db.execute("PRAGMA database_list") if row[1] == "main")
     try:
-        return open_again(path)
+        db = open_again(path)
+        db.execute("PRAGMA temp_store = MEMORY")  # The guard says why.
+        return db
     except sqlite3.OperationalError as error:
         raise IndexUnavailable(
             f"the index cannot be read: {error}", path=path, hint="turnlog refresh makes it anew"

@@ -4,10 +4,16 @@ SQLite asks the guard before it does anything: only SELECT is allowed, only the 
 and only functions that compute. What SQLite cannot be asked about is refused before it sees the
 statement: a chain of named subqueries that each use the one before twice doubles with every link,
 while it is being prepared, when nothing can interrupt it.
+
+SQLite's own limit, ``hard_heap_limit``, is for all connections of a process and cannot be lifted
+again: a program that only asked a question would find its own databases short of memory. So the
+guard looks at the process itself. Whatever a statement sorts or groups stays in memory, where the
+guard sees it: in temporary files it could fill the disk.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
 import time
@@ -16,12 +22,16 @@ from collections.abc import Container
 from typing import Final
 
 from turnlog.errors import UsageError
+from turnlog.log.system import memory_bytes
 
 MOST_STATEMENT_BYTES: Final = 100_000
 # Of one value. A function cannot be interrupted, and to look for one long text in another takes
 # time as the square of this: a second, here.
 MOST_VALUE_BYTES: Final = 300_000
+MOST_MEMORY_BYTES = 256_000_000
+"""How much more than before the process may hold while a statement runs."""
 _MOST_EXPANDED: Final = 5_000
+_WEIGH_SECONDS: Final = 0.001  # To ask for the memory takes a few microseconds.
 _LOOK_EVERY: Final = 2_000  # Instructions of SQLite's machine: well below a millisecond.
 
 _LIMITS: Final = {
@@ -71,6 +81,9 @@ class Guard:
         """*inner* are the views that may read tables; nobody else can know their names."""
         self.refused = ""
         self.is_late = False
+        self.is_too_large = False
+        self._weighed_at = -math.inf
+        self._most_bytes = memory_bytes() + MOST_MEMORY_BYTES
         self._inner = inner
         self._read: set[str] = set()
         self._ends = time.monotonic() + seconds
@@ -84,8 +97,17 @@ class Guard:
         db.set_authorizer(self._judge)
 
     def _look(self) -> int:
-        self.is_late = time.monotonic() > self._ends
-        return int(self.is_late)
+        now = time.monotonic()
+        self.is_late = now > self._ends
+        if now > self._weighed_at + _WEIGH_SECONDS:
+            self._weighed_at = now
+            self.is_too_large = memory_bytes() > self._most_bytes
+        return int(self.has_stopped)
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the statement was stopped because it took too much of something."""
+        return self.is_late or self.is_too_large
 
     def _judge(
         self,
