@@ -312,7 +312,7 @@ def test_a_cycle_is_reported_and_cut(tmp_path, cli):
     for command in ("show", "info"):
         assert cli(command, ONE, "--home", home)[0] == 0
     code, out, _ = cli("info", ONE, "--home", home, "--json")
-    assert json.loads(out)["gaps"] == 2
+    assert json.loads(out)["gaps"] == 3
 
 
 @pytest.mark.parametrize("at", ["a", "d", "e", "f", None])
