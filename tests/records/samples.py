@@ -306,6 +306,7 @@ STATES = (
     "launched",
     "marble-origami-commit",
     "observer-ref",
+    "repl-mode",
     "result",
     "started",
     "tool",

@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 
 from turnlog.errors import TurnlogError
 from turnlog.inert import inert
+from turnlog.layout.directories import last_part
 
 _MOST: Final = 50
 _QUERIES: Final = {
@@ -75,6 +76,8 @@ def _items(what: str, begun: str, named: Sequence[str]) -> list[CompletionItem]:
         found = _by_name(named)
     if what == "SESSION":
         found = [*(found or ()), ("latest", "the one that was active last")]
+    if what == "DIR" and begun and begun == os.path.basename(begun):
+        found = [*(found or ()), *((last_part(path), path) for path, _ in found or ())]
     wanted = os.path.expanduser(begun) if what == "DIR" else begun
     chosen = [each for each in found or () if each[0] and each[0].startswith(wanted)]
     items = [

@@ -35,4 +35,6 @@ def command(shell: str) -> None:
             str(error), hint="turnlog completion --help tells what is supported"
         ) from None
     # Else bash would put a directory with a space in its name down as two words.
-    click.echo(script.replace("compopt -o dirnames", "compopt -o filenames -o dirnames"))
+    script = script.replace("compopt -o dirnames", "compopt -o filenames -o dirnames")
+    # Else zsh drops empty values, and takes what follows one for something else.
+    click.echo(script.replace("in ${response}; do", 'in "${response[@]}"; do'))

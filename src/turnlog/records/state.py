@@ -143,6 +143,7 @@ STATE_TYPES = frozenset(
         "isolation-latch",
         "memory-mode",
         "observer-ref",
+        "repl-mode",
         "resume-head-vouch",
         "session-owner",
         "tool",  # A call and its result in one, by programs that imitate Claude Code.
