@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from index.homes import lines, log_path, made_home
 from questions.query_trees import BEGIN, PROJECTS, SESSIONS, TOOLS, built, events, opened
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.opening import open_fresh
@@ -344,3 +345,50 @@ def test_dates_before_1970_have_their_bucket(tmp_path):
     with opened(home) as index:
         (point,) = time_series(index, "day", "calls").points
     assert point.at == datetime(1969, 12, 31, tzinfo=UTC)
+
+
+HEADERS = {"cf-ray": "9a1b2c3d4e5f-FRA", "content-type": "application/json", "server": "cloudflare"}
+
+
+@pytest.mark.parametrize(
+    ("error", "example"),
+    [
+        (
+            {
+                "status": 529,
+                "headers": HEADERS,
+                "requestID": "req_1",
+                "error": {
+                    "type": "error",
+                    "error": {"type": "overloaded_error", "message": "Overloaded"},
+                    "request_id": "req_1",
+                },
+            },
+            "529 overloaded_error: Overloaded",
+        ),
+        ({"status": 429, "headers": HEADERS, "message": "429 slow down"}, "429 slow down"),
+        ({"status": 502, "headers": HEADERS, "body": "bad gateway"}, "502 bad gateway"),
+        ({"status": 529, "headers": HEADERS}, "529"),
+        ({"headers": HEADERS, "cause": {"code": "ECONNRESET"}}, "ECONNRESET"),
+        ("it broke", "it broke"),
+    ],
+)
+def test_an_error_of_the_api_is_shown_by_what_it_says_and_not_by_its_headers(
+    tmp_path, error, example
+):
+    homes = made_home(tmp_path / "home")
+    failed = {
+        "type": "system",
+        "subtype": "api_error",
+        "level": "error",
+        "uuid": "e-1",
+        "sessionId": SESSIONS[0],
+        "timestamp": "2026-03-04T05:06:07.089Z",
+        "error": error,
+    }
+    log_path(homes, SESSIONS[0]).write_bytes(lines(failed))
+    with opened(homes[0].path) as index:
+        (found,) = error_patterns(index).errors
+        assert (found.tool, found.example) == (API, example)
+        (seen,) = error_context(index, found.signature).occurrences[0].records
+        assert seen.text == example

@@ -250,10 +250,31 @@ def _signature(text: str) -> str:
 def _api_text(record: Record | None) -> str:
     text = content_of(record) or ""
     if not text and isinstance(record, System | Assistant):
-        text = leaves(record.error)
+        text = _error_text(record.error)
     if not text and isinstance(record, System):
         text = leaves(record.cause)
     return text
+
+
+def _error_text(error: Any) -> str:
+    """Return what an error of the API says: its status and the message, wherever that is nested.
+
+    Without a message, all of its texts but the HTTP headers.
+    """
+    if not isinstance(error, dict):
+        return leaves(error)
+    innermost = error
+    while isinstance(innermost.get("error"), dict):
+        innermost = innermost["error"]
+    said = [innermost.get("type"), innermost.get("message") or error.get("message")]
+    if isinstance(said[1], str):
+        text = ": ".join(each for each in said if isinstance(each, str))
+    else:
+        text = leaves({key: value for key, value in error.items() if key != "headers"})
+    status = error.get("status")
+    is_status = isinstance(status, int) and not isinstance(status, bool)
+    is_told = not is_status or text.startswith(str(status))
+    return text if is_told else f"{status} {text}".strip()
 
 
 def _pattern(index: Index, group: list[_Failed], mask: Callable[[str], str]) -> ErrorPattern:
