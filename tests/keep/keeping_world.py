@@ -124,10 +124,8 @@ class World:
 
     def remember(self, name: str, data: bytes) -> None:
         history = self.histories.setdefault(name, [])
-        if history and data.startswith(history[-1]):
-            history[-1] = data
-        else:
-            history.append(data)
+        if history[-1:] != [data]:  # What the newest begins with is kept in it.
+            history[:] = [each for each in history if not data.startswith(each)] + [data]
 
     def generations(self, name: str) -> list[bytes]:
         """Read back what is kept of a file, generation by generation."""

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field, structs
 
+from turnlog.layout import home_paths
 from turnlog.layout.home_paths import kept_root
 from turnlog.layout.kept import (
     KEPT_SUFFIX,
@@ -220,7 +221,10 @@ def last_run_at(place: Path) -> datetime | None:
 
 
 def note_home(place: Path, home: str) -> None:
-    """Write down which home is mirrored at *place*, unless it stands there already."""
+    """Write down which home of which machine is mirrored at *place*, unless it says so already."""
+    machine = home_paths.machine_id()
+    if home_paths.noted_machine(os.fspath(place)) != machine:
+        put(place, (home_paths.MACHINE,), (machine.encode(),), overwrite=True)
     if home_of(place) != home:
         # Not every path is text; this way it is written down, and read, all the same.
         put(place, (HOME,), (json.dumps({"path": home}).encode(),), overwrite=True)

@@ -28,13 +28,15 @@ from msgspec import Struct, field, structs
 
 from turnlog.errors import LogError, LogLocked, StorageFull
 from turnlog.keep.adopting import adopt_all
-from turnlog.keep.catalogue import Catalogue, note_home, note_run
+from turnlog.keep.catalogue import HOME, Catalogue, note_home, note_run
 from turnlog.keep.making import Made, Unkept, discard, make_copy, refused_name
 from turnlog.keep.placing import place_all, sweep, sweep_beneath
+from turnlog.keep.reading import Copy, begins_with
 from turnlog.keep.shortfall import lacks_nothing
 from turnlog.layout import Home, Problem, read_name
 from turnlog.layout.home_files import HomeFile, home_files, owner_of
-from turnlog.layout.kept import kept_copy, kept_place
+from turnlog.layout.home_paths import kept_path
+from turnlog.layout.kept import generation_copy, kept_copy
 from turnlog.log.system import lock
 from turnlog.sessions.beside import failure, make_directory
 from turnlog.sessions.owners import is_agents_log, owner_in
@@ -96,10 +98,10 @@ def keep(
             found.append((home, files, not unseen))
     steps = _Steps(progress)
     for home, files, is_whole in found:
-        place = kept_place(home)
+        place = Path(kept_path(os.fspath(home), to_keep=True))
         if files or place.is_dir():
             with turn(place, lock_timeout):
-                look = _Look(home, files, sessions, is_whole=is_whole and sessions is None)
+                look = _Look(home, place, files, sessions, is_whole and sessions is None)
                 _keep_home(look, run, steps=steps, room=room)
     room.check()
     mains: dict[str | None, str] = {
@@ -194,19 +196,20 @@ class _Look(Struct):
     """The files of a home that a run found; *is_whole* if no other file can be there."""
 
     home: Home
+    place: Path
     files: list[HomeFile]
     sessions: Sessions | None
     is_whole: bool
 
 
 def _keep_home(look: _Look, run: KeepRun, *, steps: _Steps, room: _Room) -> None:
-    home, files, sessions = look.home, look.files, look.sessions
-    place = kept_place(home)
+    place, files, sessions = look.place, look.files, look.sessions
     catalogue = Catalogue.load(place)
     todo = list(changed_files(files, catalogue, sessions))
     steps.expect(sum(file.size_bytes for file in todo))
     try:
-        note_home(place, os.path.realpath(home))
+        if files or not place.joinpath(HOME).exists():
+            note_home(place, os.path.realpath(look.home))
         is_behind = not catalogue.is_sound
         if sessions is None:
             sweep_beneath(place)
@@ -326,6 +329,7 @@ def _take(
     place_all([one for _, one in copies], catalogue, frozenset(unsynced))
     unsynced.clear()
     now = datetime.now(UTC)
+    contained: list[Path] = []
     for file, one in copies:
         if one.is_blocked:
             run.problems.append(Problem(Path(file.path), "a directory has the name of its copy"))
@@ -344,7 +348,25 @@ def _take(
         elif one.replaces is not None:
             run.begun_anew.append(file.path)
             _compare_generations(catalogue, file.name)
+            held = _drop_held(catalogue, file.name)
+            contained += [generation_copy(catalogue.place, each, file.name) for each in held]
     catalogue.save()
+    for path in contained:
+        path.unlink(missing_ok=True)
+
+
+def _drop_held(catalogue: Catalogue, name: str) -> list[int]:
+    """Take earlier generations out of the catalogue that the newest begins with; return them.
+
+    A file that goes back and forth between two states does not fill the disk.
+    """
+    kept, older = catalogue.current[name], catalogue.older.get(name, [])
+    newest = Copy(
+        name=name, generation=kept.generation, path=kept_copy(catalogue.place, name), known=kept
+    )
+    held = [each.generation for each in older if begins_with(newest, each)]
+    older[:] = [each for each in older if each.generation not in held]
+    return held
 
 
 def _compare_generations(catalogue: Catalogue, name: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from binascii import crc32
+from functools import cache
 
 from turnlog.errors import NotFound
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _WITH_SESSIONS = ("projects", "sessions")
+MACHINE = "machine"
+"""The file in a mirror that says which machine keeps its home there."""
 _READABLE = 80  # Characters of a home's path that the name of its mirror has.
 
 
@@ -90,12 +93,90 @@ def kept_root(environ: Mapping[str, str] = os.environ) -> str:
     return os.path.join(turnlog_home_path(environ), "kept")
 
 
-def kept_path(home: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Tell where the mirror of *home* lies; it need not exist, and neither need the home."""
-    true = os.path.realpath(home)
+def kept_path(home: str, environ: Mapping[str, str] = os.environ, *, to_keep: bool = False) -> str:
+    """Tell where the mirror of *home* lies; it need not exist, and neither need the home.
+
+    Containers that share turnlog's home may all have a home of the same path. The first has the
+    mirror that is named for the path; another gets one that is named for the machine as well, as
+    soon as it keeps something (*to_keep*). A home that has a log in common with a mirror is the one
+    that is mirrored there, whatever the machine is called by now.
+    """
+    true, root = os.path.realpath(home), kept_root(environ)
+    if os.path.dirname(true) == os.path.realpath(root):
+        return true  # A mirror named by hand: that of another machine.
     readable = "".join(each if each.isascii() and each.isalnum() else "-" for each in true)
     digest = crc32(true.encode(errors="surrogateescape"))
-    return os.path.join(kept_root(environ), f"{readable[-_READABLE:].lstrip('-')}-{digest:08x}")
+    first = os.path.join(root, f"{readable[-_READABLE:].lstrip('-')}-{digest:08x}")
+    own = f"{first}-{machine_id()}"
+    if os.path.isdir(own):
+        return own
+    if noted_machine(first) in {None, machine_id()} or _is_within(true, root):
+        return first
+    has_logs = False
+    for name in _log_names(true):
+        has_logs = True
+        for mirror in (first, *_others(first)):
+            if os.path.exists(os.path.join(mirror, f"{name}.zst")):
+                return mirror
+    return own if to_keep and has_logs else first
+
+
+@cache
+def machine_id() -> str:
+    """Return eight characters that tell this machine or container from others."""
+    try:
+        with open("/etc/machine-id", "rb") as file:
+            known = file.read(64)
+    except OSError:
+        known = b""
+    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+    return f"{crc32(known + name.encode(errors='surrogateescape')):08x}"
+
+
+def noted_machine(mirror: str) -> str | None:
+    """Return the machine that keeps its home in *mirror*; None if nothing says so."""
+    try:
+        with open(os.path.join(mirror, MACHINE), encoding="ascii", errors="replace") as file:
+            return file.read(64).strip() or None
+    except OSError:
+        return None
+
+
+def _is_within(home: str, root: str) -> bool:
+    """Tell whether a home lies in turnlog's own, which containers share."""
+    own = os.path.dirname(os.path.realpath(root))
+    return home == own or home.startswith(os.path.join(own, ""))
+
+
+def _others(first: str) -> list[str]:
+    """List the mirrors of homes that have the path of another's."""
+    root, name = os.path.split(first)
+    try:
+        return [
+            os.path.join(root, each) for each in os.listdir(root) if each.startswith(f"{name}-")
+        ]
+    except OSError:
+        return []
+
+
+def _log_names(home: str) -> Iterator[str]:
+    """Give the names of the sessions' logs in *home*; those of days are called alike everywhere."""
+    for top in _WITH_SESSIONS:
+        for inner in ("", *_listed(os.path.join(home, top))):
+            for each in _listed(os.path.join(home, top, inner)):
+                if each.endswith(".jsonl") and not _is_day(each):
+                    yield "/".join(filter(None, (top, inner, each)))
+
+
+def _is_day(name: str) -> bool:
+    return name[:4].isdecimal() and len(name) == len("2026-01-01.jsonl")
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
 
 
 def _is_kept(home: str, environ: Mapping[str, str]) -> bool:

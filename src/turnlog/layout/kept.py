@@ -2,13 +2,15 @@
 
     $TURNLOG_HOME/kept/NAME/                            one home, mirrored
         home.json                                       which home that is
+        machine                                         on which machine or in which container
         catalogue.json                                  what is kept of it
         projects/KEY/ID.jsonl.zst                       a kept copy: the file's name and .zst
         generations/2/projects/KEY/ID.jsonl.zst         what the file held before it was rewritten
 
 A kept copy has the name of its file, so that what is said of names in a home holds for copies too.
 The name of the mirror is made of the home's true path, so that links to a home share one; it is for
-people to recognise, and nothing turns it back into a path (``home_paths`` makes it).
+people to recognise, and nothing turns it back into a path (``home_paths`` makes it). A second home
+of the same path, on another machine, has a mirror NAME-MACHINE.
 """
 
 from __future__ import annotations
