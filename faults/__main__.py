@@ -30,6 +30,7 @@ KINDS = (
     "recovery",
     "index",
     "safekeeping",
+    "injured_logs",
     "adapters",
 )
 _HOME = "TURNLOG_FAULTS_DIRECTORY"

@@ -7,6 +7,7 @@ messages as from an untouched copy of the home. Moved to another directory, it r
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -127,6 +128,27 @@ def test_claude_goes_on_as_if_its_home_had_never_been_deleted(claude, api, walke
     assert words == ["Walk the orchard", "Write it down", "Thank you", "And pears?"]
     kinds = [kind for _, kind, _ in arrived(sent)]
     assert kinds.count("tool_use") == kinds.count("tool_result") == 3
+
+
+def emptied(_data):
+    return b""
+
+
+def without_its_middle(data):
+    return data[: len(data) // 3] + data[2 * len(data) // 3 :]
+
+
+@pytest.mark.parametrize("injure", [emptied, without_its_middle])
+def test_claude_goes_on_from_a_log_that_its_kept_copy_made_whole(claude, api, walked, injure):
+    whole = walked.path.read_bytes()
+    sent = resumed(claude, api)
+    injured = injure(whole)
+    walked.path.write_bytes(injured)
+    done = restore(find_restorable(all_mirrors([Home(claude.home)]), ID), replace=True)
+    (replaced,) = [file for file in done.files if file.outcome is Outcome.REPLACED]
+    assert walked.path.read_bytes() == whole
+    assert Path(replaced.aside).read_bytes() == injured
+    assert arrived(resumed(claude, api)) == arrived(sent)
 
 
 def test_claude_goes_on_in_another_directory(claude, api, walked, read_by_sdk):
