@@ -34,7 +34,7 @@ from .tally import Tally
 
 _LITTER = re.compile(r"^\.turnlog-[0-9a-f]+\.part$|^\..*\.repair-[0-9TZ.]+$|^\.purging-")
 _RANDOM = re.compile(r"(?<=\.turnlog-)[0-9a-f]+|[0-9]{8}T[0-9]{6}(\.[0-9]+)?Z")
-_ORIGINAL = re.compile(r"\.original-[0-9TZ.]+$")
+_ORIGINAL = re.compile(r"\.(?:original|replaced)-[0-9TZ.]+$")
 _ENTRY = re.compile(r"^(own/trash/)[0-9TZ]+-")
 _PASSING = {".lock", "last-run.json"}
 # When something was done, what a copy's file was touched last, and sums that may be left out.

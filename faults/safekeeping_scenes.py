@@ -61,6 +61,11 @@ def _rewrite(world: World) -> None:
     world.put(AGENT, data.replace(b"wheel", b"stone"), after=60)
 
 
+def _empty(world: World) -> None:
+    """Lose what the log held."""
+    world.put(MAIN, b"", after=60)
+
+
 def _lose_catalogue(world: World) -> None:
     for path in world.own.glob("kept/*/catalogue.json"):
         path.unlink()
@@ -104,6 +109,8 @@ def scenes() -> Iterator[Scene]:
     yield Scene("restore --all", ("restore", "--all"), (_KEPT, _lose_home))
     moved = ("restore", ONE, "--project", "/srv/new")
     yield Scene("restore --project", moved, (_KEPT, _lose_session))
+    replace = ("restore", ONE, "--replace")
+    yield Scene("restore --replace", replace, (_KEPT, _empty))
     yield Scene("retain", _RETAIN, (_KEPT,))
     yield Scene("retain --archive-first", (*_RETAIN, "--archive-first"), (_lose_flat,))
     yield Scene("retain --orphans", (*_RETAIN, "--orphans"), is_by_times=True)
