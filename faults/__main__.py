@@ -32,6 +32,7 @@ KINDS = (
     "safekeeping",
     "injured_logs",
     "adapters",
+    "complexity",
 )
 _HOME = "TURNLOG_FAULTS_DIRECTORY"
 
