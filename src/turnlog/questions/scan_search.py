@@ -33,7 +33,7 @@ _QUANTIFIERS: Final = "*+?{"
 _LONG_ESCAPE: Final = re.compile(r"\\[xuUN0-9]")
 # All but those that change what stands around them: flags, comments, conditions.
 _GROUP: Final = re.compile(r"\((?!\?)|\(\?(?:[:=!>]|<[=!]|P[<=])")
-_COUNTS: Final = re.compile(r"\d*,?\d*\}")
+_COUNTS: Final = re.compile(r"\d*+,?\d*+\}")
 
 
 class Found(NamedTuple):

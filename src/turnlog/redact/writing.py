@@ -14,7 +14,7 @@ from typing import Final
 
 from turnlog.redact.found import Found, places
 
-_ESCAPE: Final = re.compile(rb"(?:\\+u00|%)([2-7][0-9A-Fa-f])")
+_ESCAPE: Final = re.compile(rb"(?:(?<!\\)\\++u00|%)([2-7][0-9A-Fa-f])")
 _OF_JSON: Final = re.compile(rb"\\u00[2-7]")
 _HOLDS_TOGETHER: Final = frozenset((0x22, 0x5C, 0x7F))
 _AROUND: Final = 2048

@@ -26,7 +26,8 @@ _LONGEST: Final = 100_000
 # Without one of these nothing is HTML, a link, an image or code, and nothing is left open.
 _MARKUP: Final = re.compile(r"[<\[\]`~]")
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
-_LINK: Final = re.compile(r"\]\((?=\s*(\S*))")
+# A scheme is shorter than this, however it is written; what was made is read once more anyway.
+_LINK: Final = re.compile(r"\]\((?=\s{0,100}(\S{0,300}))")
 _FIRST_BRACKET: Final = re.compile(r"^((?:[^\S\n]|[>*+\-\d.)])*+)\[", re.MULTILINE)
 _TICKS: Final = re.compile(r"\\.|`+", re.DOTALL)
 _RUN: Final = re.compile(r"`+")
