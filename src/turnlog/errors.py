@@ -32,12 +32,16 @@ import os
 
 
 class TurnlogError(Exception):
-    """The root of the tree. *hint* is one sentence a person can act on."""
+    """The root of the tree. *hint* is one sentence a person can act on.
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    *cli_hint* says the same to somebody at the command line, where that takes an option.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", cli_hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.cli_hint = cli_hint
 
     def __str__(self) -> str:
         return self.message

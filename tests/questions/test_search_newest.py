@@ -161,7 +161,7 @@ def test_what_is_found_in_the_logs_themselves_is_newest_first(
         assert times == sorted(times, reverse=True)
         assert 0 < len(times) < len(known)
         assert found.notes == [
-            "stopped after 5 seconds; narrow it with --project, --since or a whole word"
+            "stopped after 5 seconds; narrow it by project, by time or to a whole word"
         ]
 
 

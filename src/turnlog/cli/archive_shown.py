@@ -35,7 +35,9 @@ def each_session(
         except TurnlogError as error:
             if len(sessions) == 1:
                 raise
-            refused.append(Refused(session=session.id, reason=error.message, hint=error.hint))
+            refused.append(
+                Refused(session=session.id, reason=error.message, hint=error.cli_hint or error.hint)
+            )
     return done, refused
 
 

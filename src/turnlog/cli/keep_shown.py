@@ -131,5 +131,5 @@ class Watched(Struct, kw_only=True):
     def tell(self, error: LogError) -> None:
         """Tell of a failure; it is tried again."""
         click.echo(f"error: {inert(error.message)}", err=True)
-        if error.hint:
-            click.echo(f"hint: {inert(error.hint)}", err=True)
+        if hint := error.cli_hint or error.hint:
+            click.echo(f"hint: {inert(hint)}", err=True)

@@ -35,7 +35,8 @@ class NewPlaces:
         if any(name.endswith((".gz", ".zst")) for name in session.mains):
             raise UsageError(
                 f"session {session.id} is archived, and archives are never changed",
-                hint="restore it without --project, unarchive it, then move it",
+                hint="restore it without a project, unarchive it, then move it",
+                cli_hint="restore it without --project, unarchive it, then move it",
             )
         old = next((found for name in session.mains if (found := self._project(name))), None)
         self.move = Move(old, self.project) if old is not None else None

@@ -118,7 +118,12 @@ class PuttingBack:
                 self._look(part)
             except BrokenCopy as error:
                 if not (self._partial or part.is_shared):
-                    error.hint = "turnlog verify tells what is damaged; --partial restores the rest"
+                    error.hint = (
+                        "turnlog verify shows what is damaged; partial=True restores the rest"
+                    )
+                    error.cli_hint = (
+                        "turnlog verify tells what is damaged; --partial restores the rest"
+                    )
                     raise
                 part.outcome, part.detail = Outcome.BROKEN, error.message
             except _InTheWay as error:
@@ -136,7 +141,9 @@ class PuttingBack:
             raise UsageError(
                 f"{what} was not restored: {'; '.join(in_the_way[:_SHOWN])}"
                 + (f"; and {more} more" if more > 0 else ""),
-                hint="nothing was written; --to DIR restores it elsewhere,"
+                hint="nothing was written; restore it elsewhere, or replace the logs that hold less"
+                " than was kept",
+                cli_hint="nothing was written; --to DIR restores it elsewhere,"
                 " --replace sets a log aside that holds less than was kept",
             )
 

@@ -132,7 +132,8 @@ def restore(
     if session.archive is not None and os.path.realpath(home) == session.mirror.home:
         raise UsageError(
             f"session {session.id} is not gone, but archived: {session.archive}",
-            hint=f"turnlog unarchive {session.id} puts it back; --to DIR restores what is kept",
+            hint=f"turnlog unarchive {session.id} puts it back; it can be restored elsewhere",
+            cli_hint=f"turnlog unarchive {session.id} puts it back; --to DIR restores what is kept",
         )
     chosen = _chosen(session, generation, only)
     if replace:
@@ -254,7 +255,9 @@ def restore_each(
         except StorageFull:
             raise  # There is room for none of the others either.
         except TurnlogError as error:
-            yield Refused(session=session.id, reason=error.message, hint=error.hint)
+            yield Refused(
+                session=session.id, reason=error.message, hint=error.cli_hint or error.hint
+            )
 
 
 def _chosen(session: Restorable, generation: int | None, only: str | None) -> dict[str, Copy]:

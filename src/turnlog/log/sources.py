@@ -28,7 +28,7 @@ from turnlog.log.system import read_at
 if TYPE_CHECKING:
     from turnlog.log.frames import FrameTable
 
-READ_ONLY: Final = "it can be read only: change a copy of its home, named with --home"
+READ_ONLY: Final = "it can be read only: change a copy of its home"
 """What helps where an agent's own files cannot be written."""
 
 _GZIP: Final = b"\x1f\x8b"

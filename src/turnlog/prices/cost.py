@@ -167,6 +167,11 @@ class Prices:
     ) -> Decimal | Unpriced:
         """Give what one request cost in dollars, or what has no price; *strict* raises for it."""
         counters, terms = _read(usage)
+        if not isinstance(model, str):
+            raise UsageError(
+                f"a model is named by text, not by a {type(model).__name__}",
+                hint='such as "claude-sonnet-4-5"',
+            )
         quote = self.quote(model, at, terms)
         if quote.price is not None:
             return dollars(quote.attodollars(counters))
@@ -336,6 +341,11 @@ def _read(usage: AnyUsage) -> tuple[Counters, Terms]:
         )
         counters.cache_write_1h = count_of(usage.cache_write_1h) or 0
         return counters, Terms(usage.speed, usage.service_tier, usage.inference_geo)
+    if not isinstance(usage, Mapping):
+        raise UsageError(
+            f"usage is a {type(usage).__name__}, not what a response used",
+            hint='pass record.usage, or a mapping such as {"input_tokens": 5}',
+        )
     counters, _ = counters_of(usage)
     said = [usage.get(name) for name in Terms._fields]
     return counters, Terms(*(value if isinstance(value, str) else None for value in said))

@@ -121,7 +121,8 @@ def pattern(text: str) -> Pattern:
     except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(
             f"the pattern cannot be read: {error}",
-            hint="it is a Python regular expression; without --regex it is searched for as words",
+            hint="it is a Python regular expression; leave out regex=True to search for words",
+            cli_hint="it is a Python regular expression; leave out --regex to search for words",
         ) from None
     return Pattern(made, _demanded(text), is_quick=False)
 

@@ -374,7 +374,7 @@ class _Searching:
             self.notes.append(TOOK_TOO_LONG)
         elif patience.is_over or patience.is_short:
             self.notes.append(
-                "stopped after 5 seconds; narrow it with --project, --since or a whole word"
+                "stopped after 5 seconds; narrow it by project, by time or to a whole word"
             )
         if patience.has_cut:
             self.notes.append("of texts longer than 1,000,000 characters only so much was matched")

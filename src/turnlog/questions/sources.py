@@ -73,7 +73,8 @@ def open_source(
     if is_traced and no_index:
         raise UsageError(
             "which branch and which tools a response is of, only the index knows",
-            hint="leave out --no-index, or no_index=True",
+            hint="leave out no_index=True",
+            cli_hint="leave out --no-index",
         )
     index = None
     if not no_index:

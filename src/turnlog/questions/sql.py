@@ -170,7 +170,8 @@ def _told(error: Exception, guard: Guard, seconds: float) -> UsageError:
     if guard.is_late:
         return UsageError(
             f"no answer within {seconds:g} seconds",
-            hint="ask for less, say with WHERE at >= '2026-11-01', or allow more with --seconds",
+            hint="ask for less, as in WHERE at >= '2026-11-01', or allow more seconds",
+            cli_hint="ask for less, as in WHERE at >= '2026-11-01', or allow more with --seconds",
         )
     if guard.refused:
         return UsageError(guard.refused, hint=_there_are())

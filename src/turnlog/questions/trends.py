@@ -52,7 +52,8 @@ def trends(scan: UsageScan, prices: Prices, asked: Question, *, now: datetime) -
     if until - since > _TOO_MANY:
         raise UsageError(
             f"{since:%Y-%m-%d} to {until:%Y-%m-%d} is too long for a trend",
-            hint="say a period with --since or --last",
+            hint="say a shorter period",
+            cli_hint="say a period with --since or --last",
         )
     unit = _step(until - since)
     fine = ledger(scan, prices, structs.replace(asked, by=(*asked.by, unit)))

@@ -31,6 +31,7 @@ from turnlog.records.state import STATE_PREFIXES, STATE_TYPES, State
 _REFUSALS = (ValueError, RecursionError)
 
 _to_json = msgspec.json.Encoder().encode
+_from_json = msgspec.json.Decoder().decode
 
 
 # What lines of other dialects may be called; None stands for those that say ``role``.
@@ -177,28 +178,51 @@ def _dump(fields: dict[str, Any]) -> bytes:
         try:
             line = _to_json(fields)
         except UnicodeEncodeError:  # A lone surrogate has no UTF-8 form; its escape does.
-            return _escaped(fields)
-        # The encoder writes NaN and Infinity as null, which would lose them without a word.
-        if b"null" in line and _has_non_finite(msgspec.to_builtins(fields)):
-            raise ValueError("NaN and Infinity are not JSON")
+            line = _escaped(fields)
+            _refuse_foreign(fields)
+            return line
+        # The encoder writes sets, bytes, dates and number keys in a way of its own, and NaN as
+        # null: what comes back is something else. A tuple comes back as a list, and may.
+        if _reads_otherwise(line, fields):
+            _refuse_foreign(fields)
         return line
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise NotSerialisable(
             f"the record cannot be written as JSON: {error}",
-            hint="use only objects, arrays, strings, finite numbers, booleans and null",
+            hint="use only objects with text as keys, arrays, strings, finite numbers, booleans "
+            "and null",
         ) from None
+
+
+def _reads_otherwise(line: bytes, fields: dict[str, Any]) -> bool:
+    try:
+        found: object = _from_json(line)
+        return found != fields
+    except (msgspec.DecodeError, RecursionError):  # Too deep for it, or a number too large.
+        return True
+
+
+def _refuse_foreign(fields: dict[str, Any]) -> None:
+    """Raise if something in *fields*, however deep, is not what JSON has."""
+    left: list[Any] = [fields]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, str):
+                    raise TypeError(f"a key is {key!r:.40}, and JSON has only text as keys")
+            left += value.values()
+        elif isinstance(value, list | tuple):
+            left += value
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                raise ValueError("NaN and Infinity are not JSON")
+        elif not isinstance(value, str | int | None):
+            raise TypeError(f"it contains a {type(value).__name__}")
 
 
 def _escaped(fields: dict[str, Any]) -> bytes:
     import json  # noqa: PLC0415 - Hardly any record needs it.
 
-    line = json.dumps(fields, allow_nan=False, default=msgspec.to_builtins, separators=(",", ":"))
+    line = json.dumps(fields, allow_nan=False, separators=(",", ":"))
     return line.encode("ascii")
-
-
-def _has_non_finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, dict):
-        return any(map(_has_non_finite, value.values()))
-    return isinstance(value, list | tuple) and any(map(_has_non_finite, value))

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 from uuid import uuid4
 
+from turnlog.errors import UsageError
+
 Fields = dict[str, Any]
 Block = Mapping[str, Any]
 
@@ -30,7 +32,7 @@ def assistant(
     request_id: str | None = None,
 ) -> Fields:
     """A model's response, or a part of it: parts of one response share *message_id*."""
-    blocks = [text(content)] if isinstance(content, str) else [dict(block) for block in content]
+    blocks = [text(content)] if isinstance(content, str) else _blocks(content)
     message = {
         "id": message_id or f"msg_{uuid4().hex}",
         "type": "message",
@@ -60,12 +62,12 @@ def result(call_id: str, content: Any, *, failed: bool = False, detail: Any = No
 
 def system(content: str, *, subtype: str = "informational", level: str = "info") -> Fields:
     """A note of the program itself."""
-    return {"type": "system", "subtype": subtype, "content": content, "level": level}
+    return {"type": "system", "subtype": subtype, "content": _text(content), "level": level}
 
 
 def summary(words: str, *, leaf_uuid: str) -> Fields:
     """What the thread that ends in *leaf_uuid* was about."""
-    return {"type": "summary", "summary": words, "leafUuid": leaf_uuid}
+    return {"type": "summary", "summary": _text(words), "leafUuid": leaf_uuid}
 
 
 def queue_operation(
@@ -78,12 +80,12 @@ def queue_operation(
 
 def title(words: str) -> Fields:
     """What a person calls the session."""
-    return {"type": "custom-title", "customTitle": words}
+    return {"type": "custom-title", "customTitle": _text(words)}
 
 
 def tag(word: str) -> Fields:
     """A tag for the session; an empty one clears it."""
-    return {"type": "tag", "tag": word}
+    return {"type": "tag", "tag": _text(word)}
 
 
 def labels(called: str | None, tagged: str | None) -> list[Fields]:
@@ -94,19 +96,43 @@ def labels(called: str | None, tagged: str | None) -> list[Fields]:
 
 def text(words: str) -> Fields:
     """A block of text."""
-    return {"type": "text", "text": words}
+    return {"type": "text", "text": _text(words)}
 
 
 def thinking(words: str, signature: str = "") -> Fields:
     """A block of thinking."""
-    return {"type": "thinking", "thinking": words, "signature": signature}
+    return {"type": "thinking", "thinking": _text(words), "signature": signature}
 
 
 def call(name: str, asked: Mapping[str, Any], *, call_id: str | None = None) -> Fields:
     """A block that asks a tool."""
     made = call_id or f"toolu_{uuid4().hex}"
-    return {"type": "tool_use", "id": made, "name": name, "input": dict(asked)}
+    if not isinstance(asked, Mapping):
+        raise UsageError(
+            f"a tool's input is an object, not a {type(asked).__name__}",
+            hint='such as {"command": "ls"}',
+        )
+    return {"type": "tool_use", "id": made, "name": _text(name), "input": dict(asked)}
 
 
 def _content(content: str | Iterable[Block]) -> str | list[Fields]:
-    return content if isinstance(content, str) else [dict(block) for block in content]
+    return content if isinstance(content, str) else _blocks(content)
+
+
+def _blocks(content: Iterable[Block]) -> list[Fields]:
+    """Return the blocks of a message as dicts; raise if they are anything else."""
+    is_one = isinstance(content, bytes | Mapping) or not isinstance(content, Iterable)
+    given: list[Any] = [content] if is_one else list(content)
+    for block in given:
+        if not isinstance(block, Mapping):
+            raise UsageError(
+                f"a message is text or a list of blocks, not a {type(block).__name__}",
+                hint="decode bytes; build.text, build.call and others make blocks",
+            )
+    return [dict(block) for block in given]
+
+
+def _text(words: str) -> str:
+    if not isinstance(words, str):
+        raise UsageError(f"a {type(words).__name__} is not text", hint="pass a str")
+    return words
