@@ -405,7 +405,7 @@ def test_a_broken_part_can_be_left_out(orchard):
     spoil(orchard.copy(name), flipped(6))
     with pytest.raises(BrokenCopy) as caught:
         restore(orchard.session())
-    assert "--partial" in caught.value.hint
+    assert "--partial" in caught.value.cli_hint
     done = restore(orchard.session(), partial=True)
     assert outcomes(done)[name] is Outcome.BROKEN
     assert files_in(orchard.home) == {each: data for each, data in MINE.items() if each != name}

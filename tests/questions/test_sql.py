@@ -341,7 +341,7 @@ def test_what_never_ends_is_ended(index, statement):
     with pytest.raises(UsageError, match="no answer within") as told:
         run_sql(index, statement, seconds=0.3)
     assert time.monotonic() - began < 5
-    assert "--seconds" in told.value.hint
+    assert "--seconds" in told.value.cli_hint
     assert digest(index) == before
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import turnlog
 from strategies import json_values, words
 from turnlog.errors import UsageError
 from turnlog.records.blocks import CallBlock, TextBlock, ThinkingBlock
@@ -427,3 +428,104 @@ events = st.fixed_dictionaries(
 def test_any_events_at_all_give_a_record(stream):
     message = folded(*stream)
     assert isinstance(decode(encode(message.record())), Assistant)
+
+
+# -- block by block -------------------------------------------------------------------------------
+
+
+def stream_of_three():
+    """Thinking, a text and a call, as the API sends them."""
+    yield START
+    yield begin(0, type="thinking", thinking="", signature="")
+    yield delta(0, "thinking_delta", thinking="Count them.")
+    yield delta(0, "signature_delta", signature="s1")
+    yield end(0)
+    yield begin(1, type="text", text="")
+    yield delta(1, "text_delta", text="I count ")
+    yield delta(1, "text_delta", text="the apples.")
+    yield end(1)
+    yield begin(2, type="tool_use", id="toolu_1", name="Bash", input={})
+    yield delta(2, "input_json_delta", partial_json='{"command": "ls"}')
+    yield end(2)
+    yield changes("tool_use", 33)
+    yield STOP
+
+
+def block_by_block(session, events):
+    message = StreamedMessage()
+    try:
+        for event in events:
+            message.take(event)
+            session.append_many(message.finished())
+    finally:
+        session.append_many(message.rest())
+    return message
+
+
+def test_blocks_that_are_appended_one_by_one_are_one_response(tmp_path):
+    with turnlog.open(tmp_path).create(project=tmp_path) as session:
+        message = block_by_block(session, stream_of_three())
+        totals = session.totals
+    found = [item.record for item in turnlog.open(tmp_path).session("latest").items()]
+    records = [record for record in found if isinstance(record, Assistant)]
+    assert [len(record.message.content) for record in records] == [1, 1, 1]
+    assert {record.message.id for record in records} == {"msg_kite"}
+    blocks = [block for record in records for block in record.fields["message"]["content"]]
+    assert blocks == message.record()["message"]["content"]
+    assert [record.message.stop_reason for record in records] == [None, None, "tool_use"]
+    assert (totals.messages, totals.tokens.output) == (1, 33)
+    assert message.finished() == message.rest() == []
+
+
+@pytest.mark.parametrize("count", range(14))
+def test_a_crash_in_mid_stream_loses_only_the_block_that_was_arriving(tmp_path, count):
+    """Whatever was appended when the process dies is what there is: nothing is appended later."""
+    session = turnlog.open(tmp_path).create(project=tmp_path)
+    message = StreamedMessage()
+    for event in [*stream_of_three()][:count]:
+        message.take(event)
+        session.append_many(message.finished())
+    session.abandon()
+    kept = [b"Count them." in session.path.read_bytes(), b"apples" in session.path.read_bytes()]
+    assert kept == [count > 5, count > 9]
+
+
+def test_a_stream_that_breaks_off_leaves_all_that_arrived(tmp_path):
+    def breaking():
+        yield from [*stream_of_three()][:8]
+        raise ConnectionError
+
+    session = turnlog.open(tmp_path).create(project=tmp_path)
+    with pytest.raises(ConnectionError), session:
+        block_by_block(session, breaking())
+    texts = [item.record.text for item in turnlog.open(tmp_path).session("latest").items()]
+    assert "I count the apples." in texts
+
+
+def test_a_delta_behind_its_block_is_a_stray():
+    message = StreamedMessage()
+    for event in [*stream_of_three()][:6]:
+        message.take(event)
+    assert len(message.finished()) == 1
+    message.take(delta(0, "thinking_delta", thinking="More."))
+    assert [each.reason for each in message.strays] == ["its block was finished"]
+
+
+def test_the_objects_of_an_sdk_are_events():
+    pydantic = pytest.importorskip("pydantic")
+
+    class Event(pydantic.BaseModel):
+        """As the events of the anthropic package: fields that were not sent are None."""
+
+        model_config = pydantic.ConfigDict(extra="allow")
+        type: str
+        citations: list[str] | None = None
+
+    plain, made = StreamedMessage(), StreamedMessage()
+    for event in stream_of_three():
+        plain.take(event)
+        made.take(Event(**event))
+    assert made.record() == plain.record()
+    assert made.strays == []
+    with pytest.raises(UsageError):
+        made.take(object())

@@ -5,9 +5,19 @@
         message.take(event)
     session.append(message.record())
 
-It takes the events of the Messages API's stream, as mappings, or plain pieces of text. ``record``
-may be asked at any time and gives what there is so far; while the stream has not said why it
-stopped, the record has no stop reason. Nothing that arrives is fatal or lost: what has no place in
+It takes the events of the Messages API's stream, as mappings or as the objects of an SDK, or plain
+pieces of text. ``record`` may be asked at any time and gives what there is so far; while the stream
+has not said why it stopped, the record has no stop reason. To lose no more than the block that is
+arriving when the program crashes, append block by block, as Claude Code does:
+
+    try:
+        for event in stream:
+            message.take(event)
+            session.append_many(message.finished())
+    finally:
+        session.append_many(message.rest())
+
+Nothing that arrives is fatal or lost: what has no place in
 the record is among ``strays``.
 
 A tool's input arrives as pieces of JSON. If they do not make an object, because the stream was cut
@@ -19,8 +29,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol, runtime_checkable
 from uuid import uuid4
 
 from msgspec import Struct
@@ -41,6 +51,13 @@ _MISSING: Final[dict[str, Fields]] = {
     "thinking_delta": {"type": "thinking", "thinking": "", "signature": ""},
     "signature_delta": {"type": "thinking", "thinking": "", "signature": ""},
 }
+
+
+@runtime_checkable
+class SdkObject(Protocol):
+    """An object of an SDK, such as an event of anthropic's stream: any pydantic model."""
+
+    def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]: ...
 
 
 class Stray(Struct, frozen=True):
@@ -71,13 +88,16 @@ class StreamedMessage:
         self._usage: Fields = {}
         self._blocks: dict[tuple[int, int], _Block] = {}
         self._at: dict[int, tuple[int, int]] = {}  # Where the block of an index is now.
+        self._given: set[tuple[int, int]] = set()  # Which were given by ``finished`` or ``rest``.
 
-    def take(self, event: Mapping[str, Any]) -> None:
+    def take(self, event: Mapping[str, Any] | SdkObject) -> None:
         """Fold one event of the stream in."""
+        if isinstance(event, SdkObject):
+            event = event.model_dump(mode="json", exclude_none=True)
         if not isinstance(event, Mapping):
             raise UsageError(
                 f"a {type(event).__name__} is not an event",
-                hint="pass the event as a mapping, such as event.model_dump()",
+                hint="pass a mapping, or an object with model_dump as SDKs have them",
             )
         kind = event.get("type")
         match kind:
@@ -93,7 +113,9 @@ class StreamedMessage:
                 self.is_complete = True
             case "error":
                 self.error = event.get("error", event)
-            case "content_block_stop" | "ping":
+            case "content_block_stop":
+                self._end_block(event)
+            case "ping":
                 pass
             case _ if kind not in _ECHOES:
                 self._stray(event, "an event of a type that is not known")
@@ -118,8 +140,32 @@ class StreamedMessage:
 
     def record(self) -> Fields:
         """Give the fields of an assistant record that says what has arrived so far."""
+        return self._record(sorted(self._blocks))
+
+    def finished(self) -> list[Fields]:
+        """Return a record for each block that has arrived whole since the last call.
+
+        The last block is left to ``rest``: its record tells why the response stopped and what it
+        used, which is known only in the end. Records of one response share its message id.
+        """
+        places = []
+        for place in sorted(self._blocks)[:-1]:
+            if not self._blocks[place].is_whole:
+                break
+            if place not in self._given:
+                places.append(place)
+        self._given.update(places)
+        return [self._record([place]) for place in places]
+
+    def rest(self) -> list[Fields]:
+        """Return a record with all that ``finished`` has not returned; none if that is nothing."""
+        places = [place for place in sorted(self._blocks) if place not in self._given]
+        self._given.update(places)
+        return [self._record(places)] if places else []
+
+    def _record(self, places: Iterable[tuple[int, int]]) -> Fields:
         message: Fields = {"type": "message", "role": "assistant"} | self._message
-        message["content"] = [self._blocks[place].whole() for place in sorted(self._blocks)]
+        message["content"] = [self._blocks[place].whole() for place in places]
         message["usage"] = dict(self._usage or {"input_tokens": 0, "output_tokens": 0})
         ordered = {key: message.pop(key, None) for key in _FIRST} | message
         fields: Fields = {"type": "assistant", "message": ordered}
@@ -195,8 +241,16 @@ class StreamedMessage:
             self._begin(index, missing, event)
         if index not in self._at:
             self._stray(event, "its block has not begun")
+        elif self._at[index] in self._given:
+            self._stray(event, "its block was finished")
         elif not self._blocks[self._at[index]].take(delta):
             self._stray(event, "a delta that does not fit its block")
+
+    def _end_block(self, event: Mapping[str, Any]) -> None:
+        index = _index(event)
+        place = self._at.get(index) if index is not None else None
+        if place is not None:
+            self._blocks[place].is_whole = True
 
     def _stray(self, event: Mapping[str, Any], reason: str) -> None:
         self.strays.append(Stray(event, reason))
@@ -208,6 +262,7 @@ class _Block:
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self.fields = dict(fields)
         self.pieces: dict[str, list[str]] = {}
+        self.is_whole = False
 
     @property
     def type(self) -> Any:
