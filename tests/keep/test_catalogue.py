@@ -27,7 +27,7 @@ from turnlog.keep.catalogue import (
     note_run,
 )
 from turnlog.keep.copying import keep
-from turnlog.layout.kept import generation_copy
+from turnlog.layout.kept import CopyName, generation_copy
 from turnlog.log.packing import unpack
 
 FRAME = 512
@@ -81,8 +81,9 @@ def test_copies_are_told_by_what_lies_there(world):
     (world.place / CATALOGUE).unlink()
     catalogue = world.catalogue
     assert not catalogue.is_sound
-    assert dict(catalogue.copies()) == {name: world.copy(name) for name in (LOG, OTHER, TODOS)}
-    assert list(catalogue.earlier_copies()) == [(LOG, generation_copy(world.place, 1, LOG), 1)]
+    newest = {CopyName(0, None, name): world.copy(name) for name in (LOG, OTHER, TODOS)}
+    earlier = {CopyName(0, 1, LOG): generation_copy(world.place, 1, LOG)}
+    assert dict(catalogue.copies()) == newest | earlier
 
 
 def test_the_last_run_is_written_down(world):

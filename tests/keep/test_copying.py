@@ -856,14 +856,14 @@ def test_a_directory_that_takes_the_name_of_a_copy_at_the_last_moment(world, mon
     world.put(name, b"a file")
     world.put(f"projects/{KEY}/{SESSIONS[0]}/tool-results/other", b"another")
     taken = kept_copy(world.place, name)
-    real = os.replace
+    real = os.link
 
-    def replace(source, target):
+    def link(source, target, **how):
         if os.fspath(target) == os.fspath(taken):
             taken.mkdir(exist_ok=True)
-        real(source, target)
+        real(source, target, **how)
 
-    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(os, "link", link)
     done = keep([world.home])
     assert [os.fspath(each.path) for each in done.problems] == [os.fspath(world.path(name))]
     assert name not in world.catalogue.current

@@ -229,18 +229,23 @@ def test_a_copy_is_never_set_aside_over_another(world, monkeypatch):
 def test_copies_are_on_the_disk_before_they_take_a_place(world, monkeypatch):
     """A power cut must not find a name whose bytes were never written."""
     synced, placed = set(), []
-    sync, replace = os.fdatasync, os.replace
+    sync = os.fdatasync
 
     def watched_sync(fd):
         synced.add(os.fstat(fd).st_ino)
         return sync(fd)
 
-    def watched_replace(source, target, **how):
-        placed.append((os.fspath(target), os.stat(source).st_ino in synced))
-        return replace(source, target, **how)
+    def watched(real):
+        def place(source, target, **how):
+            if os.fspath(source).endswith(".part"):
+                placed.append((os.fspath(target), os.stat(source).st_ino in synced))
+            return real(source, target, **how)
+
+        return place
 
     monkeypatch.setattr(os, "fdatasync", watched_sync)
-    monkeypatch.setattr(os, "replace", watched_replace)
+    for name in ("link", "replace"):
+        monkeypatch.setattr(os, name, watched(getattr(os, name)))
     for number in range(2):
         for name in NAMES:
             world.put(name, line(f"life {number} ") * 30)

@@ -11,17 +11,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from turnlog.adapters.claude_finding import PACKED, find_log, subpath_in
 from turnlog.adapters.claude_keys import Key, place
 from turnlog.errors import LogLocked, NotFound, TurnlogError
 from turnlog.keep.activity import title_of
-from turnlog.keep.belongings import Belongings
-from turnlog.keep.catalogue import GENERATIONS
+from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
 from turnlog.keep.deleting import ASKED
 from turnlog.keep.listings import catalogued, forget_kept
@@ -30,10 +28,10 @@ from turnlog.keep.restorable import project_of
 from turnlog.keep.retention_policy import load_grace
 from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
 from turnlog.keep.trash import Trash, told
-from turnlog.keep.trashed import Doomed, Tree
+from turnlog.keep.trashed import Doomed
 from turnlog.layout import Home, LogFile, turnlog_home
-from turnlog.layout.kept import KEPT_SUFFIX, kept_place
-from turnlog.layout.walk import Walk, refuse_unseen
+from turnlog.layout.kept import kept_place
+from turnlog.layout.walk import refuse_unseen
 from turnlog.log.handle import LOCK_TIMEOUT as WRITERS_TIMEOUT
 
 _PAUSE: Final = 0.01
@@ -97,49 +95,24 @@ def _refuse_if_running(root: Path, key: Key) -> None:
 # -- what goes ------------------------------------------------------------------------------
 
 
-class _Good(NamedTuple):
-    """A file that goes: its name in its tree, and the name that it has in the home."""
-
-    tree: Tree
-    name: str
-    home_name: str
-
-
-def _goods(root: Path, key: Key) -> list[_Good]:
+def _goods(root: Path, key: Key) -> list[Belonging]:
     """Give what is to go, main logs last: what is cut short can be found and deleted again."""
+    belongings = Belongings(Home(root))
+    refuse_unseen(belongings.unseen)
+    beneath = belongings.beneath(key.directory)
     if key.subpath is not None:
         names = {key.name, key.meta or key.name}
         packed = {key.name + each for each in PACKED}
-        return [each for each in _lying(root, key) if each.home_name in names | packed]
-    belongings = Belongings(Home(root))
-    refuse_unseen(belongings.unseen)
+        return [each for each in beneath if each.home_name in names | packed]
     owned = belongings.of(key.session)
     here = [each for each in owned if project_of(each.home_name) == key.project]
     others = [each for each in owned if project_of(each.home_name) != key.project]
     # Told by names, two projects' sessions of one id share what lies outside of both.
     is_last = not any(each.log and each.log.kind == "session" for each in others)
     beside = [each for each in others if is_last and project_of(each.home_name) is None]
-    goods = [_Good(each.tree, each.name, each.home_name) for each in (*beside, *here)]
-    more = [each for each in _lying(root, key) if subpath_in(key, each.home_name) is not None]
+    goods = [*beside, *here]
+    more = [each for each in beneath if subpath_in(key, each.home_name) is not None]
     return [*(each for each in more if each not in goods), *goods]
-
-
-def _lying(root: Path, key: Key) -> Iterator[_Good]:
-    """Give what lies in the session's directory: at home, and of every generation that is kept."""
-    copies = kept_place(root)
-    walk = Walk()
-    numbers = [each.name for each in walk.enter(str(copies / GENERATIONS))]
-    tops = [("", copies), *((f"{GENERATIONS}/{each}/", copies) for each in numbers)]
-    for prefix, top in (("", root), *tops):
-        base = os.path.join(top, "")
-        tree: Tree = "home" if top is root else "kept"
-        for item in walk.files_beneath(str(place(top, prefix + key.directory))):
-            name = item.path.removeprefix(base).replace(os.sep, "/")
-            if item.linked or (tree == "kept" and not name.endswith(KEPT_SUFFIX)):
-                continue
-            of = name.removeprefix(prefix)
-            yield _Good(tree, name, of.removesuffix(KEPT_SUFFIX) if tree == "kept" else of)
-    refuse_unseen(walk.problems)
 
 
 def _title(root: Path, key: Key) -> str | None:

@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 
 from turnlog.adapters.claude_keys import LOG, Key, place, subpath_of
 from turnlog.errors import LogError, TurnlogError
+from turnlog.keep.catalogue import find_copy
 from turnlog.layout import read_name
-from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.layout.kept import KEPT_SUFFIX, copy_roots, kept_place
 from turnlog.layout.walk import Walk
 from turnlog.sessions.glanced import glance_at
 
@@ -54,7 +55,7 @@ def find_log(root: Path, key: Key) -> Found | None:
 def find_sessions(root: Path, project: str) -> dict[str, Found]:
     """Find the main logs of a project, by session id."""
     found: dict[str, Found] = {}
-    for top, ending in ((root, ""), (kept_place(root), KEPT_SUFFIX)):
+    for top, ending in _tops(root, project):
         directory = place(top, f"projects/{project}")
         here: dict[str, Found] = {}
         for file in _names_in(directory):
@@ -95,7 +96,7 @@ def _last_record_at(path: Path) -> datetime:
 def find_subpaths(root: Path, key: Key) -> list[str]:
     """Find the subpaths of a session that something was written to."""
     found: dict[str, bool] = {}
-    for top, ending in ((root, ""), (kept_place(root), KEPT_SUFFIX)):
+    for top, ending in _tops(root, key.project):
         base = os.path.join(top, "")
         for item in Walk().files_beneath(str(place(top, key.directory))):
             name = item.path.removeprefix(base).replace(os.sep, "/")
@@ -119,7 +120,16 @@ def _candidates(root: Path, name: str) -> Iterator[Path]:
     yield place(root, name)
     yield from (place(root, name + ending) for ending in PACKED)
     kept = kept_place(root)
-    yield from (place(kept, name + each + KEPT_SUFFIX) for each in ("", *PACKED))
+    yield from (find_copy(kept, name + each) for each in ("", *PACKED))
+
+
+def _tops(root: Path, project: str) -> Iterator[tuple[Path, str]]:
+    """Give the home, then where copies of the project's files lie, with what ends their names."""
+    yield root, ""
+    for top in copy_roots(kept_place(root)).values():
+        # Where case does not count, another project's directory would answer to this name.
+        if project in _names_in(top / "projects"):
+            yield top, KEPT_SUFFIX
 
 
 def look_at(path: Path) -> Found | None:

@@ -14,7 +14,8 @@ from typing import Final
 from turnlog.adapters.claude_keys import Key, place
 from turnlog.adapters.claude_reading import Entry, entries_in
 from turnlog.errors import TurnlogError
-from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.keep.catalogue import find_copy
+from turnlog.layout.kept import kept_place
 from turnlog.log.sources import BrokenArchive, open_source
 from turnlog.log.telling import logger
 from turnlog.records.codec import encode
@@ -70,7 +71,7 @@ def with_metadata(root: Path, key: Key, entries: list[Entry]) -> list[Entry]:
     """Give *entries*, behind the metadata of their agent if only its own file tells it."""
     if key.meta is None or not entries or last_metadata(entries) is not None:
         return entries
-    known = _read(place(root, key.meta)) or _read(place(kept_place(root), key.meta + KEPT_SUFFIX))
+    known = _read(place(root, key.meta)) or _read(find_copy(kept_place(root), key.meta))
     return [as_metadata(known), *entries] if known else entries
 
 

@@ -11,7 +11,6 @@ gone with a copy kept, is read from there and put back before it is written.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid5
@@ -20,7 +19,7 @@ from turnlog.errors import UsageError
 from turnlog.keep.session import KeptSession
 from turnlog.layout import Home, LogName, claude_log, is_uuid, read_name
 from turnlog.layout.find import LATEST
-from turnlog.layout.home_paths import kept_path
+from turnlog.layout.kept import copy_roots, kept_place
 
 _NAMES: Final = UUID("0b8f3f0e-6a35-4c57-9d0c-2f6f1f6f8a41")
 _LONGEST: Final = 512
@@ -84,8 +83,9 @@ class Place:
 
     def _kept(self) -> KeptSession | None:
         """Find the session among what is kept of it; its home is searched only if something is."""
-        mirror = Path(kept_path(os.fspath(self.root))) / self._new.parent.parent.name
-        beside = any(mirror.glob(f"*/{self._new.name}*"))
+        roots = copy_roots(kept_place(self.root)).values()
+        mirrors = [root / self._new.parent.parent.name for root in roots]
+        beside = any(path for each in mirrors for path in each.glob(f"*/{self._new.name}*"))
         packed = any(self._new.parent.parent.glob(f"*/{self._new.name}.*"))
         if not (beside or packed):
             return None

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from turnlog.index.ids import BESIDE
 from turnlog.index.texts import Kind, Text, leaves
 from turnlog.layout import Home
-from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.layout.kept import KEPT_SUFFIX, copy_roots, kept_place
 from turnlog.log.digest import blake2b
 from turnlog.records.loose import NotJson, loads
 
@@ -47,8 +47,9 @@ def side_files_of(homes: Iterable[Home], times: dict[str, int]) -> Iterator[Side
             yield side
         place = kept_place(home)
         if os.path.isdir(place):  # It says no, too, of what nobody may look at.
-            kept = _lying_in(home, place, times, suffix=KEPT_SUFFIX)
-            yield from (side for name, side in kept if name not in there)
+            for root in copy_roots(place).values():
+                kept = _lying_in(home, root, times, suffix=KEPT_SUFFIX)
+                yield from (side for name, side in kept if name not in there)
 
 
 def _lying_in(

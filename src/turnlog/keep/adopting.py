@@ -18,7 +18,7 @@ from turnlog.layout.kept import generation_copy, is_inner_name, kept_copy
 from turnlog.log.packing import Packed, packed_at
 
 
-def adopted(path: Path, name: str, generation: int) -> tuple[KeptFile, Packed]:
+def adopted(path: Path, name: str, generation: int, conflict: int = 0) -> tuple[KeptFile, Packed]:
     """Find out what the copy at *path* of the file *name* holds; a BrokenCopy if it is damaged."""
     packed = packed_at(path)
     status = os.stat(path)
@@ -30,6 +30,7 @@ def adopted(path: Path, name: str, generation: int) -> tuple[KeptFile, Packed]:
         packed_bytes=status.st_size,
         digests=packed.digests,
         kept_at=datetime.fromtimestamp(status.st_mtime, UTC),
+        conflict=conflict,
     )
     return kept, packed
 
@@ -41,11 +42,11 @@ def generation_in_place(catalogue: Catalogue, name: str) -> int:
     """
     known = catalogue.current.get(name)
     found = {each.generation for each in catalogue.older.get(name, ())}
-    place = catalogue.place
-    paths = {number: generation_copy(place, number, name) for number in catalogue.numbers()}
+    root = catalogue.root_of(name)
+    paths = {number: generation_copy(root, number, name) for number in catalogue.numbers(root)}
     found |= {number for number, path in paths.items() if os.path.lexists(path)}
     newest = max(found, default=0)
-    if newest in paths and _is_one_file(paths[newest], kept_copy(place, name)):
+    if newest in paths and _is_one_file(paths[newest], kept_copy(root, name)):
         return newest  # Somebody was killed when it had both its names.
     return max(newest + 1, known.generation if known is not None else 1)
 
@@ -64,20 +65,27 @@ def adopt_all(catalogue: Catalogue, but: Container[str] = ()) -> bool:
     any others.
     """
     has_adopted = False
-    for name, path, number in catalogue.earlier_copies():
+    copies = [
+        (copy, path)
+        for copy, path in catalogue.copies()
+        if is_inner_name(copy.name) and not catalogue.is_another(copy, path)
+    ]
+    for (conflict, number, name), path in copies:
         known = {each.generation for each in catalogue.generations(name)}
-        if is_inner_name(name) and number not in known:
+        if number is not None and number not in known:
             with contextlib.suppress(TurnlogError, OSError):
-                kept, _ = adopted(path, name, number)
+                kept, _ = adopted(path, name, number, conflict)
                 older = catalogue.older.setdefault(name, [])
                 older.append(kept)
                 older.sort(key=lambda each: each.generation)
                 has_adopted = True
-    for name, path in catalogue.copies():
-        if is_inner_name(name) and name not in catalogue.current and name not in but:
+    for (conflict, number, name), path in copies:
+        if number is None and name not in catalogue.current and name not in but:
             with contextlib.suppress(TurnlogError, OSError):
-                kept, _ = adopted(path, name, generation_in_place(catalogue, name))
+                catalogue.claimed.setdefault(name, conflict)
+                kept, _ = adopted(path, name, generation_in_place(catalogue, name), conflict)
                 catalogue.current[name] = kept
+                catalogue.spell(conflict, name)
                 older = catalogue.older.get(name, [])
                 older[:] = [each for each in older if each.generation != kept.generation]
                 has_adopted = True

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.keep.archived import Archives, is_flat_archive, journal
+from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import keep
 from turnlog.keep.flat_archiving import (
     archive_flat,
@@ -30,7 +31,6 @@ from turnlog.keep.restorable import find_restorable, mirrors
 from turnlog.keep.restoring import note_restored, restore
 from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.layout import LayoutName, LogFile
-from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.sessions.journal import ArchivedFact
 from turnlog.sessions.session import Session
 
@@ -109,7 +109,7 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
 def _keep_up(session: Session, log: LogFile) -> None:
     """Bring what is kept of a log up to date: should its home be lost, that copy stands for it."""
     name = os.path.relpath(log.path, log.home).replace(os.sep, "/")
-    if kept_copy(kept_place(log.home), name).is_file():
+    if name in Catalogue.of_home(log.home).current:
         keep((log.home,), sessions=frozenset({session.id}))
 
 

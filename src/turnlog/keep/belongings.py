@@ -92,6 +92,10 @@ class Belongings:
         """Give the days' logs of these names, and the kept copies of them."""
         return sorted((each for each in self._all if each.home_name in names), key=_order)
 
+    def beneath(self, directory: str) -> list[Belonging]:
+        """Give what lies in a directory of the home, and the kept copies of what does or did."""
+        return [each for each in self._all if each.home_name.startswith(f"{directory}/")]
+
     @property
     def owners(self) -> list[str]:
         """The ids of the sessions that something belongs to."""

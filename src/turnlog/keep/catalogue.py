@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import unicodedata
 from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -20,11 +21,16 @@ from msgspec import Struct, field, structs
 from turnlog.layout import home_paths
 from turnlog.layout.home_paths import kept_root
 from turnlog.layout.kept import (
+    CONFLICTS,
+    GENERATIONS,
     KEPT_SUFFIX,
+    CopyName,
+    copy_root,
     generation_copy,
     is_inner_name,
     kept_copy,
     kept_place,
+    read_copy_name,
 )
 from turnlog.layout.walk import Walk
 from turnlog.log.packing import digest_of
@@ -33,7 +39,6 @@ from turnlog.sessions.beside import put
 CATALOGUE: Final = "catalogue.json"
 HOME: Final = "home.json"
 LAST_RUN: Final = "last-run.json"
-GENERATIONS: Final = "generations"
 VERSION: Final = 1
 
 
@@ -61,6 +66,8 @@ class KeptFile(Struct, kw_only=True, frozen=True):
     """It was kept of a log that had lost records, and that an earlier generation replaced."""
     gone_at: datetime | None = None
     """When a look at the whole home first did not find the file; None while it is there."""
+    conflict: int = 0
+    """The directory of ``conflicts`` that the copy is in; 0 if none else has its name."""
 
     @property
     def is_doubted(self) -> bool:
@@ -95,6 +102,10 @@ class Catalogue(Struct):
     """What files held before they were rewritten, the oldest first."""
     is_sound: bool = True
     """False if the file was not there, or could not be read: then copies may lie unlisted."""
+    claimed: dict[str, int] = field(default_factory=dict)
+    """The places of copies that are being made, by name; see *claim*."""
+    spellings: dict[tuple[int, str], str] = field(default_factory=dict)
+    """How names, and those of their directories, are spelt in each directory of copies."""
 
     @classmethod
     def load(cls, place: Path) -> Catalogue:
@@ -138,7 +149,8 @@ class Catalogue(Struct):
             return False
         try:
             # No Path: this is asked of every file, at every look.
-            return os.stat(f"{self.place}/{name}{KEPT_SUFFIX}").st_size == kept.packed_bytes
+            root = f"{self.place}/{CONFLICTS}/{kept.conflict}" if kept.conflict else self.place
+            return os.stat(f"{root}/{name}{KEPT_SUFFIX}").st_size == kept.packed_bytes
         except OSError:
             return False
 
@@ -164,9 +176,78 @@ class Catalogue(Struct):
 
     def copy_of(self, kept: KeptFile) -> Path:
         """Tell where a copy lies."""
+        root = copy_root(self.place, kept.conflict)
         if self.current.get(kept.name) == kept:
-            return kept_copy(self.place, kept.name)
-        return generation_copy(self.place, kept.generation, kept.name)
+            return kept_copy(root, kept.name)
+        return generation_copy(root, kept.generation, kept.name)
+
+    def conflict_of(self, name: str) -> int:
+        """Give the directory of ``conflicts`` for the copies of the file *name*; mostly 0."""
+        known = next(iter(self.generations(name)), None)
+        return known.conflict if known is not None else self.claimed.get(name, 0)
+
+    def root_of(self, name: str) -> Path:
+        """Give the directory beneath which the copies of the file *name* have their names."""
+        return copy_root(self.place, self.conflict_of(name))
+
+    def claim(self, name: str, *, least: int = 0) -> None:
+        """Choose where the copies of a file go that has none: where no other's name is taken.
+
+        What counts as the same name, the file system says: it may ignore case, or normalise.
+        """
+        if any(self.generations(name)):
+            return
+        self._learn()
+        number = least
+        while self._is_taken(number, name):
+            number += 1
+        self.spell(number, name)
+        self.claimed[name] = number
+
+    def is_another(self, copy: CopyName, path: Path) -> bool:
+        """Tell whether the copy at *path*, called *copy* on the disk, is known by another name.
+
+        A file system that normalises names spells them in other ways than they were given.
+        """
+        if copy.name in self.current:
+            return False
+        self._learn()
+        name = self.spellings.get((copy.conflict, _folded(copy.name)), copy.name)
+        root = copy_root(self.place, copy.conflict)
+        number = copy.generation
+        other = kept_copy(root, name) if number is None else generation_copy(root, number, name)
+        return name != copy.name and _is_one(other, path)
+
+    def _is_taken(self, conflict: int, name: str) -> bool:
+        """Tell whether a name, or that of a directory in it, leads to what another one has."""
+        root = os.fspath(copy_root(self.place, conflict))
+        for part, is_file in _parts(name):
+            ending = KEPT_SUFFIX if is_file else ""
+            path = f"{root}/{part}{ending}"
+            other = self.spellings.get((conflict, _folded(part)))
+            if other == part or not os.path.lexists(path):
+                continue
+            if other is not None:
+                is_others = _is_one(f"{root}/{other}{ending}", path)
+            else:  # Nobody knows it; but file systems have more ways to take names for one.
+                is_others = self._is_known(path) if is_file else not _is_spelt(path)
+            if is_others:
+                return True
+        return False
+
+    def _is_known(self, path: str) -> bool:
+        return any(_is_one(self.copy_of(each), path) for each in self.current.values())
+
+    def _learn(self) -> None:
+        """Learn how the names that are known are spelt, if that was not done yet."""
+        if not self.spellings:
+            for name in {**self.older, **self.current}:
+                self.spell(self.conflict_of(name), name)
+
+    def spell(self, conflict: int, name: str) -> None:
+        """Remember that a copy of the file *name* is there, or will be."""
+        for part, _ in _parts(name):
+            self.spellings.setdefault((conflict, _folded(part)), part)
 
     def generations(self, name: str) -> list[KeptFile]:
         """Give every copy of the file *name*, the oldest first."""
@@ -178,33 +259,61 @@ class Catalogue(Struct):
         known = [each for name in {**self.older, **self.current} for each in self.generations(name)]
         return [each for each in known if not os.path.isfile(self.copy_of(each))]
 
-    def copies(self) -> Iterator[tuple[str, Path]]:
-        """Give the copies that lie there, listed or not: the file's name, and the copy's path."""
-        return _copies_beneath(self.place)
+    def copies(self) -> Iterator[tuple[CopyName, Path]]:
+        """Give the copies that lie there, listed or not."""
+        top = os.path.join(self.place, "")
+        for item in Walk().files_beneath(top):
+            if item.name.endswith(KEPT_SUFFIX) and not item.name.startswith(".turnlog-"):
+                name = item.path.removeprefix(top).replace(os.sep, "/")
+                yield read_copy_name(name), Path(item.path)
 
-    def earlier_copies(self) -> Iterator[tuple[str, Path, int]]:
-        """Give those of earlier generations, with their numbers."""
-        top = self.place / GENERATIONS
-        for number in self.numbers():
-            for name, path in _copies_beneath(top / str(number)):
-                yield name, path, number
-
-    def numbers(self) -> list[int]:
-        """Give the numbers of all generations of which copies lie there."""
+    def numbers(self, root: Path) -> list[int]:
+        """Give the numbers of all generations of which copies lie beneath *root*."""
         try:
-            names = os.listdir(self.place / GENERATIONS)
+            names = os.listdir(root / GENERATIONS)
         except OSError:
             return []
         return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
 
-def _copies_beneath(top: Path) -> Iterator[tuple[str, Path]]:
-    for item in Walk().files_beneath(os.fspath(top)):
-        if item.name.endswith(KEPT_SUFFIX) and not item.name.startswith(".turnlog-"):
-            path = Path(item.path)
-            name = path.relative_to(top).as_posix().removesuffix(KEPT_SUFFIX)
-            if not name.startswith(GENERATIONS + "/"):
-                yield name, path
+def _parts(name: str) -> Iterator[tuple[str, bool]]:
+    """Give the directories of a name, the outermost first, and the name; True says it is that."""
+    end = name.find("/")
+    while end >= 0:
+        yield name[:end], False
+        end = name.find("/", end + 1)
+    yield name, True
+
+
+def _folded(name: str) -> str:
+    """Give what names have in common that some file system may take for one."""
+    if name.isascii():
+        return name.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+
+
+def _is_spelt(path: str) -> bool:
+    """Tell whether a directory lists the name that *path* ends in; normalised names count."""
+    above, name = os.path.split(path)
+    names = os.listdir(above)
+    wanted = unicodedata.normalize("NFC", name)
+    return name in names or any(unicodedata.normalize("NFC", each) == wanted for each in names)
+
+
+def _is_one(one: str | Path, other: str | Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def find_copy(place: Path, name: str) -> Path:
+    """Tell where the newest copy of the file *name* lies in the mirror at *place*, if there is one.
+
+    Only where names are in conflict does that take reading the catalogue.
+    """
+    has_conflicts = os.path.isdir(place / CONFLICTS)
+    return kept_copy(Catalogue.load(place).root_of(name) if has_conflicts else place, name)
 
 
 def note_run(place: Path, at: datetime) -> None:

@@ -214,7 +214,7 @@ def _keep_home(look: _Look, run: KeepRun, *, steps: _Steps, room: _Room) -> None
         if sessions is None:
             sweep_beneath(place)
         else:
-            sweep((place, *(kept_copy(place, file.name).parent for file in todo)))
+            sweep((place, *(_target(catalogue, file).parent for file in todo)))
         if sessions is None or is_behind:
             is_behind |= adopt_all(catalogue, but={file.name for file in todo})
         unsynced: set[Path] = set()
@@ -277,7 +277,8 @@ def _begun(
     unsynced: set[Path],
 ) -> Future[Made | Unkept]:
     try:
-        make_directory(kept_copy(catalogue.place, file.name).parent, unsynced)
+        catalogue.claim(file.name)
+        make_directory(_target(catalogue, file).parent, unsynced)
     except OSError as error:
         refusal = refused_name(error)
         if refusal is None:
@@ -286,6 +287,10 @@ def _begun(
         told.set_result(refusal)
         return told
     return workers.submit(room.make_copy, file, catalogue)
+
+
+def _target(catalogue: Catalogue, file: HomeFile) -> Path:
+    return kept_copy(catalogue.root_of(file.name), file.name)
 
 
 def _one(
@@ -349,7 +354,8 @@ def _take(
             run.begun_anew.append(file.path)
             _compare_generations(catalogue, file.name)
             held = _drop_held(catalogue, file.name)
-            contained += [generation_copy(catalogue.place, each, file.name) for each in held]
+            root = catalogue.root_of(file.name)
+            contained += [generation_copy(root, each, file.name) for each in held]
     catalogue.save()
     for path in contained:
         path.unlink(missing_ok=True)
@@ -361,9 +367,7 @@ def _drop_held(catalogue: Catalogue, name: str) -> list[int]:
     A file that goes back and forth between two states does not fill the disk.
     """
     kept, older = catalogue.current[name], catalogue.older.get(name, [])
-    newest = Copy(
-        name=name, generation=kept.generation, path=kept_copy(catalogue.place, name), known=kept
-    )
+    newest = Copy(name=name, generation=kept.generation, path=catalogue.copy_of(kept), known=kept)
     held = [each.generation for each in older if begins_with(newest, each)]
     older[:] = [each for each in older if each.generation not in held]
     return held

@@ -37,7 +37,7 @@ from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.keep.trash import GRACE, Trash, told
 from turnlog.keep.trashed import Doomed, Trashed, place_of
 from turnlog.layout import Home, LogFile, Problem, turnlog_home
-from turnlog.layout.kept import kept_place
+from turnlog.layout.kept import kept_place, name_of_copy
 from turnlog.layout.walk import refuse_unseen
 from turnlog.sessions.dated import find_any_session, share_out
 from turnlog.sessions.life import State
@@ -249,7 +249,7 @@ def goods_of(
 def _home_name(log: LogFile, belongings: Belongings) -> str:
     root = belongings.place if log.is_kept else Path(os.path.abspath(belongings.home))
     name = Path(os.path.abspath(log.path)).relative_to(root).as_posix()
-    return name.removesuffix(".zst") if log.is_kept else name
+    return name_of_copy(name) if log.is_kept else name
 
 
 def _delete_in(

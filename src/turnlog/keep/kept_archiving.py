@@ -39,7 +39,7 @@ from turnlog.keep.reading import content
 from turnlog.keep.running import refuse_if_opened
 from turnlog.layout import Home
 from turnlog.layout.home_files import OF_SESSIONS
-from turnlog.layout.kept import KEPT_SUFFIX, kept_place
+from turnlog.layout.kept import kept_place, name_of_copy, read_copy_name
 from turnlog.layout.walk import refuse_unseen
 from turnlog.log.sources import open_source
 from turnlog.sessions.journal import ArchivedFact
@@ -128,7 +128,7 @@ class KeptArchiving:
         return [
             each
             for each in found
-            if not each.name.startswith("generations/")
+            if (each.tree == "home" or read_copy_name(each.name).generation is None)
             and (is_flat or each.home_name.partition("/")[0] in _NOT_FLAT)
         ]
 
@@ -258,5 +258,5 @@ def _name_in_home(home: Home, path: Path) -> str:
     """Give the name in its home of a log, or of the file that a kept copy is of."""
     place, lies = kept_place(home), Path(os.path.abspath(path))
     if lies.is_relative_to(place):
-        return lies.relative_to(place).as_posix().removesuffix(KEPT_SUFFIX)
+        return name_of_copy(lies.relative_to(place).as_posix())
     return lies.relative_to(os.path.abspath(home)).as_posix()

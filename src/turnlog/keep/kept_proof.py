@@ -38,7 +38,7 @@ def prove_kept(good: Belonging, home: Home, catalogue: Catalogue) -> Proof | Non
             hint="wait until its writer is done, and try again; nothing was removed",
         )
     read_back(catalogue, good.name)
-    check_copy(kept_copy(catalogue.place, good.name), proof, good.name.rpartition("/")[2])
+    check_copy(catalogue.copy_of(known), proof, good.name.rpartition("/")[2])
     return proof
 
 
@@ -52,6 +52,6 @@ def known_copy(catalogue: Catalogue, name: str) -> tuple[Copy, KeptFile]:
     """Give a copy, and what is known of it, or what it shows if the catalogue was lost."""
     kept = catalogue.current.get(name)
     number = kept.generation if kept is not None else 1
-    path = kept_copy(catalogue.place, name)
+    path = kept_copy(catalogue.root_of(name), name)
     copy = Copy(name=name, generation=number, path=path, known=kept)
     return copy, kept if kept is not None else as_it_lies(copy)

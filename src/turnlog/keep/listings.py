@@ -14,7 +14,7 @@ from msgspec import structs
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
 from turnlog.layout import flat_index
-from turnlog.layout.kept import generation_copy, kept_copy
+from turnlog.layout.kept import copy_root, generation_copy, kept_copy
 from turnlog.layout.walk import is_gone
 from turnlog.sessions.registry import forget, known_meta, update_registry
 
@@ -32,13 +32,11 @@ def forget_kept(place: Path, names: Iterable[str]) -> None:
         return
     is_changed = False
     for name in names:
-        if name in catalogue.current and is_gone(kept_copy(place, name)):
+        if name in catalogue.current and is_gone(catalogue.copy_of(catalogue.current[name])):
             del catalogue.current[name]
             is_changed = True
         older = catalogue.older.pop(name, [])
-        left = [
-            each for each in older if not is_gone(generation_copy(place, each.generation, name))
-        ]
+        left = [each for each in older if not is_gone(catalogue.copy_of(each))]
         if left:
             catalogue.older[name] = left
         is_changed = is_changed or len(left) < len(older)
@@ -56,10 +54,11 @@ def remember_kept(place: Path, known: Sequence[KeptFile]) -> None:
             return
         for kept in known:
             newest = max(each.generation for each in known if each.name == kept.name)
+            root = copy_root(place, kept.conflict)
             if kept.generation == newest:
-                if kept_copy(place, kept.name).exists():  # Else it went once more.
+                if kept_copy(root, kept.name).exists():  # Else it went once more.
                     catalogue.current.setdefault(kept.name, kept)
-            elif generation_copy(place, kept.generation, kept.name).exists():
+            elif generation_copy(root, kept.generation, kept.name).exists():
                 older = catalogue.older.setdefault(kept.name, [])
                 older += [kept] if kept not in older else []
         catalogue.save()

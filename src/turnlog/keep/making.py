@@ -28,9 +28,9 @@ from msgspec import Struct, structs
 
 from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
 from turnlog.keep.adopting import adopted, generation_in_place
-from turnlog.keep.catalogue import GENERATIONS, Catalogue, KeptFile
+from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.layout.home_files import HomeFile
-from turnlog.layout.kept import generation_copy, kept_copy
+from turnlog.layout.kept import CONFLICTS, GENERATIONS, generation_copy, kept_copy
 from turnlog.log.frames import BrokenFrame, FrameTable, read_table
 from turnlog.log.packing import DIGEST_BYTES, Packed, Packer, check_packed
 from turnlog.log.sources import FramedSource, open_regular
@@ -61,6 +61,8 @@ class Made(Struct):
     """What is known of that one."""
     damage: str = ""
     """What is wrong with it."""
+    is_first: bool = False
+    """There is no copy in place: whatever turns out to be there is another file's."""
     read_bytes: int = 0
     written_bytes: int = 0
     is_placed: bool = False
@@ -79,7 +81,7 @@ def discard(copies: Iterable[Made]) -> None:
 
 def make_copy(file: HomeFile, catalogue: Catalogue) -> Made | Unkept:
     """Copy what is new in *file* behind what is kept of it; or all of it, if it is another now."""
-    refusal = _refusal(file.name, catalogue.place)
+    refusal = _refusal(file.name, catalogue.root_of(file.name))
     if refusal is not None:
         return refusal
     try:
@@ -110,11 +112,11 @@ def refused_name(error: OSError) -> Unkept | None:
     return None
 
 
-def _refusal(name: str, place: Path) -> Unkept | None:
+def _refusal(name: str, root: Path) -> Unkept | None:
     """Say why a file cannot be kept under its name, if it cannot."""
-    if name.startswith(GENERATIONS + "/"):
-        return Unkept("no copy can have its name: earlier generations are kept there")
-    for path in (generation_copy(place, _LARGE_NUMBER, name), kept_copy(place, name)):
+    if name.startswith((GENERATIONS + "/", CONFLICTS + "/")):
+        return Unkept("no copy can have its name: other copies are kept there")
+    for path in (generation_copy(root, _LARGE_NUMBER, name), kept_copy(root, name)):
         try:
             status = os.lstat(path)
         except FileNotFoundError:
@@ -144,7 +146,7 @@ class _Earlier(Struct):
 @contextlib.contextmanager
 def _earlier(catalogue: Catalogue, name: str) -> Iterator[_Earlier | str]:
     """Open the copy that is in place; or tell what is wrong with it, nothing if there is none."""
-    path = kept_copy(catalogue.place, name)
+    path = kept_copy(catalogue.root_of(name), name)
     try:
         fd = open_regular(path)
     except (TurnlogError, OSError) as error:
@@ -165,7 +167,8 @@ def _opened(fd: int, path: Path, name: str, catalogue: Catalogue) -> _Earlier:
     if known is not None and table is not None and _fits(known, table, os.fstat(fd).st_size):
         return _Earlier(fd, Packed(table, known.digests, known.sums), known)
     # The catalogue is behind it, or was lost: what the copy holds, only itself can tell.
-    kept, packed = adopted(path, name, generation_in_place(catalogue, name))
+    number = generation_in_place(catalogue, name)
+    kept, packed = adopted(path, name, number, catalogue.conflict_of(name))
     return _Earlier(fd, packed, kept)
 
 
@@ -183,7 +186,7 @@ def _copied(
         return _packed(fd, now, file, catalogue, replaces=kept)
     if now.st_size == kept.size_bytes:
         same = structs.replace(kept, mtime_ns=now.st_mtime_ns)
-        return Made(same, kept_copy(catalogue.place, file.name))
+        return Made(same, kept_copy(catalogue.root_of(file.name), file.name))
     return _packed(fd, now, file, catalogue, earlier=earlier)
 
 
@@ -207,7 +210,7 @@ def _packed(
     damage: str = "",
 ) -> Made:
     """Pack what is new behind an *earlier* copy; or the whole file, in the place of another."""
-    target = kept_copy(catalogue.place, file.name)
+    target = kept_copy(catalogue.root_of(file.name), file.name)
     temporary = target.with_name(f".turnlog-{secrets.token_hex(8)}.part")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
     made_fd = os.open(temporary, flags, 0o600)
@@ -224,8 +227,10 @@ def _packed(
             sums=packed.sums,
             kept_at=datetime.now(UTC),
             is_whole=earlier.kept.is_whole if earlier else None,
+            conflict=catalogue.conflict_of(file.name),
         )
         made = Made(kept, target, temporary, replaces=replaces, damage=damage)
+        made.is_first = earlier is None and replaces is None and not damage
         made.read_bytes = now.st_size - (earlier.packed.size_bytes if earlier else 0)
         made.written_bytes = kept.packed_bytes
         if earlier is None:

@@ -26,7 +26,7 @@ from turnlog.keep.making import Made, discard
 from turnlog.layout.kept import generation_copy, kept_copy
 from turnlog.layout.walk import Walk
 from turnlog.log.system import sync, sync_directory_at
-from turnlog.sessions.beside import NO_LINKS, make_directory
+from turnlog.sessions.beside import NO_LINKS, make_directory, rename_new
 
 HOUR: Final = 3600.0
 """Nobody takes so long to make a file."""
@@ -51,7 +51,7 @@ def place_all(copies: list[Made], catalogue: Catalogue, unsynced: Iterable[Path]
             catalogue.save()
         for made in new:
             try:
-                os.replace(made.temporary or "", made.target)
+                _put_in_place(made, catalogue)
             except IsADirectoryError:  # Made meanwhile, for files of which that is the directory.
                 discard([made])
                 made.is_blocked = True
@@ -70,11 +70,34 @@ def place_all(copies: list[Made], catalogue: Catalogue, unsynced: Iterable[Path]
     sync_directories((*unsynced, *(made.target.parent for made in new)))
 
 
+def _put_in_place(made: Made, catalogue: Catalogue) -> None:
+    """Give a copy its name; the first of its file never takes another's place.
+
+    To the file system, two names may be one. Then the second copy goes elsewhere.
+    """
+    temporary, name = made.temporary or Path(), made.kept.name
+    if not made.is_first:
+        os.replace(temporary, made.target)
+        return
+    while True:
+        try:
+            rename_new(temporary, made.target)
+            return
+        except FileExistsError:
+            if made.target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "a directory", made.target) from None
+        catalogue.claim(name, least=made.kept.conflict + 1)
+        made.kept = structs.replace(made.kept, conflict=catalogue.conflict_of(name))
+        made.target = kept_copy(catalogue.root_of(name), name)
+        make_directory(made.target.parent)
+
+
 def _set_aside(made: Made, catalogue: Catalogue) -> None:
     """Give the copy that is in place a name of its own, as an earlier generation."""
     name, number = made.kept.name, made.aside or 1
-    source = kept_copy(catalogue.place, name)
-    while not _is_beside(source, generation_copy(catalogue.place, number, name)):
+    root = catalogue.root_of(name)
+    source = kept_copy(root, name)
+    while not _is_beside(source, generation_copy(root, number, name)):
         number += 1  # Something else has that name, which no catalogue told.
     made.aside = number
     made.kept = structs.replace(made.kept, generation=max(number + 1, made.kept.generation))

@@ -16,19 +16,13 @@ from typing import Final
 
 from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
 from turnlog.keep.archived import is_flat_archive
-from turnlog.keep.catalogue import GENERATIONS, Catalogue, home_of, kept_homes
+from turnlog.keep.catalogue import Catalogue, home_of, kept_homes
 from turnlog.keep.reading import Copy, as_it_lies, begins_with
 from turnlog.keep.relocating import project_in, split
 from turnlog.layout import Home, LogFile, LogName, find_logs, is_session_id, read_name
 from turnlog.layout.find import LATEST
 from turnlog.layout.home_files import KEPT_DIRECTORIES, owner_of
-from turnlog.layout.kept import (
-    KEPT_SUFFIX,
-    generation_copy,
-    is_inner_name,
-    kept_copy,
-    kept_place,
-)
+from turnlog.layout.kept import is_inner_name, kept_place, name_of_copy
 from turnlog.log.sources import open_source
 from turnlog.log.tail import read_ends
 from turnlog.sessions.dated import share_out
@@ -58,25 +52,25 @@ class Mirror:
     def copies(self) -> dict[str, list[Copy]]:
         """The copies of each file, the oldest generation first; the newest is the last."""
         found: dict[str, dict[int, Copy]] = {}
-        newest = dict.fromkeys(self.catalogue.current)
-        for name, kept in self.catalogue.older.items():
+        catalogue = self.catalogue
+        newest = {name: catalogue.copy_of(kept) for name, kept in catalogue.current.items()}
+        for name, kept in catalogue.older.items():
             for each in kept:
-                path = generation_copy(self.place, each.generation, name)
+                path = catalogue.copy_of(each)
                 copy = Copy(name=name, generation=each.generation, path=path, known=each)
                 found.setdefault(name, {})[each.generation] = copy
         for name, path, generation in self.lying():
             if generation is None:
-                newest[name] = None
+                newest.setdefault(name, path)
             else:
                 copy = Copy(name=name, generation=generation, path=path)
                 found.setdefault(name, {}).setdefault(generation, copy)
-        for name in newest:
+        for name, path in newest.items():
             before = found.setdefault(name, {})
             known = self.catalogue.current.get(name)
             if known is not None and known.generation in before:
                 known = None  # Set aside already: what lies there now is not written down yet.
             number = known.generation if known else max(before, default=0) + 1
-            path = kept_copy(self.place, name)
             before[number] = Copy(name=name, generation=number, path=path, known=known)
         return {
             name: [copies[number] for number in sorted(copies)]
@@ -86,18 +80,9 @@ class Mirror:
 
     def lying(self) -> Iterator[tuple[str, Path, int | None]]:
         """Give the copies that lie there, listed or not, with the number of the generation."""
-        top = os.fspath(self.place)
-        for directory, _, files in os.walk(top):
-            within = Path(directory).relative_to(top).parts
-            number = None
-            if within[:1] == (GENERATIONS,):
-                if len(within) < 2 or not (within[1].isascii() and within[1].isdigit()):
-                    continue
-                number, within = int(within[1]), within[2:]
-            for each in files:
-                if each.endswith(KEPT_SUFFIX) and not each.startswith(".turnlog-"):
-                    name = "/".join((*within, each.removesuffix(KEPT_SUFFIX)))
-                    yield name, Path(directory, each), number
+        for copy, path in self.catalogue.copies():
+            if not self.catalogue.is_another(copy, path):
+                yield copy.name, path, copy.generation
 
     @cached_property
     def owners(self) -> dict[str, str]:
@@ -185,7 +170,7 @@ class Mirror:
         return self.copies[name][-1]
 
     def _name(self, path: Path) -> str:
-        return path.relative_to(self.place).as_posix().removesuffix(KEPT_SUFFIX)
+        return name_of_copy(path.relative_to(self.place).as_posix())
 
     def _log(self, name: str) -> LogFile:
         return LogFile(

@@ -18,6 +18,7 @@ from msgspec import structs
 from turnlog.errors import AmbiguousSession, InvalidId, NotFound
 from turnlog.layout.home_paths import configured_homes, kept_path, usual_homes
 from turnlog.layout.homes import Home
+from turnlog.layout.kept import copy_roots
 from turnlog.layout.log_file import LayoutName, LogFile
 from turnlog.layout.search import Search
 from turnlog.layout.walk import Problem, Walk
@@ -71,16 +72,17 @@ def find_everywhere(
     walk = Walk(problems, times)
     found: set[str] = set()
     for home in homes:
-        place = Home(Path(kept_path(os.fspath(home))))
+        place = kept_path(os.fspath(home))
         is_kept = os.path.isdir(place)
         there = set()
         for log in Search(home, walk, found, expected=not is_kept).logs():
             if is_kept:
                 there.add(_who(log))
             yield log
-        for log in Search(place, walk, found).logs() if is_kept else ():
-            if _who(log) not in there:
-                yield structs.replace(log, home=home, is_kept=True)
+        for root in copy_roots(Path(place)).values() if is_kept else ():
+            for log in Search(Home(root), walk, found).logs():
+                if _who(log) not in there:
+                    yield structs.replace(log, home=home, is_kept=True)
 
 
 _Who: TypeAlias = tuple[str, ...]

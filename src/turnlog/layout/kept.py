@@ -6,6 +6,11 @@
         catalogue.json                                  what is kept of it
         projects/KEY/ID.jsonl.zst                       a kept copy: the file's name and .zst
         generations/2/projects/KEY/ID.jsonl.zst         what the file held before it was rewritten
+        conflicts/1/projects/key/ID.jsonl.zst           a copy whose place another file's copy has
+
+Names that differ on one file system may be the same on another, which ignores case or normalises
+Unicode. A copy whose name is taken goes into a directory beneath ``conflicts``, which has all that
+a mirror has, and the catalogue says into which.
 
 A kept copy has the name of its file, so that what is said of names in a home holds for copies too.
 The name of the mirror is made of the home's true path, so that links to a home share one; it is for
@@ -19,13 +24,17 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from turnlog.errors import InvalidId
 from turnlog.layout.home_paths import kept_path
 from turnlog.layout.log_file import LogFile
+from turnlog.layout.walk import Walk
 
 KEPT_SUFFIX = ".zst"
-_GENERATION = re.compile(r"\Agenerations/[0-9]+/")
+GENERATIONS = "generations"
+CONFLICTS = "conflicts"
+_COPY = re.compile(rf"(?:{CONFLICTS}/([0-9]+)/)?(?:{GENERATIONS}/([0-9]+)/)?(.*)", re.DOTALL)
 
 
 def kept_place(home: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Path:
@@ -40,7 +49,19 @@ def kept_copy(place: Path, name: str) -> Path:
 
 def generation_copy(place: Path, generation: int, name: str) -> Path:
     """Give the place of an earlier copy of the file *name*."""
-    return _beneath(place / "generations" / str(generation), name)
+    return _beneath(place / GENERATIONS / str(generation), name)
+
+
+def copy_root(place: Path, conflict: int) -> Path:
+    """Give the directory beneath which copies lie under their names; *conflict* is mostly 0."""
+    return place / CONFLICTS / str(conflict) if conflict else place
+
+
+def copy_roots(place: Path) -> dict[int, Path]:
+    """Give all such directories of a mirror, by their numbers."""
+    names = (item.name for item in Walk().enter(os.path.join(place, CONFLICTS)))
+    numbers = sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+    return {each: copy_root(place, each) for each in (0, *numbers)}
 
 
 def other_place(log: LogFile) -> str:
@@ -55,12 +76,31 @@ def source_of_copy(home: str, path: str) -> str | None:
     place = os.path.join(kept_path(home), "")
     if not path.startswith(place):
         return None
-    return os.path.join(home, path.removeprefix(place).removesuffix(KEPT_SUFFIX))
+    return os.path.join(home, name_of_copy(path.removeprefix(place)))
+
+
+class CopyName(NamedTuple):
+    """What the name of a copy in its mirror says."""
+
+    conflict: int
+    generation: int | None
+    """None if it is not an earlier one."""
+    name: str
+    """The name of the file in its home."""
+
+
+def read_copy_name(copy: str) -> CopyName:
+    """Read the name of a copy, relative to its mirror."""
+    found = _COPY.fullmatch(copy)
+    assert found is not None  # Any text matches.
+    conflict, generation, name = found.groups()
+    name = name.removesuffix(KEPT_SUFFIX)
+    return CopyName(int(conflict or 0), int(generation) if generation else None, name)
 
 
 def name_of_copy(copy: str) -> str:
     """Give the name of the file that a copy is of; *copy* is relative to the mirror."""
-    return _GENERATION.sub("", copy, count=1).removesuffix(KEPT_SUFFIX)
+    return read_copy_name(copy).name
 
 
 def is_inner_name(name: str) -> bool:

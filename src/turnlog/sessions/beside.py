@@ -101,6 +101,20 @@ def make_directory(path: Path, unsynced: set[Path] | None = None) -> None:
             unsynced.add(each.parent)
 
 
+def rename_new(source: Path, target: Path) -> None:
+    """Give the file *source* the name *target*; raises FileExistsError if that is taken."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        # No hard links here: claim the name, then move over the claim.
+        os.close(os.open(target, _NEW, 0o600))
+        os.replace(source, target)
+    else:
+        os.unlink(source)
+
+
 def size_at(path: str | os.PathLike[str]) -> int:
     """Tell how large the file at *path* is; one that is not there is empty."""
     try:
