@@ -74,14 +74,12 @@ def counts(home, desk, directory):
     groups = cli(home, "query", "tools", "--group-by", "tool_name", "--limit", "0")["rows"]
     insights = cli(home, "insights", "--since", "2000-01-01")
     rows = exported_calls(home, directory / "calls.csv")
-    sql = "SELECT count(*) FROM v_calls WHERE NOT is_repeat AND call_id IS NOT NULL"
     return {
         "query": sum(row["count"] for row in groups),
         "insights": insights["overview"]["calls"],
         "export": len(rows),
         "ids": len({(row["call_id"], row["tool"], row["input"]) for row in rows}),
         "mcp": ask(desk, "calls", limit=1)["total"],
-        "sql": cli(home, "sql", sql)["rows"][0][0],
     }
 
 

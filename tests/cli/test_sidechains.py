@@ -119,8 +119,9 @@ def test_each_belongs_to_the_call_with_its_prompt_or_to_the_one_that_waits(world
     rows = cli(home, "sql", "SELECT agent, call_id, found_by, records FROM v_agents")["rows"]
     assert {agent: (call, how) for agent, call, how, _ in rows} == CALLS
     assert [count for *_, count in rows] == [4] * 4
-    (listed,) = cli(home, "sessions", "--wide")["sessions"]
-    assert listed["agents"] == 4
+    for wide in ((), ("--wide",)):
+        (listed,) = cli(home, "sessions", *wide)["sessions"]
+        assert listed["agents"] == 4
 
 
 def test_every_record_is_shown_once_and_no_branch_is_hidden(world):

@@ -8,9 +8,13 @@ import json
 import re
 import statistics
 from collections import Counter, defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
+
+import msgspec
 
 from turnlog.layout import find_everywhere, find_homes
 from turnlog.prices.cost import Terms
@@ -32,6 +36,33 @@ STOPPED = re.compile(r"\s*\[Request interrupted by user[^\]]*\]")
 COMMAND = re.compile(r"<command-name>\s*(\S[^<]*?)\s*</command-name>")
 
 
+def _with_sidechains(responses):
+    """Name the agents of responses in main logs: by the first records of their threads."""
+    starts = {}
+    for path in {each.log for each in responses if each.is_sidechain and each.agent is None}:
+        offset, parents, places = 0, {}, {}
+        for line in Path(path).read_bytes().splitlines(keepends=True):
+            with suppress(ValueError):
+                record = json.loads(line)
+                parents[record.get("uuid")] = record.get("parentUuid")
+                places[offset] = record
+            offset += len(line)
+        said = [each for each in places.values() if each.get("type") in ("user", "assistant")]
+        if all(each.get("isSidechain") for each in said):
+            continue
+        for place, record in places.items():
+            uuid = record.get("uuid")
+            while parents.get(uuid):
+                uuid = parents[uuid]
+            starts[path, place] = uuid
+    return [
+        msgspec.structs.replace(each, agent=starts.get((each.log, each.offset)))
+        if each.is_sidechain and each.agent is None
+        else each
+        for each in responses
+    ]
+
+
 class Plain:
     """A home, read plainly."""
 
@@ -45,7 +76,7 @@ class Plain:
             for log, (session, rows) in zip(logs, self.logs, strict=True)
             if log.kind == "session" and not (rows and rows[0].get("isSidechain") is True)
         }
-        self.responses = scan_usage(homes).responses
+        self.responses = _with_sidechains(scan_usage(homes).responses)
 
     def _mark_repeats(self, paths):
         """Mark what stands in several logs, but for the first of them by session and path."""

@@ -186,13 +186,7 @@ SELECT
     r.message AS message_id,  -- The message that asks.
     lower(hex(c.digest)) AS input_digest,  -- Equal for calls with equal input.
     nullif(lower(hex(c.signature)), '') AS error_signature,  -- Equal for errors that are alike.
-    r.id IN (SELECT record FROM repeats) OR EXISTS (
-        SELECT 1 FROM calls AS other JOIN records AS its ON its.id = other.record
-        WHERE other.call_id = c.call_id AND (other.record, other.block) < (c.record, c.block)
-        AND other.record NOT IN (SELECT record FROM repeats)
-        AND (other.record >> 40 = c.record >> 40
-             OR (its.message = r.message AND other.digest = c.digest))
-    ) AS is_repeat,  -- 1 if another row has the same call: reports count each once.
+    r.id IN (SELECT record FROM repeats) AS is_repeat,  -- 1 if it was carried along from elsewhere.
     l.home AS home,  -- The home that it lies in.
     l.path AS log,  -- The log that asks …
     c.record & 1099511627775 AS offset,  -- … and the record's place.

@@ -1,7 +1,8 @@
 """Which sessions are there? Listed from the logs themselves, newest first.
 
-Only the ends of each log are read, so that a list costs the same whether logs are short or long. A
-name that was given between them is told by the index, if there is one (`index.remembered`).
+Only the ends of each log are read, so that a list costs the same whether logs are short or long.
+Only in logs of Claude Code 1.x is something looked for between them: agents in sidechains. A name
+that was given between them is told by the index, if there is one (`index.remembered`).
 What can be known only from a whole log (how many records it has) is None here.
 """
 
@@ -9,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -21,7 +23,11 @@ from turnlog.keep.archived import Archives, is_flat_archive
 from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.layout.directories import is_within, whole
 from turnlog.layout.find import in_reading_order
+from turnlog.log.find_lines import find_lines
 from turnlog.questions.keeping import Keeping, Keepings
+from turnlog.records.codec import decode
+from turnlog.records.damage import Damage
+from turnlog.records.record import Linked
 from turnlog.records.summary import SessionSummary
 from turnlog.sessions.dated import day_of, is_elsewhere, read_day
 from turnlog.sessions.glanced import glance_at
@@ -30,6 +36,8 @@ from turnlog.sessions.owners import owner_in
 
 AgentIds = Mapping[tuple[Home, str], Collection[str]]
 """The ids of the agents of each session of each home."""
+_WITH_SIDECHAINS: Final = ("0.", "1.")
+"""The versions of Claude Code that wrote the records of agents into the main log."""
 
 
 class SessionRow(Struct, kw_only=True, frozen=True):
@@ -174,9 +182,22 @@ def _row(
         return None
     if found.is_sidechain:
         return None
-    return _row_of(
-        log, _Gathered(found, life, ends.is_whole, ends.size_bytes, ends.changed_at), agents, now
-    )
+    told = _Gathered(found, life, ends.is_whole, ends.size_bytes, ends.changed_at)
+    row = _row_of(log, told, agents, now)
+    versions = {found.version, *(each.version for each in ends.head if isinstance(each, Linked))}
+    if any(version and version.startswith(_WITH_SIDECHAINS) for version in versions):
+        row = structs.replace(row, agents=row.agents + _sidechains_in(log.path))
+    return row
+
+
+def _sidechains_in(path: Path) -> int:
+    """Count the agents whose records are in a main log: each begins without a parent."""
+    count = 0
+    with suppress(TurnlogError, OSError):
+        for _, line in find_lines(path, b'"parentUuid":null', b'"parentUuid": null'):
+            record = line if isinstance(line, Damage) else decode(line)
+            count += isinstance(record, Linked) and record.is_sidechain and not record.parent_uuid
+    return count
 
 
 class _Gathered(NamedTuple):

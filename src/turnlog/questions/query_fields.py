@@ -171,13 +171,13 @@ IS_CALL: Final = f"""(r.type IS NOT {_named("file-history")} AND {IS_FIRST} AND 
     SELECT 1 FROM calls AS other JOIN records AS its ON its.id = other.record
     WHERE other.call_id = c.call_id AND (other.record, other.block) < (c.record, c.block)
     AND other.record NOT IN (SELECT record FROM repeats)
-    AND (other.record >> 40 = c.record >> 40
+    AND ((other.record >> 40 = c.record >> 40 AND its.session IS r.session)
          OR (its.message = r.message AND other.digest = c.digest))))"""  # noqa: S608 - Ours.
 """Tells of a call c in a record r whether it counts: each call counts once, wherever it is written.
 
-A call is known by its id within its log. What a fork or a resume carried along is no other call,
-even if its records have new uuids: then it is part of the same response and asks for the same. A
-note that a file changed names a file, but is no call.
+A call is known by its id within its session and log. What a fork or a resume carried along is no
+other call, even if its records have new uuids: then it is part of the same response and asks for
+the same. A note that a file changed names a file, but is no call.
 """
 _GIST: Final = Field("", "What it says and which tools it asks; else what it thinks.", "read")
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
