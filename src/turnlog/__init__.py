@@ -22,6 +22,9 @@ TYPE_CHECKING = False  # As in typing, which takes a while to import.
 if TYPE_CHECKING:
     from typing import Any
 
+    from turnlog.adapters.async_store import AsyncSession as AsyncSession
+    from turnlog.adapters.async_store import AsyncStore as AsyncStore
+    from turnlog.adapters.async_store import aopen as aopen
     from turnlog.errors import (
         AmbiguousSession as AmbiguousSession,
     )
@@ -228,6 +231,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives; tests/test_house.py keeps it equal to the imports above.
 _HOMES: dict[str, tuple[str, ...]] = {
+    "turnlog.adapters.async_store": ("AsyncSession", "AsyncStore", "aopen"),
     "turnlog.errors": (
         "AmbiguousSession",
         "BrokenCopy",
