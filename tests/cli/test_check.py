@@ -31,6 +31,16 @@ def test_damage_is_found_and_shown_with_its_line(turnlog, home):
     assert "turnlog repair 22222222 --home" in out
 
 
+@pytest.mark.parametrize(("more", "words"), [(1, "1 other type "), (2, "2 other types ")])
+def test_one_more_type_is_no_plural(turnlog, tmp_path, more, words):
+    project = tmp_path / "home" / "projects" / "-srv"
+    project.mkdir(parents=True)
+    lines = [f'{{"type":"kind-{number}","sessionId":"s"}}' for number in range(6 + more)]
+    (project / "11111111-aaaa-4aaa-8aaa-111111111111.jsonl").write_text("\n".join(lines) + "\n")
+    _, out, _ = turnlog("check", "--home", tmp_path / "home")
+    assert words in out
+
+
 def test_checking_changes_nothing(turnlog, home, damaged_log):
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in home.rglob("*.jsonl")}
     turnlog("check", "--strict", "--home", home)

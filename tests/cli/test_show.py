@@ -317,7 +317,7 @@ def test_a_call_takes_one_line_with_what_it_asked_and_what_came_of_it(show):
     )
     out = show(records=[each | {"cwd": "/home/ada/kite"} for each in records])
     assert "  Edit src/tail.py → +2 -1 lines" in out.splitlines()
-    assert "  Odd number=3 many=2 items deep=1 fields → first +1 line" in out.splitlines()
+    assert "  Odd number=3 many=2 items deep=1 field → first +1 line" in out.splitlines()
     assert "  Bash false → ✗ it broke" in out.splitlines()
 
 
@@ -404,6 +404,17 @@ def test_nothing_in_a_log_steers_the_terminal_or_the_markup(show):
         out = show(*arguments, records=records)
         assert not {"\x1b", "\x07", "\u202e", "\u2028"} & set(out)
         assert "[red]c[/red]" in out
+
+
+def test_full_keeps_the_lines_of_what_a_command_printed(show):
+    printed = "\n".join(f"line {number} of the notes" for number in range(40))
+    records = (
+        said("q", None, "<command-name>/release-notes</command-name>"),
+        said("o", "q", f"<local-command-stdout>{printed}</local-command-stdout>"),
+    )
+    shown = show("--full", records=records).splitlines()
+    assert [line.strip() for line in shown if "of the notes" in line] == printed.splitlines()
+    assert sum("of the notes" in line for line in show(records=records).splitlines()) == 1
 
 
 # -- agents ---------------------------------------------------------------------------------

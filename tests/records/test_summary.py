@@ -86,6 +86,15 @@ def test_a_session_of_commands_is_called_by_its_first():
     assert found.title == "/review"
 
 
+def test_a_command_is_no_title_where_something_was_asked():
+    command = prompt("<command-name>/clear</command-name>")
+    last = {"type": "last-prompt", "lastPrompt": "/clear", "sessionId": "s"}
+    assert fold(command, prompt("Fix the gate"), last).title == "Fix the gate"
+    assert fold(command, last).title == fold(last).title == "/clear"
+    last["lastPrompt"] = "/review"
+    assert fold(prompt("Fix the gate"), last).title == "/review"  # A model answered that.
+
+
 @given(st.text(st.sampled_from("ab \n\t\u2028"), max_size=1500))
 def test_a_long_text_is_cut_as_a_short_one_is(text):
     line = " ".join(text.split())

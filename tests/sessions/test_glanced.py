@@ -6,9 +6,12 @@ import os
 import pytest
 
 from turnlog.errors import NotFound
+from turnlog.index.opening import open_fresh
 from turnlog.layout import Home
 from turnlog.questions.catalog import list_sessions
+from turnlog.questions.indexed_catalog import list_indexed
 from turnlog.sessions.dated import find_any_session
+from turnlog.sessions.session import Session
 
 OLD, NEW, WARM = (f"{n * 8}-aaaa-4aaa-8aaa-{n * 12}" for n in "123")
 
@@ -53,6 +56,37 @@ def test_without_instants_the_files_own_times_tell(home):
 def test_if_none_would_be_listed_the_one_that_changed_last_is_meant(home):
     put(home, WARM, "2026-11-01T10:00:00Z", changed=1_793_527_200, isSidechain=True)
     assert latest(home) == WARM
+
+
+def test_a_prompt_far_behind_a_command_names_the_session_in_every_list(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    printed = f"<local-command-stdout>{'news ' * 20_000}</local-command-stdout>"
+    texts = [
+        "<command-name>/release-notes</command-name>",
+        printed,
+        "Fix the gate",
+        printed,
+        "Go on",
+    ]
+    lines = [
+        json.dumps(
+            {
+                "type": "user",
+                "uuid": f"u{number}",
+                "sessionId": OLD,
+                "message": {"role": "user", "content": text},
+                "timestamp": f"2026-10-01T10:00:0{number}Z",
+            }
+        )
+        for number, text in enumerate(texts)
+    ]
+    path = home.path / "projects" / "-srv" / f"{OLD}.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    with open_fresh([home]) as index:
+        (indexed,) = list_indexed(index).sessions
+    (listed,) = list_sessions([home]).sessions
+    whole = Session.find([home], OLD).summary.title
+    assert listed.title == indexed.title == whole == "Fix the gate"
 
 
 def test_no_session_is_no_latest(home):

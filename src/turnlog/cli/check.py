@@ -162,14 +162,14 @@ def _show_totals(out: Console, totals: Totals) -> None:
 
 def _show_types(out: Console, totals: Totals) -> None:
     """Draw which types the records are of: the first few, and the rest together."""
-    from turnlog.cli.terminal import safe
+    from turnlog.cli.terminal import counted, safe
 
     if not totals.records:
         return
     types = list(totals.types.items())
     shown, rest = types[:6], sum(count for _, count in types[6:])
     if rest:
-        shown.append((f"{len(types) - 6} other types", rest))
+        shown.append((counted(len(types) - 6, "other type"), rest))
     largest = max(count for _, count in shown)
     for name, count in shown:
         bar = "█" * max(1, round(24 * count / largest))

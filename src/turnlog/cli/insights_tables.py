@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from turnlog.inert import inert
 from turnlog.questions.row_names import shown_name
-from turnlog.render.figures import count, money, part, short, time
+from turnlog.render.figures import count, counted, money, part, short, time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -196,7 +196,7 @@ def _edits(out: Console, found: Insights) -> None:
         return
     _title(out, "edits")
     out.print(
-        f"{count(edits.edits)} edits of {count(edits.files)} files, +{edits.added:,}"
+        f"{counted(edits.edits, 'edit')} of {counted(edits.files, 'file')}, +{edits.added:,}"
         f" -{edits.removed:,} lines. {part(edits.first_try_rate)} of files edited once in their"
         f" session; {part(edits.failure_rate)} of edits failed."
     )

@@ -205,6 +205,8 @@ class Transcript:
                 self.prose(piece.text, "bold green", cut=True)
             elif piece.kind is Kind.INTERRUPTED:
                 self._aside("✗ interrupted by the user", "yellow")
+            elif piece.kind is Kind.OUTPUT and self.full:
+                self.prose(piece.text, "dim")
             else:
                 self._aside(piece.text, "dim")
 

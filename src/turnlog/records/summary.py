@@ -5,8 +5,9 @@ records; metadata files; and whoever reads a whole log. It takes records one by 
 order, and any record may be missing.
 
 A title is, in this order: what a person called the session, what a model called it, its last
-prompt, a summary, its first prompt. Only records of those types count; the same words inside a
-tool's input do not. Prompts are those that a human typed, not those of an agent in the same log.
+prompt, a summary, its first prompt. A command that no model answers, such as ``/clear``, is a title
+only if nothing else is. Only records of those types count; the same words inside a tool's input do
+not. Prompts are those that a human typed, not those of an agent in the same log.
 """
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
@@ -24,6 +25,19 @@ from turnlog.records.state import AiTitle, CustomTitle, Format, LastPrompt, Relo
 from turnlog.records.typed import command_in, typed_text
 
 PROMPT_LENGTH: Final = 200
+
+_LOCAL_COMMANDS: Final = frozenset(
+    (
+        "add-dir", "agents", "bashes", "clear", "compact", "config", "context", "copy", "cost",
+        "doctor", "effort", "exit", "export", "extra-usage", "fast", "feedback", "help", "hooks",
+        "ide", "install-github-app", "keybindings", "login", "logout", "mcp", "memory", "model",
+        "output-style", "permissions", "plugin", "privacy-settings", "quit", "rate-limit-options",
+        "release-notes", "reload-plugins", "remote-control", "rename", "resume", "rewind",
+        "sandbox", "skills", "stats", "status", "statusline", "stickers", "tasks", "terminal-setup",
+        "theme", "todos", "upgrade", "usage", "vim",
+    )
+)  # fmt: skip
+"""Commands that Claude Code carries out itself, without a model."""
 
 
 class SessionSummary(Struct):
@@ -52,10 +66,11 @@ class SessionSummary(Struct):
         return (
             self.custom_title
             or self.ai_title
-            or self.last_prompt
+            or (None if is_local_command(self.last_prompt) else self.last_prompt)
             or self.summary
             or self.first_prompt
             or self.first_command
+            or self.last_prompt
         )
 
     def take(self, record: Record) -> None:
@@ -133,6 +148,12 @@ def spoken(text: str) -> str | None:
     if command_in(text) is not None:
         return None
     return _one_line(typed_text(text)) or None
+
+
+def is_local_command(text: str | None) -> bool:
+    """Tell whether *text* is a command that no model answers, such as ``/clear``."""
+    words = (text or "").split(maxsplit=1)
+    return bool(words) and words[0].startswith("/") and words[0][1:] in _LOCAL_COMMANDS
 
 
 def _one_line(text: str) -> str:

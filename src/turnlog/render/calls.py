@@ -100,9 +100,9 @@ def _short(value: Any) -> str:
         case str():
             return value[:_LENGTH]
         case list():
-            return f"{len(value):,} items"
+            return f"{len(value):,} item{'' if len(value) == 1 else 's'}"
         case dict():
-            return f"{len(value):,} fields"
+            return f"{len(value):,} field{'' if len(value) == 1 else 's'}"
         case None:
             return ""
     return str(value)[:_LENGTH]

@@ -9,6 +9,11 @@ from turnlog.prices.money import shown
 from turnlog.render.page import Child, Fragment, element
 
 
+def counted(value: int, noun: str) -> str:
+    """Write a count with its noun."""
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
 def count(value: int) -> str:
     """Write a count whole."""
     return f"{value:,}"

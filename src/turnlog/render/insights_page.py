@@ -16,7 +16,7 @@ from turnlog.questions.insights import Insights
 from turnlog.questions.insights_cache import REASONS
 from turnlog.questions.insights_days import WEEKDAYS, DayRow
 from turnlog.render.charts import CHART_CSS, Bar, Point, bars, calendar, heat_map, lines
-from turnlog.render.figures import count, money, part, short, table, time
+from turnlog.render.figures import count, counted, money, part, short, table, time
 from turnlog.render.page import Child, Fragment, element, page
 
 Clean = Callable[[str], str]
@@ -150,7 +150,7 @@ def _habits(found: Insights, zone: tzinfo) -> Fragment | None:
     streaks, top = found.streaks, found.overview
     since, until = span_of(found, zone)
     first, last = min(since, found.days[0].day), max(until, found.days[-1].day)
-    told = f"{count(streaks.active_days)} active days"
+    told = counted(streaks.active_days, "active day")
     if top.most_active_day:
         told += f", the busiest {top.most_active_day}"
     if streaks.current_days:
@@ -287,7 +287,8 @@ def _edits(found: Insights, clean: Clean) -> Fragment | None:
     if not edits.edits and not edits.failed:
         return None
     told = (
-        f"{count(edits.edits)} edits of {count(edits.files)} files: {count(edits.added)} lines"
+        f"{counted(edits.edits, 'edit')} of {counted(edits.files, 'file')}:"
+        f" {counted(edits.added, 'line')}"
         f" added, {count(edits.removed)} removed. {part(edits.first_try_rate)} of the files that"
         f" a session edited were edited once; {part(edits.failure_rate)} of edits failed."
     )
@@ -317,7 +318,8 @@ def _cache(found: Insights) -> Fragment:
         for row in cache.reasons
     ]
     context = (
-        f"{count(compactions.compactions)} compactions in {count(compactions.sessions)} sessions"
+        f"{counted(compactions.compactions, 'compaction')}"
+        f" in {counted(compactions.sessions, 'session')}"
     )
     if compactions.average_tokens is not None:
         context += f", at {short(compactions.average_tokens)} tokens on average"
@@ -338,9 +340,9 @@ def _turns(found: Insights, clean: Clean, zone: tzinfo) -> Fragment | None:
     if not turns.turns:
         return None
     told = (
-        f"{count(turns.turns)} turns, {time(turns.median_ms)} long in the middle. A person stopped"
-        f" an agent {count(cut.interruptions)} times; {count(cut.unanswered)} calls were never"
-        " answered."
+        f"{counted(turns.turns, 'turn')}, {time(turns.median_ms)} long in the middle. A person"
+        f" stopped an agent {counted(cut.interruptions, 'time')}; never answered:"
+        f" {counted(cut.unanswered, 'call')}."
     )
     rows = [
         (
@@ -357,11 +359,11 @@ def _turns(found: Insights, clean: Clean, zone: tzinfo) -> Fragment | None:
 
 def _footer(found: Insights, zone: tzinfo, clean: Clean) -> Fragment:
     skipped = found.skipped
-    told = [f"{count(skipped.repeats)} repeats folded"] if skipped.repeats else []
+    told = [f"{counted(skipped.repeats, 'repeat')} folded"] if skipped.repeats else []
     if skipped.places:
-        told.append(f"{count(len(skipped.places))} places damaged or odd")
+        told.append(f"{counted(len(skipped.places), 'place')} damaged or odd")
     if skipped.undated:
-        told.append(f"{count(skipped.undated)} responses without a date")
+        told.append(f"{counted(skipped.undated, 'response')} without a date")
     unpriced = ", ".join(row.model for row in skipped.unpriced)
     nothing = "Nothing else was left out" if unpriced else "Nothing was left out"
     left_out = f"In all logs: {', '.join(told)}" if told else nothing

@@ -14,7 +14,7 @@ from typing import Final
 
 from turnlog.questions.insights import Insights
 from turnlog.render.charts import CHART_CSS, Bar, bars, calendar
-from turnlog.render.figures import count, money, part, short, time
+from turnlog.render.figures import count, counted, money, part, short, time
 from turnlog.render.insights_page import Clean, activity, costs_by_day, span_of, spending
 from turnlog.render.page import Child, Fragment, element, page
 
@@ -106,8 +106,8 @@ def _sentence(found: Insights) -> str:
     if not top.messages and not top.prompts:
         return "Nothing happened in this period."
     told = (
-        f"{count(top.prompts)} prompts in {count(top.sessions)} sessions, answered by"
-        f" {count(top.messages)} messages and {count(top.calls)} calls of tools."
+        f"{counted(top.prompts, 'prompt')} in {counted(top.sessions, 'session')}, answered by"
+        f" {counted(top.messages, 'message')} and {counted(top.calls, 'tool call')}."
     )
     return f"{told} Agents worked for {time(top.working_ms)}."
 

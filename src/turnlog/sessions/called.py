@@ -8,6 +8,7 @@ leaves aside what a list leaves aside.
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from os import PathLike
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -16,8 +17,11 @@ from turnlog.log.lines import ENDS_BYTES
 from turnlog.log.sources import Seekable, open_source
 from turnlog.records.record import Record, Summary
 from turnlog.records.state import LastPrompt
-from turnlog.records.summary import SessionSummary
+from turnlog.records.summary import SessionSummary, is_local_command
 from turnlog.sessions.metadata import MetadataFold
+
+PROMPT_BYTES: Final = 1024 * 1024
+"""So far is the first prompt looked for in a log that begins with a command such as /clear."""
 
 
 class Named(Struct):
@@ -58,8 +62,10 @@ class Called(Struct, array_like=True, gc=False):
             called.last_prompt = None
         if self.summary < size_bytes - ENDS_BYTES:
             called.summary = None
-        if called.first_command is not None and self.first_prompt >= ENDS_BYTES:
-            called.first_prompt = None
+        if called.first_command is not None:
+            is_local = is_local_command(called.first_command)
+            if self.first_prompt >= (PROMPT_BYTES if is_local else ENDS_BYTES):
+                called.first_prompt = None
         return called
 
 

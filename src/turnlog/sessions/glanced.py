@@ -1,7 +1,8 @@
 """A session at a glance: the ends of its log, folded into its summary and its life.
 
-Lists take hundreds of these, and "latest" a few, so nothing between the ends is read. A name that
-was given between them is known to whoever read the log before: what is remembered of it is asked.
+Lists take hundreds of these, and "latest" a few, so nothing between the ends is read, unless a log
+begins with a command such as /clear: then its first prompt is looked for. A name that was given
+between them is known to whoever read the log before: what is remembered of it is asked.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import NamedTuple
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import LogFile
+from turnlog.log.reader import Placed, read_log
 from turnlog.log.tail import Ends, read_ends
 from turnlog.records.record import Record
 from turnlog.records.state import AiTitle, CustomTitle, Tag
-from turnlog.records.summary import SessionSummary
-from turnlog.sessions.called import Named
+from turnlog.records.summary import SessionSummary, is_local_command
+from turnlog.sessions.called import PROMPT_BYTES, Named
 from turnlog.sessions.life import Life
 
 
@@ -53,7 +55,22 @@ def glance_at(
             break
     if recall is not None and not ends.is_whole and (named := recall(path)) is not None:
         _take_names(named, found, {type(record) for record in ends.tail})
+    if is_local_command(found.first_command) and not (found.first_prompt or ends.is_whole):
+        found.first_prompt = _first_prompt(path)
     return Glanced(found, life, ends)
+
+
+def _first_prompt(path: str | PathLike[str]) -> str | None:
+    """Look further into a log that begins with a command such as /clear for the first prompt."""
+    seen = SessionSummary()
+    for item in read_log(path):
+        if item.offset >= PROMPT_BYTES:
+            break
+        if isinstance(item, Placed):
+            seen.take(item.record)
+            if seen.first_prompt:
+                break
+    return seen.first_prompt
 
 
 def _take_names(named: Named, found: SessionSummary, told: Collection[type[Record]]) -> None:

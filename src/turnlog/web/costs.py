@@ -10,7 +10,7 @@ from turnlog.questions.indexed_catalog import list_indexed
 from turnlog.questions.ledger import Figures, Ledger, LedgerRow, Unit
 from turnlog.questions.row_names import shown_name
 from turnlog.render.charts import CHART_CSS, Bar, Point, bars, lines
-from turnlog.render.figures import count, part, short, table
+from turnlog.render.figures import count, counted, part, short, table
 from turnlog.render.insights_page import spending
 from turnlog.render.page import Child, Fragment, element
 from turnlog.web.asked import Asked
@@ -62,7 +62,7 @@ def costs_page(asked: Asked) -> str:
         ),
         _chart(unit, rows, titles, desk) if rows else None,
         table(heads, cells) if rows else element("p", "Nothing was used then."),
-        element("p", f"{count(left)} more rows: turnlog cost --by {unit}", class_="faint")
+        element("p", f"{counted(left, 'more row')}: turnlog cost --by {unit}", class_="faint")
         if left > 0
         else None,
         _unpriced(found, desk),

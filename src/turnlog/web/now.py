@@ -12,7 +12,7 @@ from typing import Final
 from turnlog.prices.money import shown
 from turnlog.questions.live import LiveDocument, LiveSession
 from turnlog.questions.live_doing import ASKED_FOR, Doing
-from turnlog.render.figures import short, time
+from turnlog.render.figures import counted, short, time
 from turnlog.render.insights_page import card
 from turnlog.render.page import Child, Fragment, element
 from turnlog.render.session_page import duration
@@ -128,7 +128,7 @@ def _facts(session: LiveSession, desk: Desk) -> Child:
     facts: list[Child] = [
         desk.project_name(session.project),
         desk.clean(session.git_branch),
-        f"{session.agents:,} agents at work" if session.agents else None,
+        f"{counted(session.agents, 'agent')} at work" if session.agents else None,
         f"{short(session.tokens)} tokens" if session.tokens else None,
         shown(Decimal(session.cost_usd)) if session.messages else None,
         desk.when(session.last_active_at),

@@ -13,7 +13,7 @@ from turnlog.questions.indexed_projects import list_projects
 from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.overview import Attention, Overview, overview
 from turnlog.questions.spending import spent
-from turnlog.render.figures import count, short
+from turnlog.render.figures import count, counted, short
 from turnlog.render.insights_page import card
 from turnlog.render.page import Child, Fragment, element
 from turnlog.web.asked import Asked
@@ -110,7 +110,7 @@ def _seen(seen: Overview) -> Fragment:
     cards = [
         card(
             shown(Decimal(each.cost_usd)),
-            f"{each.period}: {short(each.tokens)} tokens, {_counted(each.sessions, 'session')}",
+            f"{each.period}: {short(each.tokens)} tokens, {counted(each.sessions, 'session')}",
         )
         for each in seen.periods
     ]
@@ -126,7 +126,7 @@ def _attention(attention: Attention) -> Iterable[Fragment]:
     )
     for number, words, command in said:
         if number:
-            told = f"{words.format(_counted(number, 'session'))}: "
+            told = f"{words.format(counted(number, 'session'))}: "
             yield element("p", told, element("code", f"turnlog {command}"), class_="note")
 
 
@@ -135,13 +135,13 @@ def _row(row: IndexedSession, cost: str | None, desk: Desk) -> Fragment:
     facts = [
         desk.clean(row.git_branch),
         f"#{desk.clean(row.tag)}" if row.tag else "",
-        _counted(row.agents, "agent") if row.agents else "",
+        counted(row.agents, "agent") if row.agents else "",
     ]
     marks: list[Child] = []
     if row.running:
         marks.append(element("span", f"● {row.running}", class_="live"))
     if row.damages:
-        marks.append(element("span", f"! {_counted(row.damages, 'damage')}", class_="bad"))
+        marks.append(element("span", f"! {counted(row.damages, 'damage')}", class_="bad"))
     if _KEPT[row.keeping]:
         marks.append(_KEPT[row.keeping])
     return element(
@@ -167,7 +167,3 @@ def _row(row: IndexedSession, cost: str | None, desk: Desk) -> Fragment:
         element("td", short(row.tokens), class_="number"),
         element("td", shown(Decimal(cost)) if cost else "", class_="number"),
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
