@@ -77,10 +77,13 @@ def test_two_gaps_and_two_children_of_one_missing_parent(store, log):
         session.append(build.user("branch b") | {"parentUuid": tip})
     drop(log, b"answer 0")
     drop(log, b"answer 2")
+    resumed = ["prompt 0", "prompt 1", "answer 1", "prompt 2", "branch a", "branch b"]
+    assert texts(store) == resumed  # As Claude Code bridges it.
     found = store.recover(ID)
     assert len(found.bridges) == 2
+    assert [link.reason for link in found.relinked] == ["missing"]
     assert not store.session(ID).tree.gaps
-    assert texts(store) == ["prompt 0", "prompt 1", "answer 1", "prompt 2", "branch b"]
+    assert texts(store) == resumed
 
 
 def test_a_torn_tail_is_sealed_and_kept(store, log):
