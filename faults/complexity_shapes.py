@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import importlib
 import io
 import json
 import os
@@ -569,12 +570,11 @@ def _mcp(tool: str, **arguments: Any) -> Callable[[Path], None]:
         from turnlog.mcp.desk import Desk
         from turnlog.mcp.reading_on import ReadingOn
         from turnlog.mcp.settings import Settings
-        from turnlog.mcp.tools import TOOLS
 
         homes = find_homes((home,))
         desk = Desk(homes=homes, scope=None, settings=Settings(), reading_on=ReadingOn(homes))
         calls = Calls(desk)
-        named = next(each for each in TOOLS if each.name == tool)
+        named = getattr(importlib.import_module(f"turnlog.mcp.{tool}_tool"), tool.upper())
         calls._answer(named, arguments, desk.for_a_call(600))  # noqa: SLF001
 
     return ask

@@ -13,7 +13,9 @@ import threading
 import pytest
 from faults.complexity_shapes import SHAPES, VIEWS, world
 
-N = 8
+from turnlog.log.reader import read_log, scan_log
+
+N = 16
 # What each step up may cost more than twice the one before: sorting, growing tables.
 SLACK = 1.15
 LINES = 400
@@ -82,3 +84,25 @@ def test_the_counter_sees_nested_loops():
 
     work = [lines_executed(lambda n=n: quadratic(n)) for n in (40, 80, 160)]
     assert work[2] - work[1] > 3 * (work[1] - work[0])
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" \n", b"\r\n"])
+@pytest.mark.parametrize("read", [read_log, scan_log], ids=["read_log", "scan_log"])
+def test_blank_lines_cost_no_work_each(tmp_path, blank, read):
+    path = tmp_path / "log.jsonl"
+    work = []
+    for times in (1, 100):
+        path.write_bytes(b'{"type":"x"}\n' + blank * 100 * times + b'{"type":"y"}\n')
+        work.append(lines_executed(lambda: [*read(path)]))
+    assert work[1] <= work[0] + 10
+
+
+@pytest.mark.parametrize("unit", [b'{"a":', b'{"type":', b'{"uuid":[', b"["])
+def test_a_line_without_an_end_takes_bounded_work(tmp_path, monkeypatch, unit):
+    monkeypatch.setattr("turnlog.records.shallow._BUDGET", 3_000)
+    path = tmp_path / "log.jsonl"
+    work = []
+    for times in (1, 4):
+        path.write_bytes(unit * 4_000 * times + b"\n" + b'{"type":"y"}\n')
+        work.append(lines_executed(lambda: [*read_log(path)]))
+    assert work[1] <= work[0] + 100
