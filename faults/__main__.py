@@ -33,6 +33,8 @@ KINDS = (
     "injured_logs",
     "adapters",
     "complexity",
+    "host_lifecycle",
+    "namespaces",
 )
 _HOME = "TURNLOG_FAULTS_DIRECTORY"
 

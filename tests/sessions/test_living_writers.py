@@ -137,6 +137,24 @@ def test_closing_a_writer_whose_log_is_gone_makes_none(store):
     assert not session.path.exists()
 
 
+@pytest.mark.parametrize("layout", ["claude", "flat"])
+def test_a_log_rolled_back_in_place_is_read_anew(store, layout):
+    """It grows again before its writer looks: by size and inode it is the same log."""
+    session = store.create(project="/srv/mill", layout=layout, session_id="s-1")
+    session.append(build.user("one"))
+    earlier = session.path.stat().st_size
+    lost = session.append(build.user("two"))
+    with session.path.open("r+b") as file:
+        file.truncate(earlier)
+    with store.resume("s-1") as other:
+        between = other.append(build.user("between" * 100))
+    assert session.append(build.user("two") | {"uuid": lost}) == lost
+    last = session.append(build.user("three"))
+    session.close()
+    found = [record.uuid for _, record in store.session("s-1").records()]
+    assert found[1:] == [between, lost, last]
+
+
 # -- other places ---------------------------------------------------------------------------------
 
 

@@ -170,8 +170,12 @@ class Handle:
 
     def ends_in_newline(self, size: int) -> bool:
         """Tell whether the last line, of a log of *size* bytes, is complete."""
+        return size == 0 or self.read_at(1, size - 1) == b"\n"
+
+    def read_at(self, length: int, offset: int) -> bytes:
+        """Read *length* bytes at *offset*."""
         try:
-            return size == 0 or system.read_at(self.fd, 1, size - 1) == b"\n"
+            return system.read_at(self.fd, length, offset)
         except OSError as error:
             raise self._typed(error) from None
 

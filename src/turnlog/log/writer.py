@@ -21,7 +21,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from turnlog.errors import NotSerialisable, UsageError
 from turnlog.log.closing import Closing
@@ -34,6 +34,8 @@ from turnlog.records.codec import encode
 from turnlog.records.record import Record
 
 Durability = Literal["fsync", "flush"]
+
+_LAST_BYTES: Final = 256
 
 
 class Appended(NamedTuple):
@@ -100,6 +102,15 @@ class LogWriter(Closing):
             allow_network_filesystem=allow_network_filesystem,
         )
         self._reopened = 0
+
+    @property
+    def seen(self) -> int:
+        """The offset up to which this writer, or its caller, knows the log."""
+        return self._seen
+
+    @seen.setter
+    def seen(self, offset: int) -> None:
+        self._seen, self._last_seen = offset, b""
 
     def append(self, record: Record | Mapping[str, Any]) -> Appended:
         """Append one record; return when it is as durable as this writer promises."""
@@ -191,13 +202,15 @@ class LogWriter(Closing):
             offset += len(line) + 1
         if not strangers:  # Else somebody wrote what this writer has not seen yet.
             self.seen = offset
+            self._last_seen = (lines[-1] + b"\n")[-_LAST_BYTES:]
             self._reopened = self._handle.reopened
         logger.debug("%s: appended %d records at %d", self.path, len(lines), size)
         return tuple(placed)
 
     @contextmanager
     def _news(self, size: int) -> Iterator[News]:
-        restarted = self._handle.reopened != self._reopened or self.seen > size
+        is_other = self._handle.reopened != self._reopened or self.seen > size
+        restarted = is_other or not self._is_as_seen()
         start = 0 if restarted else self.seen
         # A descriptor of its own: a duplicate would share the lock with any child forked now.
         source = PlainSource(open_regular(self.path), start, end=size)
@@ -214,8 +227,19 @@ class LogWriter(Closing):
         pending = reader.pending
         if pending is not None:
             end = pending.offset + (pending.length if pending.record is not None else 0)
-        self.seen = end
+        if end != self.seen or not self._last_seen:
+            self.seen = end
+            length = min(end, _LAST_BYTES)
+            self._last_seen = self._handle.read_at(length, end - length)
         self._reopened = self._handle.reopened
+
+    def _is_as_seen(self) -> bool:
+        """Return whether the bytes before ``seen`` are those that were there.
+
+        A log may be rolled back in place to an earlier state and grow again since.
+        """
+        last = self._last_seen
+        return self._handle.read_at(len(last), self.seen - len(last)) == last
 
 
 def _joined(lines: Sequence[bytes]) -> bytes:
