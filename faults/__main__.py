@@ -35,6 +35,8 @@ KINDS = (
     "complexity",
     "host_lifecycle",
     "namespaces",
+    "partial_visibility",
+    "foreign_filesystems",
 )
 _HOME = "TURNLOG_FAULTS_DIRECTORY"
 

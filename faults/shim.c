@@ -1,11 +1,12 @@
 /* Preloaded into the harness: lets a chosen call on a chosen file fail, fall short or kill.
  *
  * fault_arm(suffix, call, nth, action, value) arms one rule: the nth call of that kind on a
- * descriptor whose path ends in suffix. Actions: fail with errno value; write only value bytes
+ * descriptor whose path ends in suffix, or of opendir on such a path; every one if nth is 0. Actions: fail with errno value; write only value bytes
  * (a real short write); write value bytes, then die by SIGKILL; write value bytes, then append a
  * foreign line to the file before returning; append the foreign line first, then write all.
  * fault_disarm() forgets all rules. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { WRITE, SYNC, TRUNCATE, CALLS };
+enum { WRITE, SYNC, TRUNCATE, OPENDIR, CALLS };
 enum { FAIL, SHORT, KILL, INTRUDE, PRECEDE };
 enum { RULES = 8 };
 
@@ -58,15 +59,10 @@ static ssize_t path_of(int fd, char *path, size_t room)
     return length;
 }
 
-static struct rule *rule_for(int fd, int call)
+static struct rule *rule_at(const char *path, ssize_t length, int call)
 {
-    char path[4096];
-    if (!armed)
-        return NULL;
-    int saved = errno, hit = 0;
+    int hit = 0;
     struct rule *found = NULL;
-    ssize_t length = path_of(fd, path, sizeof path);
-    errno = saved;
     for (int i = 0; length > 0 && i < armed; i++) {
         size_t tail = strlen(rules[i].suffix);
         if (rules[i].call != call || (size_t)length < tail ||
@@ -74,10 +70,21 @@ static struct rule *rule_for(int fd, int call)
             continue;
         if (!hit++)
             counted[call]++;
-        if (counted[call] == rules[i].nth)
+        if (counted[call] == rules[i].nth || !rules[i].nth)
             found = &rules[i];
     }
     return found;
+}
+
+static struct rule *rule_for(int fd, int call)
+{
+    char path[4096];
+    if (!armed)
+        return NULL;
+    int saved = errno;
+    ssize_t length = path_of(fd, path, sizeof path);
+    errno = saved;
+    return rule_at(path, length, call);
 }
 
 static void intrude(int fd)
@@ -152,3 +159,15 @@ int ftruncate64(int fd, off64_t size)
 }
 
 int ftruncate(int fd, off_t size) { return ftruncate64(fd, size); }
+
+DIR *opendir(const char *path)
+{
+    static DIR *(*real)(const char *);
+    if (!real)
+        real = dlsym(RTLD_NEXT, "opendir");
+    struct rule *rule = armed ? rule_at(path, (ssize_t)strlen(path), OPENDIR) : NULL;
+    if (!rule)
+        return real(path);
+    errno = (int)rule->value;
+    return NULL;
+}

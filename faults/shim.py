@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-WRITE, SYNC, TRUNCATE = range(3)
+WRITE, SYNC, TRUNCATE, OPENDIR = range(4)
 FAIL, SHORT, KILL, INTRUDE, PRECEDE = range(5)
 MISSING = "no C compiler for the preloaded library"
 
@@ -43,7 +43,7 @@ def environment(library: Path) -> dict[str, str]:
 
 
 def arm(suffix: str, call: int, nth: int, action: int, value: int) -> None:
-    """Arm the *nth* *call* from now on a file whose path ends in *suffix*."""
+    """Arm the *nth* *call* from now on a file whose path ends in *suffix*; 0 arms every one."""
     _library().fault_arm(suffix.encode(), call, nth, action, ctypes.c_long(value))
 
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.keep.archived import Archives, is_flat_archive, journal
+from turnlog.keep.belongings import Belongings
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import keep
 from turnlog.keep.flat_archiving import (
@@ -31,6 +32,7 @@ from turnlog.keep.restorable import find_restorable, mirrors
 from turnlog.keep.restoring import note_restored, restore
 from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.layout import LayoutName, LogFile
+from turnlog.layout.walk import refuse_unseen
 from turnlog.sessions.journal import ArchivedFact
 from turnlog.sessions.session import Session
 
@@ -83,6 +85,7 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
             "in a flat store the archive takes the log's place",
             hint="turnlog keep makes a copy and leaves the log as it is",
         )
+    refuse_unseen(Belongings(log.home).unseen)
     if log.compression is not None and not is_flat_archive(str(log.path)):
         unpack_beside(log.path)
     _keep_up(session, log)
@@ -160,6 +163,7 @@ def _put_back(session: Session, log: LogFile) -> int:
     directory = place_of(log.path)
     is_archive = log.layout == "flat" and is_flat_archive(str(log.path))
     if is_archive or (log.layout == "flat" and is_left(directory, session.id)):
+        refuse_unseen(Belongings(log.home).unseen)
         refuse_if_running(session.id, session.logs, (log.home,))
         return unarchive_flat(directory, session.id, log.path if is_archive else None)
     return unpack_beside(log.path) if log.compression is not None else 0

@@ -72,14 +72,13 @@ class Belongings:
             pass  # Links that lead nowhere count only where a log may be.
         return list(dict.fromkeys(each for each in problems if isinstance(each, Unseen)))
 
-    @property
-    def has_sessions(self) -> bool:
-        """Something is in the home where sessions' logs lie; else its volume may not be mounted."""
-        top = os.path.realpath(self.home)
-        projects = Walk().enter(os.path.join(top, "projects"))
-        return any(each.kind == "directory" and each.name[0] != "." for each in projects) or any(
-            each.is_main_log for each in self._all
-        )
+    def has_any(self, name: str) -> bool:
+        """Tell whether something is in the directory of the home that the file *name* is below.
+
+        If nothing is, that may be a mount point, and its volume not mounted.
+        """
+        top = os.path.join(os.path.realpath(self.home), *name.split("/")[:-1][:1])
+        return any(not each.name.startswith(".") for each in Walk().enter(top))
 
     def of(self, session_id: str) -> list[Belonging]:
         """Give what belongs to a session: what lies beside, then agents' logs, main logs last.

@@ -238,7 +238,7 @@ def goods_of(
 ) -> list[Belonging]:
     """Give what is to go from one home."""
     days = {
-        _home_name(log, belongings)
+        home_name(log, belongings)
         for log in logs
         if log.kind == "day" and log.home == belongings.home
     }
@@ -246,7 +246,8 @@ def goods_of(
     return [each for each in found if with_kept or each.tree == "home"]
 
 
-def _home_name(log: LogFile, belongings: Belongings) -> str:
+def home_name(log: LogFile, belongings: Belongings) -> str:
+    """Give the name of a log, or of the log that a kept copy is of, in its home."""
     root = belongings.place if log.is_kept else Path(os.path.abspath(belongings.home))
     name = Path(os.path.abspath(log.path)).relative_to(root).as_posix()
     return name_of_copy(name) if log.is_kept else name

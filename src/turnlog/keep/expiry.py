@@ -21,7 +21,7 @@ from msgspec import Struct
 from turnlog.errors import LogLocked, TurnlogError
 from turnlog.keep.activity import Activity, activity_of, glance_at
 from turnlog.keep.belongings import Belonging, Belongings
-from turnlog.keep.deleting import goods_of
+from turnlog.keep.deleting import goods_of, home_name
 from turnlog.keep.retention_policy import Policy
 from turnlog.keep.running import refuse_if_running
 from turnlog.layout import Home, LogFile, Problem, find_logs
@@ -117,8 +117,8 @@ class Judgement:
         if all(log.is_kept for log in logs if log.kind != "agent"):
             if not policy.with_kept:
                 return None  # It is gone at its source; what is kept of it stays.
-            if session_id not in self._facts.deleted and not self.belongings.has_sessions:
-                self._spare(session_id, None, f"there is no session in {self._home}: {UNMOUNTED}")
+            if session_id not in self._facts.deleted and not self._may_be_seen(logs):
+                self._spare(session_id, None, f"where it was is empty: {UNMOUNTED}")
                 return None
         try:
             told = glance_at(session_id, logs)
@@ -137,6 +137,11 @@ class Judgement:
             return None
         goods = goods_of(self.belongings, session_id, logs, with_kept=policy.with_kept)
         return Candidate(self._row(session_id, told, told.last_active_at, goods), logs, goods)
+
+    def _may_be_seen(self, logs: list[LogFile]) -> bool:
+        """Tell whether main logs would be seen in the home if they were there."""
+        mains = (log for log in logs if log.kind != "agent")
+        return all(self.belongings.has_any(home_name(log, self.belongings)) for log in mains)
 
     def _is_young(self, told: Activity) -> bool:
         """Tell whether a session was active within the days that it has."""

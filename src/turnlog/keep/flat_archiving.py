@@ -39,7 +39,7 @@ from turnlog.keep.proving import (
     unpacked,
 )
 from turnlog.layout import flat_meta, looks_like_log
-from turnlog.layout.walk import Item, Walk, refuse_unseen
+from turnlog.layout.walk import Walk
 from turnlog.log.sources import open_source
 from turnlog.log.system import sync, write_all
 from turnlog.sessions.beside import Unreadable
@@ -123,8 +123,8 @@ def _archive(directory: Path, session_id: str, when_held: Callable[[], None]) ->
 def _beside(directory: Path, session_id: str) -> Iterator[FlatFile]:
     """Give the files that lie in the session's own directory."""
     top = os.path.join(directory, "")
-    for item in _files_beneath(os.path.join(top, session_id)):
-        if not item.name.startswith(".turnlog-"):
+    for item in Walk().files_beneath(os.path.join(top, session_id)):
+        if not item.linked and not item.name.startswith(".turnlog-"):
             plain = item.path.removeprefix(top).replace(os.sep, "/")
             is_blob = plain.startswith(f"{session_id}/blobs/")
             yield FlatFile(plain, f"{COMPRESSED}/{plain}" + ("" if is_blob else ".gz"))
@@ -263,8 +263,8 @@ def is_left(directory: Path, session_id: str) -> bool:
 
 def _packed_beside(directory: Path, session_id: str) -> list[str]:
     top = os.path.join(directory, "")
-    found = _files_beneath(os.path.join(top, COMPRESSED, session_id))
-    names = (each.path.removeprefix(top).replace(os.sep, "/") for each in found)
+    found = Walk().files_beneath(os.path.join(top, COMPRESSED, session_id))
+    names = (each.path.removeprefix(top).replace(os.sep, "/") for each in found if not each.linked)
     return [name for name in names if name.endswith(".gz") or _is_blob(name)]
 
 
@@ -350,14 +350,6 @@ def _put_proved(
             raise
         folder.sync()
     return proof
-
-
-def _files_beneath(top: str) -> list[Item]:
-    """List the files of a tree; raises UnreadableHome if it cannot be read whole."""
-    walk = Walk()
-    found = [item for item in walk.files_beneath(top) if not item.linked]
-    refuse_unseen(walk.problems)
-    return found
 
 
 def _remove_directories(directory: Path, session_id: str) -> None:

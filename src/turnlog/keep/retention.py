@@ -56,12 +56,14 @@ from turnlog.keep.retention_policy import MOST_DAYS, Policy, is_days, load_polic
 from turnlog.keep.trash import Trash
 from turnlog.layout import Home, Problem, turnlog_home
 from turnlog.layout.directories import whole
+from turnlog.layout.home_files import OF_SESSIONS
 from turnlog.layout.walk import Unseen
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.life import running_sessions
 
 EXPIRED: Final = "expired"
 ORPHANED: Final = "orphaned"
+_BESIDE_PROJECTS: Final = {"todos", *OF_SESSIONS}
 
 Archive = Callable[[Iterable[Home]], object]
 """Keeps a copy of everything in some homes."""
@@ -213,11 +215,13 @@ class _Run:
         self.report.problems += [each for each in self._unseen if each not in self.report.problems]
         for belongings in self._belongings if not self._unseen else ():
             found = find_orphans(belongings, self._known, now=self._facts.now)
-            if found and not belongings.has_sessions:
+            if not belongings.has_any("projects/any"):
+                beside = [each for each in found if set(each.kinds) & _BESIDE_PROJECTS]
+                found = [each for each in found if each not in beside]
                 path = Path(belongings.home, "projects")
-                self.report.problems.append(Unseen(path, f"no session is there: {UNMOUNTED}"))
-            else:
-                self.report.orphans += found
+                if beside:
+                    self.report.problems.append(Unseen(path, f"no session is there: {UNMOUNTED}"))
+            self.report.orphans += found
 
     def carry_out(self, archive: Archive) -> None:
         """Move what was found to the trash; what cannot be moved is spared, and says why."""
@@ -250,7 +254,8 @@ class _Run:
             return
         now, written = self._facts.now, self.report.written
         for belongings in self._belongings:
-            if belongings.unseen or not belongings.has_sessions or (with_orphans and self._unseen):
+            is_whole = not belongings.unseen and belongings.has_any("projects/any")
+            if not is_whole or (with_orphans and self._unseen):
                 continue
             home = Path(os.path.realpath(belongings.home))
             names = empty_directories(belongings, self._known, now=now) if with_orphans else []
