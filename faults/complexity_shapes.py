@@ -20,6 +20,7 @@ from typing import Any
 
 SESSION = "7c1d9f0e-5a52-4c11-9a3d-2f6f0d0c4b00"
 _PROJECT = "/srv/kites"
+_LONG_AGO = 1_772_000_000
 
 Record = dict[str, Any]
 Shape = Callable[[int], Iterator[Record | bytes]]
@@ -32,12 +33,15 @@ def write_home(home: Path, shape: str, n: int) -> Path:
     path = directory / f"{SESSION}.jsonl"
     path.write_bytes(b"".join(map(_line, SHAPES[shape](n))))
     for number in range(n if shape in _AGENTS_OF else 0):
-        agent = directory / SESSION / "subagents" / f"agent-{number:x}.jsonl"
+        agents = directory if shape in _BESIDE else directory / SESSION / "subagents"
+        agent = agents / f"agent-{number:x}.jsonl"
         agent.parent.mkdir(parents=True, exist_ok=True)
         agent.write_bytes(b"".join(map(_line, _AGENTS_OF[shape](number))))
     if shape == "packed blank lines":
         (directory / f"{SESSION}.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
+    for each in directory.rglob("*.jsonl*"):
+        os.utime(each, (_LONG_AGO, _LONG_AGO))  # A log that changed just now is not examined.
     return home
 
 
@@ -324,6 +328,20 @@ def _shared_record(_number: int) -> Iterator[Record]:
     yield _answer(1_000_001, 1_000_000, message="msg_one", **more)
 
 
+def _waiting_agent(number: int) -> Iterator[Record]:
+    """An agent whose call nobody answered."""
+    first = 1_000_000 + 2 * number
+    more = {"isSidechain": True, "agentId": f"{number:x}"}
+    yield _prompt(first, None, f"do {number}", **more)
+    yield _answer(first + 1, first, _call(f"toolu_of_{number}", "Bash", command="wait"), **more)
+
+
+def _damaged_agent(number: int) -> Iterator[Record | bytes]:
+    """An agent whose log was cut."""
+    yield from _agent_log("", number)
+    yield b'{"type":"user","mess\n'
+
+
 def _many_agents_one_uuid(n: int) -> Iterator[Record]:
     """Records of many agents in the main log, all with one uuid and one message id."""
     yield _prompt(0, None)
@@ -499,6 +517,9 @@ SHAPES: dict[str, Shape] = {
     "agents that call agents": _agent_chain,
     "agents without a call": _orphans,
     "agents that share records": _orphans,
+    "agents beside the main log": _agents,
+    "agents that wait": _agents,
+    "damaged agents": _agents,
     "one uuid of many agents": _many_agents_one_uuid,
     "writers": _writers,
     "prompts taken from the queue": _dequeued,
@@ -517,7 +538,8 @@ SHAPES: dict[str, Shape] = {
     },
     **{f"text of {name}": partial(_text, text) for name, text in _TEXTS.items()},
 }  # fmt: skip
-_AGENTS_OF: dict[str, Callable[[int], Iterator[Record]]] = {
+_BESIDE = ("agents beside the main log",)
+_AGENTS_OF: dict[str, Callable[[int], Iterator[Record | bytes]]] = {
     "agents": partial(_agent_log, ""),
     "agents of one prompt": partial(_agent_log, "the same"),
     "agents of one record": partial(_agent_log, ""),
@@ -525,6 +547,9 @@ _AGENTS_OF: dict[str, Callable[[int], Iterator[Record]]] = {
     "agents that call agents": _agent_with_calls,
     "agents without a call": partial(_agent_log, ""),
     "agents that share records": _shared_record,
+    "agents beside the main log": partial(_agent_log, ""),
+    "agents that wait": _waiting_agent,
+    "damaged agents": _damaged_agent,
 }
 
 

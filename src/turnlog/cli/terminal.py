@@ -72,9 +72,14 @@ def safe(text: str) -> str:
     return escape(inert(text))
 
 
+_LONGEST_TITLE = 1_000
+
+
 def titled(title: str | None) -> str:
     """Write a session's or a plan's title on one line, harmless, however many lines it has."""
-    return safe(" ".join((title or "").split()) or "untitled")
+    words = " ".join((title or "").split()) or "untitled"
+    # rich looks for its markup again from each of many backslashes in a row.
+    return safe(words if len(words) <= _LONGEST_TITLE else f"{words[:_LONGEST_TITLE]}…")
 
 
 def safe_text(text: str) -> str:
