@@ -111,7 +111,7 @@ NAMED = [
 def test_an_unknown_session_is_not_found(store, ask, name):
     with unchanged(store.root), pytest.raises(NotFound, match="no session's id begins") as caught:
         getattr(store, ask)(name)
-    assert "turnlog sessions lists them" in caught.value.hint
+    assert "list the sessions" in caught.value.hint
     assert len(str(caught.value)) < 200
 
 
