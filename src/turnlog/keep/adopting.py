@@ -68,7 +68,7 @@ def adopt_all(catalogue: Catalogue, but: Container[str] = ()) -> bool:
     copies = [
         (copy, path)
         for copy, path in catalogue.copies()
-        if is_inner_name(copy.name) and not catalogue.is_another(copy, path)
+        if is_inner_name(copy.name) and catalogue.known_name(copy, path) == copy.name
     ]
     for (conflict, number, name), path in copies:
         known = {each.generation for each in catalogue.generations(name)}
@@ -85,7 +85,7 @@ def adopt_all(catalogue: Catalogue, but: Container[str] = ()) -> bool:
                 catalogue.claimed.setdefault(name, conflict)
                 kept, _ = adopted(path, name, generation_in_place(catalogue, name), conflict)
                 catalogue.current[name] = kept
-                catalogue.spell(conflict, name)
+                catalogue.spellings.add(conflict, name)
                 older = catalogue.older.get(name, [])
                 older[:] = [each for each in older if each.generation != kept.generation]
                 has_adopted = True

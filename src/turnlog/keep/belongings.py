@@ -18,10 +18,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.trashed import Tree
 from turnlog.layout import Home, LogName, Problem, find_logs, read_name
 from turnlog.layout.home_files import OF_SESSIONS, home_files, owner_of
-from turnlog.layout.kept import KEPT_SUFFIX, kept_place, name_of_copy
+from turnlog.layout.kept import KEPT_SUFFIX, kept_place, name_of_copy, read_copy_name
 from turnlog.layout.walk import Unseen, Walk, reason_of
 from turnlog.sessions.owners import owner_in
 
@@ -161,7 +162,13 @@ class Belongings:
                 self.problems.append(Unseen(Path(item.path), reason_of(error)))
                 continue
             home_name = name_of_copy(name)
+            if not name.isascii():  # A file system may compose it in another way than the home.
+                home_name = self._catalogue.known_name(read_copy_name(name), Path(item.path))
             yield Belonging("kept", name, home_name, item.path, status.st_size, status.st_mtime_ns)
+
+    @cached_property
+    def _catalogue(self) -> Catalogue:
+        return Catalogue.load(self.place)
 
     def _owner(self, tree: str, name: str, path: str) -> str | None:
         while (plain := _ASIDE.sub("", name)) != name:

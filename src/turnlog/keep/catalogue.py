@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-import unicodedata
 from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
@@ -26,12 +26,14 @@ from turnlog.layout.kept import (
     KEPT_SUFFIX,
     CopyName,
     copy_root,
+    copy_roots,
     generation_copy,
     is_inner_name,
     kept_copy,
     kept_place,
     read_copy_name,
 )
+from turnlog.layout.spelling import Spellings, is_spelt, prefixes
 from turnlog.layout.walk import Walk
 from turnlog.log.packing import digest_of
 from turnlog.sessions.beside import put
@@ -104,8 +106,10 @@ class Catalogue(Struct):
     """False if the file was not there, or could not be read: then copies may lie unlisted."""
     claimed: dict[str, int] = field(default_factory=dict)
     """The places of copies that are being made, by name; see *claim*."""
-    spellings: dict[tuple[int, str], str] = field(default_factory=dict)
-    """How names, and those of their directories, are spelt in each directory of copies."""
+    spellings: Spellings = field(default_factory=Spellings)
+    """How the names of files that have copies, or get them, are spelt beneath each root."""
+    roots: list[int] = field(default_factory=list)
+    """The numbers of the roots, once they were looked for."""
 
     @classmethod
     def load(cls, place: Path) -> Catalogue:
@@ -195,43 +199,47 @@ class Catalogue(Struct):
 
         What counts as the same name, the file system says: it may ignore case, or normalise.
         """
-        if any(self.generations(name)):
+        if any(self.generations(name)) or self.claimed.get(name, -1) >= least:
             return
         self._learn()
-        number = least
-        while self._is_taken(number, name):
-            number += 1
-        self.spell(number, name)
+        # One that the catalogue forgot is where its copy is.
+        numbers = [each for each in self.roots if each >= least and self._has_copy(each, name)]
+        number = next(
+            each for each in chain(numbers, count(least)) if not self._is_taken(each, name)
+        )
+        self.spellings.add(number, name)
         self.claimed[name] = number
 
-    def is_another(self, copy: CopyName, path: Path) -> bool:
-        """Tell whether the copy at *path*, called *copy* on the disk, is known by another name.
+    def _has_copy(self, conflict: int, name: str) -> bool:
+        return os.path.lexists(kept_copy(copy_root(self.place, conflict), name))
+
+    def known_name(self, copy: CopyName, path: Path) -> str:
+        """Give the name by which the copy at *path*, called *copy* on the disk, is known.
 
         A file system that normalises names spells them in other ways than they were given.
         """
-        if copy.name in self.current:
-            return False
+        if copy.name in self.current and self.conflict_of(copy.name) == copy.conflict:
+            return copy.name
         self._learn()
-        name = self.spellings.get((copy.conflict, _folded(copy.name)), copy.name)
+        name = self.spellings.get(copy.conflict, copy.name) or copy.name
         root = copy_root(self.place, copy.conflict)
         number = copy.generation
         other = kept_copy(root, name) if number is None else generation_copy(root, number, name)
-        return name != copy.name and _is_one(other, path)
+        return name if name != copy.name and _is_one(other, path) else copy.name
 
     def _is_taken(self, conflict: int, name: str) -> bool:
         """Tell whether a name, or that of a directory in it, leads to what another one has."""
         root = os.fspath(copy_root(self.place, conflict))
-        for part, is_file in _parts(name):
-            ending = KEPT_SUFFIX if is_file else ""
+        for part in prefixes(name):
+            ending = KEPT_SUFFIX if part == name else ""
             path = f"{root}/{part}{ending}"
-            other = self.spellings.get((conflict, _folded(part)))
+            other = self.spellings.get(conflict, part)
             if other == part or not os.path.lexists(path):
                 continue
-            if other is not None:
-                is_others = _is_one(f"{root}/{other}{ending}", path)
-            else:  # Nobody knows it; but file systems have more ways to take names for one.
-                is_others = self._is_known(path) if is_file else not _is_spelt(path)
-            if is_others:
+            if other is not None and _is_one(f"{root}/{other}{ending}", path):
+                return True
+            # File systems have more ways to take names for one than anyone knows.
+            if other is None and (not is_spelt(path) or (ending and self._is_known(path))):
                 return True
         return False
 
@@ -240,14 +248,10 @@ class Catalogue(Struct):
 
     def _learn(self) -> None:
         """Learn how the names that are known are spelt, if that was not done yet."""
-        if not self.spellings:
+        if not self.roots:
+            self.roots = list(copy_roots(self.place))
             for name in {**self.older, **self.current}:
-                self.spell(self.conflict_of(name), name)
-
-    def spell(self, conflict: int, name: str) -> None:
-        """Remember that a copy of the file *name* is there, or will be."""
-        for part, _ in _parts(name):
-            self.spellings.setdefault((conflict, _folded(part)), part)
+                self.spellings.add(self.conflict_of(name), name)
 
     def generations(self, name: str) -> list[KeptFile]:
         """Give every copy of the file *name*, the oldest first."""
@@ -274,30 +278,6 @@ class Catalogue(Struct):
         except OSError:
             return []
         return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
-
-
-def _parts(name: str) -> Iterator[tuple[str, bool]]:
-    """Give the directories of a name, the outermost first, and the name; True says it is that."""
-    end = name.find("/")
-    while end >= 0:
-        yield name[:end], False
-        end = name.find("/", end + 1)
-    yield name, True
-
-
-def _folded(name: str) -> str:
-    """Give what names have in common that some file system may take for one."""
-    if name.isascii():
-        return name.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
-
-
-def _is_spelt(path: str) -> bool:
-    """Tell whether a directory lists the name that *path* ends in; normalised names count."""
-    above, name = os.path.split(path)
-    names = os.listdir(above)
-    wanted = unicodedata.normalize("NFC", name)
-    return name in names or any(unicodedata.normalize("NFC", each) == wanted for each in names)
 
 
 def _is_one(one: str | Path, other: str | Path) -> bool:

@@ -36,7 +36,7 @@ from turnlog.keep.shortfall import lacks_nothing
 from turnlog.layout import Home, Problem, read_name
 from turnlog.layout.home_files import HomeFile, home_files, owner_of
 from turnlog.layout.home_paths import kept_path
-from turnlog.layout.kept import generation_copy, kept_copy
+from turnlog.layout.kept import copy_roots, generation_copy, kept_copy
 from turnlog.log.system import lock
 from turnlog.sessions.beside import failure, make_directory
 from turnlog.sessions.owners import is_agents_log, owner_in
@@ -211,6 +211,10 @@ def _keep_home(look: _Look, run: KeepRun, *, steps: _Steps, room: _Room) -> None
         if files or not place.joinpath(HOME).exists():
             note_home(place, os.path.realpath(look.home))
         is_behind = not catalogue.is_sound
+        roots = copy_roots(place).values()
+        for file in todo:  # What lies there already is not taken for a file that is gone.
+            if any(os.path.lexists(kept_copy(root, file.name)) for root in roots):
+                catalogue.claim(file.name)
         if sessions is None:
             sweep_beneath(place)
         else:

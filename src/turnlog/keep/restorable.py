@@ -81,7 +81,7 @@ class Mirror:
     def lying(self) -> Iterator[tuple[str, Path, int | None]]:
         """Give the copies that lie there, listed or not, with the number of the generation."""
         for copy, path in self.catalogue.copies():
-            if not self.catalogue.is_another(copy, path):
+            if self.catalogue.known_name(copy, path) == copy.name:
                 yield copy.name, path, copy.generation
 
     @cached_property

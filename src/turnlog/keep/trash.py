@@ -4,6 +4,7 @@
         entry.json            what it is, where it was, why and when it went, until when it stays
         home/projects/…       the files, under the names that they had in their home
         kept/projects/…       kept copies of them, under the names that they had in the mirror
+        conflicts/1/…         the same for files whose names another file system takes for one
 
 What is to go is written down and synced before the first file moves, and every file is whole in its
 old place or in the trash at every moment. A deletion that fails puts back what it moved, and its
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from turnlog.errors import LogError, NotFound, TurnlogError, UsageError
 from turnlog.keep.catalogue import KeptFile
@@ -34,7 +36,8 @@ from turnlog.keep.placing import sweep_beneath
 from turnlog.keep.restorable import is_of_a_home
 from turnlog.keep.trashed import Doomed, Trashed, TrashedFile, TrashEntry, described, place_of
 from turnlog.layout import Problem, looks_like_log
-from turnlog.layout.kept import KEPT_SUFFIX, is_inner_name, name_of_copy
+from turnlog.layout.kept import CONFLICTS, KEPT_SUFFIX, is_inner_name, name_of_copy
+from turnlog.layout.spelling import Spellings
 from turnlog.layout.walk import reason_of
 from turnlog.sessions.beside import Folder, Unreadable, failure
 from turnlog.sessions.flat_files import hold, is_missing, put_object, read_object
@@ -157,6 +160,11 @@ class Trash:
             found = [file for each in files if (file := described(home, each)) is not None]
             if not found:
                 return None
+            spellings = Spellings()
+            found = [
+                structs.replace(each, conflict=spellings.place(f"{each.tree}/{each.name}"))
+                for each in found
+            ]
             entry = TrashEntry(
                 session=session_id,
                 others=list(others),
@@ -318,7 +326,8 @@ class Trash:
             yield
 
     def _new(self, name: str, file: TrashedFile) -> Spot:
-        return Spot(self.path, f"{name}/{file.tree}/{file.name}")
+        apart = f"{CONFLICTS}/{file.conflict}/" if file.conflict else ""
+        return Spot(self.path, f"{name}/{apart}{file.tree}/{file.name}")
 
     def _note(
         self, event: str, trashed: Trashed, *, at: datetime | None = None, **more: Any

@@ -26,6 +26,8 @@ class TrashedFile(Struct, frozen=True, kw_only=True):
     size_bytes: int
     mode: int
     mtime_ns: int
+    conflict: int = 0
+    """It is in a directory of ``conflicts`` in the entry; 0 if no other file can have its name."""
 
 
 class TrashEntry(Struct, frozen=True, kw_only=True):
