@@ -11,7 +11,7 @@ IN_MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 
 # Older versions of Claude Code resume sessions in other ways; these come with wheels of its SDK.
 OLDER_CLAUDES := 2.1.51=0.1.40 2.1.91=0.1.55
 
-.PHONY: run test browser lint types faults faults-slice claudes fuzz bench docs clean
+.PHONY: run test test-slow test-all browser lint types faults faults-slice claudes fuzz bench docs clean
 
 run: $(VENV)/.installed
 	@$(BIN)/turnlog check --or-sample samples/claude || test $$? -eq 1  # 1: it found something
@@ -24,7 +24,13 @@ test: $(VENV)/.dev browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(IN_MEMORY) $(BIN)/pytest -n 4
+	$(IN_MEMORY) $(BIN)/pytest -n 4 -m "not slow"
+
+# Sweeps that take too long for every change.
+test-slow: $(VENV)/.dev browser
+	$(IN_MEMORY) $(BIN)/pytest -n 4 -m slow
+
+test-all: test test-slow
 
 # Pages are tested in a real browser. Where there is none and we may not install one, those tests
 # are skipped and say so.

@@ -16,8 +16,8 @@ _home = tempfile.mkdtemp(prefix="turnlog-tests-")
 os.environ["TURNLOG_HOME"] = _home
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 
-# A shell starts jobs in the background with SIGINT ignored, nohup with SIGHUP ignored. Programs that
-# tests start and signal would inherit that.
+# A shell starts jobs in the background with SIGINT ignored, nohup with SIGHUP ignored. Programs
+# that tests start and signal would inherit that.
 for _signal, _handler in (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGHUP, signal.SIG_DFL),

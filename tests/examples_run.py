@@ -92,7 +92,7 @@ def at_a_terminal(world, shown, words):
         world, words, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
     )
     os.close(theirs)
-    drawn, until = b"", time.monotonic() + 60
+    drawn, until = b"", time.monotonic() + 180
     terminal = select.poll()  # Not select: it takes no descriptor above a thousand.
     terminal.register(ours, select.POLLIN)
     try:

@@ -15,6 +15,8 @@ from faults.complexity_shapes import SHAPES, VIEWS, world
 
 from turnlog.log.reader import read_log, scan_log
 
+pytestmark = pytest.mark.slow
+
 N = 16
 # What each step up may cost more than twice the one before: sorting, growing tables.
 SLACK = 1.15

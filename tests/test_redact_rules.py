@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from hashlib import sha256
-from time import perf_counter
 
 import pytest
 from hypothesis import given, settings
@@ -122,9 +121,7 @@ def test_what_cannot_be_read_is_told_and_the_others_hold(table, where):
     "pattern", ["(a+)+$", "(a|a)+$", "(\\w+\\s?)+x", "(x+x+)+y", "a*a*a*a*a*a*a*b", "([a-z]+)*\\d"]
 )
 def test_a_pattern_that_takes_for_ever_is_refused_at_once(pattern):
-    began = perf_counter()
     made, problems = rules_from({"patterns": [pattern]})
-    assert perf_counter() - began < 10
     assert made == Rules()
     assert "for ever" in problems[0].reason or "empty" in problems[0].reason
 

@@ -291,7 +291,7 @@ def test_what_the_hook_began_goes_on_when_it_is_killed(home, environ, kept):
     process.stdin.write(ended(home))
     process.stdin.close()
     mirror = kept_place(home)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 180
     while not mirror.exists():  # It has begun.
         assert time.monotonic() < end
         time.sleep(0.002)
@@ -418,7 +418,7 @@ def watched(environ, home):
         process.stderr.close()
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=180):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never came"

@@ -52,7 +52,7 @@ class Terminal:
         self.leader, self.shown = leader, b""
 
     def until(self, words):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         while words not in self.shown:
             assert time.monotonic() < deadline, self.shown
             with suppress(OSError):

@@ -81,7 +81,7 @@ class Prompt:
 
     def wait_for_update(self):
         """Wait until a background update has come and gone."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         while not self.figures_files:
             assert time.monotonic() < deadline, "no update came"
             time.sleep(0.02)
@@ -311,7 +311,7 @@ def test_a_log_that_grew_is_looked_at_again(spent):
     at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     spent.append(answer("msg_9", "req_9", said=USED, timestamp=at))
     spent.run()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 180
     while spent.figures()["sessions"][SESSION]["cost_usd"] == before:
         assert time.monotonic() < deadline, "no update came"
         time.sleep(0.05)
@@ -380,7 +380,7 @@ def test_a_cache_that_is_not_ours_counts_as_nothing_and_is_replaced(spent, data)
     (file,) = spent.figures_files
     file.write_bytes(data)
     assert spent.run()[0] == "Opus 4.6 · $1.25 session · 12% context"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 180
     while file.read_bytes() == data:
         assert time.monotonic() < deadline, "no update came"
         time.sleep(0.05)

@@ -48,7 +48,7 @@ class Person:
     async def press(self, *keys):
         await self.pilot.press(*keys)
 
-    async def until(self, fact, seconds=20):
+    async def until(self, fact, seconds=180):
         """Wait until *fact* holds, or until it stands on the screen."""
         end = time.monotonic() + seconds
         while not (fact in self.screen if isinstance(fact, str) else fact()):

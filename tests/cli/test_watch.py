@@ -40,7 +40,7 @@ class Watch:
         for line in self.process.stdout:
             self.lines.append(line.decode().rstrip("\n"))
 
-    def wait_for(self, text, seconds=30):
+    def wait_for(self, text, seconds=180):
         end = time.monotonic() + seconds
         while not any(text in line for line in self.lines):
             assert time.monotonic() < end, f"{text} never came: {self.lines}"

@@ -29,7 +29,7 @@ def test_a_session_is_kept_when_it_ends(claude, tmp_path, monkeypatch):
 
     log = claude_log(claude.home, claude.project, ID)
     copy = kept_copy(kept_place(claude.home), log.relative_to(claude.home).as_posix())
-    end = time.monotonic() + 20
+    end = time.monotonic() + 180
     while not copy.exists():  # It goes on by itself if the program did not wait for it.
         assert time.monotonic() < end, "the hook was not called"
         time.sleep(0.05)
@@ -48,7 +48,7 @@ def test_claude_reads_the_settings_with_our_hook_beside_others(claude, tmp_path,
     hook, *_ = install_steps((claude.home,))
     carry_out(hook)
     assert claude("-p", "How many apples?", "--session-id", ID).returncode == 0
-    end = time.monotonic() + 20
+    end = time.monotonic() + 180
     mirror = kept_place(claude.home)
     while not (mirror.exists() and (tmp_path / "theirs").exists()):
         assert time.monotonic() < end

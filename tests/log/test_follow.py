@@ -218,7 +218,7 @@ def test_a_follower_beside_a_writing_thread_sees_everything_and_stops_when_told(
     thread = threading.Thread(target=write)
     thread.start()
     seen = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     for item in follow_log(log, stop=stop, poll_seconds=0.001):
         assert isinstance(item, Placed)
         seen.append(item.record.mode)

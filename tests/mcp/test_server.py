@@ -306,8 +306,7 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
         found = {}
 
         async def call(name, arguments):
-            began = time.monotonic()
-            found[name] = await client.call_tool(name, arguments), time.monotonic() - began
+            found[name] = await client.call_tool(name, arguments)
 
         async with anyio.create_task_group() as group:
             group.start_soon(call, "endless", {})
@@ -316,16 +315,14 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
             group.start_soon(call, "list_sessions", {})
         return found
 
-    tools = (made_tool(endless, 1), made_tool(heedless, 1), SESSIONS)
+    tools = (made_tool(endless, 2), made_tool(heedless, 2), SESSIONS)
     found = with_client(desk, ask, tools)
+    assert next(iter(found)) == "list_sessions"  # The others were still being waited for.
     for name in ("endless", "heedless"):
-        result, seconds = found[name]
-        assert result.is_error
-        assert result.content[0].text.startswith("error: no answer within 1 seconds\nhint: ")
-        assert seconds < 2.8
-    result, seconds = found["list_sessions"]
-    assert not result.is_error
-    assert seconds < 1
+        assert found[name].is_error
+        text = found[name].content[0].text
+        assert text.startswith("error: no answer within 2 seconds\nhint: ")
+    assert not found["list_sessions"].is_error
 
 
 def test_the_owners_time_is_stricter_than_a_tools():

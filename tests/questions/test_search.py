@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import time
 from datetime import UTC, timedelta
 from pathlib import Path
 
@@ -348,9 +347,7 @@ def test_of_a_pattern_is_looked_for_what_every_line_has_that_it_matches(text, ne
 
 @pytest.mark.parametrize("piece", ["0f" * 50_000, "日" * 50_000, "é->" * 30_000])
 def test_a_piece_may_be_long(piece):
-    began = time.monotonic()
     needles = scan_search.piece(piece).needles
-    assert time.monotonic() - began < 5
     line = json.dumps(piece).encode().lower()
     assert any(needle in line for needle in needles)
 
@@ -402,10 +399,8 @@ def test_a_pattern_that_takes_years_is_stopped_and_what_was_found_is_shown(
     world.prompt("lantern 7")
     world.write(tmp_path)
     monkeypatch.setattr(searching, "Patience", lambda: Patience(0.5))
-    began = time.monotonic()
     with open_fresh(find_homes([tmp_path])) as index:
         found = ask(index, pattern, regex=True)
-    assert time.monotonic() - began < 10
     assert [hit.snippet for hit in found.hits] == hits
     assert any("the pattern took too long" in note for note in found.notes)
 
@@ -466,10 +461,8 @@ def test_any_text_is_a_query(index):
     ids=lambda query: query[:12],
 )
 def test_queries_may_be_absurd(index, query):
-    began = time.monotonic()
     ask(index, query)
     ask(index, query, with_results=True, newest=True)
-    assert time.monotonic() - began < 30
 
 
 def test_dead_texts_and_vanished_records_are_no_hits(tmp_path, monkeypatch):

@@ -53,7 +53,7 @@ class Follower:
         self.thread.join(10)
         assert not self.thread.is_alive()
 
-    def wait_for(self, text, seconds=20):
+    def wait_for(self, text, seconds=180):
         end = time.monotonic() + seconds
         while text not in self.texts():
             assert time.monotonic() < end, f"{text} never came: {self.texts()[-3:]}"

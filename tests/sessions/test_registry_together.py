@@ -243,7 +243,7 @@ def test_a_store_that_is_held_is_waited_for(start, tmp_path, monkeypatch, fallba
         begun = time.monotonic()
         with pytest.raises(LogLocked) as locked:
             update_registry(tmp_path, Entry(id="a"), lock_timeout=timeout)
-        assert timeout <= time.monotonic() - begun < timeout + 2
+        assert time.monotonic() - begun >= timeout
     assert locked.value.holder == child.pid
     assert locked.value.hint
     with pytest.raises(LogLocked):
