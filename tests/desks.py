@@ -50,7 +50,8 @@ class Log:
     @property
     def uuid(self):
         """The uuid of the latest record."""
-        return f"{self.count:08x}-{self.session[0] * 4}-4000-8000-{self.count:012x}"
+        part = "4a00" if self.agent else "4000"  # Two records never share a uuid.
+        return f"{self.count:08x}-{self.session[0] * 4}-{part}-8000-{self.count:012x}"
 
     def add(self, **record):
         parent = self.uuid if self.count else None
@@ -87,7 +88,7 @@ class Log:
         )
 
     def call(self, tool, result, *, is_error=False, **given):
-        call_id = f"toolu_{self.session[:4]}{self.count}"
+        call_id = f"toolu_{self.session[:4]}{self.agent or ''}{self.count}"
         self.answer({"type": "tool_use", "id": call_id, "name": tool, "input": given})
         block = {
             "type": "tool_result", "tool_use_id": call_id, "content": result, "is_error": is_error,
