@@ -8,8 +8,9 @@ fails, the records keep waiting and the caller is told, at the latest by the nex
 
 A record waits only while every orderly end will save it. Otherwise it is written before the append
 returns: once the process has begun to exit (in an early exit handler, a destructor, a daemon
-thread), and while a signal would end the process on the spot, because no handler is installed and
-only the main thread can install one.
+thread), and while a signal would end the process on the spot, because no handler is installed.
+Buffers install them where that can be done: in the main thread, but not in a child of
+multiprocessing.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ MAX_BYTES: Final = 1024 * 1024
 _ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name)
 )
+
+_USUAL: Final = {signal.SIGINT: signal.default_int_handler}
 
 T = TypeVar("T")
 
@@ -251,8 +254,9 @@ class _Exit:
 
 
 def _begin_exit() -> None:
-    _Exit.has_begun = True
-    drain_all()
+    with _Undisturbed():
+        _Exit.has_begun = True
+        drain_all()
 
 
 atexit.register(_begin_exit)
@@ -279,6 +283,21 @@ def _hook_multiprocessing(_: object = None) -> None:
     if not _Exit.is_inherited:
         util.register_after_fork(_Exit, _hook_multiprocessing)
         _Exit.is_inherited = True
+    if _is_worker() and threading.current_thread() is threading.main_thread():
+        for number in _ENDING:
+            if signal.getsignal(number) is _exit_orderly:
+                signal.signal(number, _USUAL.get(number, signal.SIG_DFL))
+
+
+def _is_worker() -> bool:
+    """Return whether this process is a child of multiprocessing.
+
+    Its parent may end it by SIGTERM and wait for that, as a pool does. A handler in Python would be
+    too late if the signal comes just before the child blocks in a system call, and the parent would
+    wait for ever. So none is installed here, and records are saved at once.
+    """
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
 
 
 def _reset_in_child() -> None:
@@ -309,14 +328,14 @@ class _Undisturbed:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if threading.current_thread() is threading.main_thread():
             _Undisturbed.depth -= 1
-            number, _Undisturbed.waiting = _Undisturbed.waiting, None
-            if number is not None and _Undisturbed.depth == 0:
+            if _Undisturbed.depth == 0 and _Undisturbed.waiting is not None:
+                number, _Undisturbed.waiting = _Undisturbed.waiting, None
                 _exit_orderly(number, None)
 
 
 def _handle_signals() -> None:
     """Turn a signal that would end the process on the spot into an orderly exit."""
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or _is_worker():
         return
     for number in _ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
