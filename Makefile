@@ -11,7 +11,7 @@ IN_MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 
 # Older versions of Claude Code resume sessions in other ways; these come with wheels of its SDK.
 OLDER_CLAUDES := 2.1.51=0.1.40 2.1.91=0.1.55
 
-.PHONY: run test test-slow test-all browser lint types faults faults-slice claudes fuzz bench docs clean
+.PHONY: run test test-slow test-all programs faults faults-slice claudes fuzz bench docs clean
 
 run: $(VENV)/.installed
 	@$(BIN)/turnlog check --or-sample samples/claude || test $$? -eq 1  # 1: it found something
@@ -20,30 +20,31 @@ run: $(VENV)/.installed
 	@echo
 	@echo " turnlog is $(BIN)/turnlog here; pip install . puts it on your path"
 
-test: $(VENV)/.dev browser
+test: $(VENV)/.dev programs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(IN_MEMORY) $(BIN)/pytest -n 4 -m "not slow"
 
 # Sweeps that take too long for every change.
-test-slow: $(VENV)/.dev browser
+test-slow: $(VENV)/.dev programs
 	$(IN_MEMORY) $(BIN)/pytest -n 4 -m slow
 
 test-all: test test-slow
 
-# Pages are tested in a real browser. Where there is none and we may not install one, those tests
-# are skipped and say so.
-browser:
-	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
-	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || true
+# Pages are tested in a real browser, completion in a real zsh, some faults on a FUSE mount. Where one
+# of them is missing and we may not install it, its tests are skipped and say so.
+programs:
+	@{ command -v chromium && command -v zsh && command -v fusermount3; } >/dev/null || \
+	  test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium zsh fuse3; } || true
 
 # The writer under kills, full disks, lying syncs and eight processes: the whole sweep.
-faults: $(VENV)/.dev $(VENV)/.claudes
+faults: $(VENV)/.faults $(VENV)/.claudes programs
 	$(BIN)/python -m faults
 
 # A seeded slice of the same, a few minutes long, for CI.
-faults-slice: $(VENV)/.dev $(VENV)/.claudes
+faults-slice: $(VENV)/.faults $(VENV)/.claudes programs
 	$(BIN)/python -m faults --slice
 
 claudes: $(VENV)/.claudes
@@ -71,6 +72,10 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.faults: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check mfusepy
+	@touch $@
 
 $(VENV)/.fuzz: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris

@@ -63,7 +63,7 @@ def _folding(directory: Path, kind: str) -> Iterator[Path]:
     if not os.path.exists("/dev/fuse"):
         raise CannotMount("no /dev/fuse")
     if importlib.util.find_spec("mfusepy") is None:
-        raise CannotMount("mfusepy is not installed: make fuse")
+        raise CannotMount("mfusepy is not installed: make programs")
     if not is_root():
         raise CannotMount("needs root")
     below, mount = directory / "below", directory / "mount"
@@ -77,7 +77,7 @@ def _folding(directory: Path, kind: str) -> Iterator[Path]:
                 break
             time.sleep(0.1)
         if not os.path.ismount(mount):
-            raise CannotMount("the FUSE mount did not come up: make fuse")
+            raise CannotMount("the FUSE mount did not come up: make programs")
         yield mount
     finally:
         command("umount", str(mount))

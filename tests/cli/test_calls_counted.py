@@ -79,7 +79,7 @@ def counts(home, desk, directory):
         "insights": insights["overview"]["calls"],
         "export": len(rows),
         "ids": len({(row["call_id"], row["tool"], row["input"]) for row in rows}),
-        "mcp": ask(desk, "calls", limit=1)["total"],
+        "mcp": ask(desk, "past_calls", limit=1)["total"],
     }
 
 

@@ -83,11 +83,11 @@ def test_sql_sees_the_same(world):
 
 def test_agents_are_told_of_the_same(world):
     _, desk = world
-    found = ask(desk, "sessions")
+    found = ask(desk, "list_sessions")
     assert found["total"] == len(THERE)
     assert set(ids(found)) == THERE
     # Also by a word instead of an id, though the agents were active later than it.
-    assert ask(desk, "session", session="latest")["id"] in THERE
+    assert ask(desk, "session_overview", session="latest")["id"] in THERE
 
 
 def test_keep_and_restore_count_the_same(world, capsys):
@@ -141,4 +141,4 @@ def test_copies_of_a_session_are_one_row_of_every_list(tmp_path):
         # The one that was active last is also the one that is shown.
         assert bare[0]["path"] == cli(home, "info", NORMAL)["logs"][0]
         assert (bare[0]["records"], bare[0]["agents"]) == (3, 1)
-        assert ask(desk(), "sessions")["total"] == 2
+        assert ask(desk(), "list_sessions")["total"] == 2

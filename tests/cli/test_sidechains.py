@@ -166,21 +166,21 @@ def test_a_hit_leads_to_the_agent(world):
     found = cli(home, "show", ID, "--at", hit["uuid"])
     assert found["agent"] == PEARS
     assert [row["type"] for row in found["records"]] == ["user", "assistant", "user", "assistant"]
-    (told,) = ask(desk, "search", query='"nine pears."')["hits"]
+    (told,) = ask(desk, "search_history", query='"nine pears."')["hits"]
     assert told["agent"] == PEARS
-    steps = ask(desk, "turns", session=ID, record=told["record"])
+    steps = ask(desk, "session_turns", session=ID, record=told["record"])
     assert (steps["agent"], steps["turns"]) == (PEARS, 1)
 
 
 def test_turns_of_the_session_and_of_an_agent_have_their_own_records(world):
     _, desk = world
-    (turn,) = ask(desk, "turns", session=ID)["flow"]
+    (turn,) = ask(desk, "session_turns", session=ID)["flow"]
     assert [call.split(":")[0] for call in turn["calls"]] == ["Task"] * 3
     assert turn["answer"] == "All is counted."
-    (inner,) = ask(desk, "turns", session=ID, agent=PLUMS[:8])["flow"]
+    (inner,) = ask(desk, "session_turns", session=ID, agent=PLUMS[:8])["flow"]
     assert (inner["prompt"], inner["answer"]) == ("Count the plums", "There are nine plums.")
     assert len(inner["calls"]) == 1
-    assert {row["id"] for row in ask(desk, "session", session=ID)["agents"]} == {*CALLS}
+    assert {row["id"] for row in ask(desk, "session_overview", session=ID)["agents"]} == {*CALLS}
 
 
 def test_calls_and_costs_know_the_agent(world):

@@ -25,6 +25,7 @@ needs_children = pytest.mark.skipif(ALONE not in os.environ, reason="run by the 
 @pytest.mark.skipif(ALONE in os.environ or sys.platform != "linux", reason="this is that process")
 def test_all_of_this_in_a_process_of_one_thread():
     command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    command += ["-o", "timeout=0"]  # That would be a thread.
     environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     done = subprocess.run(
         [*command, __file__],

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keep.orchard_store import ID, KEY, Broken, fails_at, files, in_trash, make
+from keep.orchard_store import ID, KEY, Broken, fails_at, files, in_trash, make, put
 from turnlog.errors import LogError, LogLocked, NotALog, StorageFull, TurnlogError, UsageError
 from turnlog.keep.trash import Trash
 from turnlog.keep.trashed import Doomed
@@ -624,3 +624,14 @@ def test_an_entry_that_was_to_go_before_it_came_is_never_due(trash, own, home):
     planted(own, home.path, f"todos/{ID}-agent-{ID}.json", purge_after_at="2025-12-31T00:00:00Z")
     (trashed,) = trash.entries()
     assert not trashed.is_due(datetime(2036, 1, 1, tzinfo=UTC))
+
+
+def test_names_that_some_file_systems_take_for_one_do_not_meet_in_the_trash(trash, home, own):
+    names = [f"projects/-srv-Mill/{ID}.jsonl", f"projects/-srv-mill/{ID}.jsonl"]
+    for name in names:
+        put(home, name, name)
+    before = files(home.path)
+    trashed = discard(trash, home, names)
+    assert [each.conflict for each in trashed.entry.files] == [0, 1]
+    assert trash.restore(trash.entries()[0]) == 2
+    assert files(home.path) == before
