@@ -7,8 +7,6 @@ from turnlog.layout.spelling import Spellings, folded, is_spelt, prefixes
 
 PARTS = st.sampled_from(["a", "A", "b", "\u00e9", "e\u0301", "E\u0301"])
 NAMES = st.lists(PARTS, min_size=1, max_size=3)
-    st.sampled_from(["a", "A", "b", "\u00e9", "e\u0301", "E\u0301"]), min_size=1, max_size=3
-)
 
 
 def test_a_name_meets_another_where_its_directory_does():
