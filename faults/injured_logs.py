@@ -4,7 +4,8 @@ Every kind of injury is done to a main log and to a subagent's log of which a wh
 before the next `keep` and after it, with and without records that are appended to what is left.
 `check` and `doctor` must report it, `restore --replace` must put the kept bytes back with what was
 appended behind them, and the injured file must still be there. Two logs with one id are kept, the
-home is deleted, and both must come back.
+home is deleted, and both must come back. Some sessions are resumed with the real `claude` in three
+versions: after the replacement it sends what it sent before the injury.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from turnlog.keep.copying import keep
+from turnlog.keep.restorable import all_mirrors, find_restorable
+from turnlog.keep.restoring import restore
+from turnlog.layout import Home
+
 from .arena import Arena, say
+from .recovery import ID, PROGRAMS, Made, arriving, claude_with, encoded
 from .safekeeping_world import AGENT, MAIN, ONE, World, build, command, main_log, turns, world_at
 from .tally import Tally
 
@@ -76,7 +83,8 @@ INJURIES: Final[dict[str, Injury]] = {
 
 def run(arena: Arena) -> list[Tally]:
     with arena.directory("injured", memory=True) as directory, world_at(directory) as world:
-        return [_injuries(arena, world, directory), _two_copies(arena, world, directory)]
+        found = [_injuries(arena, world, directory), _two_copies(arena, world, directory)]
+    return found + [_resumed_by(arena, each, program) for each, program in PROGRAMS.items()]
 
 
 class Case(NamedTuple):
@@ -194,3 +202,25 @@ def _pair(rng: random.Random) -> tuple[bytes, bytes]:
     ]
     one, two = rng.choice(pairs)
     return (one, two) if rng.random() < 0.5 else (two, one)
+
+
+def _resumed_by(arena: Arena, version: str, program: Path) -> Tally:
+    tally = Tally(f"injured logs: resumed by claude {version}")
+    if not program.exists():
+        return tally.skip("the program is not here: `make claudes` fetches it")
+    say(tally.fault)
+    rng = arena.rng("injured/resumed")  # The same injuries for every version.
+    for name in rng.sample(sorted(INJURIES), arena.count(len(INJURIES), 2)):
+        with arena.directory("resumed", memory=True) as directory, world_at(directory):
+            whole = encoded(Made(rng, branches=False).lines)
+            with claude_with(directory, program, whole) as (claude, api, log), tally.guarded(name):
+                sent = arriving(claude, api)
+                log.write_bytes(whole)
+                keep([Home(claude.home)])
+                log.write_bytes(INJURIES[name](whole, rng))
+                restore(find_restorable(all_mirrors([Home(claude.home)]), ID), replace=True)
+                tally.acknowledged += sent.total()
+                if missing := sent - arriving(claude, api):
+                    tally.lose(f"{name}: {missing.total()} messages", missing.total())
+        tally.runs += 1
+    return tally

@@ -14,7 +14,8 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,18 @@ from .tally import Tally
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
+from e2e.fake_api import FakeApi
+from e2e.orchard import arrived
+from e2e.program import PROGRAMS, Claude
+
 ID = "66666666-ffff-4fff-8fff-666666666666"
 Line = dict[str, Any]
 _BEGAN = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
 def run(arena: Arena) -> list[Tally]:
-    return [_generated(arena), *_resumed(arena)]
+    resumed = [_resumed_by(arena, version, program) for version, program in PROGRAMS.items()]
+    return [_generated(arena), *resumed]
 
 
 # -- sessions -----------------------------------------------------------------------------------
@@ -206,8 +212,12 @@ def injured(rng: random.Random, *, branches: bool = True) -> bytes:
     lines = Made(rng, branches=branches).lines
     for injury in rng.sample(INJURIES, rng.choice((1, 1, 1, 2, 3))):
         injury(lines, rng)
-    data = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+    data = encoded(lines)
     return rng.choice(TEARS)(data, rng) if rng.random() < 0.4 else data
+
+
+def encoded(lines: list[Line]) -> bytes:
+    return b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
 
 
 # -- without a program --------------------------------------------------------------------------
@@ -322,46 +332,45 @@ def _by_time(tree: Tree) -> list[Node]:
 # -- with the real program ----------------------------------------------------------------------
 
 
-def _resumed(arena: Arena) -> list[Tally]:
-    from e2e.program import PROGRAMS
-
-    return [_resumed_by(arena, version, program) for version, program in PROGRAMS.items()]
+@contextmanager
+def claude_with(directory: Path, program: Path, data: bytes) -> Iterator[tuple[Claude, Any, Path]]:
+    """Yield the program with a session that holds *data*, the API that it talks to, and the log."""
+    with FakeApi() as api:
+        claude = Claude(directory, api, program)
+        claude.environ = plain_environment() | claude.environ
+        log = claude.home / "projects" / key_of(str(claude.project)) / f"{ID}.jsonl"
+        log.parent.mkdir(parents=True)
+        log.write_bytes(data)
+        yield claude, api, log
 
 
 def _resumed_by(arena: Arena, version: str, program: Path) -> Tally:
     tally = Tally(f"recovery: resumed by claude {version}")
     if not program.exists():
         return tally.skip("the program is not here: `make claudes` fetches it")
-    from e2e.fake_api import FakeApi
-    from e2e.program import Claude
-
     say(tally.fault)
     rng = arena.rng("recovery/resumed")  # The same sessions for every version.
-    with arena.directory("resumed", memory=True) as directory, FakeApi() as api:
-        for number in range(arena.count(40, 3)):
-            # Without branches: a newer leaf may well have less above it than an older one.
-            data = injured(random.Random(rng.random()), branches=False)
-            place = directory / str(number)
-            place.mkdir()
-            claude = Claude(place, api, program)
-            claude.environ = plain_environment() | claude.environ
-            log = claude.home / "projects" / key_of(str(claude.project)) / f"{ID}.jsonl"
-            log.parent.mkdir(parents=True)
-            log.write_bytes(data)
-            tally.runs += 1
-            with tally.guarded(f"session {number}"):
-                _resume_twice(tally, f"session {number}", claude, api, log)
+    for number in range(arena.count(40, 3)):
+        # Without branches: a newer leaf may well have less above it than an older one.
+        data = injured(random.Random(rng.random()), branches=False)
+        tally.runs += 1
+        with (
+            arena.directory("resumed", memory=True) as directory,
+            claude_with(directory, program, data) as (claude, api, log),
+            tally.guarded(f"session {number}"),
+        ):
+            _resume_twice(tally, f"session {number}", claude, api, log)
     return tally
 
 
 def _resume_twice(tally: Tally, where: str, claude: Any, api: Any, log: Path) -> None:
     """Count what arrives before a recovery and after it."""
     data = log.read_bytes()
-    before = _arriving(claude, api)
+    before = arriving(claude, api)
     log.write_bytes(data)
     claude.store.recover(ID)
     recovered = log.read_bytes()
-    after = _arriving(claude, api)
+    after = arriving(claude, api)
     log.write_bytes(recovered)
     tally.acknowledged += before.total()
     if after.total() < before.total():
@@ -371,10 +380,8 @@ def _resume_twice(tally: Tally, where: str, claude: Any, api: Any, log: Path) ->
         tally.violate(f"{where}: an undo did not give the bytes back")
 
 
-def _arriving(claude: Any, api: Any) -> Counter[str]:
+def arriving(claude: Any, api: Any) -> Counter[str]:
     """Resume the session; count what of it arrives at the API."""
-    from e2e.orchard import arrived
-
     seen = len(api.requests)
     claude("--resume", ID, "-p", "And pears?")
     if len(api.requests) == seen:  # It found no conversation to resume.
