@@ -231,7 +231,7 @@ def test_on_a_terminal_no_line_but_a_command_is_wider_than_it(home, damaged_log,
     aged(damaged_log)
     main, side = pty.openpty()
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "nobody"), "PYTHONUTF8": "1"}
-    env |= {"COLUMNS": str(columns), "TERM": "xterm-256color"}
+    env |= {"COLUMNS": str(columns), "TERM": "xterm-256color", "PAGER": "cat"}
     code = "from turnlog.cli import main; main()"
     done = subprocess.Popen(
         [sys.executable, "-c", code, "doctor", "--home", str(home)],

@@ -119,7 +119,7 @@ def test_costs_can_be_reckoned_with(store):
         ({"timezone": "Nowhere/Land"}, "Europe/Berlin"),
         ({"week_starts": "someday"}, "monday"),
         ({"mode": "guess"}, "calculate"),
-        ({"by": "tool", "no_index": True}, "no-index"),
+        ({"by": "tool", "no_index": True}, "index"),
         ({"by": "day", "trend": True}, "by project"),
     ],
 )

@@ -148,7 +148,7 @@ def test_who_opened_a_session_does_not_begin_it_anew_when_it_is_gone(store, tmp_
         store.archive(first.session_id, remove=True)
     else:
         store.session(first.session_id).delete()
-    with pytest.raises(NotFound, match="no log at"):
+    with pytest.raises(NotFound, match="is gone"):
         late.append(HELLO)
     assert not late.path.exists()
     if how == "archived":

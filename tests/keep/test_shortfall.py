@@ -218,7 +218,7 @@ def test_without_replace_nothing_is_touched(orchard):
     before = files_in(orchard.home)
     with pytest.raises(UsageError, match="holds less than was kept") as caught:
         restore(orchard.session())
-    assert "--replace" in caught.value.hint
+    assert "--replace" in caught.value.cli_hint
     assert files_in(orchard.home) == before
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from keep.orchard_store import ID, KEY, OTHER, belongings, files, in_trash, make, put, said
 from keep.permissions import permissions_count
-from turnlog.adapters.claude_agent_sdk import SessionStore
+from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.adapters.provider import ClaudeStorageProvider
 from turnlog.errors import AmbiguousSession, TurnlogError, UnreadableHome
 from turnlog.keep.belongings import Belongings
@@ -190,7 +190,7 @@ def reset(home):
 
 def delete_by_the_sdk(home):
     key = {"project_key": "-home-ada-orchard", "session_id": ID}
-    asyncio.run(SessionStore(home.path).delete(key))
+    asyncio.run(TurnlogSessionStore(home.path).delete(key))
 
 
 def reset_by_the_provider(home):

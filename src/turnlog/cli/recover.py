@@ -29,7 +29,7 @@ Examples:
 @click.argument("name", metavar="SESSION", required=False)
 @home_option
 @json_option
-@click.option("--undo", "is_undoing", is_flag=True, help="Undo the last recovery of the session.")
+@click.option("--undo", "is_undoing", is_flag=True, help="Put everything back as it was.")
 @write_option
 def command(
     name: str | None, homes: tuple[str, ...], *, as_json: bool, is_undoing: bool, write: bool

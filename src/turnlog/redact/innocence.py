@@ -76,7 +76,7 @@ _DESCRIBES: Final = re.compile(
 _TECHNICAL: Final = re.compile(
     rb"(?i)base(?:16|32|58|64)|sha-?(?:1|2|3|224|256|384|512)|md[45]|utf-?(?:8|16)"
     rb"|aes-?(?:128|192|256)|rsa-?\d{4}|ed25519|argon2(?:id?|d)?|pbkdf2|oauth-?2|x509|ipv[46]"
-    rb"|\d+[-+]?(?:chars?|characters?|bytes?|bits?|digits?|times?|days?|hours?)"
+    rb"|\d{1,9}[-+]?(?:chars?|characters?|bytes?|bits?|digits?|times?|days?|hours?)"
     rb"|&[a-z]{2,5}\Z"  # A quote in HTML, behind the last word.
 )
 _CODE: Final = re.compile(
@@ -90,7 +90,7 @@ _WORDS: Final = re.compile(
 )
 _PLAIN: Final = re.compile(rb"[A-Za-z_-]+")
 _PHRASE: Final = re.compile(rb"[A-Za-z]+(?:[-_!][A-Za-z]*)+")
-_UNICODE: Final = re.compile(rb"\\+(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
+_UNICODE: Final = re.compile(rb"\\{1,15}(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
 # The pairs of letters that make up about two thirds of English text and of the names in programs.
 _COMMON_PAIRS: Final = frozenset(
     b"th he in er an re nd at on nt ha es st en ed to it ou ea hi is or ti as te et ng of al de se "
