@@ -98,7 +98,7 @@ def _play(tally: Tally, world: World, where: str, pair: tuple[str, str], *, is_l
     steps: dict[str, Callable[[], None]] = {
         "kept": lambda: None,
         "grown": lambda: _change(world, files, lambda data, more: data + more),
-        "rewritten": lambda: _change(world, files, lambda data, more: more + data[:99]),
+        "rewritten": lambda: _change(world, files, lambda data, more: more + data),
         "catalogue lost": (kept_place(world.home) / CATALOGUE).unlink,
     }
     for step, do in steps.items():

@@ -101,6 +101,11 @@ class Agent:
                     writer.append(record | {"uuid": uuid, "timestamp": _LONG_AGO})
                 except LogLocked:
                     continue  # Not acknowledged.
+                except NotFound:
+                    if mine:
+                        raise
+                    writer.abandon()
+                    return  # It was archived or deleted before anything said that it is open.
                 self.acks.note(session, uuid)
                 mine.append(uuid.encode())
                 self.pause()

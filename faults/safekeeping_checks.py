@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from backports.zstd import decompress
 
+from turnlog.errors import TurnlogError
 from turnlog.keep.trash import Trash
 from turnlog.layout.find import find_everywhere
 from turnlog.log.packing import unpack
@@ -38,7 +39,8 @@ _ORIGINAL = re.compile(r"\.(?:original|replaced)-[0-9TZ.]+$")
 _ENTRY = re.compile(r"^(own/trash/)[0-9TZ]+-")
 _PASSING = {".lock", "last-run.json"}
 # When something was done, what a copy's file was touched last, and sums that may be left out.
-_STAMPS = re.compile(r"_at$|At$|^mtime_ns$|^sums$|modified|updated|created")
+# What is not known any more is found out again at the next rewrite: is_whole.
+_STAMPS = re.compile(r"_at$|At$|^mtime_ns$|^sums$|^is_whole$|modified|updated|created")
 
 State = dict[str, object]
 Seen = dict[tuple[str, str | None], set[tuple[bytes, ...]]]
@@ -163,6 +165,8 @@ def state_of(world: World) -> State:
         base = path.name
         if is_litter(name) or base in _PASSING or (plain in found and path.is_dir()):
             continue
+        if _is_held(path):
+            continue
         if path.is_dir():
             found[plain] = "directory"
         elif plain in found:
@@ -170,7 +174,7 @@ def state_of(world: World) -> State:
         elif base == "journal.jsonl" and name.startswith("own/"):
             found[plain] = _events(path)
         elif base == "catalogue.json":
-            found[plain] = _without_stamps(_sorted(json.loads(path.read_bytes())))
+            found[plain] = _without_stamps(_sorted(path, json.loads(path.read_bytes())))
         elif base == "entry.json" or is_cache(name.removeprefix("home/")):
             found[plain] = _without_stamps(json.loads(path.read_bytes()))
         else:
@@ -193,9 +197,31 @@ def _events(path: Path) -> object:
     return sorted(said)
 
 
-def _sorted(catalogue: dict[str, Any]) -> dict[str, Any]:
+def _is_held(path: Path) -> bool:
+    """Return whether a copy is an earlier generation that the copy in place begins with.
+
+    The next rewrite drops it; a `keep` that was killed may leave it until then.
+    """
+    mirror, _, below = str(path).partition("/generations/")
+    newest = Path(mirror, below.partition("/")[2])
+    if not below or not path.is_file() or not newest.is_file():
+        return False
+    try:
+        return b"".join(unpack(newest)).startswith(b"".join(unpack(path)))
+    except TurnlogError:
+        return False
+
+
+def _sorted(path: Path, catalogue: dict[str, Any]) -> dict[str, Any]:
+    def is_held(each: Any) -> bool:
+        copy = f"generations/{each.get('generation', 1)}/{each['name']}.zst"
+        return _is_held(path.parent / copy)
+
     return {
-        name: sorted(value, key=lambda each: (each["name"], each.get("generation", 1)))
+        name: sorted(
+            (each for each in value if not is_held(each)),
+            key=lambda each: (each["name"], each.get("generation", 1)),
+        )
         if isinstance(value, list)
         else value
         for name, value in catalogue.items()

@@ -121,34 +121,3 @@ def _by_inodes(arena: Arena, tally: Tally) -> None:
                 log.append(made("new", 0, 300))
                 tally.acknowledged += 1
                 judge(tally, where, read(path), _NEW[:1], _NEW[:1])
-            _removed_and_no_inode(tally, disk, path)
-
-
-def _removed_and_no_inode(tally: Tally, disk: Path, path: Path) -> None:
-    """The log is deleted under an open handle, and its place in the inode table is taken."""
-    where = "removed, then no inode left for it"
-    tally.runs += 1
-    with tally.guarded(where), LogWriter(path) as log:
-        reader = os.open(path, os.O_RDONLY)  # So that the old log keeps its inode.
-        path.unlink()
-        fillers = []
-        try:
-            while True:
-                filler = disk / f"again{len(fillers)}"
-                filler.touch()
-                fillers.append(filler)
-        except OSError:
-            pass
-        try:
-            log.append(made("new", 0, 300))
-            tally.violate(f"{where}: appended all the same")
-        except StorageFull:
-            pass
-        except OSError as error:
-            tally.violate(f"{where}: {type(error).__name__} instead of StorageFull")
-        for filler in fillers:
-            filler.unlink()
-        os.close(reader)
-        log.append(made("new", 1, 300))
-        tally.acknowledged += 1
-        judge(tally, where, read(path), _NEW[1:2], _NEW[:2])

@@ -186,3 +186,21 @@ def test_whatever_else_interrupts_a_call_is_refused(session, monkeypatch):
     assert b"inner" not in lines
     assert lines.count(b'"opened"') == 1
     assert f'"parentUuid":"{before}"'.encode() in lines
+
+
+def test_an_interrupt_while_others_records_are_read_loses_none_of_them(store, monkeypatch):
+    with store.create(project="/srv/mill", session_id="s-1") as session:
+        session.append(build.user("mine"))
+        with store.resume("s-1") as other:
+            last = other.append(build.user("another's"))
+
+        def interrupt(record):
+            if record.uuid == last:
+                monkeypatch.undo()
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(session, "_see", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            session.append(build.user("interrupted"))
+        session.append(build.user("mine again"))
+    assert said(store)[-1].parent_uuid == last

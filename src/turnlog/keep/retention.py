@@ -226,7 +226,8 @@ class _Run:
     def carry_out(self, archive: Archive) -> None:
         """Move what was found to the trash; what cannot be moved is spared, and says why."""
         for journal in self._journals:
-            journal.attest()
+            if journal.pins():  # Without any there is nothing that a lost event could unpin.
+                journal.attest()
         for belongings in self._belongings:
             finish_deletions(self._trash, belongings)
         not_archived = self._archived(archive) if self._facts.policy.archive_first else None

@@ -101,7 +101,7 @@ class DatedWriter(SessionWriter):
         day = self._clock().date()
         if day == self._day:
             return
-        self._log.append_after(self._after)
+        self._append_after(self._after)
         self._create = True
         today = self._place(day)
         fresh = self._open(today)  # If this fails, the page is not turned, and may be later.

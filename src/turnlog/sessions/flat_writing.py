@@ -78,7 +78,7 @@ class FlatWriter(SessionWriter):
     def _save(self) -> None:
         """Write both caches from what the log says by now."""
         self._folded(MetaFold)
-        self._log.append_after(self._save_after)
+        self._append_after(self._save_after)
         self._saved = time.monotonic()
 
     def _save_after(self, news: News) -> tuple[dict[str, Any], ...]:

@@ -26,7 +26,7 @@ from turnlog.layout.directories import absolute
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.reader import Placed, read_log, scan_log
 from turnlog.log.tail import read_last
-from turnlog.log.writer import Appended, Durability, LogWriter, News
+from turnlog.log.writer import Appended, Decide, Durability, LogWriter, News
 from turnlog.records.codec import Envelope, decode, encode
 from turnlog.records.damage import Damage
 from turnlog.records.format import format_marker
@@ -98,6 +98,8 @@ class SessionWriter(Shared):
             dialect=dialect,
         )
         self._tip: str | None = None
+        self._is_reading = False
+        """News is being taken; between two appends: it was interrupted."""
         self._uuids: set[str] | None = None
         self._folds: dict[type[Fold], Fold] = {}
         self._opened = False
@@ -267,7 +269,7 @@ class SessionWriter(Shared):
             return written
 
         try:
-            placed = self._log.append_after(decide)
+            placed = self._append_after(decide)
             self._tip, self._opened = tip, True
             if self._uuids is not None:
                 self._uuids |= fresh
@@ -334,7 +336,7 @@ class SessionWriter(Shared):
 
     def _folded(self, kind: type[F]) -> F:
         if not self._closed:
-            self._log.append_after(self._after)
+            self._append_after(self._after)
         found = self._folds.get(kind)
         if found is None:
             found = kind()
@@ -345,7 +347,7 @@ class SessionWriter(Shared):
         return found
 
     def _say(self, line: dict[str, Any]) -> None:
-        self._take_own([line], self._log.append_after(lambda news: self._after(news, line)))
+        self._take_own([line], self._append_after(lambda news: self._after(news, line)))
 
     def _after(self, news: News, *lines: dict[str, Any]) -> tuple[dict[str, Any], ...]:
         """Take the news, then write *lines*, if any."""
@@ -381,18 +383,26 @@ class SessionWriter(Shared):
                 self._see(item.record)
         return recent
 
+    def _append_after(self, decide: Decide) -> tuple[Appended, ...]:
+        """Let *decide* see what others appended, and append what it returns."""
+        if self._is_reading:  # An interrupt came while news was taken, and some of it is lost.
+            self._forget()
+        return self._log.append_after(decide)
+
     def _take_news(self, news: News) -> None:
         if news.restarted:
             self._forget()
+        self._is_reading = True
         for item in news.items:
             if isinstance(item, Placed) and self._is_mine(item.record):
                 self._take(item.record)
+        self._is_reading = False
 
     def _forget(self) -> None:
         """Forget what the log holds; the next append reads it from its start."""
+        self._log.seen = 0  # First: an interrupt after it only makes the next append read more.
         self._tip, self._uuids = None, None
         self._folds.clear()
-        self._log.seen = 0
 
     def _take_own(self, lines: Iterable[dict[str, Any]], placed: Sequence[Appended]) -> None:
         """Let the folds see what was just written, unless it will come back as news."""
