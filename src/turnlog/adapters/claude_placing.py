@@ -124,14 +124,11 @@ class LogPart(Struct):
         path = home.joinpath(*self.parts)
         try:
             with locked(path, LOCK_TIMEOUT) as held:
-                try:
-                    lines = (encode(entry) + b"\n" for entry in self.entries)
-                    # An agent that deletes what is old must not take it for that.
-                    os.close(held.make_fresh(lines, "the exported copy of", is_as_old=False))
-                    held.keep_original()
-                    held.take_place()
-                finally:
-                    held.discard()
+                lines = (encode(entry) + b"\n" for entry in self.entries)
+                # An agent that deletes what is old must not take it for that.
+                os.close(held.make_fresh(lines, "the exported copy of", is_as_old=False))
+                held.keep_original()
+                held.take_place()
         except OSError as error:
             raise failed(error, "replacement", path) from None
 

@@ -191,7 +191,6 @@ class _Work:
                     held.fresh.unlink()
             finally:
                 if not held.is_replaced:
-                    held.discard()
                     for path in self._made:
                         path.unlink(missing_ok=True)
             self._note(changes, held.size_bytes)

@@ -139,12 +139,9 @@ class _Work:
             refuse_opened(self.session, self.path)
             ranges = self._gather(opened, held.fd, held.size_bytes)
             if self.done.needed:
-                try:
-                    self._make(held, ranges)
-                    held.take_place()
-                    self.done.written = True
-                finally:
-                    held.discard()
+                self._make(held, ranges)
+                held.take_place()
+                self.done.written = True
         return self.done
 
     def _gather(self, opened: ExitStack, fd: int, size: int) -> list[_Range]:

@@ -204,13 +204,10 @@ class PuttingBack:
                 end = held.size_bytes
                 with Reader(path, source=PlainSource(os.dup(held.fd), 0, end=end)) as injured:
                     more = [record.raw for record in carried_over(injured, known)]
-                try:
-                    new = self._with_more(part, more)
-                    os.close(held.make_fresh(new, "the restored copy of", is_as_old=False))
-                    held.keep_original()
-                    held.take_place()
-                finally:
-                    held.discard()
+                new = self._with_more(part, more)
+                os.close(held.make_fresh(new, "the restored copy of", is_as_old=False))
+                held.keep_original()
+                held.take_place()
         except OSError as error:
             raise _failed(error, path) from None
         part.aside, part.carried = str(held.original), len(more)

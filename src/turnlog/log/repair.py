@@ -125,11 +125,8 @@ def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
 
 def _rewrite(path: Path, cap: int, lock_timeout: float | None) -> Repair:
     with locked(path, lock_timeout) as held:
-        try:
-            plan = _make(held, cap)
-            held.take_place()
-        finally:
-            held.discard()
+        plan = _make(held, cap)
+        held.take_place()
     logger.info("%s: repaired, %d records kept", path, plan.records)
     return plan
 

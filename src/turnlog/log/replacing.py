@@ -167,12 +167,19 @@ class Locked:
 
 @contextlib.contextmanager
 def locked(path: Path, lock_timeout: float | None, aside: Aside = "original") -> Iterator[Locked]:
-    """Hold the log at *path* alone, among threads and processes."""
+    """Hold the log at *path* alone, among threads and processes.
+
+    What was made for its place and did not take it is removed in the end.
+    """
     handle = Handle(path, create=False, lock_timeout=lock_timeout)
     try:
         size = handle.lock()
         _sweep(path)
-        yield Locked(path, handle.fd, size, aside)
+        held = Locked(path, handle.fd, size, aside)
+        try:
+            yield held
+        finally:
+            held.discard()
     finally:
         handle.abandon()
         handle.close()
@@ -200,19 +207,16 @@ def rewrite(
     """
     try:
         with locked(path, lock_timeout) as held:
-            try:
-                changed = list(changes(held))
-                fd = held.make_fresh(_changed(held, changed), f"the {what} of", is_as_old=False)
-                os.close(fd)
-                held.keep_original()
-                # The bytes are in the original. This tells `compact --undo` that it is not its own.
-                with NewFile(held.quarantine) as rest:
-                    for each in changed:
-                        described = {"offset": each.offset, "length": each.length, "reason": what}
-                        rest.write(msgspec.json.encode(described) + b"\n")
-                held.take_place()
-            finally:
-                held.discard()
+            changed = list(changes(held))
+            fd = held.make_fresh(_changed(held, changed), f"the {what} of", is_as_old=False)
+            os.close(fd)
+            held.keep_original()
+            # The bytes are in the original. This tells `compact --undo` that it is not its own.
+            with NewFile(held.quarantine) as rest:
+                for each in changed:
+                    described = {"offset": each.offset, "length": each.length, "reason": what}
+                    rest.write(msgspec.json.encode(described) + b"\n")
+            held.take_place()
             return held.original
     except OSError as error:
         raise failed(error, what, path) from None
