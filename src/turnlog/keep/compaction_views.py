@@ -141,6 +141,8 @@ class _Folds:
                 sorted(self.traces.call_of_agent.items()),
                 sorted(self.traces.progress_of_agent.items()),
                 self.traces.first_prompt,
+                (list(self.traces.sidechains.items()), self.traces.has_main),
+                sorted(each for each in self.traces.sidechain_of.items() if each[0] not in without),
             ],
             "files": [
                 (files.project, files.odd),
