@@ -20,6 +20,7 @@ from unittest import mock
 
 import time_machine
 
+from snapshots import stable
 from turnlog.cli import watch_line
 from turnlog.cli.app import run
 
@@ -31,16 +32,11 @@ STORM = "0b29ae83-a577-4f95-9e24-aa6a497254cb"
 GONE = "6a5e0d11-0000-4000-8000-00000000dead"
 KEY = "sk-ant-api03-" + "Zq8vT1xWb4nLs7Rk2YdHm5Gc9PjE3oAu" * 2 + "-Zq8vT1xWb4nLs7RkAA"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# What no clock and no seed can hold still, each as wide as what is shown in its place.
-_RESTLESS = (
-    (re.compile(r"(?<=in )\d+\.\d(?= s)"), "0.0"),
-    (re.compile(r"(?<=\()\d+\.\d(?= s\))"), "0.0"),
-    # How small something gets, the version of the packer decides.
-    (re.compile(r"\d+\.\d KB(?= on disk| \(\d\d%\)\n)|(?<= in )\d+\.\d KB(?=\n)"), "9.9 KB"),
-    (re.compile(r"(?<= KB )\(\d\d%\)(?=\n)"), "(99%)"),
-    (re.compile(r"genai-prices \d+(\.\d+)+"), "genai-prices 1.2.3"),
-    (re.compile(r"(?<=turnlog )\d+\.\d+\.\d+"), "1.2.3"),
+FIXED_CLOCK = (
+    "import datetime, time_machine\n"
+    f"time_machine.travel(datetime.datetime.fromisoformat('{NOW}'), tick=False).start()\n"
 )
+"""What a process of its own runs first, so that its clock stands at NOW."""
 
 
 class Home:
@@ -58,12 +54,9 @@ class Home:
             at = _written_at(path)
             os.utime(path, (at, at))
 
-    def screen(self, *words, columns=80, typed="", stdout=None):
-        """Run a command; give its exit code and what was on the screen.
-
-        Without *columns* its output goes into a pipe, which has no width.
-        """
-        environ = {
+    def environ(self, columns=None):
+        """Return the environment of a process in this home; without *columns*, of no width."""
+        return {
             "PATH": "",  # No claude, no systemd, no cron, wherever this runs.
             "HOME": str(self.path),
             "TURNLOG_HOME": str(self.path / ".turnlog"),
@@ -71,14 +64,19 @@ class Home:
             "LINES": "50",
             "TERM": "xterm",
             "TZ": "UTC",
+            **({} if columns is None else {"COLUMNS": str(columns)}),
         }
-        if columns is not None:
-            environ["COLUMNS"] = str(columns)
+
+    def screen(self, *words, columns=80, typed="", stdout=None):
+        """Run a command; give its exit code and what was on the screen.
+
+        Without *columns* its output goes into a pipe, which has no width.
+        """
         watch_line._console.cache_clear()  # It lives as long as a process.
         out, err = Terminal() if columns is not None else Pipe(), Terminal()
         before = os.getcwd()
         with ExitStack() as stack:
-            stack.enter_context(mock.patch.dict(os.environ, environ, clear=True))
+            stack.enter_context(mock.patch.dict(os.environ, self.environ(columns), clear=True))
             stack.enter_context(mock.patch.object(sys, "stdin", io.StringIO(typed)))
             stack.enter_context(mock.patch.object(uuid, "uuid4", _Uuids()))
             stack.enter_context(redirect_stdout(stdout or out))
@@ -89,7 +87,7 @@ class Home:
             os.chdir(self.path)
             stack.enter_context(time_machine.travel(NOW, tick=False))
             code = run([str(word) for word in words])
-        return code, self._still(out.text()), self._still(err.text())
+        return code, self._plain(out.text()), self._plain(err.text())
 
     def do(self, *words):
         """Run a command of which nothing is to be seen; ``rm`` removes a session's log."""
@@ -99,10 +97,8 @@ class Home:
         for log in self.claude.glob(f"projects/*/{words[1]}*.jsonl"):
             log.unlink()
 
-    def _still(self, text):
-        text = _COLOUR.sub("", text).replace(str(self.path), "~")
-        for restless, shown in _RESTLESS:
-            text = restless.sub(shown, text)
+    def _plain(self, text):
+        text = stable(_COLOUR.sub("", text), self.path)
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 

@@ -5,7 +5,6 @@ The screens are in snapshots/, one file a command, for people to read. After a c
 TURNLOG_UPDATE_SNAPSHOTS=1 pytest tests/cli/test_snapshots.py, and read the difference.
 """
 
-import os
 import shlex
 from pathlib import Path
 
@@ -13,10 +12,10 @@ import click
 import pytest
 
 from cli.screens import FROST, Home
+from snapshots import check
 from turnlog.cli.app import COMMANDS, app
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-UPDATE = "TURNLOG_UPDATE_SNAPSHOTS"
 EXEMPT = {
     "mcp": "a server, whose answers have tests of their own",
     "top": "a screen that lives, which is driven by its own tests",
@@ -189,11 +188,7 @@ def screen(home, name, words, columns, remark=""):
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_command_shows_what_it_showed(name, home, tmp_path):
     found = screens(name, home, tmp_path)
-    path = SNAPSHOTS / f"{name}.txt"
-    if os.environ.get(UPDATE):
-        SNAPSHOTS.mkdir(exist_ok=True)
-        path.write_text(found, encoding="utf-8")
-    assert found == path.read_text("utf-8"), f"on purpose? {UPDATE}=1 rewrites it"
+    check(SNAPSHOTS / f"{name}.txt", found)
 
 
 def test_every_command_has_its_screens():
