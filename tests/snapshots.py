@@ -1,9 +1,12 @@
 """Compare what turnlog outputs with the text in a file, word for word.
 
 After a change on purpose, run the tests with TURNLOG_UPDATE_SNAPSHOTS=1 and read the difference.
-What differs from run to run is replaced here.
+What differs from run to run is replaced here, and long lines are broken so that a difference can be
+read.
 """
 
+import hashlib
+import json
 import os
 import re
 
@@ -20,6 +23,7 @@ _VOLATILE = (
     (re.compile(r"(?<=recorded-data )[\w-]{12}(?=>)"), "NONCE-------"),
     (re.compile(r"(?<=\")(AAAAAAAAAA[\w-]{11})[\w-]{22}(?=\")"), r"\1-SIGNATURE------------"),
 )
+_BODY = re.compile(r"(<(style|script)\b[^>]*>)(.+?)(</\2>)", re.DOTALL)
 
 
 def check(path, found):
@@ -36,3 +40,34 @@ def stable(text, home):
     for volatile, shown in _VOLATILE:
         text = volatile.sub(shown, text)
     return text
+
+
+def json_lines(text):
+    """Return *text* with every line that is a JSON document broken into lines, keys in their order.
+
+    A line that is written in another way than compactly is left as it is: the way it is written
+    belongs to what is compared.
+    """
+    return "\n".join(_broken(line) for line in text.split("\n"))
+
+
+def _broken(line):
+    if line[:1] not in {"{", "["}:
+        return line
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return line
+    if json.dumps(document, ensure_ascii=False, separators=(",", ":")) != line:
+        return line
+    return json.dumps(document, ensure_ascii=False, indent=1)
+
+
+def html_lines(page):
+    """Return *page* with a line for each element; styles and scripts are shown as a digest."""
+    digested = _BODY.sub(lambda found: f"{found[1]}{digest(found[3])}{found[4]}", page)
+    return re.sub(r"(?<!\n)(?=<[a-z!])", "\n", digested).lstrip("\n")
+
+
+def digest(text):
+    return f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"

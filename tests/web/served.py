@@ -40,7 +40,7 @@ class Served:
 
 
 @contextmanager
-def served(tmp_path, *more, home="home", prelude=""):
+def served(tmp_path, *more, home="home", prelude="", environ=None):
     """Serve a home until the test is done with it; the process runs *prelude* first."""
     script = f"{prelude}\nfrom turnlog.cli import main; main()"
     with subprocess.Popen(
@@ -49,7 +49,7 @@ def served(tmp_path, *more, home="home", prelude=""):
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=dict(os.environ, TURNLOG_HOME=str(tmp_path / "own"), TZ="UTC"),
+        env=environ or dict(os.environ, TURNLOG_HOME=str(tmp_path / "own"), TZ="UTC"),
     ) as process:
         try:
             line = process.stderr.readline().decode()
