@@ -18,6 +18,8 @@ _VOLATILE = (
     # The version of the compressor decides how small something becomes.
     (re.compile(r"\d+\.\d KB(?= on disk| \(\d\d%\)\n)|(?<= in )\d+\.\d KB(?=\n)"), "9.9 KB"),
     (re.compile(r"(?<= KB )\(\d\d%\)(?=\n)"), "(99%)"),
+    # Tables name the logs, whose paths may be of any length.
+    (re.compile(r"(wrote \S+\.(?:csv|parquet)) \([\d.]+ [KM]?B\)"), r"\1 (9.9 KB)"),
     (re.compile(r"genai-prices \d+(\.\d+)+"), "genai-prices 1.2.3"),
     (re.compile(r"(?<=turnlog )\d+\.\d+\.\d+"), "1.2.3"),
     (re.compile(r"(?<=recorded-data )[\w-]{12}(?=>)"), "NONCE-------"),

@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 import uuid
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
@@ -67,6 +67,20 @@ class Home:
             **({} if columns is None else {"COLUMNS": str(columns)}),
         }
 
+    @contextmanager
+    def inside(self, columns=None):
+        """Let this process work in this home, at NOW, with its environment."""
+        before = os.getcwd()
+        with ExitStack() as stack:
+            stack.callback(time.tzset)
+            stack.enter_context(mock.patch.dict(os.environ, self.environ(columns), clear=True))
+            stack.enter_context(mock.patch.object(uuid, "uuid4", _Uuids()))
+            stack.callback(os.chdir, before)
+            time.tzset()
+            os.chdir(self.path)
+            stack.enter_context(time_machine.travel(NOW, tick=False))
+            yield
+
     def screen(self, *words, columns=80, typed="", stdout=None):
         """Run a command; give its exit code and what was on the screen.
 
@@ -74,18 +88,8 @@ class Home:
         """
         watch_line._console.cache_clear()  # It lives as long as a process.
         out, err = Terminal() if columns is not None else Pipe(), Terminal()
-        before = os.getcwd()
-        with ExitStack() as stack:
-            stack.enter_context(mock.patch.dict(os.environ, self.environ(columns), clear=True))
-            stack.enter_context(mock.patch.object(sys, "stdin", io.StringIO(typed)))
-            stack.enter_context(mock.patch.object(uuid, "uuid4", _Uuids()))
-            stack.enter_context(redirect_stdout(stdout or out))
-            stack.enter_context(redirect_stderr(err))
-            stack.callback(time.tzset)
-            stack.callback(os.chdir, before)
-            time.tzset()
-            os.chdir(self.path)
-            stack.enter_context(time_machine.travel(NOW, tick=False))
+        typing = mock.patch.object(sys, "stdin", io.StringIO(typed))
+        with typing, redirect_stdout(stdout or out), redirect_stderr(err), self.inside(columns):
             code = run([str(word) for word in words])
         return code, self._plain(out.text()), self._plain(err.text())
 
