@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 
 UPDATE = "TURNLOG_UPDATE_SNAPSHOTS"
 # What neither a fixed clock nor a seed controls. Each replacement is as wide as what it replaces.
@@ -18,6 +19,9 @@ _VOLATILE = (
     # The version of the compressor decides how small something becomes.
     (re.compile(r"\d+\.\d KB(?= on disk| \(\d\d%\)\n)|(?<= in )\d+\.\d KB(?=\n)"), "9.9 KB"),
     (re.compile(r"(?<= KB )\(\d\d%\)(?=\n)"), "(99%)"),
+    (re.compile(r'("(?:packed|written)_bytes": )[1-9]\d*'), r"\g<1>9999"),
+    (re.compile(r'(?<="ratio": )0\.\d+'), "0.9999"),
+    (re.compile(r'(?<="elapsed_ms": )\d+(?=,\n  "files")'), "0"),
     # Tables name the logs, whose paths may be of any length.
     (re.compile(r"(wrote \S+\.(?:csv|parquet)) \([\d.]+ [KM]?B\)"), r"\1 (9.9 KB)"),
     (re.compile(r"genai-prices \d+(\.\d+)+"), "genai-prices 1.2.3"),
@@ -38,7 +42,7 @@ def check(path, found):
 
 def stable(text, home):
     """Return *text* without what differs from run to run; *home* is written as ``~``."""
-    text = text.replace(str(home), "~")
+    text = text.replace(str(home), "~").replace(os.path.dirname(sys.executable), "BIN")
     for volatile, shown in _VOLATILE:
         text = volatile.sub(shown, text)
     return text
