@@ -24,6 +24,7 @@ from . import (
     mcp_server,
     memory,
     overview,
+    paths,
     real_text,
     redaction,
     scan,
@@ -60,6 +61,7 @@ BENCHMARKS = {
         overview,
         adapters,
         mcp_server,
+        paths,
     )
 }
 
