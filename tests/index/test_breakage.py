@@ -21,7 +21,7 @@ import pytest
 from index.homes import SESSIONS, answered, flipped, lines, log_path, made_tree, own_index, rebuilt
 from index.rows import differences, rows_of
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
-from turnlog.index import database, pipeline
+from turnlog.index import database, parallel
 from turnlog.index.database import index_path, is_broken, open_for_reading
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
@@ -56,8 +56,10 @@ def ended(child: int) -> int:
 
 
 def refresh_in_two(homes, stage="text") -> None:
-    """Refresh with a reading process, however little there is to read."""
-    pipeline._WORTH_A_PROCESS_BYTES = 0
+    """Refresh with a child that reads, however little there is to read. To be called in a fork."""
+    parallel._WORTH_A_CHILD_BYTES = 0
+    parallel.processors = lambda: 2
+    sys.modules["turnlog.index.refresh"]._LITTLE_BYTES = 0
     refresh(homes, stage=stage)
 
 
@@ -75,27 +77,6 @@ def test_a_kill_at_any_moment_changes_nothing(tree, own, seed):
             os.kill(child, rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)))
         ended(child)
     assert refresh(homes).notices == []
-    assert differences(rows_of(homes), expected) == ""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only there another process reads")
-@pytest.mark.parametrize("after", [0, 1, 3, 10])
-def test_a_reading_process_that_dies_is_replaced(tree, own, monkeypatch, after):
-    homes, expected = tree
-    monkeypatch.setattr("turnlog.index.reading._CHUNK_LINES", 20)
-    monkeypatch.setattr(pipeline, "_WORTH_A_PROCESS_BYTES", 0)
-    monkeypatch.setattr(pipeline, "can_fork", lambda: True)
-    whole, count = pipeline._pack, 0
-
-    def pack_and_die(chunk):
-        nonlocal count
-        count += 1
-        if count > after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return whole(chunk)
-
-    monkeypatch.setattr(pipeline, "_pack", pack_and_die)
-    refresh(homes)  # Once is enough: what the child left undone is done here.
     assert differences(rows_of(homes), expected) == ""
 
 

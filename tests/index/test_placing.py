@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import tempfile
 from contextlib import closing
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.index.ids import LANE_BITS, LANES, SECOND_BITS
-from turnlog.index.placing import Placing, placing_in_lanes
+from turnlog.index.ids import SECOND_BITS
+from turnlog.index.placing import Placing
 from turnlog.index.texts import Kind
 
 seconds = st.lists(st.sampled_from([0, 1, 2, 1000, 1001]), max_size=300)
 
 
-def table() -> sqlite3.Connection:
-    db = sqlite3.connect(":memory:", isolation_level=None)
+def connection(path=":memory:") -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA synchronous = OFF")
+    return db
+
+
+def table(path=":memory:") -> sqlite3.Connection:
+    db = connection(path)
     db.execute("CREATE TABLE texts (id INTEGER PRIMARY KEY, record, part, kind)")
     return db
 
@@ -48,23 +56,19 @@ def test_one_process_gives_ids_in_order_of_time(turns):
             insert(db, placed)  # A second one with the same id would be refused.
 
 
-@given(st.lists(seconds, max_size=2), st.lists(seconds, min_size=2, max_size=LANES))
-def test_processes_that_do_not_ask_each_other_never_give_the_same(before, at_once):
-    with closing(table()) as db:
-        for each in before:
-            insert(db, Placing(db).place(texts(each)))
-        make = placing_in_lanes(db)
-        lanes = [make(lane) for lane in range(len(at_once))]
-        for _ in range(2):
-            for lane, (placing, each) in enumerate(zip(lanes, at_once, strict=True)):
-                placed = placing.place(texts(each))
-                assert {row[0] >> LANE_BITS & LANES - 1 for row in placed.rows} <= {lane}
-                insert(db, placed)
+@given(st.lists(seconds, max_size=6))
+def test_two_connections_in_turn_never_give_the_same(turns):
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "texts.sqlite")
+        with closing(table(path)) as one, closing(connection(path)) as other:
+            placings = Placing(one), Placing(other)
+            for number, given_seconds in enumerate(turns):
+                db = (one, other)[number % 2]
+                insert(db, placings[number % 2].place(texts(given_seconds)))
 
 
-def test_a_lane_that_is_full_runs_over_into_the_next_second():
+def test_a_second_that_is_full_runs_over_into_the_next():
     with closing(table()) as db:
-        placed = placing_in_lanes(db)(1).place(texts([7] * 65))
-        first = 7 << SECOND_BITS | 1 << LANE_BITS
-        ids = [row[0] for row in placed.rows]
-        assert ids == [*range(first, first + 64), first + (1 << SECOND_BITS)]
+        placed = Placing(db).place(texts([7] * 257 + [8]))
+        first = 7 << SECOND_BITS
+        assert [row[0] for row in placed.rows] == [*range(first, first + 258)]

@@ -25,7 +25,6 @@ from turnlog.cli.options import tell_unread
 from turnlog.cli.terminal import counted, size
 from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
-from turnlog.index.uncollected import uncollected
 from turnlog.inert import inert
 from turnlog.layout import Home, Problem, hash_of, key_of
 from turnlog.log.digest import sha256
@@ -83,8 +82,7 @@ class Export(Struct, kw_only=True, dict=True):
         elif len(self.ids) > 1 or self._is_into_directory:
             self._write_several()
         else:
-            with uncollected():
-                self._write_one(Session.find(self.homes, self.ids[0]))
+            self._write_one(Session.find(self.homes, self.ids[0]))
             self._gather_secrets(self.ids[0])
         self._note_secrets()
         if self.out.masked:
@@ -204,8 +202,7 @@ class Export(Struct, kw_only=True, dict=True):
             count += 1
             counting = _Counted(told.turns)
             told.turns = iter(counting)
-            with uncollected():
-                total += self._put_quietly(folder / name, pages(self.shape, told))
+            total += self._put_quietly(folder / name, pages(self.shape, told))
             listed.append(Listed(file=name, session=told.head, turns=counting.count))
         if listed:
             index = folder / f"index.{self.shape}"

@@ -23,7 +23,6 @@ from turnlog.cli.options import (
     timezone_option,
 )
 from turnlog.errors import UsageError
-from turnlog.index.uncollected import uncollected
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
@@ -166,8 +165,7 @@ def _report(
 ) -> int:
     from turnlog.questions.insights import insights, last_active
 
-    with uncollected():
-        found = insights(index, prices, asked)
+    found = insights(index, prices, asked)
     is_empty = not found.overview.prompts and not found.overview.messages
     if as_json:
         show_json(found)

@@ -28,7 +28,7 @@ _CHECKPOINT_PAGES: Final = 16 * 1024
 
 LAST_INDEX: Final = "records_with_error"
 """The last that indexes.sql makes: where it is, all others are."""
-TEXT_BYTES_AT_ONCE: Final = 64 * 1024 * 1024
+TEXT_BYTES_AT_ONCE: Final = 32 * 1024 * 1024
 """So much text goes into one transaction. The full-text tables hold it in memory until its end."""
 _MERGED_SEGMENTS: Final = 8
 # SQLite takes at least that many parameters.
@@ -76,7 +76,6 @@ def open_index(
         raise
     except (OSError, sqlite3.OperationalError) as error:
         raise unavailable(path, error) from None
-    _bind_as_they_are()
     try:
         connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -180,16 +179,6 @@ def _connect(path: Path, *, read_only: bool = False, more: str = "") -> sqlite3.
         with suppress(sqlite3.DatabaseError):  # Told when it is first read.
             connection.execute("PRAGMA journal_mode = WAL")
     return connection
-
-
-def _bind_as_they_are() -> None:
-    """Let None and bytes be bound without a search for somebody who would adapt them.
-
-    Python looks for one in three places, at every value, which takes longer than the binding; up to
-    a tenth of a build. Whoever adapts them otherwise in this process is left alone.
-    """
-    for kind, same in ((type(None), {}.get), (bytes, b"".__add__)):
-        sqlite3.adapters.setdefault((kind, sqlite3.PrepareProtocol), same)
 
 
 def _state_of(connection: sqlite3.Connection) -> int:

@@ -10,9 +10,6 @@ OFFSET_BITS = 40
 """A record's id is its log's id and its offset: log << 40 | offset."""
 SECOND_BITS = 8
 """A text's id is when it was said and a number: second << 8 | number."""
-LANE_BITS = 6
-"""The lowest bits of that number count within a lane; those above say which, see ``placing``."""
-LANES = 1 << SECOND_BITS - LANE_BITS
 QUARTER_US = 900_000_000
 """A quarter of an hour: what was used is added up by these."""
 UNDATED = -(1 << 40)

@@ -1,13 +1,13 @@
-"""Work shared out among processes, for those who have the cores and are in a hurry.
+"""Child processes that share the work of this one.
 
-    first, *others = share_out(logs, 2, size_of)
-    with Children(work, others) as children:
-        mine = work(first)
-        theirs = list(children.answers())
+    mine, *theirs = share_out(logs, 2, size_of)
+    with Children(work, theirs) as children:
+        ...
+        for share, message in children.messages():
+            ...
 
-Only where it is safe and quick: by forking, on Linux, from a process of one thread. Elsewhere, and
-for whatever a child did not finish, the work is done here; the answers are the same. Children read
-and answer, hold nothing, and do not outlive their parent's interest in them.
+Children are forked, which is safe only on Linux and in a process with one thread: ask ``can_fork``
+first. A child may be killed, so the caller does the shares for which nothing arrived.
 """
 
 from __future__ import annotations
@@ -18,17 +18,23 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final, Generic, TypeVar
+from queue import Queue
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from turnlog.log.closing import Closing
 
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkProcess
+
 T = TypeVar("T")
 
-_LENGTH_BYTES: Final = 8
+# How many messages a child makes before it waits for the parent.
+_AHEAD: Final = 8
 
 
 def share_out(items: Iterable[T], shares: int, size: Callable[[T], int]) -> list[list[T]]:
-    """Part *items* into shares of about the same size; at least one, and no other one empty."""
+    """Divide *items* into shares of similar size; none but the first is empty."""
     parts: list[list[T]] = [[] for _ in range(max(1, shares))]
     weights = [0] * len(parts)
     for weight, item in sorted(((size(item), item) for item in items), key=lambda pair: -pair[0]):
@@ -39,74 +45,106 @@ def share_out(items: Iterable[T], shares: int, size: Callable[[T], int]) -> list
 
 
 class Children(Closing, Generic[T]):
-    """Processes that do the same *work*, each for its share."""
+    """One process for each share; each sends the messages that ``work(share)`` yields.
 
-    def __init__(self, work: Callable[[Sequence[T]], bytes], shares: Iterable[Sequence[T]]) -> None:
-        self._work = work
-        self._waiting: list[tuple[Sequence[T], int, int]] = []
-        self._undone: list[Sequence[T]] = []
-        for share in shares:
-            if can_fork():
-                self._waiting.append((share, *_start(work, share)))
-            else:
-                self._undone.append(share)
+    No process is started for a share if the system allows no more.
+    """
 
-    def answers(self) -> Iterator[bytes]:
-        """Give every child's answer when it is there, and those that only we can give."""
-        while self._waiting:
-            share, child, pipe = self._waiting[0]
-            with os.fdopen(pipe, "rb", closefd=False) as file:
-                length, answer = file.read(_LENGTH_BYTES), file.read()
-            self._waiting.pop(0)
-            _end(child, pipe)
-            if len(length) == _LENGTH_BYTES and int.from_bytes(length, "big") == len(answer):
-                yield answer
-            else:
-                self._undone.append(share)
-        while self._undone:
-            yield self._work(self._undone.pop(0))
+    def __init__(self, work: Callable[[T], Iterable[bytes]], shares: Sequence[T]) -> None:
+        self._running: dict[Connection, tuple[T, ForkProcess]] = {}
+        if not shares:
+            return
+        # Imported here: few commands have enough work to share.
+        from multiprocessing import current_process  # noqa: PLC0415
+
+        if current_process().daemon:  # Such a process may have no children.
+            return
+        with suppress(OSError):
+            for share in shares:
+                self._start(work, share)
+
+    def _start(self, work: Callable[[T], Iterable[bytes]], share: T) -> None:
+        from multiprocessing import get_context  # noqa: PLC0415 - As above.
+
+        context = get_context("fork")
+        receiver, sender = context.Pipe(duplex=False)
+        receivers = [*self._running, receiver]
+        child = context.Process(target=_run, args=(work, share, sender, receivers), daemon=True)
+        try:
+            child.start()
+        except OSError:
+            receiver.close()
+            raise
+        finally:
+            sender.close()
+        self._running[receiver] = share, child
+
+    def messages(self) -> Iterator[tuple[T, bytes]]:
+        """Yield each message with its share, as they arrive, until all children have ended."""
+        if not self._running:
+            return
+        from multiprocessing.connection import wait  # noqa: PLC0415 - As above.
+
+        while self._running:
+            for receiver in cast("list[Connection]", wait(self._running)):
+                share, _ = self._running[receiver]
+                try:
+                    message = receiver.recv_bytes()
+                except (EOFError, OSError):
+                    self._end(receiver)
+                else:
+                    yield share, message
 
     def close(self) -> None:
-        """End the children nobody waits for any more."""
-        while self._waiting:
-            _, child, pipe = self._waiting.pop()
-            _end(child, pipe)
+        """Kill the children that are still running."""
+        for receiver in list(self._running):
+            self._end(receiver)
+
+    def _end(self, receiver: Connection) -> None:
+        _, child = self._running.pop(receiver)
+        receiver.close()
+        child.kill()
+        child.join()
+        child.close()
 
 
 def can_fork() -> bool:
-    """Tell whether a copy of this process can be trusted to work."""
+    """Return whether a forked copy of this process works: other threads may hold locks."""
     return sys.platform == "linux" and threading.active_count() == 1
 
 
 def processors() -> int:
-    """Tell how many processors this process may use."""
+    """Return how many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def _start(work: Callable[[Sequence[T]], bytes], share: Sequence[T]) -> tuple[int, int]:
-    """Start a child that does *work* for *share*; give its id and where it will answer."""
-    here, there = os.pipe()
-    child = os.fork()
-    if child:
-        os.close(there)
-        return child, here
-    try:  # The child's own world: it never returns to the caller's.
-        os.close(here)
-        answer = work(share)
-        with os.fdopen(there, "wb") as pipe:
-            pipe.write(len(answer).to_bytes(_LENGTH_BYTES, "big"))
-            pipe.write(answer)
-        os._exit(0)
-    finally:
+def _run(
+    work: Callable[[T], Iterable[bytes]],
+    share: T,
+    sender: Connection,
+    receivers: Iterable[Connection],
+) -> None:
+    """Do the work of a child."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which ends the children.
+    for receiver in receivers:  # Or writing would not fail after the parent has gone.
+        receiver.close()
+    outbox: Queue[bytes | None] = Queue(_AHEAD)
+    thread = threading.Thread(target=_send, args=(outbox, sender), daemon=True)
+    thread.start()
+    try:
+        for message in work(share):
+            outbox.put(message)
+    except Exception:  # noqa: BLE001 - The parent does the share itself and meets the error there.
         os._exit(1)
+    outbox.put(None)
+    thread.join()
 
 
-def _end(child: int, pipe: int) -> None:
-    """Let go of a child, whether it has answered or not."""
-    os.close(pipe)
-    with suppress(OSError):
-        os.kill(child, signal.SIGKILL)
-    with suppress(OSError):
-        os.waitpid(child, 0)
+def _send(outbox: Queue[bytes | None], sender: Connection) -> None:
+    try:
+        while (message := outbox.get()) is not None:
+            sender.send_bytes(message)
+    except OSError:  # The parent has gone.
+        os._exit(1)

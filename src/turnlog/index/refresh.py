@@ -58,7 +58,7 @@ from turnlog.index.writing import MOST_CHUNKS, Writer, all_or_nothing
 from turnlog.log.system import lock
 
 if TYPE_CHECKING:
-    from turnlog.index.chunks import Work
+    from turnlog.index.chunks import Chunk
     from turnlog.index.usage import Readable
     from turnlog.layout import Home
 
@@ -142,7 +142,7 @@ def _refresh(
             done.replaced, done.gone = plan.replaced, plan.gone
             if listed is None and plan.new_bytes < _LITTLE_BYTES:
                 # All at once: each transaction writes the same few pages again.
-                _read(db, homes, writer, plan, progress, usage_only=usage_only)
+                _read(db, writer, plan, progress, usage_only=usage_only)
                 _settle(db)
                 return
     if listed is not None:
@@ -150,13 +150,12 @@ def _refresh(
         # problem walks again.
         listed.note(db, is_trusted=not done.problems)
     if plan is not None:
-        _read(db, homes, writer, plan, progress, usage_only=usage_only)
+        _read(db, writer, plan, progress, usage_only=usage_only)
     _settle(db)
 
 
 def _read(
     db: sqlite3.Connection,
-    homes: Sequence[Home],
     writer: Writer,
     plan: Plan,
     progress: Progress | None,
@@ -166,7 +165,7 @@ def _read(
     if usage_only:
         _read_usage(db, writer, plan, progress)
     else:
-        _read_text(db, homes, writer, plan, progress)
+        _read_text(db, writer, plan, progress)
 
 
 def _settle(db: sqlite3.Connection) -> None:
@@ -212,21 +211,18 @@ def _is_up_to_date(db: sqlite3.Connection, seen: dict[str, Seen], *, usage_only:
 
 
 def _read_text(
-    db: sqlite3.Connection,
-    homes: Sequence[Home],
-    writer: Writer,
-    plan: Plan,
-    progress: Progress | None,
+    db: sqlite3.Connection, writer: Writer, plan: Plan, progress: Progress | None
 ) -> None:
-    """Read the logs and write what they hold, a batch at a time."""
-    from turnlog.index.reading import chunks_of  # noqa: PLC0415 - Not for the ledger.
+    """Read the logs and write what they hold, a transaction at a time."""
+    chunks: Iterator[Chunk]
+    if plan.new_bytes < _LITTLE_BYTES:
+        from turnlog.index.reading import chunks_of  # noqa: PLC0415 - Not for the ledger.
 
-    works: Iterable[Work] = plan.works
-    if plan.new_bytes >= _LITTLE_BYTES:
-        from turnlog.index.together import read_together  # noqa: PLC0415 - Seldom needed.
+        chunks = chain.from_iterable(map(chunks_of, plan.works))
+    else:
+        from turnlog.index.parallel import read_logs  # noqa: PLC0415 - Seldom needed.
 
-        works = read_together(homes, plan, progress)
-    chunks = chain.from_iterable(map(chunks_of, works))
+        chunks = read_logs(plan.works, plan.new_bytes)
     done_bytes = 0
     while (first := next(chunks, None)) is not None:
         text_bytes = 0

@@ -136,10 +136,9 @@ CREATE TABLE touches (
 ) WITHOUT ROWID;
 
 -- Every piece of text. Its id is when it was said, so that the order of ids is that of time:
--- seconds since 1970 << 8, and a number to tell those of one second apart; of these numbers each of
--- several processes that read at once has a lane, see placing.py. The full-text tables cannot forget
--- (SQLite before 3.43), so an id is never used again: the text of a log that was rewritten keeps its
--- row, without a record, and is found no more.
+-- seconds since 1970 << 8, and a number to tell those of one second apart, see placing.py. The
+-- full-text tables cannot delete (SQLite before 3.43), so an id is never used again: the text of a
+-- log that was rewritten keeps its row, without a record, and no search finds it.
 CREATE TABLE texts (
     id INTEGER PRIMARY KEY,
     record INTEGER,                    -- records; null for one that is dead.

@@ -17,7 +17,7 @@ from turnlog.index.chunks import Chunk, Unplaced, UsageChunk
 from turnlog.index.database import transaction
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.names import Names
-from turnlog.index.placing import Placing, let_go
+from turnlog.index.placing import Placing
 from turnlog.index.repeats import repeats_within, settle_repeats
 from turnlog.index.sighted import write_sightings
 
@@ -70,7 +70,7 @@ class Writer:
         db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", placed.rows)
         for table, words in (("said", placed.said), ("answered", placed.answered)):
             insert = f"INSERT INTO {table} (rowid, text) VALUES (?, ?)"  # noqa: S608 - Ours.
-            db.executemany(insert, let_go(words))
+            db.executemany(insert, words)
 
     def note_later(self, sessions: Iterable[str | None]) -> None:
         """Remember that the rows of *sessions* must be made anew."""

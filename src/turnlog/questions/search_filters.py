@@ -17,7 +17,7 @@ from fnmatch import translate
 from functools import cached_property
 from typing import Final, Literal
 
-from turnlog.index.ids import LANE_BITS, LANES, OFFSET_BITS, SECOND_BITS, microseconds
+from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, Kind
 from turnlog.layout.directories import is_windows_path, is_within
 from turnlog.questions.search_conditions import IS_GONE, NEVER, Condition, both, one_of, surely
@@ -63,8 +63,7 @@ SELECT coalesce(
     CASE WHEN (SELECT count(*) FROM ({_BEFORE})) < {_NEAR} THEN 0 END
 ) / 1000000 FROM records r WHERE
 """
-# A text has an id of its record's second, unless all of that second, or of its lane, were taken.
-_LANE_ENDS: Final = ", ".join(f"e.last - {each << LANE_BITS}" for each in range(LANES))
+# A text has an id of its record's second, unless all ids of that second were taken.
 _ERRING: Final = f"""
 WITH erring (id, first, last) AS MATERIALIZED (
     SELECT id, second << {SECOND_BITS}, (second + 1 << {SECOND_BITS}) - 1 FROM (
@@ -76,7 +75,7 @@ WITH erring (id, first, last) AS MATERIALIZED (
     )
 )
 SELECT t.id, t.kind,
-       e.first IS NOT NULL AND NOT EXISTS (SELECT 1 FROM texts WHERE id IN ({_LANE_ENDS}))
+       e.first IS NOT NULL AND NOT EXISTS (SELECT 1 FROM texts WHERE id = e.last)
 FROM erring e LEFT JOIN texts t ON t.id BETWEEN e.first AND e.last AND +t.record = e.id
 """
 _IS_KINDS: Final[dict[str, tuple[Kind, ...]]] = {

@@ -8,13 +8,13 @@ rules leave out, and what could not be read, is listed with its place. Reading c
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from turnlog.index.processes import Children, share_out
+from turnlog.index.processes import Children, can_fork, share_out
 from turnlog.index.usage import LogScan, Skipped
 from turnlog.layout import Home, LogFile, Problem, find_everywhere
 from turnlog.records.responses import Response, Responses
@@ -78,21 +78,17 @@ def scan_usage(
 
 def scan_logs(logs: Iterable[LogFile], *, workers: int = 1) -> UsageScan:
     """Count what *logs* tell of; each response once, whichever of them tell of it."""
-    parts = [list(logs)]
-    if workers > 1 and sum(map(_size_bytes, parts[0])) >= _WORTH_SHARING_BYTES:
-        parts = share_out(parts[0], workers, _size_bytes)
-    with Children(_scan_share, parts[1:]) as children:
-        scan, folded = _scan(parts[0])
-        for answer in children.answers():
-            share = msgspec.msgpack.decode(answer, type=_Share)
-            for sighting in share.sightings:
-                folded.take(sighting)
-            scan.skipped += share.skipped
-            scan.logs += share.logs
-            scan.size_bytes += share.size_bytes
-            scan.told += share.told
-            scan.pending += share.pending
-            folded.synthetic += share.synthetic
+    mine, theirs = list(logs), []
+    if workers > 1 and sum(map(_size_bytes, mine)) >= _WORTH_SHARING_BYTES and can_fork():
+        mine, *theirs = share_out(mine, workers, _size_bytes)
+    with Children(_scan_share, theirs) as children:
+        scan, folded = _scan(mine)
+        for share, message in children.messages():
+            theirs.remove(share)
+            _add(message, scan, folded)
+    for share in theirs:  # Its child was killed or could not be started.
+        for message in _scan_share(share):
+            _add(message, scan, folded)
     return UsageScan(
         responses=folded.drain(),
         skipped=scan.skipped,
@@ -113,8 +109,8 @@ def _scan(logs: Iterable[LogFile]) -> tuple[LogScan, Responses]:
     return scan, folded
 
 
-def _scan_share(logs: Iterable[LogFile]) -> bytes:
-    """Scan as another process does: give what was found in bytes."""
+def _scan_share(logs: Iterable[LogFile]) -> Iterator[bytes]:
+    """Scan *logs* in a child; yield one message with what was found."""
     scan, folded = _scan(logs)
     share = _Share(
         folded.held(),
@@ -125,7 +121,20 @@ def _scan_share(logs: Iterable[LogFile]) -> bytes:
         folded.synthetic,
         scan.pending,
     )
-    return msgspec.msgpack.encode(share)
+    yield msgspec.msgpack.encode(share)
+
+
+def _add(message: bytes, scan: LogScan, folded: Responses) -> None:
+    """Add what ``_scan_share`` found."""
+    share = msgspec.msgpack.decode(message, type=_Share)
+    for sighting in share.sightings:
+        folded.take(sighting)
+    scan.skipped += share.skipped
+    scan.logs += share.logs
+    scan.size_bytes += share.size_bytes
+    scan.told += share.told
+    scan.pending += share.pending
+    folded.synthetic += share.synthetic
 
 
 def _size_bytes(log: LogFile) -> int:
