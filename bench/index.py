@@ -4,9 +4,8 @@ Both are whole programs, started anew each time, and read the same copy of the t
 only if both hold every log, so the same run counts what they hold; and a refresh counts only if
 what the logs grew by is found afterwards. Building is measured with warm files on both sides.
 
-agentsview refreshes through a server that it starts and leaves running, and can do without one. So
-can we: `turnlog watch` answers whoever refreshes. Like is compared with like: each with a process
-that watches, and each alone.
+agentsview refreshes through a server that it starts and leaves running, and can do without one.
+Both ways are compared with ours, which has no server.
 """
 
 from __future__ import annotations
@@ -15,13 +14,10 @@ import glob
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -36,7 +32,6 @@ ROUNDS = 10
 BUILDS = 3
 _RUN = os.path.join(BASE, "index")
 _WHAT = "index of a 1 GB tree"
-_PATIENCE_SECONDS = 60
 _GROWTH = ("100M", "1G", "5G")
 _LARGE = "BENCH_LARGE"
 _HELD = """
@@ -72,21 +67,6 @@ class Index:
     def refresh(self) -> float:
         return run(self.command("refresh"), self.environ)
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Let `turnlog watch` run, and listen, meanwhile."""
-        watcher = subprocess.Popen(self.command("watch", "--quiet"), env=self.environ)
-        try:
-            until = time.monotonic() + _PATIENCE_SECONDS
-            while not glob.glob(os.path.join(self._place, "index", "*.sock")):
-                if watcher.poll() is not None or time.monotonic() > until:
-                    raise RuntimeError("turnlog watch does not listen")
-                time.sleep(0.05)
-            yield
-        finally:
-            watcher.send_signal(signal.SIGINT)
-            watcher.wait()
-
     def hits(self, query: str) -> int:
         """Count what a search in the index, as it is, finds."""
         command = self.command("search", query, "--json", "--no-refresh")
@@ -108,8 +88,7 @@ class Index:
 class Sides(NamedTuple):
     """The least seconds of each way to refresh."""
 
-    ours_alone: float
-    ours_watched: float
+    ours: float
     alone: float | None
     by_server: float | None
 
@@ -228,21 +207,15 @@ def _smallness(index: Index, peer: Agentsview | None, logs_bytes: int) -> Row:
 def _refreshes(index: Index, peer: Agentsview | None, before: Callable[[], None]) -> Sides:
     """Refresh all ways, each time after something happened to the logs.
 
-    Those that watch the files would be at work while another is measured: they come last, one after
-    the other, and are asked at once.
+    The server watches the files and would be at work while another is measured: it comes last.
     """
-    mine, watched, alone, by_server = [], [], [], []
+    mine, alone, by_server = [], [], []
     for _ in range(ROUNDS):
         before()
         mine.append(index.refresh())
         if peer:
             before()
             alone.append(peer.sync_alone())
-    with index.watched():
-        index.refresh()
-        for _ in range(ROUNDS):
-            before()
-            watched.append(index.refresh())
     if peer:
         try:
             peer.sync_by_server()
@@ -252,14 +225,14 @@ def _refreshes(index: Index, peer: Agentsview | None, before: Callable[[], None]
         finally:
             peer.stop()
         index.refresh()
-    return Sides(min(mine), min(watched), min(alone, default=None), min(by_server, default=None))
+    return Sides(min(mine), min(alone, default=None), min(by_server, default=None))
 
 
 def _refreshing(when: str, taken: Sides) -> list[Row]:
     what = f"{_WHAT}: refreshed, {when}"
     return [
-        _against(f"{what}; both watched", taken.ours_watched, taken.by_server, 10),
-        _against(f"{what}; both alone", taken.ours_alone, taken.alone, 10),
+        _against(f"{what}; agentsview with its server", taken.ours, taken.by_server, 10),
+        _against(f"{what}; agentsview without it", taken.ours, taken.alone, 10),
     ]
 
 

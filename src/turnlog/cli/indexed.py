@@ -27,22 +27,14 @@ no_refresh_option = click.option(
 
 
 def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:
-    """Refresh the index of *homes*, with a bar on stderr if it takes long and somebody watches.
+    """Refresh the index of *homes*, with a progress bar on a terminal if it takes long."""
+    from turnlog.index.refresh import refresh
 
-    Whoever keeps it fresh already is asked first, unless it is to be made anew.
-    """
-    from turnlog.index.opening import refreshed_by_watcher
-
-    done = None if rebuild else refreshed_by_watcher(homes)
-    if done is None:
-        from turnlog.index.refresh import refresh
-
-        with bar() as progress:
-            try:
-                done = refresh(homes, rebuild=rebuild, progress=progress)
-            except IndexUnavailable as error:
-                done = _nothing_to_write(homes, error, rebuild=rebuild)
-    return done
+    with bar() as progress:
+        try:
+            return refresh(homes, rebuild=rebuild, progress=progress)
+        except IndexUnavailable as error:
+            return _nothing_to_write(homes, error, rebuild=rebuild)
 
 
 def _nothing_to_write(

@@ -1,8 +1,7 @@
-"""`turnlog refresh`, answered before click is imported: hooks and timers ask often.
+"""`turnlog refresh`, answered before click is imported, because hooks and timers run it often.
 
-Whoever watches the index is asked first. Else it is looked whether anything is new at all, and only
-then read, with no more imported than that needs. Mistakes and failures are left to the command,
-which meets them again and says what helps; what a person should know is shown as it shows it.
+Logs are read only if something changed, with as few imports as possible. Mistakes and failures
+are left to the command, which meets them again and prints a hint.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import sys
 
 from turnlog.cli import lead_nowhere
 from turnlog.errors import TurnlogError
-from turnlog.index.asking import ask, counts_of
 from turnlog.index.freshness import look_at
 from turnlog.layout.home_paths import all_home_paths
 
@@ -53,33 +51,24 @@ def _let_go() -> None:
 
 
 def _say(homes: list[str]) -> None:
-    told = ask(homes)
-    counts = counts_of(told) if told is not None else None
-    look = None
-    if told is None:
-        look = look_at(homes)
-        _HELD.append(look)
-        counts = (look.logs, 0, 0) if look.changed == [] else None
-    if counts is None:
-        done = _refreshed(homes, told, look)
+    look = look_at(homes)
+    _HELD.append(look)
+    counts = look.logs, 0, 0
+    if look.changed != []:
+        done = _refreshed(homes, look)
         if not done.is_plain:
             from turnlog.cli.refresh import show
 
             show(done)
             return
-        counts = (done.logs, done.read, done.read_bytes)
+        counts = done.logs, done.read, done.read_bytes
     print(line_of(*counts))  # noqa: T201
 
 
-def _refreshed(homes: list[str], told: str | None, look: Look | None) -> Refreshed:
+def _refreshed(homes: list[str], look: Look) -> Refreshed:
     from turnlog.cli.starting import start
 
     start()
-    if told is not None:
-        from turnlog.index.refreshed import refreshed_of
-
-        if (done := refreshed_of(told)) is not None:
-            return done
     from pathlib import Path
 
     from turnlog.cli.bars import bar

@@ -70,7 +70,7 @@ def command(
 
     A line tells when, the project, the session, who, and what. With --since it begins with what
     happened from then on; with --limit it ends by itself. A home that is not there yet is waited
-    for. While it runs, commands that need the index ask it to catch up, which is quicker.
+    for.
     """
     from turnlog.questions.watching import watch
 

@@ -14,14 +14,12 @@ was rewritten since gives nothing, and the next refresh notices.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from turnlog.errors import BrokenIndex, IndexUnavailable
-from turnlog.index.asking import ask
 from turnlog.index.database import index_path, is_broken, open_for_reading
 from turnlog.index.freshness import Look, changed_logs, has_leftovers
 from turnlog.log.closing import Closing
@@ -123,9 +121,8 @@ def open_fresh(
     db = open_for_reading(homes)
     refreshed = changed = None
     if db is not None and not is_stale_allowed and (changed := _changed(db, stage)) != []:
-        refreshed = refreshed_by_watcher(homes, stage)
         db.close()
-        db = None if refreshed is None else open_for_reading(homes)
+        db = None
     if db is None:
         refreshed = refreshed_if_possible(
             homes, stage=stage, progress=progress, look=Look(changed), fallback=fallback
@@ -158,16 +155,6 @@ def refreshed_if_possible(
         from turnlog.index.unwritable import refreshed_otherwise
 
         return refreshed_otherwise(homes, error, stage=stage, fallback=fallback, progress=progress)
-
-
-def refreshed_by_watcher(homes: Sequence[Home], stage: Stage = "text") -> Refreshed | None:
-    """Let whoever watches *homes* refresh their index; None if nobody does, or not in time."""
-    answer = ask([os.fspath(home) for home in homes], stage)
-    if answer is None:
-        return None
-    from turnlog.index.refreshed import refreshed_of
-
-    return refreshed_of(answer)
 
 
 def _changed(db: sqlite3.Connection, stage: Stage) -> list[str] | None:

@@ -2,8 +2,7 @@
 
 Whenever something in a home changes (``sessions.changes`` tells), the index is refreshed. What is
 new is what the index has and had not before. So each record is told once, also if its log is
-replaced by one that repeats it, and if another process refreshed the index first. Meanwhile others
-who want the index fresh need only ask (``index.answering``).
+replaced by one that repeats it, and if another process refreshed the index first.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from turnlog.index.answering import Answering
 from turnlog.layout import Home
 from turnlog.questions.news import Change, News
 from turnlog.sessions.changes import changes, check_poll
@@ -40,12 +38,10 @@ def watch(
     """
     check_poll(poll)
     stop = stop or threading.Event()
-    with News(homes) as news, Answering(homes) as answering:
+    with News(homes) as news:
         with news.begin(since) as change:
-            answering.listen()
             on_change(change)
         for is_time in changes(homes, stop=stop, poll=poll, matters=_matters):
-            answering.listen()
             if not is_time:
                 continue
             with news.look() as found:

@@ -1,4 +1,4 @@
-"""A watcher in a process of its own, and those who ask it."""
+"""Commands refresh the index themselves, also while watchers keep it fresh."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from index.homes import asked, lines, log_path, made_home, own_index
-from turnlog.index.asking import ask, socket_of
-from turnlog.index.database import index_path, open_for_reading
+import pytest
+
+from index.homes import asked, lines, log_path, made_home, own_index, rebuilt
+from index.rows import differences, rows_of
+from turnlog.index.database import open_for_reading
+from turnlog.index.opening import open_fresh
+from turnlog.index.refresh import refresh
 from turnlog.layout import Home
 
 START = "from turnlog.cli import main; main()"
@@ -23,17 +28,13 @@ PATIENCE_SECONDS = 60
 
 
 class World:
-    """A home, an index of its own at a place short enough for a socket, and its watchers."""
+    """A home, an index of its own, and its watchers."""
 
     def __init__(self, directory: Path) -> None:
         self.homes = made_home(directory / "home")
         self.names = [os.fspath(home) for home in self.homes]
         self.words = 0
         self._watchers: list[subprocess.Popen[bytes]] = []
-
-    @property
-    def socket(self) -> Path:
-        return Path(socket_of(str(index_path(self.homes))))
 
     def command(self, *arguments: str) -> list[str]:
         home = ("--home", self.names[0])
@@ -45,10 +46,11 @@ class World:
         )
 
     def watch(self, *options: str, stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Start a watcher; return when there is a socket."""
+        """Start a watcher; return when it has read what was said last."""
+        word = self.say()
         watcher = subprocess.Popen(self.command("watch", *(options or ("--quiet",))), stdout=stdout)
         self._watchers.append(watcher)
-        wait_until(self.socket.exists)
+        wait_until(lambda: self.holds(word))
         return watcher
 
     def say(self) -> str:
@@ -64,18 +66,9 @@ class World:
         """Tell whether the index, as it is, has a word."""
         return word_in(self.homes, word)
 
-    def wait_for_answer(self, stage: str = "text") -> str:
-        """Ask until somebody answers: a machine may be busy."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while (answer := ask(self.names, stage)) is None:
-            assert time.monotonic() < end, "nobody ever answered"
-            time.sleep(0.02)
-        return answer
-
     def close(self) -> None:
         for watcher in self._watchers:
             if watcher.poll() is None:
-                watcher.send_signal(signal.SIGCONT)
                 watcher.kill()
             watcher.wait(PATIENCE_SECONDS)
             if watcher.stdout is not None:
@@ -109,3 +102,61 @@ def made_world() -> Iterator[World]:
         finally:
             world.close()
             shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture
+def world():
+    with made_world() as made:
+        made.say()
+        refresh(made.homes)
+        yield made
+
+
+def test_an_index_opened_beside_a_watcher_is_fresh(world):
+    world.watch()
+    for _ in range(50):
+        word = world.say()
+        with open_fresh(world.homes) as index:
+            query = "SELECT count(*) FROM said WHERE said MATCH ?"
+            assert index.db.execute(query, (word,)).fetchone() == (1,)
+
+
+def test_commands_at_once_beside_two_watchers(world):
+    world.watch()
+    world.watch()
+    words = [world.say() for _ in range(6)]
+    running = [subprocess.Popen(world.command("refresh"), stdout=subprocess.PIPE) for _ in range(6)]
+    for each in running:
+        out, _ = each.communicate(timeout=PATIENCE_SECONDS)
+        assert (each.returncode, out.startswith(b"1 log; ")) == (0, True)
+    assert all(map(world.holds, words))
+    assert differences(rows_of(world.homes), rebuilt(world.homes)) == ""
+
+
+def test_a_watcher_prints_each_record_once_whoever_refreshed(world):
+    watcher = world.watch("--json", stdout=subprocess.PIPE)
+    seen = []
+    reader = threading.Thread(target=lambda: seen.extend(watcher.stdout))
+    reader.start()
+    words = []
+    for _ in range(30):
+        words.append(world.say())
+        refresh(world.homes)
+    last = world.say()
+    wait_until(lambda: any(last.encode() in line for line in seen) or watcher.poll() is not None)
+    watcher.send_signal(signal.SIGINT)
+    assert watcher.wait(PATIENCE_SECONDS) == 0
+    reader.join(PATIENCE_SECONDS)
+    told = b"".join(seen)
+    assert [told.count(f"the {word} ".encode()) for word in (*words, last)] == [1] * 31
+
+
+def test_a_killed_watcher_stops_nobody(world):
+    watcher = world.watch()
+    watcher.kill()
+    watcher.wait(PATIENCE_SECONDS)
+    word = world.say()
+    done = world.run("refresh")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(" in 1 of them.\n")
+    assert world.holds(word)
