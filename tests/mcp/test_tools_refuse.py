@@ -25,9 +25,11 @@ from mcp_world import (
     opened,
     refused,
 )
+from turnlog.mcp import query_tool
 from turnlog.mcp.framing import NOTICE
 from turnlog.mcp.server import make_server
 from turnlog.mcp.tools import TOOLS
+from turnlog.questions import query_filters
 
 MINE = (
     "search_history",
@@ -274,12 +276,14 @@ def test_what_was_skipped_elsewhere_is_not_told(tmp_path):
 # -- patterns --------------------------------------------------------------------------------
 
 
-def test_a_pattern_that_takes_for_ever_ends_and_holds_nobody_up(tmp_path):
+def test_a_pattern_that_takes_for_ever_ends_and_holds_nobody_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(query_tool, "PATIENCE_SECONDS", 3.0)
+
     def make(directory):
         home = directory / "home"
         (home / "projects").mkdir(parents=True)
         with turnlog.open(home) as store, store.create(project=ORCHARD, session_id=ONE) as writer:
-            writer.append(turnlog.build.user("a" * 30 + "!"))
+            writer.append(turnlog.build.user("a" * 50 + "!"))
         return home
 
     async def both(desk):
@@ -292,14 +296,14 @@ def test_a_pattern_that_takes_for_ever_ends_and_holds_nobody_up(tmp_path):
                 took[name] = (len(took) + 1, result)
 
             async with anyio.create_task_group() as group:
-                wanted = {"resource": "messages", "filter": {"content_match": "^(a+)+$"}}
+                wanted = {"resource": "messages", "filter": {"content_match": "^(a|a)+$"}}
                 group.start_soon(one, "query_history", wanted)
                 await anyio.sleep(1.0)
                 group.start_soon(one, "past_calls", {})
             return took
 
     with opened(tmp_path, make) as (_, desk):
-        took = anyio.run(both, desk(ORCHARD, seconds=4))
+        took = anyio.run(both, desk(ORCHARD, seconds=60))
     order, result = took["query_history"]
     assert result.is_error
     assert "pattern" in result.content[0].text
@@ -308,16 +312,19 @@ def test_a_pattern_that_takes_for_ever_ends_and_holds_nobody_up(tmp_path):
     assert not took["past_calls"][1].is_error
 
 
-def test_plain_pieces_of_text_need_no_other_process(desk, monkeypatch):
-    import subprocess
+def test_a_slow_pattern_for_tools_is_refused(tmp_path, monkeypatch):
+    def make(directory):
+        home = directory / "home"
+        (home / "projects").mkdir(parents=True)
+        with turnlog.open(home) as store, store.create(project=ORCHARD, session_id=ONE) as writer:
+            call = {"type": "tool_use", "id": "t1", "name": "a" * 50 + "!", "input": {}}
+            writer.append(turnlog.build.assistant([call], model="m"))
+        return home
 
-    def none(*_args, **_more):
-        raise AssertionError("a process was started")
-
-    monkeypatch.setattr(subprocess, "run", none)
-    found = ask(desk, "query_history", resource="messages", filter={"content_match": "seven apple"})
-    assert len(found["rows"]) == 1
-    assert "no answer" not in str(ask(desk, "past_calls", tool="mcp__*"))
+    monkeypatch.setattr(query_filters, "PATIENCE_SECONDS", 0.2)
+    with opened(tmp_path, make) as (_, desk):
+        wanted = {"resource": "tools", "filter": {"tool_name": "^(a|a)+$"}}
+        assert "takes too long" in refused(desk(ORCHARD), "query_history", **wanted)
 
 
 # -- secrets at the border of what is shown --------------------------------------------------

@@ -386,9 +386,9 @@ def test_a_scan_ends_when_patience_does(index, monkeypatch):
 @pytest.mark.parametrize(
     ("pattern", "said", "hits"),
     [
-        (r"(x+)+y|lantern \d", "x" * 38, ["lantern 7"]),
-        (r"a lantern (x+)+y", "a lantern " + "x" * 38, []),
-        (r"(x+)+y|lantern \d", "xy " + "x" * 38, ["lantern 7", "xy " + "x" * 38]),
+        (r"(x|x)+y|lantern \d", "x" * 50, ["lantern 7"]),
+        (r"a lantern (x|x)+y", "a lantern " + "x" * 50, []),
+        (r"(x|x)+y|lantern \d", "xy " + "x" * 50, ["lantern 7", "xy " + "x" * 50]),
     ],
 )
 def test_a_pattern_that_takes_years_is_stopped_and_what_was_found_is_shown(

@@ -19,11 +19,11 @@ from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import sparse
-from turnlog.mcp.query_apart import READ_AT_MOST, Told, answer_apart, has_pattern
 from turnlog.mcp.session_tool import unread_notes
 from turnlog.mcp.tool import Page, Tool
 from turnlog.questions.error_patterns import one_line
-from turnlog.questions.query import answer
+from turnlog.questions.patience import PATIENCE_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
+from turnlog.questions.query import QueryDocument, answer
 from turnlog.questions.query_fields import (
     RESOURCES,
     Aggregate,
@@ -35,6 +35,8 @@ from turnlog.questions.query_fields import (
 )
 from turnlog.questions.query_filters import parse_query, resource_named
 
+READ_AT_MOST: Final = 5_000
+"""So many records are read for one query."""
 _ROWS: Final = 20
 _MOST_ROWS: Final = 200
 _SHOWN: Final = 300
@@ -150,19 +152,17 @@ def query_history(
             known = desk.session(index, asked.filter.session_id)
             named = structs.replace(asked.filter, session_id=known.id)
             asked = structs.replace(asked, filter=named)
-        told = _told(desk, index, asked)
-        assert told.document is not None
+        found = _answered(desk, index, asked)
         about = None
         if is_look and not page.place and asked.filter.content_match is None:
             about = _summed_up(desk, index, asked)
-        index.unread += told.unread
         return Answer(
             about=about,
             noun="rows",
-            rows=[_row(each, kind, is_look=is_look) for each in told.document.rows],
+            rows=[_row(each, kind, is_look=is_look) for each in found.rows],
             offset=asked.output.offset,
-            next=told.document.next,
-            notes=[*told.document.notes, *unread_notes(index)],
+            next=found.next,
+            notes=[*found.notes, *unread_notes(index)],
             rest="`session_overview` with session and record returns a whole record.",
         )
 
@@ -198,11 +198,23 @@ def _without_nulls(part: Any) -> Any:
     return {name: each for name, each in part.items() if each is not None}
 
 
-def _told(desk: Desk, index: Index, asked: Query) -> Told:
-    if has_pattern(asked.filter):
-        return answer_apart(desk, asked)
-    found = answer(index, asked, now=desk.now(), zone=desk.zone, read_at_most=READ_AT_MOST)
-    return Told(found)
+def _answered(desk: Desk, index: Index, asked: Query) -> QueryDocument:
+    """Answer the query, or say that its pattern is too slow."""
+    seconds = min(PATIENCE_SECONDS, desk.deadline.left / 2)
+    found = answer(
+        index,
+        asked,
+        now=desk.now(),
+        zone=desk.zone,
+        read_at_most=READ_AT_MOST,
+        match_seconds=seconds,
+    )
+    if TOOK_TOO_LONG in found.notes:
+        raise UsageError(
+            f"the pattern took longer than {seconds:.0f} seconds for one text",
+            hint=f"{SLOW_PATTERN}; say a plain piece of text, one session_id, or a time_range",
+        )
+    return found
 
 
 def _summed_up(desk: Desk, index: Index, asked: Query) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from turnlog.questions.known_names import no_such_tool
 from turnlog.questions.query_fields import IS_BESIDE, IS_FIRST
 from turnlog.questions.query_filters import pattern_of, projects_in, tools_like
 from turnlog.questions.query_reading import answer_of, content_of, gist_of
+from turnlog.questions.regular_expressions import check_pattern
 from turnlog.records.record import Assistant, Record, System
 
 API: Final = "API"
@@ -205,7 +206,7 @@ def _failed(
 
 
 def _is_api(tool: str) -> bool:
-    return pattern_of(tool, "tool").search(API) is not None or tool.upper() == API
+    return pattern_of(tool, "tool", check_pattern).search(API) is not None or tool.upper() == API
 
 
 def _failed_calls(

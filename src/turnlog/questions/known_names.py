@@ -35,17 +35,14 @@ def tools_named(db: sqlite3.Connection, name: str) -> list[int]:
     return [tools[each] for each in tools if each.casefold() == name.casefold()]
 
 
-def tools_like(db: sqlite3.Connection, pattern: re.Pattern[str]) -> list[int]:
-    """Give the ids of the tools whose name contains a pattern."""
-    tools = tools_called(db)
-    found = [tools[each] for each in tools if pattern.search(each)]
-    anyhow = re.compile(pattern.pattern, pattern.flags | re.IGNORECASE)
-    return found or [tools[each] for each in tools if anyhow.search(each)]
+def is_name(text: str) -> bool:
+    """Return whether *text* is a plain name, not a pattern."""
+    return _NAME.fullmatch(text) is not None
 
 
 def no_such_tool(db: sqlite3.Connection, typed: str) -> str:
     """Say that no tool is called so, and which ones nearly are; nothing of a pattern."""
-    if not _NAME.fullmatch(typed):
+    if not is_name(typed):
         return ""
     return _no_such("tool", typed, tools_called(db))
 

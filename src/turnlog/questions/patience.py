@@ -6,8 +6,6 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final, TypeVar
 
-from turnlog.questions.in_time import Alarm, TookTooLong
-
 PATIENCE_SECONDS: Final = 5.0
 _LAST_SECONDS: Final = 0.1
 """So long a match may take when patience is over: what was found is still shown."""
@@ -15,10 +13,8 @@ _MOST_STOPS: Final = 5
 _LOOKING: Final = 0.2
 """So much of it is kept for a look at what may be a hit."""
 
-TOOK_TOO_LONG: Final = (
-    "stopped, since the pattern took too long; repetitions within repetitions,"
-    " such as (a+)+, may take for ever"
-)
+SLOW_PATTERN: Final = "repetitions within repetitions, such as (a+)+, may take for ever"
+TOOK_TOO_LONG: Final = f"stopped, since the pattern took too long; {SLOW_PATTERN}"
 """What is said where a pattern was stopped."""
 
 T = TypeVar("T")
@@ -32,8 +28,6 @@ class Patience:
         self._seconds = seconds
         self.is_over = False
         self.is_short = False
-        self.alarm = Alarm()
-        """Whoever borrows it lets patterns be stopped within a text."""
         self.lost: set[int] = set()
         """Records that could not be read back."""
         self.has_cut = False
@@ -50,13 +44,13 @@ class Patience:
         self.is_short = self.is_short or monotonic() > self._until - _LOOKING * self._seconds
         return self.is_short
 
-    def bear(self, match: Callable[[], T], otherwise: T) -> T:
-        """Give what *match* gives, or *otherwise* if it takes too long."""
+    def bear(self, match: Callable[..., T], otherwise: T) -> T:
+        """Return what ``match(timeout=seconds)`` returns, or *otherwise* if it takes too long."""
         if self.stopped >= _MOST_STOPS:
             return otherwise
         try:
-            return self.alarm.in_time(match, max(_LAST_SECONDS, self._until - monotonic()))
-        except TookTooLong:
+            return match(timeout=max(_LAST_SECONDS, self._until - monotonic()))
+        except TimeoutError:
             self.is_over = True
             self.stopped += 1
             return otherwise

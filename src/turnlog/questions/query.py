@@ -18,7 +18,6 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +27,6 @@ from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.index.sound import sound
 from turnlog.inert import inert_json
-from turnlog.questions.in_time import Alarm, TookTooLong
 from turnlog.questions.known_names import no_such_tool
 from turnlog.questions.patience import PATIENCE_SECONDS, TOOK_TOO_LONG
 from turnlog.questions.query_fields import (
@@ -111,8 +109,12 @@ def answer(
     now: datetime | None = None,
     zone: tzinfo = UTC,
     read_at_most: int = READ_AT_MOST,
+    match_seconds: float = PATIENCE_SECONDS,
 ) -> QueryDocument:
-    """Answer a query that ``parse_query`` gave."""
+    """Answer a query that ``parse_query`` returned.
+
+    A pattern that takes longer than *match_seconds* on one text is stopped, and a note says so.
+    """
     resource = resource_named(asked.resource)
     found = conditions_of(index.db, resource, asked.filter, now=now or datetime.now(UTC), zone=zone)
     reader = Reader(index, read_at_most)
@@ -121,7 +123,7 @@ def answer(
     if tool is not None and tools_like(index.db, tool, "tool_name") == "()":
         notes += filter(None, [no_such_tool(index.db, tool)])
     if asked.filter.content_match is not None:
-        if not _match(index, resource, asked, found, reader):
+        if not _match(index, resource, asked, found, reader, match_seconds):
             notes.append(TOOK_TOO_LONG)
         if reader.is_spent:
             notes.append(
@@ -143,12 +145,17 @@ def answer(
     return answered
 
 
-def _match(
-    index: Index, resource: Resource, asked: Query, found: Conditions, reader: Reader
+def _match(  # noqa: PLR0917 - A step of one caller.
+    index: Index,
+    resource: Resource,
+    asked: Query,
+    found: Conditions,
+    reader: Reader,
+    match_seconds: float,
 ) -> bool:
     """Read what the other conditions leave, and keep what the pattern is found in.
 
-    Tell whether it was looked for in all of that: it may have had to be stopped.
+    Return whether all of that was searched: a slow pattern is stopped.
     """
     pattern = pattern_of(asked.filter.content_match or "", "content_match")
     is_listed = (
@@ -164,20 +171,19 @@ def _match(
     sql = f"SELECT {resource.key}, {resource.hidden} FROM {found.source(resource)} ORDER BY {order}"  # noqa: S608 - From our own table.
     keys = []
     is_done = True
-    with Alarm() as alarm:
-        for key, *hidden in index.db.execute(sql, found.values):
-            text = read_match(reader, resource, hidden)
-            if reader.is_spent:
+    for key, *hidden in index.db.execute(sql, found.values):
+        text = read_match(reader, resource, hidden)
+        if reader.is_spent:
+            break
+        try:
+            is_found = pattern.search(text, timeout=match_seconds)
+        except TimeoutError:
+            is_done = False
+            break
+        if is_found:
+            keys.append(key)
+            if len(keys) == enough:
                 break
-            try:
-                is_found = alarm.in_time(partial(pattern.search, text), PATIENCE_SECONDS)
-            except TookTooLong:
-                is_done = False
-                break
-            if is_found:
-                keys.append(key)
-                if len(keys) == enough:
-                    break
     mark = found.put(msgspec.json.encode(keys).decode())
     found.outer.append(f"{resource.key} IN (SELECT value FROM json_each({mark}))")  # noqa: S608 - Ours.
     return is_done

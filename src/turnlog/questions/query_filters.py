@@ -22,6 +22,7 @@ from turnlog.index.sound import sound
 from turnlog.index.texts import Kind
 from turnlog.layout.directories import is_within, whole
 from turnlog.questions import known_names
+from turnlog.questions.patience import PATIENCE_SECONDS, SLOW_PATTERN
 from turnlog.questions.query_fields import (
     ALIASES,
     IS_PROMPT,
@@ -35,6 +36,7 @@ from turnlog.questions.query_fields import (
     TimeRange,
     Transform,
 )
+from turnlog.questions.regular_expressions import check_pattern, compile_pattern
 from turnlog.records.when import moment
 
 _SECTIONS: Final[dict[str, type[Struct]]] = {
@@ -100,11 +102,13 @@ def is_path(name: str) -> bool:
     return "." in name and bool(name.strip("."))
 
 
-def pattern_of(text: str, what: str) -> re.Pattern[str]:
-    """Compile a regular expression."""
+def pattern_of(
+    text: str, what: str, compiled: Callable[..., Any] = compile_pattern, **flags: re.RegexFlag
+) -> Any:
+    """Return *text* as a pattern; raise UsageError if it is none."""
     try:
-        return re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
+        return compiled(text, **flags)
+    except ValueError as error:
         raise UsageError(
             f"{what}: {text!r} is no regular expression: {error}",
             hint=r"write a backslash before characters that are meant as they are, such as \(",
@@ -167,8 +171,27 @@ def projects_in(db: sqlite3.Connection, project: str) -> str:
 
 
 def tools_like(db: sqlite3.Connection, pattern: str, what: str) -> str:
-    """Give, as SQL, the ids of the tools whose name contains a pattern."""
-    return f"({','.join(map(str, known_names.tools_like(db, pattern_of(pattern, what))))})"
+    """Return, as SQL, the ids of the tools whose name contains a pattern.
+
+    Capitals make no difference where no name contains it as it is written.
+    """
+    tools = known_names.tools_called(db)
+    if known_names.is_name(pattern):  # Then `regex` need not be imported.
+        found = [name for name in tools if pattern in name]
+        found = found or [name for name in tools if pattern.casefold() in name.casefold()]
+    else:
+        found = _matching(tools, pattern, what) or _matching(tools, pattern, what, re.IGNORECASE)
+    return f"({','.join(str(tools[name]) for name in found)})"
+
+
+def _matching(
+    names: Iterable[str], pattern: str, what: str, flags: re.RegexFlag = re.NOFLAG
+) -> list[str]:
+    search = pattern_of(pattern, what, flags=flags).search
+    try:
+        return [name for name in names if search(name, timeout=PATIENCE_SECONDS)]
+    except TimeoutError:
+        raise UsageError(f"{what}: {pattern!r} takes too long", hint=SLOW_PATTERN) from None
 
 
 def _type(found: Conditions, _db: Any, _resource: Resource, value: str) -> None:
@@ -266,7 +289,7 @@ def _check(query: Query) -> None:
     for name in ("content_match", "tool_name"):
         text = getattr(query.filter, name)
         if text is not None:
-            pattern_of(text, name)
+            pattern_of(text, name, check_pattern)
     extract = query.transform.extract
     if extract is not None:
         _check_extract(resource, extract)

@@ -10,13 +10,13 @@ Case counts only if the pattern has a capital letter.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from turnlog.errors import UsageError
 from turnlog.questions.patience import Patience
+from turnlog.questions.regular_expressions import compile_pattern
 from turnlog.questions.search_language import Word
 
 LONGEST_TEXT: Final = 1_000_000
@@ -49,8 +49,9 @@ class Found(NamedTuple):
 class Pattern:
     """What is looked for, and what is known of every text that has it."""
 
-    def __init__(self, regex: re.Pattern[str], ways: list[list[str]], *, is_quick: bool) -> None:
+    def __init__(self, regex: Any, ways: list[list[str]], *, is_quick: bool) -> None:
         self.regex = regex
+        """Of ``re`` if it is quick, else of ``regex``, which takes a timeout."""
         self._is_quick = is_quick
         self._ways = ways
         """For each alternative the pieces that stand in every match as they are, but for case."""
@@ -83,19 +84,19 @@ class Pattern:
         return self.place(text, patience) is not None
 
     def place(self, text: str, patience: Patience) -> int | None:
-        """Tell where in *text* it is found first."""
+        """Return where in *text* the first match begins, or None."""
 
-        def match() -> int | None:
-            found = self.regex.search(text, 0, LONGEST_TEXT)
+        def match(**limit: float) -> int | None:
+            found = self.regex.search(text, 0, LONGEST_TEXT, **limit)
             return found.start() if found else None
 
         return match() if self._is_quick else patience.bear(match, None)
 
     def spans(self, text: str, patience: Patience) -> list[tuple[int, int]]:
-        """Tell where in *text* it is found: the first hundred places."""
+        """Return where in *text* the first hundred matches are, but for empty ones."""
 
-        def match() -> list[tuple[int, int]]:
-            found = (each.span() for each in self.regex.finditer(text, 0, LONGEST_TEXT))
+        def match(**limit: float) -> list[tuple[int, int]]:
+            found = (each.span() for each in self.regex.finditer(text, 0, LONGEST_TEXT, **limit))
             return [span for span in islice(found, 100) if span[0] < span[1]]
 
         return match() if self._is_quick else patience.bear(match, [])
@@ -115,10 +116,8 @@ def pattern(text: str) -> Pattern:
     if not _has_capital(re.sub(r"\\.", "", text)):
         flags |= re.IGNORECASE
     try:
-        with warnings.catch_warnings():  # Of what a later Python may read otherwise.
-            warnings.simplefilter("ignore")
-            made = re.compile(text, flags)
-    except (re.error, OverflowError, RecursionError) as error:
+        made = compile_pattern(text, flags)
+    except ValueError as error:
         raise UsageError(
             f"the pattern cannot be read: {error}",
             hint="it is a Python regular expression; leave out regex=True to search for words",

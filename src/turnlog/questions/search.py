@@ -213,9 +213,7 @@ class _Searching:
             return pattern.place(text, self._patience)
 
         look = Look(spans, near, wanted.width, wanted.context, wanted.mask)
-        with self._patience.alarm:
-            document = self._page(found, wanted, look)
-        return self._told(document)
+        return self._told(self._page(found, wanted, look))
 
     def _words(self, tree: Node | None, wanted: Wanted, *, with_results: bool) -> SearchDocument:
         leaves = list(wanted_leaves(tree))
