@@ -10,7 +10,7 @@ import pytest
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 # Interrupts itself before the import of that number, counted from where our own code begins.
 AT_IMPORT = """
-import _signal, sys
+import signal, sys
 from turnlog.cli import main
 
 left = int(sys.argv.pop(1))
@@ -19,21 +19,21 @@ def count(event, _arguments):
     global left
     left -= event == "import"
     if event == "import" and left == 0:
-        _signal.raise_signal(_signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
 sys.addaudithook(count)
 main()
 """
 # The same when everything is done, and what was said is on its way out.
 AT_THE_END = """
-import _signal, sys
+import signal, sys
 from turnlog.cli import main
 
 class Out(type(sys.stdout)):
     def flush(self):
         frame = sys._getframe(0).f_back
         if frame and frame.f_code.co_name == "_exit":
-            _signal.raise_signal(_signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         super().flush()
 
 sys.stdout = Out(sys.stdout.detach())
@@ -76,20 +76,20 @@ def test_in_the_last_moment(tmp_path, command):
 
 
 def test_who_does_not_want_to_hear_of_it_is_not_ended(tmp_path):
-    deaf = "import _signal; _signal.signal(_signal.SIGINT, _signal.SIG_IGN)\n"
+    deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     code, told = interrupted(tmp_path, deaf + AT_IMPORT, 20, "sessions", "--home", SAMPLES)
     assert (code, told) == (0, "")
 
 
 # Interrupts itself from a thread, once the index is there and the statement runs.
 IN_A_STATEMENT = """
-import _signal, sys, threading, time
+import signal, sys, threading, time
 from turnlog.cli import main
 from turnlog.questions import sql
 
 def interrupt():
     time.sleep(0.2)
-    _signal.pthread_kill(threading.main_thread().ident, _signal.SIGINT)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
 def connect(index, connect=sql._connect):
     threading.Thread(target=interrupt, daemon=True).start()

@@ -21,11 +21,9 @@ COMMAND = "import sys; from turnlog.cli.app import run; sys.exit(run(sys.argv[1:
 # Of ours, what a log that went on as usual does not need.
 HEAVY = (
     "click",
-    "inspect",
     "json",
     "logging",
     "rich",
-    "typing_extensions",
     "turnlog.index.beside",
     "turnlog.index.parallel",
     "turnlog.index.processes",

@@ -6,8 +6,9 @@ Exit codes: 0 done, 1 something was found wrong or nothing was found, 2 the call
 failure. What a script wants is on stdout; talk, progress, errors and hints are on stderr.
 """
 
-import _signal  # type: ignore[import-not-found] # Not signal, which would import enum as well.
+import gc
 import os
+import signal
 import sys
 from io import TextIOWrapper
 
@@ -34,9 +35,7 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["refresh"]:
         _refresh(sys.argv[2:])
-    from turnlog.cli.starting import start
-
-    start()
+    gc.set_threshold(50_000, 20, 20)  # Imports create many objects, and nearly all of them stay.
     _speak_anyhow()
     from turnlog.cli.app import run
 
@@ -50,8 +49,8 @@ def main() -> None:
 
 def clean_up_when_interrupted() -> None:
     """From here on Ctrl-C raises KeyboardInterrupt: there may be something to put in order."""
-    if _signal.getsignal(_signal.SIGINT) is _end:
-        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def lead_nowhere(fd: int) -> None:
@@ -66,8 +65,8 @@ def lead_nowhere(fd: int) -> None:
 
 def _end_when_interrupted() -> None:
     """Let Ctrl-C end the process on the spot: KeyboardInterrupt in an import is a traceback."""
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        _signal.signal(_signal.SIGINT, _end)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
 
 
 def _end(_signal_number: int, _frame: object) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,6 @@ from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.inert import inert
 from turnlog.layout import Home, Problem, hash_of, key_of
-from turnlog.log.digest import sha256
 from turnlog.questions.periods import Period
 from turnlog.redact import Rules, Secret, gather_known
 from turnlog.render.contents import (

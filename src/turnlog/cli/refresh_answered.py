@@ -66,9 +66,6 @@ def _say(homes: list[str]) -> None:
 
 
 def _refreshed(homes: list[str], look: Look) -> Refreshed:
-    from turnlog.cli.starting import start
-
-    start()
     from pathlib import Path
 
     from turnlog.cli.bars import bar

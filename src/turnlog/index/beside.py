@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +17,6 @@ from turnlog.index.ids import BESIDE
 from turnlog.index.texts import Kind, Text, leaves
 from turnlog.layout import Home
 from turnlog.layout.kept import KEPT_SUFFIX, copy_roots, kept_place
-from turnlog.log.digest import blake2b
 from turnlog.records.loose import NotJson, loads
 
 PROMPTS, PLAN, TODOS, TASK = "prompts", "plan", "todos", "task"

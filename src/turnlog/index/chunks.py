@@ -5,6 +5,7 @@ Plain data, so that it can pass from one process to another.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -12,7 +13,6 @@ from msgspec import Struct
 from turnlog.index.bookmarks import Bookmark
 from turnlog.index.sighted import Sighted, sighted
 from turnlog.index.usage import Skipped, Tellings
-from turnlog.log.digest import blake2b
 from turnlog.records.settling import folded as both
 from turnlog.records.settling import name_of, place_of
 from turnlog.records.sightings import SYNTHETIC, Sighting

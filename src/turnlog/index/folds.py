@@ -8,6 +8,7 @@ for their results, and results for their calls.
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +16,6 @@ from msgspec import Struct, field
 
 from turnlog.index.lines import Line
 from turnlog.index.sound import sound
-from turnlog.log.digest import blake2b
 from turnlog.records.glance import Stretch
 from turnlog.records.record import Record
 from turnlog.records.state import AiTitle, CustomTitle, Tag

@@ -11,13 +11,13 @@ them.
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct, field
 
 from turnlog.index.texts import Kind, Text, leaves, texts_of
-from turnlog.log.digest import blake2b
 from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
 from turnlog.records.meaning import Author, Meaning, author_of, is_in_agent, meaning_of
 from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record, Result, Spoken

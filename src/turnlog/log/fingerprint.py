@@ -8,9 +8,8 @@ leaves its fingerprints as they are; who rewrites one almost never does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Final
-
-from turnlog.log.digest import blake2b
 
 _END_BYTES: Final = 4096
 _SAMPLES: Final = 30

@@ -16,10 +16,10 @@ import html
 import re
 from collections.abc import Iterable
 from functools import cache
+from hashlib import sha256
 from typing import Final, TypeAlias
 
 from turnlog.inert import inert
-from turnlog.log.digest import sha256
 
 Child: TypeAlias = "str | Fragment | Iterable[Child] | None"
 
