@@ -10,12 +10,16 @@ from turnlog.errors import LogLocked
 
 
 def is_owned(lock: threading.RLock) -> bool:
-    """Return whether this thread holds *lock*, as threading.Condition asks it.
+    """Return whether this thread holds *lock*.
 
-    Then the caller is a signal handler or a destructor that runs in the middle of another call.
+    Then the caller is a signal handler or a destructor that runs in the middle of another call. An
+    owner of our own beside the lock would be wrong if an interrupt came between the two.
     """
-    owned: bool = lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001
-    return owned
+    try:
+        threading.Condition(lock).notify(0)  # Wakes nobody; raises if the lock is not held.
+    except RuntimeError:
+        return False
+    return True
 
 
 def interrupted(path: str | os.PathLike[str]) -> LogLocked:
