@@ -1,6 +1,6 @@
 """Code in colours, within bounds.
 
-Pygments knows languages; a page needs little of what it tells. Six kinds of words get a mark, all
+Pygments reads the code; a page needs little of what it finds. Six kinds of words get a mark, all
 else stays plain, so that coloured code is hardly longer than code. Only languages that are common
 and whose lexers are well kept are tried, long texts are left plain, and a page has a budget: what
 is written first gets colours, and no log can make an export slow.
@@ -9,10 +9,7 @@ is written first gets colours, and no log can make an export slow.
 from __future__ import annotations
 
 import os
-import re
 from functools import cache
-from importlib import import_module
-from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from turnlog.render.page import Fragment, escaped
@@ -21,11 +18,11 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 _LONGEST: Final = 8_000
+# Some lexers take the square of a text's length. Within these bounds that is about a second.
+_LONGEST_LINE: Final = 1_000
+_MOST_LINES: Final = 400
 _BUDGET: Final = 64_000
 _PLAIN: Final = ""
-# These spell the letters of all scripts out, in ranges that take longer to compile than all else.
-_SPELLING: Final = frozenset({"python", "javascript", "typescript"})
-_SPELT_OUT: Final = re.compile(r"\[(?:[^\[\]\\]|\\.){300,}\]")
 
 _LANGUAGES: Final = {
     **dict.fromkeys(("python", "py", "python3", "pyi"), "python"),
@@ -45,34 +42,6 @@ _LANGUAGES: Final = {
     **dict.fromkeys(("docker", "dockerfile"), "docker"),
     **dict.fromkeys(("ini", "cfg", "conf", "properties"), "ini"),
     **{name: name for name in ("go", "java", "swift", "php", "lua", "sql", "toml", "css", "html")},
-}
-# Asked by name, Pygments would first load the list of all that it knows, which are hundreds.
-_LEXERS: Final = {
-    "bash": ("shell", "BashLexer"),
-    "c": ("c_cpp", "CLexer"),
-    "cpp": ("c_cpp", "CppLexer"),
-    "csharp": ("dotnet", "CSharpLexer"),
-    "css": ("css", "CssLexer"),
-    "diff": ("diff", "DiffLexer"),
-    "docker": ("configs", "DockerLexer"),
-    "go": ("go", "GoLexer"),
-    "html": ("html", "HtmlLexer"),
-    "ini": ("configs", "IniLexer"),
-    "java": ("jvm", "JavaLexer"),
-    "javascript": ("javascript", "JavascriptLexer"),
-    "json": ("data", "JsonLexer"),
-    "kotlin": ("jvm", "KotlinLexer"),
-    "lua": ("scripting", "LuaLexer"),
-    "make": ("make", "MakefileLexer"),
-    "php": ("php", "PhpLexer"),
-    "python": ("python", "PythonLexer"),
-    "ruby": ("ruby", "RubyLexer"),
-    "rust": ("rust", "RustLexer"),
-    "sql": ("sql", "SqlLexer"),
-    "swift": ("objective", "SwiftLexer"),
-    "toml": ("configs", "TOMLLexer"),
-    "typescript": ("javascript", "TypeScriptLexer"),
-    "yaml": ("data", "YamlLexer"),
 }
 # From the general to the special, as Pygments nests them; the last that fits wins.
 _KINDS: Final = (
@@ -99,9 +68,9 @@ class Highlighter:
         self._left = budget
 
     def code(self, code: str, language: str | None) -> Fragment:
-        """Give *code* as HTML, in colours if it is worth it."""
+        """Return *code* as HTML, in colours if it is short enough."""
         name = _LANGUAGES.get((language or "").lower())
-        if name is None or len(code) > min(_LONGEST, self._left):
+        if name is None or len(code) > min(_LONGEST, self._left) or _is_slow(code):
             return escaped(code)
         self._left -= len(code)
         return Fragment("".join(_marked(code, name)))
@@ -112,6 +81,11 @@ def language_of(path: str) -> str | None:
     name = os.path.basename(path).lower()
     ending = name.rpartition(".")[2]
     return ending if ending in _LANGUAGES else None
+
+
+def _is_slow(code: str) -> bool:
+    lines = code.split("\n")
+    return len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE
 
 
 def _marked(code: str, name: str) -> list[str]:
@@ -141,23 +115,6 @@ def _kind(token: Any) -> str:
 
 @cache
 def _lexer(name: str) -> Lexer:
-    module, kind = _LEXERS[name]
-    known = getattr(import_module(f"pygments.lexers.{module}"), kind)
-    lexer: Lexer = (_light(known) if name in _SPELLING else known)(stripnl=False, ensurenl=False)
-    return lexer
+    from pygments.lexers import get_lexer_by_name
 
-
-def _light(known: Any) -> Any:
-    """Give a lexer that knows the letters of all scripts as ``re`` does, and is ready sooner."""
-    states = known.get_tokendefs().items()
-    tokens = {state: [_lighter(rule) for rule in rules] for state, rules in states}
-    return type(known.__name__, (known,), {"tokens": tokens})
-
-
-def _lighter(rule: Any) -> Any:
-    if not isinstance(rule, tuple) or not isinstance(rule[0], str):
-        return rule
-    # A name is a letter first, then letters and digits.
-    classes = cycle((("[^\\W\\d]", "(?:[^\\W\\d]|\\$)"), ("\\w", "[\\w$]")))
-    pattern = _SPELT_OUT.sub(lambda spelt: next(classes)["$" in spelt[0]], rule[0])
-    return (pattern, *rule[1:])
+    return get_lexer_by_name(name, stripnl=False, ensurenl=False)
