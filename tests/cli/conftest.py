@@ -4,8 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
+
+import forked
 
 WHOLE = "11111111-aaaa-4aaa-8aaa-111111111111"
 DAMAGED = "22222222-bbbb-4bbb-8bbb-222222222222"
@@ -41,22 +44,27 @@ def damaged_log(home):
 @pytest.fixture
 def turnlog(tmp_path):
     """Run the real command; give its exit code, stdout and stderr."""
+    return partial(_run, forked.run, tmp_path)
 
-    def run(*arguments, **environ):
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path / "nobody"),
-            "COLUMNS": "80",
-            "PYTHONUTF8": "1",
-            "TZ": "UTC",
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", "from turnlog.cli import main; main()", *map(str, arguments)],
-            capture_output=True,
-            env=env | environ,
-            cwd=tmp_path,
-            timeout=60,
-        )
-        return done.returncode, done.stdout.decode(), done.stderr.decode()
 
-    return run
+@pytest.fixture
+def turnlog_started(tmp_path):
+    """Do the same with a Python of its own, where start-up matters."""
+    program = [sys.executable, "-c", "from turnlog.cli import main; main()"]
+
+    def start(arguments, **how):
+        return subprocess.run([*program, *arguments], capture_output=True, timeout=60, **how)
+
+    return partial(_run, start, tmp_path)
+
+
+def _run(start, place, *arguments, **environ):
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(place / "nobody"),
+        "COLUMNS": "80",
+        "PYTHONUTF8": "1",
+        "TZ": "UTC",
+    }
+    done = start([str(each) for each in arguments], env=env | environ, cwd=place)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()

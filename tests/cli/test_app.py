@@ -202,7 +202,7 @@ def test_a_failure_of_the_system_is_told_in_words(monkeypatch, capsys, number, t
     [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0"}],
     ids=["ascii", "POSIX"],
 )
-def test_an_encoding_without_our_signs_shows_others(turnlog, spoken):
+def test_an_encoding_without_our_signs_shows_others(turnlog_started, spoken):
     for arguments in (
         ("sessions",),
         ("check",),
@@ -210,7 +210,7 @@ def test_an_encoding_without_our_signs_shows_others(turnlog, spoken):
         ("cost",),
         ("sessions", "--csv"),
     ):
-        code, out, err = turnlog(*arguments, "--home", SAMPLES, **spoken, PYTHONUTF8="0")
+        code, out, err = turnlog_started(*arguments, "--home", SAMPLES, **spoken, PYTHONUTF8="0")
         assert (code in {0, 1}, err) == (True, ""), arguments
         assert "?" in out or arguments[0] != "check"
 
