@@ -44,6 +44,14 @@ settings.register_profile("hunt", max_examples=5_000, **_common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
 
 
+@pytest.fixture(
+    params=[pytest.param(7, id="every-7th"), pytest.param(1, id="every", marks=pytest.mark.slow)]
+)
+def stride(request):
+    """Return how far apart the steps of a sweep are: every step is for `make test-slow`."""
+    return request.param
+
+
 @pytest.fixture
 def own_signals():
     """Give the test's process its signal handlers back."""

@@ -44,23 +44,23 @@ def attempt(monkeypatch, number, act, *, for_good):
     return len(calls) > number
 
 
-def sweep(fresh, kind, *, for_good):
-    """Give a fresh home for every call, or every third, until none fails any more."""
+def sweep(fresh, kind, stride, *, for_good):
+    """Yield a fresh home for each call that fails, until none fails any more."""
     number = 0
     while True:
         home, parts = fresh(number, kind)
         go_on = yield number, home, parts
         if not go_on:
             return
-        number += 1 if for_good else 3
+        number += stride if for_good else 3 * stride
 
 
 @WAYS
 @pytest.mark.parametrize("kind", ["claude", "flat"])
 def test_stopped_anywhere_archiving_loses_nothing_and_a_rerun_finishes(
-    fresh, monkeypatch, kind, for_good
+    fresh, monkeypatch, kind, for_good, stride
 ):
-    tries = sweep(fresh, kind, for_good=for_good)
+    tries = sweep(fresh, kind, stride, for_good=for_good)
     number, home, parts = next(tries)
     while True:
         act = partial(session_in(home).archive, remove=True)
@@ -87,9 +87,9 @@ def test_stopped_anywhere_archiving_loses_nothing_and_a_rerun_finishes(
 @WAYS
 @pytest.mark.parametrize("kind", ["claude", "flat"])
 def test_stopped_anywhere_unarchiving_loses_nothing_and_a_rerun_finishes(
-    fresh, monkeypatch, kind, for_good
+    fresh, monkeypatch, kind, for_good, stride
 ):
-    tries = sweep(fresh, kind, for_good=for_good)
+    tries = sweep(fresh, kind, stride, for_good=for_good)
     number, home, parts = next(tries)
     while True:
         session_in(home).archive(remove=True)

@@ -106,8 +106,9 @@ def test_everything_ever_kept_can_be_read_back(operations):
         world.check()
 
 
-def test_a_thousand_small_keeps_take_the_room_of_one():
-    steps = [line(f"kite {number} ", 20 + number % 90) for number in range(1000)]
+@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.slow)])
+def test_many_small_keeps_take_the_room_of_one(count):
+    steps = [line(f"kite {number} ", 20 + number % 90) for number in range(count)]
     with frames_of(8 * 1024), new_world() as often, new_world() as once:
         once.put(LOG, b"".join(steps))
         once.keep()
@@ -329,7 +330,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_kill_at_any_step_loses_nothing(world, change):
+def test_a_kill_at_any_step_loses_nothing(world, change, stride):
     if change != "the first time":
         world.put(LOG, line("0") * 30)
         world.put(OTHER, line("1"))
@@ -343,7 +344,7 @@ def test_a_kill_at_any_step_loses_nothing(world, change):
         if world.path(name).exists()
     }
     steps = 0
-    for step in range(1, 200):
+    for step in range(1, 200, stride):
         saved = _Saved(world)
         before = readable(world)
         if not killed_at(step, lambda: keep([world.home])):

@@ -986,9 +986,9 @@ def assert_whole_or_not_there(home, main, expected):
         assert found.keys() == expected.keys()
 
 
-def test_a_full_disk_at_every_step_leaves_whole_files_and_a_rerun_finishes(orchard, tmp_path):
+def test_a_full_disk_at_every_step_leaves_whole_files_and_a_rerun_finishes(orchard, tmp_path, stride):
     session = orchard.session()
-    for number in range(1, 1000):
+    for number in range(1, 1000, int(sys.argv[4])):
         home = tmp_path / f"home {number}"
         with pytest.MonkeyPatch.context() as patch:
             failing = Failing(patch, number, no_space)
@@ -1019,7 +1019,7 @@ with pytest.MonkeyPatch.context() as patch:
     home, place = Path(sys.argv[2]), Path(sys.argv[3])
     session = find_restorable(all_mirrors([Home(home)]), ID)
     session.names, session.plans
-    for number in range(1, 1000):
+    for number in range(1, 1000, int(sys.argv[4])):
         child = os.fork()
         if not child:
             failing = Failing(patch, number, lambda: os._exit(9))
@@ -1031,14 +1031,13 @@ with pytest.MonkeyPatch.context() as patch:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_killed_at_every_step_it_leaves_whole_files_and_a_rerun_finishes(orchard, tmp_path):
+def test_killed_at_every_step_it_leaves_whole_files_and_a_rerun_finishes(orchard, tmp_path, stride):
     tests = str(Path(__file__).parent.parent)
     place = tmp_path / "killed"
-    subprocess.run(
-        [sys.executable, "-c", DRIVER, tests, orchard.home, place], check=True, timeout=300
-    )
+    command = [sys.executable, "-c", DRIVER, tests, orchard.home, place, str(stride)]
+    subprocess.run(command, check=True, timeout=300)
     homes = sorted(place.iterdir(), key=lambda path: int(path.name))
-    assert len(homes) > 40
+    assert int(homes[-1].name) > 40
     expected = files_in(homes[-1])
     main = orchard.main.replace(key_of(PROJECT), "-srv-new")
     assert len(expected) == len(MINE)

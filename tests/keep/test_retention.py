@@ -617,10 +617,10 @@ def test_an_expired_session_is_no_orphan_of_its_own(home, own):
 # -- failures -------------------------------------------------------------------------------
 
 
-def test_retention_that_fails_anywhere_loses_nothing_and_a_rerun_ends_it(tmp_path, monkeypatch):
+def test_retention_that_fails_anywhere_loses_nothing_and_a_rerun_ends_it(tmp_path, monkeypatch, stride):
     number = 1
     while True:
-        number += 5
+        number += 5 * stride
         own, home = tmp_path / f"own-{number}", make(tmp_path / f"home-{number}")
         monkeypatch.setenv("TURNLOG_HOME", str(own))
         before = files(home.path)

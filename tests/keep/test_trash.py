@@ -88,12 +88,12 @@ def test_nothing_is_deleted_if_there_is_nothing(trash, home, own):
 
 @pytest.mark.parametrize("is_copied", [False, True])
 def test_a_deletion_that_fails_anywhere_loses_nothing_and_is_finished(
-    tmp_path, monkeypatch, is_copied
+    tmp_path, monkeypatch, is_copied, stride
 ):
     """Every system call in turn is the last that works."""
-    number = 0
+    number = 1 - stride
     while True:
-        number += 1
+        number += stride
         monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / f"own-{number}"))
         home, own = make(tmp_path / f"home-{number}", ID), tmp_path / f"own-{number}"
         before = files(home.path)
@@ -124,11 +124,11 @@ def test_a_deletion_that_fails_anywhere_loses_nothing_and_is_finished(
 
 @pytest.mark.parametrize("is_copied", [False, True])
 def test_a_restoring_that_fails_anywhere_loses_nothing_and_is_finished(
-    tmp_path, monkeypatch, is_copied
+    tmp_path, monkeypatch, is_copied, stride
 ):
-    number = 0
+    number = 1 - stride
     while True:
-        number += 1
+        number += stride
         monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / f"own-{number}"))
         home, own = make(tmp_path / f"home-{number}", ID), tmp_path / f"own-{number}"
         before = files(home.path)
@@ -150,10 +150,10 @@ def test_a_restoring_that_fails_anywhere_loses_nothing_and_is_finished(
     assert number > 15
 
 
-def test_a_purge_that_fails_anywhere_is_finished(tmp_path, monkeypatch):
-    number = 0
+def test_a_purge_that_fails_anywhere_is_finished(tmp_path, monkeypatch, stride):
+    number = 1 - stride
     while True:
-        number += 1
+        number += stride
         own = tmp_path / f"own-{number}"
         monkeypatch.setenv("TURNLOG_HOME", str(own))
         home = make(tmp_path / f"home-{number}", ID)
