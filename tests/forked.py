@@ -19,7 +19,15 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from pkgutil import walk_packages
 
+_RARE = (
+    "turnlog.adapters",
+    "turnlog.cli.__main__",
+    "turnlog.cli.top",
+    "turnlog.mcp",
+    "turnlog.web",
+)
 _lock = threading.Lock()
 _server: socket.socket | None = None
 
@@ -133,21 +141,16 @@ def _become(asked, streams):
 
 
 def _import_most():
-    """Import what most commands need."""
+    """Import most of turnlog, and what it imports for many commands."""
     from turnlog.cli.starting import start
 
     start()
-    from turnlog.cli.app import COMMANDS
+    import turnlog
 
-    for name in COMMANDS.keys() - {"top", "web", "mcp"}:
-        import_module(f"turnlog.cli.{name}")
-    for name in (
-        "rich.console",
-        "rich.table",
-        "turnlog.index.refresh",
-        "turnlog.prices.configured",
-    ):
-        import_module(name)
+    ours = [found.name for found in walk_packages(turnlog.__path__, "turnlog.")]
+    for name in (*ours, "genai_prices.data", "markdown_it.presets", "rich.table", "zoneinfo"):
+        if not name.startswith(_RARE):
+            import_module(name)
 
 
 if __name__ == "__main__":
