@@ -29,19 +29,26 @@ for _signal, _handler in (
         signal.signal(_signal, _handler)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
 
-# Deadlines measure the machine, not the code; nothing is stored between runs. For a longer hunt:
-# HYPOTHESIS_PROFILE=hunt. What guards the main branch tries the same examples every time (seeded):
-# a change is judged by itself, and luck finds its bugs elsewhere.
-_common = {
-    "deadline": None,
-    "database": None,
-    "print_blob": True,
-    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
-}
-settings.register_profile("house", max_examples=80, **_common)
-settings.register_profile("seeded", max_examples=80, derandomize=True, **_common)
-settings.register_profile("hunt", max_examples=5_000, **_common)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
+
+def pytest_configure(config):
+    """Choose how Hypothesis works.
+
+    Deadlines measure the machine, not the code; nothing is stored between runs. `make test` tries
+    few examples of each property, other runs try many. For a longer hunt: HYPOTHESIS_PROFILE=hunt.
+    What guards the main branch tries the same examples every time (seeded): a change is judged by
+    itself, and luck finds its bugs elsewhere.
+    """
+    common = {
+        "deadline": None,
+        "database": None,
+        "print_blob": True,
+        "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+    }
+    examples = 25 if config.option.markexpr == "not slow" else 100
+    settings.register_profile("house", max_examples=examples, **common)
+    settings.register_profile("seeded", max_examples=examples, derandomize=True, **common)
+    settings.register_profile("hunt", max_examples=5_000, **common)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
 
 
 @pytest.fixture(

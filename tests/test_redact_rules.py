@@ -126,7 +126,6 @@ def test_a_pattern_that_takes_for_ever_is_refused_at_once(pattern):
     assert "for ever" in problems[0].reason or "empty" in problems[0].reason
 
 
-@settings(max_examples=50)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=8), st.lists, max_leaves=5

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import claude_agent_sdk as sdk
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.claude_entries import log_of
@@ -169,7 +169,6 @@ async def play(root, script):
     await compare(TurnlogSessionStore(root), model)
 
 
-@settings(max_examples=50)
 @given(script=st.lists(deeds, max_size=8), backend=st.sampled_from(["asyncio", "trio"]))
 def test_it_holds_what_a_dictionary_holds(script, backend):
     with tempfile.TemporaryDirectory() as root:

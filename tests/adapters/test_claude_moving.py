@@ -12,7 +12,7 @@ import anyio
 import claude_agent_sdk as sdk
 import pytest
 from claude_agent_sdk import InMemorySessionStore, import_session_to_store
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import json_values, to_line
@@ -635,7 +635,6 @@ metadata = st.none() | fields.map(lambda more: more | {"type": "agent_metadata"}
 sessions_held = st.dictionaries(subpaths, st.tuples(metadata, repeating), max_size=3)
 
 
-@settings(max_examples=40)
 @given(main=repeating, beneath=sessions_held, backend=st.sampled_from(["asyncio", "trio"]))
 def test_what_is_exported_and_imported_is_what_it_was(main, beneath, backend):
     async def there_and_back(place):
@@ -660,7 +659,6 @@ def test_what_is_exported_and_imported_is_what_it_was(main, beneath, backend):
         anyio.run(there_and_back, Path(place), backend=backend)
 
 
-@settings(max_examples=30)
 @given(logs=st.lists(repeating, min_size=2, max_size=4), data=st.data())
 def test_however_a_log_grows_and_is_imported_the_store_has_it_once(logs, data):
     seen = set()

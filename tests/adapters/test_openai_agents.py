@@ -348,13 +348,11 @@ async def live_as_a_list(root, done):
     assert await session.get_items() == model
 
 
-@settings(max_examples=50)
 @given(done=st.lists(steps, max_size=20))
 def test_it_behaves_as_a_list_does(tmp_path_factory, done):
     run(live_as_a_list, tmp_path_factory.mktemp("root"), done)
 
 
-@settings(max_examples=50)
 @given(done=st.lists(steps, max_size=30), looks=st.integers(1, 3), furthest=st.integers(2, 20))
 def test_it_does_however_far_is_looked_at_once(tmp_path_factory, done, looks, furthest):
     with pytest.MonkeyPatch.context() as patched:
@@ -453,7 +451,6 @@ def test_a_log_of_nothing_but_rubble_is_an_empty_session(session, tmp_path):
     assert items_of(session) == [PROMPT]
 
 
-@settings(max_examples=50)
 @given(cut=st.floats(0, 1, exclude_max=True), then=st.sampled_from(["add", "pop", "clear"]))
 def test_an_addition_that_was_cut_short_is_none(tmp_path_factory, cut, then):
     root = tmp_path_factory.mktemp("root")

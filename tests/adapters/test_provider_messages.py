@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from strategies import good_records, json_values, spoiled, to_line, words
@@ -14,8 +14,6 @@ from turnlog.errors import NotSerialisable, UsageError
 from turnlog.log.blobs import decode_line
 from turnlog.records.codec import decode, encode
 from turnlog.records.record import Record
-
-few = settings(max_examples=50)
 
 names = words.filter(bool)
 objects = st.dictionaries(words, json_values, max_size=3)
@@ -62,7 +60,6 @@ def messages(draw, roles=ROLES):
     )
 
 
-@few
 @given(messages())
 def test_a_message_comes_back_from_its_record_as_it_was(message):
     fields = message.to_record()
@@ -70,7 +67,6 @@ def test_a_message_comes_back_from_its_record_as_it_was(message):
     assert fields["type"] == message.role
 
 
-@few
 @given(messages())
 def test_a_message_comes_back_from_a_line_of_a_log(message):
     record = decode(encode(message.to_record()))
@@ -78,7 +74,6 @@ def test_a_message_comes_back_from_a_line_of_a_log(message):
     assert ChatMessage.from_record(record) == message
 
 
-@few
 @given(messages())
 def test_a_message_is_json_and_comes_back_from_it(message):
     try:
@@ -120,7 +115,6 @@ def test_a_record_loses_nothing_by_becoming_a_message(fields, role):
         assert set(gained(fields["message"], after["message"])) <= {"role", "content"}
 
 
-@few
 @given(spoiled("claude") | good_records())
 def test_any_record_is_a_message_or_a_mistake(fields):
     record = decode_line("s.jsonl", to_line(fields))

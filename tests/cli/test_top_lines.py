@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -37,7 +37,6 @@ def is_sound(lines, width):
         assert cell_len(text) <= width
 
 
-@settings(max_examples=50)
 @given(text=TEXTS, width=st.integers(1, 120))
 def test_every_entry_fits_and_is_inert(tmp_path_factory, text, width):
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
@@ -68,7 +67,6 @@ def test_every_entry_fits_and_is_inert(tmp_path_factory, text, width):
             is_sound(lines_of(entry, look), max(width, 16))
 
 
-@settings(max_examples=50)
 @given(text=TEXTS.map(lambda text: text.replace("\n", " ")), width=st.integers(12, 60))
 def test_wrapping_loses_no_word(text, width):
     lines = wrapped(text, width)
@@ -77,7 +75,6 @@ def test_wrapping_loses_no_word(text, width):
     assert re.sub(r"\s", "", "".join(lines)) == whole
 
 
-@settings(max_examples=50)
 @given(
     text=TEXTS,
     width=st.integers(1, 210),

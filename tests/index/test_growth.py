@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.homes import (
@@ -135,7 +135,6 @@ def test_results_may_stand_before_their_calls(tmp_path, monkeypatch, seed):
     ]
 
 
-@settings(max_examples=30)
 @given(untidy_logs(max_lines=5), st.lists(st.integers(0, 10_000), max_size=4), st.data())
 def test_logs_of_any_bytes_that_grow_give_the_rows_of_whole_ones(data, cuts, draw):
     with tempfile.TemporaryDirectory() as directory, own_index():

@@ -7,7 +7,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.homes import SESSIONS, asked, lines, log_path, made_home, own_index, rebuilt
@@ -46,7 +46,6 @@ def histories(draw) -> list[tuple[str, list[dict] | None, bool]]:
     ]
 
 
-@settings(max_examples=50, deadline=None)
 @given(histories())
 def test_repeats_are_told_alike_whatever_was_read_first(steps):
     with tempfile.TemporaryDirectory() as directory, own_index():

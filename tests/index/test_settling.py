@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
@@ -57,7 +57,6 @@ def histories(draw) -> list[tuple[str, str | None, list[dict] | None, str]]:
     return steps
 
 
-@settings(max_examples=50)
 @given(histories())
 def test_messages_are_those_of_a_scan_over_all(steps):
     check(steps)

@@ -8,7 +8,7 @@ import sys
 from hashlib import sha256
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from keep.archives import (
@@ -374,7 +374,6 @@ def test_a_writer_of_ours_waits_no_longer_than_it_must(home, parts):
 
 @given(main=LOGS, agent=LOGS, result=st.binary(max_size=300))
 @example(main=HUGE, agent=b"", result=b"")
-@settings(max_examples=30)
 def test_whatever_is_in_it_comes_back(main, agent, result):
     more = {
         f"{KEY}/{ID}/subagents/agent-a1.jsonl": agent,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions.homes import log, make_home, prompt, write
@@ -186,7 +186,6 @@ def test_an_administrators_settings_overrule_the_others(home, tmp_path):
     assert (period(home, managed).days, len(period(home, managed).problems)) == (DEFAULT_DAYS, 3)
 
 
-@settings(max_examples=40)
 @given(
     user=st.none() | st.integers(-5, 100) | st.text(max_size=3),
     local=st.none() | st.integers(-5, 100) | st.booleans(),

@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import turnlog
@@ -491,7 +491,6 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=40)
 @given(st.lists(STEPS, max_size=9))
 def test_whatever_is_done_and_wherever_it_stops_nothing_is_lost(tmp_path_factory, steps):
     """Sessions come, go, come back and begin anew; any step may be cut short at any call."""

@@ -9,7 +9,7 @@ import zlib
 from hashlib import sha256
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from keep.archives import HUGE, LOGS, copied, flat_store, session_in, somewhere, there
@@ -278,7 +278,6 @@ def test_a_compressor_that_lies_removes_nothing(home, parts, monkeypatch):
 
 @given(main=LOGS, agent=LOGS, result=st.binary(max_size=300))
 @example(main=HUGE, agent=b"", result=b"")
-@settings(max_examples=30)
 def test_whatever_is_in_it_comes_back(main, agent, result):
     with somewhere() as place:
         home = Home(place / "store")

@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keep.keeping_world import LOG, OTHER, TODOS, new_world, unfinished
@@ -96,7 +96,6 @@ def do(world, operation, name=LOG, value=None):
             path.symlink_to(elsewhere if operation == "link" else world.root / "nowhere")
 
 
-@settings(max_examples=50)
 @given(operations=st.lists(OPERATIONS, max_size=25))
 def test_everything_ever_kept_can_be_read_back(operations):
     with frames_of(FRAME), new_world() as world:

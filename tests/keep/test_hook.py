@@ -93,7 +93,6 @@ def test_the_hook_is_put_and_taken_and_nothing_else_changes(text):
 
 
 @given(settings_texts())
-@settings(max_examples=60)
 def test_every_byte_of_before_is_there_in_its_order(text):
     after = with_hook(text, COMMAND)
     pieces = zip(text, after, strict=False)
@@ -102,7 +101,6 @@ def test_every_byte_of_before_is_there_in_its_order(text):
 
 
 @given(settings_texts(), st.text(min_size=1, max_size=20))
-@settings(max_examples=50)
 def test_another_command_of_ours_is_brought_up_to_date(text, odd):
     old = hook_command([f"/old {odd}/turnlog"], {"TURNLOG_HOME": f"/data {odd}"})
     found = with_hook(with_hook(text, old), COMMAND)

@@ -986,9 +986,11 @@ def assert_whole_or_not_there(home, main, expected):
         assert found.keys() == expected.keys()
 
 
-def test_a_full_disk_at_every_step_leaves_whole_files_and_a_rerun_finishes(orchard, tmp_path, stride):
+def test_a_full_disk_at_every_step_leaves_whole_files_and_a_rerun_finishes(
+    orchard, tmp_path, stride
+):
     session = orchard.session()
-    for number in range(1, 1000, int(sys.argv[4])):
+    for number in range(1, 1000, stride):
         home = tmp_path / f"home {number}"
         with pytest.MonkeyPatch.context() as patch:
             failing = Failing(patch, number, no_space)

@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import turnlog
@@ -158,7 +158,6 @@ def test_only_where_no_record_has_a_time_the_file_has(home):
     assert ids(retain([home], ON, now=DUE).sessions) == [OTHER]
 
 
-@settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 4000), min_size=1, max_size=4),
     st.integers(0, 2**32),
@@ -617,7 +616,9 @@ def test_an_expired_session_is_no_orphan_of_its_own(home, own):
 # -- failures -------------------------------------------------------------------------------
 
 
-def test_retention_that_fails_anywhere_loses_nothing_and_a_rerun_ends_it(tmp_path, monkeypatch, stride):
+def test_retention_that_fails_anywhere_loses_nothing_and_a_rerun_ends_it(
+    tmp_path, monkeypatch, stride
+):
     number = 1
     while True:
         number += 5 * stride

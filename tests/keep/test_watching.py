@@ -6,7 +6,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions.homes import log, make_home, prompt, write
@@ -213,7 +213,6 @@ def days_of_work(draw):
 
 
 @given(days_of_work())
-@settings(max_examples=50)
 def test_keeping_takes_a_twentieth_of_the_time_at_most_and_nothing_waits_for_ever(work):
     cost, steps = work
     pace, now, version, kept = Pace(), 100.0, dict.fromkeys(cost, 0), dict.fromkeys(cost, 0)

@@ -8,7 +8,7 @@ import random
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from log.logs import in_child, lines, numbered, put, read, spans, told
@@ -60,7 +60,6 @@ def found_lines(path, *needles, **how):
 # -- the same bytes --------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
 @given(data=contents(), places=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 600))))
 def test_any_range_is_that_of_the_plain_log(folder, data, places):
     path = folder / "ranges.zst"
@@ -74,7 +73,6 @@ def test_any_range_is_that_of_the_plain_log(folder, data, places):
     assert all_of(path) == data
 
 
-@settings(max_examples=40)
 @given(
     data=contents(),
     start=st.integers(0, 500),
@@ -97,7 +95,6 @@ def test_reading_on_is_not_disturbed_by_looking_elsewhere(folder, data, start, s
         assert read_so_far == data[start:]
 
 
-@settings(max_examples=40)
 @given(data=contents(), size=st.integers(0, 500))
 def test_its_fingerprint_is_that_of_the_plain_log(folder, data, size):
     path = folder / "print.zst"
@@ -128,7 +125,6 @@ def test_a_fingerprint_covers_both_ends_and_what_lies_between(size):
 # -- the same records ------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
 @given(data=untidy_logs(max_lines=12))
 def test_any_log_reads_the_same_in_frames(folder, data):
     plain, packed = both(folder, data)
@@ -144,7 +140,6 @@ def test_any_log_reads_the_same_in_frames(folder, data):
         assert found_lines(packed, *needles) == found_lines(plain, *needles)
 
 
-@settings(max_examples=40)
 @given(data=untidy_logs(max_lines=12), size=st.integers(1, 400), with_cut_lines=st.booleans())
 def test_the_ends_of_a_log_are_the_same_in_frames(folder, data, size, with_cut_lines):
     plain, packed = both(folder, data)
@@ -162,7 +157,6 @@ def test_the_ends_of_a_log_are_the_same_in_frames(folder, data, size, with_cut_l
     assert list(map(repr, one.tail)) == list(map(repr, other.tail))
 
 
-@settings(max_examples=40)
 @given(data=untidy_logs(), start=st.integers(0, 900))
 def test_reading_begins_at_any_offset(folder, data, start):
     plain, packed = both(folder, data)

@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import accumulate, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from log.logs import lines, put, run_fresh
@@ -49,7 +49,6 @@ def checked(path, expected, **how):
 # -- any steps, the same file ----------------------------------------------------------------
 
 
-@settings(max_examples=50)
 @given(case=stepped())
 def test_any_number_of_steps_gives_the_file_of_one(folder, case):
     data, steps = case
@@ -63,7 +62,6 @@ def test_any_number_of_steps_gives_the_file_of_one(folder, case):
         assert checked(often, one) == []
 
 
-@settings(max_examples=50)
 @given(case=stepped())
 def test_how_bytes_are_fed_does_not_show(folder, case):
     data, pieces = case
@@ -215,7 +213,6 @@ def test_a_file_cut_anywhere_does_not_unpack(tmp_path, small):
         assert broken_or(put(path, whole[:end]), data), end
 
 
-@settings(max_examples=50)
 @given(tail=st.binary(min_size=1, max_size=64))
 def test_garbage_behind_a_file_is_noticed(folder, tail):
     data = lines(1, 2, 3)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from desks import HOSTILE
@@ -72,7 +72,6 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=40)
 @given(ROWS, st.integers(4_000, 30_000), st.booleans())
 def test_pages_are_bounded_and_give_every_row_once(rows, most_bytes, has_places):
     given_rows, place = [], 0

@@ -481,7 +481,7 @@ def schemas(desk):
 
 
 @pytest.mark.parametrize("tool", MINE)
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(data=st.data())
 def test_whatever_is_asked_is_answered_or_refused_in_words(desk, schemas, tool, data):
     schema = schemas[tool]

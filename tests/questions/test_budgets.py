@@ -5,7 +5,7 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from questions.test_ledger import instants, response, scan
@@ -114,7 +114,6 @@ values = st.recursive(
 names = st.sampled_from(["daily", "weekly", "block", "warn_at", "projects", "else"])
 
 
-@settings(max_examples=50)
 @given(st.dictionaries(names, values | st.dictionaries(st.text(max_size=9), values)))
 def test_any_table_gives_budgets(settings):
     found, problems = budgets_from(settings)
@@ -136,7 +135,6 @@ def test_a_period_is_that_of_now_in_the_zone_and_with_the_weeks_of_the_report(pr
     ]
 
 
-@settings(max_examples=50)
 @given(
     st.lists(st.builds(response, instants, input=st.integers(0, 10**7)), max_size=10),
     st.sampled_from(["UTC", "America/St_Johns", "Europe/Berlin"]).map(ZoneInfo),
@@ -210,7 +208,6 @@ def test_a_block_is_the_one_that_lasts_now(prices):
     assert (row.used_usd, row.start_at, row.end_at) == ("0", None, None)
 
 
-@settings(max_examples=50)
 @given(st.lists(st.integers(1, 60 * 6), max_size=60), st.integers(0, 600))
 def test_the_block_that_lasts_is_found_without_reading_all(prices, pauses, since_last):
     """However many blocks follow one another without a pause."""

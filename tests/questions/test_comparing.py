@@ -5,7 +5,7 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from questions.test_ledger import NOON, instants, response, responses, scan
@@ -75,7 +75,6 @@ def test_a_period_without_an_end_ends_now():
     assert (earlier.period.since, earlier.period.until) == (since - timedelta(days=7), since)
 
 
-@settings(max_examples=50)
 @given(instants, st.integers(1, 10**8).map(lambda seconds: timedelta(seconds=seconds)))
 def test_the_two_touch_and_any_other_period_has_the_same_length(since, length):
     begins, ends = before(since, since + length)
@@ -101,7 +100,6 @@ def test_what_cannot_be_compared_is_refused_with_a_hint(asked, why):
     assert told.value.hint
 
 
-@settings(max_examples=50)
 @given(
     st.lists(responses, max_size=12),
     st.lists(st.sampled_from(UNITS), min_size=1, max_size=3, unique=True).filter(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions.trees import answer, call, line, log_of, record, result
@@ -799,7 +799,6 @@ def random_log(seed):
     return b"".join(lines)
 
 
-@settings(max_examples=40)
 @given(seeds=st.lists(st.integers(0, 2**32), min_size=1, max_size=4))
 def test_with_and_without_an_index_the_same_is_found(seeds):
     before = os.environ["TURNLOG_HOME"]

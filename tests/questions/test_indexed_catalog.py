@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from turnlog import build
@@ -354,7 +353,6 @@ def test_what_a_filter_asks_for_is_taken_literally(index, rows, text):
 
 
 @given(text=st.text(st.characters(codec=None), max_size=5))
-@hypothesis_settings(max_examples=50)
 def test_no_filter_text_breaks_anything(index, rows, text):
     sound = text.encode(errors="replace").decode().casefold()
     found = list_indexed(index, now=NOON, text_in_title=text).sessions
@@ -400,7 +398,6 @@ def test_a_sort_sorts(index, rows, sort, reverse):
     limit=st.integers(1, 40),
     gone=st.sampled_from([None, False]),
 )
-@hypothesis_settings(max_examples=30)
 def test_pages_give_every_row_once(index, rows, *, sort, reverse, limit, gone):
     offset, found = 0, []
     while offset is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -362,7 +362,6 @@ def check(index, plain, asked):
     return found
 
 
-@settings(max_examples=40)
 @given(events, asked_for)
 def test_every_number_is_that_of_a_plain_look(plan, asked):
     with tempfile.TemporaryDirectory() as tmp:

@@ -7,7 +7,7 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.errors import UsageError
@@ -223,7 +223,6 @@ def test_cache_efficiency_is_null_only_where_nothing_was_read(prices):
     assert book.totals.cache_efficiency == round(5 / 13, 4)
 
 
-@settings(max_examples=50)
 @given(
     st.lists(responses, max_size=12),
     st.lists(
@@ -263,7 +262,6 @@ def test_what_has_no_trend_is_refused(prices):
         trends(far, prices, Question(by=("model",), zone=UTC), now=NOON)
 
 
-@settings(max_examples=50)
 @given(
     instants,
     st.integers(1, 60 * 60 * 24 * 70).map(lambda seconds: timedelta(seconds=seconds)),

@@ -5,7 +5,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.index.words import as_words
@@ -69,7 +69,6 @@ def test_what_was_folded_stays_so():
         assert [as_words(sound(each)) != sound(each) for each in kept] == spaced
 
 
-@settings(max_examples=50)
 @given(st.text(max_size=30))
 def test_words_of_any_text_are_those_of_sqlite(text):
     found = as_letters(text)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import turnlog
@@ -326,7 +326,6 @@ _MADE = {
 }
 
 
-@settings(max_examples=50)
 @given(events=_EVENTS)
 def test_open_calls_are_those_asked_and_not_answered_since_the_last_prompt_or_answer(events):
     activity, wanted = Activity(), set()

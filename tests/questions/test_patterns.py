@@ -7,7 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.homes import lines, log_path, made_home
@@ -51,7 +51,6 @@ def runs(tree, home, period):
                 yield tuple(row["tool_name"] for row in run), run[0]
 
 
-@settings(max_examples=40)
 @given(events, st.integers(1, 3), periods)
 def test_sequences_are_counted_wherever_they_begin(plan, least, period):
     with tempfile.TemporaryDirectory() as tmp:
@@ -81,7 +80,6 @@ def test_sequences_are_counted_wherever_they_begin(plan, least, period):
     )
 
 
-@settings(max_examples=40)
 @given(events, periods)
 def test_files_have_their_reads_and_edits(plan, period):
     with tempfile.TemporaryDirectory() as tmp:
@@ -137,7 +135,6 @@ def plain_series(tree, home, metric, period):
     return [(row["at"], int(bool(row["is_error"])), 1) for row in answered]
 
 
-@settings(max_examples=50)
 @given(events, st.sampled_from(METRICS), st.sampled_from(["hour", "day", "week"]), periods)
 def test_series_add_up_to_what_happened(plan, metric, interval, period):
     with tempfile.TemporaryDirectory() as tmp:
@@ -223,7 +220,6 @@ def test_what_cannot_be_meant_is_refused(tmp_path, ask):
     assert error.value.hint
 
 
-@settings(max_examples=40)
 @given(events, periods, st.sampled_from([None, "Read|Edit", "API", "."]), st.integers(1, 3))
 def test_errors_are_grouped_by_how_they_begin(plan, period, tool, least):
     with tempfile.TemporaryDirectory() as tmp:

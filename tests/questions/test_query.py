@@ -153,7 +153,6 @@ SHOWN = {
 }  # fmt: skip
 
 
-@settings(max_examples=50)
 @given(events, asked)
 def test_filters_give_what_a_plain_look_gives(plan, what):
     name, wanted = what
@@ -176,7 +175,6 @@ pages = st.sampled_from(sorted(SORTED)).flatmap(
 )
 
 
-@settings(max_examples=40)
 @given(
     events,
     pages,
@@ -236,7 +234,6 @@ def figure(function, field, rows):
     ](values)
 
 
-@settings(max_examples=50)
 @given(events, figures, st.sampled_from([{}, {"content_match": "r|p"}]))
 def test_groups_and_figures_are_those_of_a_plain_look(plan, what, matched):
     name, group_by, (function, field), wanted = what
@@ -485,7 +482,6 @@ NAMES = sorted(
 WORDS = st.sampled_from(["entries", "tools", "messages", "count", "at", "user", "json", "[", "7d"])
 
 
-@settings(max_examples=50)
 @given(
     st.dictionaries(
         st.sampled_from(["resource", "filter", "transform", "aggregate", "output", "x"]),

@@ -139,7 +139,6 @@ def test_lines_around_are_those_of_the_text():
     assert snippet_of("needle\n", Word("needle"), context=3).after == []
 
 
-@settings(max_examples=30)
 @given(st.text(max_size=40))
 def test_any_text_has_terms_and_a_snippet(text):
     tokenizer = Tokenizer()
@@ -147,7 +146,6 @@ def test_any_text_has_terms_and_a_snippet(text):
     snippet_of(text, Word(text or "x"), Phrase(text or "x"), width=10, context=2)
 
 
-@settings(max_examples=50)
 @given(texts, st.lists(st.one_of(words, prefixes, phrases), min_size=1, max_size=3))
 def test_places_are_those_that_sqlite_marks(text, leaves):
     found = Tokenizer().spans(text, leaves)

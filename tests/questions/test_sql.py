@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions.homes import log, make_home, prompt, write
@@ -442,7 +442,6 @@ _words = st.sampled_from(
 )
 
 
-@settings(max_examples=50)
 @given(statement=st.lists(_words, max_size=12).map(" ".join) | st.text(max_size=40))
 def test_any_text_gives_rows_or_a_usage_error(statement):
     # A made index without logs: views are empty, which is no matter here.

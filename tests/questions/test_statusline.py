@@ -193,7 +193,6 @@ def test_each_set_of_homes_has_its_own_figures(own, tmp_path):
     assert FiguresFile([two]).read() == {}, "another's figures"
 
 
-@settings(max_examples=50)
 @given(
     data=st.binary(max_size=60)
     | st.dictionaries(st.sampled_from(["version", "homes", "day"]), st.integers(0, 2) | st.just([]))

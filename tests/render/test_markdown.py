@@ -62,7 +62,6 @@ def test_nothing_made_of_such_pieces_does_anything(pieces):
     assert "<p>the end</p>" in next(iter(readers())).render(f"{safe}\n\nthe end\n")
 
 
-@settings(max_examples=60)
 @given(st.text(alphabet=st.sampled_from("`~ab\n <&*[]()\\"), max_size=60))
 def test_code_comes_out_as_it_went_in(text):
     made = next(iter(readers())).render(fenced(text))
@@ -108,7 +107,6 @@ def words_of(text):
     return "".join(re.findall(r"\w", html.unescape(text).replace("\\", "")))
 
 
-@settings(max_examples=40)
 @given(prompts)
 def test_no_prompt_is_lost(tmp_path_factory, asked):
     lines, parent = [], None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import turnlog
@@ -81,7 +81,6 @@ def there_and_back(root, session, *ways, dialect="keep"):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("home", "away"), list(permutations(LAYOUTS, 2)))
-@settings(max_examples=40)
 @given(data=st.data())
 def test_there_and_back_gives_the_same_bytes(home, away, dialect, data):
     lines, session_id = data.draw(sessions(home))
@@ -100,7 +99,6 @@ def test_there_and_back_gives_the_same_bytes(home, away, dialect, data):
         assert bytes_under(root / "home") == untouched
 
 
-@settings(max_examples=60)
 @given(data=st.data())
 def test_any_way_home_gives_the_same_bytes(data):
     home = data.draw(st.sampled_from(LAYOUTS))
@@ -119,7 +117,6 @@ def test_any_way_home_gives_the_same_bytes(data):
         assert (back.id, back.layout) == (session_id, home)
 
 
-@settings(max_examples=60)
 @given(data=st.data())
 def test_a_converted_log_is_a_log_like_any_other(data):
     home, away = data.draw(st.sampled_from(list(product(LAYOUTS, LAYOUTS))))
@@ -403,7 +400,6 @@ def many_days(count=40):
     return [prompt(f"hour {n}", iso(start + timedelta(hours=n))) for n in range(count)]
 
 
-@settings(max_examples=40)
 @given(data=st.data())
 def test_converting_again_after_a_kill_completes_and_repeats_nothing(data):
     lines = many_days(30)

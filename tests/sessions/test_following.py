@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import turnlog
@@ -213,7 +213,6 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=40)
 @given(steps=_steps, looks=st.lists(st.booleans(), min_size=8, max_size=8))
 def test_whatever_happens_to_a_log_no_record_comes_twice(tmp_path_factory, steps, looks):
     path = tmp_path_factory.mktemp("any") / f"{SESSION}.jsonl"

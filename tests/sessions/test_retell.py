@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from records.samples import CLAUDE, FLAT, ORCHESTRATOR, TEXT, THINKING
@@ -289,7 +289,6 @@ def test_results_find_the_calls_of_claude_codes_own_records(tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["flat", "dated"])
-@settings(max_examples=60)
 @given(data=st.data())
 def test_whatever_stands_in_a_log_what_is_told_hangs_together(layout, data):
     drawn = data.draw(st.lists(lines, min_size=1, max_size=12))
