@@ -5,6 +5,7 @@ import pytest
 
 from e2e.fake_api import FakeApi
 from e2e.program import PROGRAM, PROGRAMS, Claude
+from sampling import sampled
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def claude(api, tmp_path):
     return Claude(tmp_path, api)
 
 
-@pytest.fixture(params=PROGRAMS)
+@pytest.fixture(params=sampled(PROGRAMS, len(PROGRAMS)))
 def any_claude(request, api, tmp_path):
     """The program in each of three versions."""
     program = PROGRAMS[request.param]

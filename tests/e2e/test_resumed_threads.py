@@ -6,6 +6,7 @@ from uuid import NAMESPACE_OID, uuid5
 import pytest
 
 from e2e.orchard import ID, MODEL, arrived
+from sampling import sampled
 from turnlog import build
 from turnlog.layout.keys import key_of
 from turnlog.sessions.threads import visible
@@ -112,7 +113,7 @@ RESUMED = {
 }
 
 
-@pytest.mark.parametrize("name", RESUMED)
+@pytest.mark.parametrize("name", sampled(RESUMED, 3))
 def test_the_main_thread_is_what_claude_resumes(claude, api, name):
     log = RESUMED[name].write(claude)
     session = claude.store.session(ID)
@@ -140,7 +141,7 @@ INJURED = {
 WHOLE = {"a missing parent", "a null parent in mid-log", "a ring of parents"}
 
 
-@pytest.mark.parametrize("name", INJURED)
+@pytest.mark.parametrize("name", sampled(INJURED, 2))
 def test_no_version_resumes_less_after_a_recovery(any_claude, api, name):
     log = INJURED[name].write(any_claude)
     before, injured = sent_by(any_claude, api, log), log.read_bytes()

@@ -116,7 +116,7 @@ def options_of(claude):
     }
 
 
-@pytest.fixture(params=["asyncio", "trio"])
+@pytest.fixture(params=["asyncio", pytest.param("trio", marks=pytest.mark.slow)])
 def ask(request, claude, api, tmp_path):
     return Asking(claude, api, tmp_path / "root", request.param)
 

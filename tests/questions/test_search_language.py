@@ -425,8 +425,8 @@ def test_groups_deeper_than_the_deepest_are_text():
     ],
 )  # fmt: skip
 def test_repetition_is_read_in_proportion(piece):
-    # It takes a second or two; what grew with the square of the text would take minutes or hours.
-    read(piece * (300_000 // len(piece)))
+    # It takes a moment; what grew with the square of the text would take minutes.
+    read(piece * (100_000 // len(piece)))
 
 
 def test_a_megabyte_of_everything_is_read_in_proportion():
