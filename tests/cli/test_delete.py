@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -256,13 +254,10 @@ def test_looking_at_nothing_makes_nothing(run, tmp_path):
     assert not (tmp_path / "own").exists()
 
 
-def test_a_reader_of_help_finds_examples():
+def test_a_reader_of_help_finds_examples(turnlog):
     for name in ("delete", "trash", "retain"):
-        code = "from turnlog.cli import main; main()"
-        done = subprocess.run(
-            [sys.executable, "-c", code, name, "--help"], capture_output=True, text=True
-        )
-        assert (done.returncode, "Examples:" in done.stdout) == (0, True)
+        code, out, _ = turnlog(name, "--help")
+        assert (code, "Examples:" in out) == (0, True)
 
 
 def test_what_cannot_be_read_stands_in_the_document(run, home, log):

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+import forked
 from sessions.trees import log_of, record
 from turnlog.cli.resume import ResumeDocument, command
 from turnlog.layout import project_key
@@ -69,14 +70,7 @@ def resume(place, environ):
     """Run the command in a process of its own, with nobody at the terminal."""
 
     def run(*arguments, code=0, **more):
-        done = subprocess.run(
-            [*RUN, *map(str, arguments)],
-            capture_output=True,
-            env=environ | more,
-            cwd=place,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-        )
+        done = forked.run(["resume", *map(str, arguments)], env=environ | more, cwd=place)
         assert done.returncode == code, done.stderr.decode()
         return done.stdout.decode(), done.stderr.decode()
 

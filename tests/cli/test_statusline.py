@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import forked
 from records.answers import SESSION, answer, log_of
 from turnlog.cli.statusline_asked import context_percent
 from turnlog.cli.statusline_shown import NOTHING, line_of
@@ -57,9 +58,7 @@ class Prompt:
         return run(["statusline", *arguments], told, self.environ | environ, self.cwd)
 
     def json(self, *arguments):
-        done = subprocess.run(
-            [*TURNLOG, *arguments, "--json"], env=self.environ, capture_output=True, cwd=self.cwd
-        )
+        done = forked.run([*arguments, "--json"], env=self.environ, cwd=self.cwd)
         return json.loads(done.stdout)
 
     def append(self, *records):
@@ -67,8 +66,8 @@ class Prompt:
             log.write(log_of(*records))
 
     def update(self):
-        command = [*TURNLOG, "statusline", "--update", "--session", SESSION]
-        done = subprocess.run(command, env=self.environ, capture_output=True, cwd=self.cwd)
+        command = ["statusline", "--update", "--session", SESSION]
+        done = forked.run(command, env=self.environ, cwd=self.cwd)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
     @property
@@ -91,9 +90,7 @@ class Prompt:
 
 
 def run(arguments, data, environ, cwd):
-    done = subprocess.run(
-        [*TURNLOG, *arguments], input=data, env=environ, cwd=cwd, capture_output=True, timeout=60
-    )
+    done = forked.run(arguments, input=data, env=environ, cwd=cwd)
     assert done.returncode == 0
     return one_line(done.stdout), done.stderr.decode()
 

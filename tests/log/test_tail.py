@@ -75,6 +75,7 @@ def test_an_unfinished_end_is_treated_as_a_forward_read_treats_it(scratch, data,
     cap=st.integers(1, 500),
     first=st.integers(16, 300),
 )
+@example(data=lines(1) + b"  \n\n", cap=1, first=16)
 def test_the_cap_counts_backwards_too(scratch, data, cap, first):
     put(scratch, data)
     patch = with_blocks(first, 512)

@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 
+import forked
 from turnlog.errors import UsageError
 from turnlog.mcp.command import make_desk, scope_of
 from turnlog.mcp.installing import own_command, settings_for
@@ -16,13 +17,7 @@ from turnlog.mcp.installing import own_command, settings_for
 
 def run(tmp_path, *arguments, **environ):
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)} | environ
-    done = subprocess.run(
-        [sys.executable, "-c", "from turnlog.cli import main; main()", "mcp", *arguments],
-        capture_output=True,
-        env=env,
-        cwd=tmp_path,
-        text=True,
-    )
+    done = forked.run(["mcp", *arguments], env=env, cwd=tmp_path, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -113,18 +108,24 @@ def test_mistakes_in_the_call_are_told(tmp_path, arguments, said):
     assert "hint: " in err
 
 
+def started(tmp_path, code, *arguments, **environ):
+    """Run *code* in a Python of its own: what it may import is the point."""
+    return subprocess.run(
+        [sys.executable, "-c", code, "mcp", *arguments, "--project", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)} | environ,
+        cwd=tmp_path,
+    )
+
+
 def test_without_the_extra_the_way_to_it_is_told(tmp_path):
     for module in ("mcp", "pydantic", "uvicorn"):
         code = (
             f"import sys; sys.modules[{module!r}] = None;"
             "from turnlog.cli.app import run; sys.exit(run(sys.argv[1:]))"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code, "mcp", "--http", "--project", str(tmp_path)],
-            capture_output=True,
-            text=True,
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        )
+        done = started(tmp_path, code, "--http")
         assert done.returncode == 2, done.stderr
         assert done.stderr.endswith("hint: install it with: pip install 'turnlog[mcp]'\n")
         assert "Traceback" not in done.stderr
@@ -134,9 +135,10 @@ def test_an_older_mcp_is_told(tmp_path):
     (tmp_path / "mcp").mkdir()
     (tmp_path / "mcp" / "__init__.py").write_text("")
     (tmp_path / "mcp" / "server.py").write_text("class FastMCP: ...\n")
-    code, _, err = run(tmp_path, "--project", str(tmp_path), PYTHONPATH=str(tmp_path))
-    assert code == 2
-    assert "mcp 2 or newer" in err
+    code = "from turnlog.cli import main; main()"
+    done = started(tmp_path, code, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "mcp 2 or newer" in done.stderr
 
 
 def test_the_scope_is_the_true_directory(tmp_path, monkeypatch):

@@ -185,8 +185,10 @@ def _lines_backwards(source: Seekable, cap: int) -> Iterator[tuple[int, bytes | 
             end -= len(last) + 1
             while len(lines) > 1:
                 line = lines.pop()
-                if line.strip(b"\r\t "):
-                    yield end - len(line), line if len(line) <= cap else too_long(line, len(line))
+                if len(line) > cap:
+                    yield end - len(line), too_long(line, len(line))
+                elif line.strip(b"\r\t "):
+                    yield end - len(line), line
                 end -= len(line) + 1
         held += len(lines[0])
         if held <= cap:
