@@ -8,6 +8,10 @@ BIN    := $(VENV)/bin
 # Tests write and sync all the time; in memory, where there is room, they take half as long.
 IN_MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "TMPDIR=/dev/shm"}')
 
+PYTEST = $(BIN)/pytest -n auto --dist worksteal
+# Compiled tests are kept: to compile them takes longer than to collect them.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Older versions of Claude Code resume sessions in other ways; these come with wheels of its SDK.
 OLDER_CLAUDES := 2.1.51=0.1.40 2.1.91=0.1.55
 
@@ -20,15 +24,17 @@ run: $(VENV)/.installed
 	@echo
 	@echo " turnlog is $(BIN)/turnlog here; pip install . puts it on your path"
 
+# Five minutes on two cores. Tests share what they set up (a server that forks commands, a browser),
+# so a worker is given neighbours; whoever is done first takes over from the others.
 test: $(VENV)/.dev programs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(IN_MEMORY) $(BIN)/pytest -n 4 -m "not slow"
+	$(IN_MEMORY) $(PYTEST) -m "not slow"
 
-# Sweeps that take too long for every change.
+# Every step of sweeps, and many examples of every property (see tests/conftest.py).
 test-slow: $(VENV)/.dev programs
-	$(IN_MEMORY) $(BIN)/pytest -n 4 -m slow
+	$(IN_MEMORY) $(PYTEST) -m "slow or hypothesis"
 
 test-all: test test-slow
 

@@ -204,6 +204,9 @@ def _patterns():
         if info.name.endswith("__main__"):
             continue
         module = importlib.import_module(info.name)
+        found = {name: each for name, each in vars(module).items() if isinstance(each, re.Pattern)}
+        if not found:
+            continue
         source = Path(module.__file__).read_text("utf-8")
         searched = {
             node.func.value.id
@@ -213,10 +216,9 @@ def _patterns():
             and isinstance(node.func.value, ast.Name)
             and node.func.attr in _SEARCHING
         }
-        for name, value in vars(module).items():
-            is_own = f"\n{name}: Final" in source or f"\n{name} = " in source
-            if isinstance(value, re.Pattern) and is_own:
-                yield pytest.param(value, name in searched, id=f"{info.name}.{name}")
+        for name, pattern in found.items():
+            if f"\n{name}: Final" in source or f"\n{name} = " in source:
+                yield pytest.param(pattern, name in searched, id=f"{info.name}.{name}")
 
 
 @pytest.mark.parametrize(("pattern", "is_searched"), [*_patterns()])

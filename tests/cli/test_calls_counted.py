@@ -89,6 +89,7 @@ def test_every_way_counts_each_call_once(tmp_path):
     assert found == dict.fromkeys(found, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no real sessions here")
 def test_every_way_counts_the_same_calls_of_real_sessions(tmp_path):
     with opened(tmp_path, lambda _: CORPUS) as (home, desk):

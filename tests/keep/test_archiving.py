@@ -390,6 +390,7 @@ def test_whatever_is_in_it_comes_back(main, agent, result):
         assert there(home, parts) == parts
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus")
 def test_every_real_session_comes_back_and_is_small_meanwhile(tmp_path):
     sessions = sizes = packed = 0

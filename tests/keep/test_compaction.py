@@ -568,6 +568,7 @@ def test_every_view_of_any_session_is_the_same_and_comes_back(tmp_path_factory, 
     assert log.read_bytes().endswith(line(told(3)) + b"\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
 def test_every_view_of_real_sessions_is_the_same(tmp_path, hushed):
     home = tmp_path / "home"

@@ -813,6 +813,7 @@ def test_with_and_without_an_index_the_same_is_found(seeds):
             os.environ["TURNLOG_HOME"] = before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
 def test_on_real_sessions_the_index_misses_nothing(world):
     homes = find_homes((CORPUS,))

@@ -409,6 +409,7 @@ def corpus():
         yield index, plainly.Plain(CORPUS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [

@@ -534,6 +534,7 @@ def test_hits_of_the_samples_open(tmp_path, monkeypatch):
             check_opens(hit)
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_words_of_prompts_of_the_corpus_find_their_prompts(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path))

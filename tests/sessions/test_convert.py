@@ -143,6 +143,7 @@ def test_a_converted_log_is_a_log_like_any_other(data):
             assert decode(done.paths[0].read_bytes().split(b"\n")[0]).type == "system_init"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
 @pytest.mark.parametrize("away", ["dated", "flat"])
 def test_real_sessions_come_back_byte_for_byte(away, tmp_path):

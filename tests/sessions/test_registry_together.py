@@ -337,14 +337,15 @@ def test_a_directory_that_was_replaced_while_we_waited_is_not_the_one_we_write(s
 # -- killed ---------------------------------------------------------------------------------
 
 
-def test_a_kill_leaves_the_old_registry_or_the_new_one(start, tmp_path):
+@pytest.mark.parametrize("times", [8, pytest.param(40, marks=pytest.mark.slow)])
+def test_a_kill_leaves_the_old_registry_or_the_new_one(start, tmp_path, times):
     for number in range(PROCESSES):
         flat_log(tmp_path, f"s{number}").write_bytes(record(f"r{number}", 1772600000000 + number))
     reindex(tmp_path)
     generator = random.Random(11)
     told: dict[str, int] = {}
     kills = 0
-    while kills < 40:
+    while kills < times:
         child = start(UPDATES, "k", 1000)
         go(child)
         first = child.stdout.readline()

@@ -193,6 +193,7 @@ def sessions_of_the_corpus():
     return [log.path for log in find_logs(home) if log.kind == "session"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
 def test_the_main_thread_of_every_real_session_is_the_sdks():
     """Up to a missing parent: the program bridges it since 2.1.91, the SDK does not."""
