@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.errors import LogError, NotALog, NotFound, UsageError
-from turnlog.log import system
 from turnlog.log.find_lines import BUFFER_BYTES, find_lines
-from turnlog.log.system import find_in
 from turnlog.records.damage import Damage, Reason
 
 NEEDLE = b'"usage"'
@@ -246,20 +244,8 @@ def test_searching_changes_nothing(tmp_path):
     assert path.stat().st_mtime_ns == before.st_mtime_ns
 
 
-@given(
-    st.binary(max_size=60).map(lambda data: data.translate(bytes(each % 4 for each in range(256)))),
-    st.binary(min_size=1, max_size=3).map(lambda data: bytes(each % 4 for each in data)),
-    st.integers(0, 70),
-    st.integers(0, 70),
-)
-def test_the_librarys_search_finds_what_pythons_does(data, needle, start, end):
-    buffer = bytearray(data)
-    end = min(end, len(buffer))
-    assert find_in(buffer)(needle, start, end) == buffer.find(needle, start, end)
-
-
 def test_long_stretches_are_searched_alike(tmp_path):
-    """Enough between two hits for the faster search, and several bufferfuls of it."""
+    """Several buffers full between two hits."""
     path = tmp_path / "s.jsonl"
     rest = b"\n".join([b'{"usag":"e"}' * 500] * 60)
     lines = [b'{"usage":%d}' % number for number in range(9)]
@@ -276,9 +262,3 @@ def test_a_needle_that_is_not_there_is_looked_for_once_however_many_lines_are_fo
     path.write_bytes(b'{"usage":1}\n' * 50_000)
     absent = [b"needle %d" % number for number in range(20)]
     assert sum(1 for _ in find_lines(path, *absent, b'"usage"')) == 50_000
-
-
-def test_without_the_library_pythons_own_search_serves(monkeypatch):
-    monkeypatch.setattr(system, "_memmem", lambda: None)
-    buffer = bytearray(b"a needle")
-    assert system.find_in(buffer) == buffer.find

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from io import FileIO
 from typing import Final
 
@@ -27,13 +28,10 @@ from turnlog.log.closing import Closing
 from turnlog.log.lines import LINE_CAP, too_long
 from turnlog.log.reader import Tail
 from turnlog.log.sources import BrokenArchive, FramedSource, PlainSource, Source, open_source
-from turnlog.log.system import Find, find_in
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
 
 # As much as stays in a processor's own cache between being read and being searched.
 BUFFER_BYTES: Final = 1024 * 1024
-# Shorter stretches are searched before a faster search is at hand.
-_LONG_BYTES: Final = 256 * 1024
 # Made small at once: room for so little is used again, more would be asked of the system each time.
 _PIECE_BYTES: Final = 64 * 1024
 
@@ -70,7 +68,6 @@ class FoundLines(Closing):
         self._ignores_case = ignores_case
         self._small: bytearray | None = None
         """Room for the buffer in small letters."""
-        self._faster: Find | None = None
         self._source = open_source(path, start)
         self._lines = self._find(_filler(self._source, start, self.path))
 
@@ -122,19 +119,10 @@ class FoundLines(Closing):
     def _lines_before(self, cut: int, end: int, view: memoryview) -> Generator[Found, None, int]:
         """Give the lines that end before *cut*; give back how much of the buffer is left over."""
         buffer, base, cap = self._buffer, self.offset, self._cap
-        find = self._finder(cut)
-        places = dict.fromkeys(self._needles, -1)  # Where each stands next, as far as known.
+        find = _finder(self._searched(cut), self._needles)
         position = 0
-        while True:
-            hit = cut
-            for needle, place in places.items():
-                if place < position:
-                    found = find(needle, position, cut)
-                    place = places[needle] = cut if found < 0 else found  # noqa: PLW2901
-                hit = min(hit, place)
-            if hit == cut:
-                break
-            begin = max(buffer.rfind(b"\n", position, hit) + 1, position)
+        while (hit := find(position, cut)) >= 0:
+            begin = buffer.rfind(b"\n", position, hit) + 1 or position
             stop = buffer.find(b"\n", hit, cut)
             line = bytes(view[begin:stop])
             at = base + begin
@@ -145,17 +133,15 @@ class FoundLines(Closing):
         view[:left] = view[cut:end]
         return left
 
-    def _finder(self, cut: int) -> Find:
-        """Give what searches the buffer up to *cut*, or as much of it in small letters."""
-        searched = self._buffer
-        if self._ignores_case:
-            searched = self._small = self._small or bytearray(len(self._buffer))
-            for at in range(0, cut, _PIECE_BYTES):
-                stop = min(cut, at + _PIECE_BYTES)
-                searched[at:stop] = self._buffer[at:stop].lower()
-        if cut > _LONG_BYTES and self._faster is None:
-            self._faster = find_in(searched)
-        return self._faster or searched.find
+    def _searched(self, cut: int) -> bytearray:
+        """Return the buffer, or a copy in lower case up to *cut* if case is ignored."""
+        if not self._ignores_case:
+            return self._buffer
+        small = self._small = self._small or bytearray(len(self._buffer))
+        for at in range(0, cut, _PIECE_BYTES):
+            stop = min(cut, at + _PIECE_BYTES)
+            small[at:stop] = self._buffer[at:stop].lower()
+        return small
 
     def _long_line(self, fill: _Fill, view: memoryview) -> Generator[Found, None, int]:
         """Read on to the end of the line that fills the whole buffer.
@@ -200,6 +186,26 @@ class FoundLines(Closing):
     def _holds(self, line: bytes | bytearray) -> bool:
         searched = line.lower() if self._ignores_case else line
         return any(needle in searched for needle in self._needles)
+
+
+def _finder(buffer: bytearray, needles: tuple[bytes, ...]) -> Callable[[int, int], int]:
+    """Return a function that finds the first of *needles* from a start up to an end, or -1.
+
+    Each call must start further on than the one before, and have the same end.
+    """
+    if len(needles) == 1:
+        return partial(buffer.find, needles[0])
+    places = dict.fromkeys(needles, -1)  # Where each was found last.
+
+    def find(start: int, end: int) -> int:
+        for needle, place in places.items():
+            if place < start:
+                found = buffer.find(needle, start, end)
+                places[needle] = end if found < 0 else found
+        first = min(places.values())
+        return first if first < end else -1
+
+    return find
 
 
 def find_lines(

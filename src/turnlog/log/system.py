@@ -14,9 +14,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
-from functools import cache
-from typing import Any, Final
+from typing import Final
 
 # Local locks say nothing to other machines here, and appends from two of them overwrite each other.
 NETWORK_FILESYSTEMS: Final = frozenset(
@@ -123,48 +121,6 @@ else:
         def sync_directory(fd: int) -> None:
             """Return when the directory's entries are on the disk."""
             os.fsync(fd)
-
-
-Find = Callable[[bytes, int, int], int]
-"""As ``bytearray.find``: a needle, from where, up to where; -1 if it is not there."""
-
-
-def find_in(buffer: bytearray) -> Find:
-    """Give what searches *buffer*, which must not change its size as long as that lives.
-
-    The C library's ``memmem`` is nearly twice as fast as Python's own search; where it cannot be
-    had, Python's is given.
-    """
-    memmem = _memmem()
-    if memmem is None:
-        return buffer.find
-    import ctypes
-
-    held = (ctypes.c_char * len(buffer)).from_buffer(buffer)
-    base = ctypes.addressof(held)
-
-    def find(needle: bytes, start: int, end: int, _held: object = held) -> int:
-        if end <= start:
-            return -1
-        place = memmem(base + start, end - start, needle, len(needle))
-        return -1 if place is None else int(place) - base
-
-    return find
-
-
-@cache
-def _memmem() -> Any:
-    if sys.platform == "win32":
-        return None
-    try:
-        import ctypes
-
-        memmem = ctypes.PyDLL(None).memmem
-    except (ImportError, OSError, AttributeError):
-        return None
-    memmem.restype = ctypes.c_void_p
-    memmem.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
-    return memmem
 
 
 def write_all(fd: int, data: bytes) -> None:
