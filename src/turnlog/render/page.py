@@ -3,10 +3,10 @@
     body = element("h1", title), element("p", text, class_="note")
     page("A session", body, css=CSS, script=SCRIPT)
 
-A fragment is HTML that is safe as it stands. Whatever is not one is text: it is made inert and
-escaped when it becomes part of one, so that there is no way to forget it. The page forbids itself,
-by its own policy, every request and every style or script but those that were given to it, which
-it names by their digests. So a page needs no ``style`` attribute and no handler, and has none.
+A fragment is HTML that is safe as it is. Whatever is not one is text: it is made inert and escaped
+when it becomes part of one, so that there is no way to forget it. The page forbids itself, by its
+own policy, every request and every style or script but those that were given to it, which it names
+by their digests. So a page needs no ``style`` attribute and no handler, and has none.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
 from typing import Final, TypeAlias
+
+from markupsafe import Markup
 
 from turnlog.inert import inert
 
@@ -31,8 +33,8 @@ _ADDRESSES: Final = frozenset({"href", "src", "action", "poster", "cite", "data"
 _SAFE_ADDRESS: Final = re.compile(r"#|https?://|mailto:|data:image/(?:png|jpeg|gif|webp);base64,")
 
 
-class Fragment(str):
-    """HTML that is safe as it stands."""
+class Fragment(Markup):
+    """HTML that is safe as it is; what is added to it is escaped."""
 
     __slots__ = ()
 
