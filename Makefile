@@ -29,6 +29,7 @@ run: $(VENV)/.installed
 test: $(VENV)/.dev programs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(IN_MEMORY) $(PYTEST) -m "not slow"
 
@@ -65,7 +66,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz .bench .faults
+	rm -rf $(VENV) .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz .bench .faults
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("turnlog needs Python 3.11 or newer; set PYTHON=…" if sys.version_info < (3, 11) else 0)'

@@ -142,9 +142,6 @@ def _become(asked, streams):
 
 def _import_most():
     """Import most of turnlog, and what it imports for many commands."""
-    from turnlog.cli.starting import start
-
-    start()
     import turnlog
 
     ours = [found.name for found in walk_packages(turnlog.__path__, "turnlog.")]
