@@ -32,11 +32,7 @@ from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.log.writer import LogWriter
 from turnlog.questions.catalog import list_sessions
 
-
-@pytest.fixture(autouse=True)
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    return tmp_path / "own"
+pytestmark = pytest.mark.usefixtures("own")
 
 
 @pytest.fixture

@@ -22,10 +22,7 @@ TWO = "22222222-bbbb-4bbb-8bbb-222222222222"
 NOBODY = Path("/nonexistent/claude-code")
 
 
-@pytest.fixture(autouse=True)
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    return tmp_path / "own"
+pytestmark = pytest.mark.usefixtures("own")
 
 
 @pytest.fixture

@@ -22,12 +22,6 @@ PART = ".turnlog-0123456789abcdef.part"
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    return tmp_path / "own"
-
-
-@pytest.fixture
 def later(monkeypatch):
     """Let two hours pass."""
     now = placing.time.time()

@@ -52,12 +52,6 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    return tmp_path / "own"
-
-
-@pytest.fixture
 def home(tmp_path, own):
     return make(tmp_path / "home")
 

@@ -30,9 +30,7 @@ MAIN = f"sessions/{ID}.jsonl"
 ARCHIVE = f"sessions/compressed/{ID}.jsonl.gz"
 
 
-@pytest.fixture(autouse=True)
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+pytestmark = pytest.mark.usefixtures("own")
 
 
 @pytest.fixture

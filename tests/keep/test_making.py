@@ -12,10 +12,7 @@ from turnlog.keep.copying import keep
 from turnlog.layout.kept import generation_copy, kept_copy, kept_place
 from turnlog.log.packing import unpack
 
-
-@pytest.fixture(autouse=True)
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+pytestmark = pytest.mark.usefixtures("own")
 
 
 @pytest.fixture

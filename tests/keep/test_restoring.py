@@ -64,14 +64,6 @@ MINE = {
 }
 
 
-@pytest.fixture
-def orchard(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "turnlog"))
-    found = Orchard(tmp_path)
-    found.keep()
-    return found
-
-
 def outcomes(restored):
     return {file.name: file.outcome for file in restored.files}
 

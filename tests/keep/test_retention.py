@@ -51,12 +51,6 @@ LOST = "99999999-9999-4999-8999-999999999999"
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    return tmp_path / "own"
-
-
-@pytest.fixture
 def home(tmp_path, own):
     return make(tmp_path / "home")
 

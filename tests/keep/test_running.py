@@ -25,12 +25,6 @@ WAYS = {
 }
 
 
-@pytest.fixture
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    return tmp_path / "own"
-
-
 class Opened:
     """Opens a session as soon as somebody has asked whether it is closed, and been told so."""
 

@@ -33,10 +33,7 @@ RESOURCES = ("records", "messages")
 LAYOUTS = pytest.mark.parametrize("layout", ["claude", "dated", "flat"])
 
 
-@pytest.fixture(autouse=True)
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    return tmp_path / "own"
+pytestmark = pytest.mark.usefixtures("own")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from keep.orchard_home import ID, OTHER, PROJECT, Orchard, conversation, files_in, line, parts_of
+from keep.orchard_home import ID, OTHER, PROJECT, conversation, files_in, line, parts_of
 from turnlog.errors import LogLocked, UsageError
 from turnlog.keep import shortfall
 from turnlog.keep.catalogue import CATALOGUE, Catalogue
@@ -38,14 +38,6 @@ INJURIES = {
     "a line is another": lambda data: lines(data, 0, 1) + b"{}\n" + lines(data, 2),
     "other bytes": lambda _data: b"nothing of this is a log\n",
 }
-
-
-@pytest.fixture
-def orchard(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "turnlog"))
-    found = Orchard(tmp_path)
-    found.keep()
-    return found
 
 
 def lacking(orchard, name=None, **how):

@@ -33,12 +33,6 @@ def home(tmp_path):
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    return tmp_path / "own"
-
-
-@pytest.fixture
 def trash(own):
     return Trash(own)
 

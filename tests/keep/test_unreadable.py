@@ -31,12 +31,6 @@ HIDDEN = "5f0d0000-cccc-4ccc-8ccc-000000000003"
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    return tmp_path / "own"
-
-
-@pytest.fixture
 def home(tmp_path, own):
     """Two sessions in one project, and a third that lives in another."""
     home = make(tmp_path / "home")

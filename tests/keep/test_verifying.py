@@ -42,14 +42,6 @@ from turnlog.records.damage import Damage
 
 
 @pytest.fixture
-def orchard(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "turnlog"))
-    found = Orchard(tmp_path)
-    found.keep()
-    return found
-
-
-@pytest.fixture
 def long(tmp_path, monkeypatch):
     """A main log of four frames."""
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "turnlog"))
