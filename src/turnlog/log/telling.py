@@ -7,8 +7,18 @@ tails and replaced logs at WARNING.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+
+from turnlog.config import SettingProblem
+from turnlog.inert import inert
 
 # A library does not talk unless it is asked to.
 logging.getLogger("turnlog").addHandler(logging.NullHandler())
 
 logger = logging.getLogger("turnlog.log")
+
+
+def warn_of_settings(problems: Iterable[SettingProblem]) -> None:
+    """Log the settings of config.toml that cannot be read; they have no effect."""
+    for problem in problems:
+        logger.warning("config.toml: %s", inert(f"{problem.where}: {problem.reason}"))

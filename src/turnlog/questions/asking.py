@@ -13,7 +13,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
 from turnlog.errors import UsageError
-from turnlog.questions.asking_as_meant import check_count, configured, warn
+from turnlog.questions.asking_as_meant import check_count, configured
 from turnlog.questions.asking_costs import AskingCosts
 
 if TYPE_CHECKING:
@@ -241,6 +241,7 @@ class Asking(AskingCosts):
         from turnlog.config import load_config
         from turnlog.layout import Problem, find_everywhere, turnlog_home
         from turnlog.log.lines import LINE_CAP
+        from turnlog.log.telling import warn_of_settings
         from turnlog.questions.health import examine
         from turnlog.sessions.dated import find_any_session
 
@@ -250,6 +251,6 @@ class Asking(AskingCosts):
         else:
             logs = list(find_any_session(self.homes, text, problems=problems))
         config = load_config(turnlog_home())
-        warn(config.problems)
+        warn_of_settings(config.problems)
         cap = config.line_cap_bytes or LINE_CAP
         return examine(logs, problems=problems, strict=strict, cap=cap)

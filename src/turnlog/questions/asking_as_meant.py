@@ -7,7 +7,7 @@ the program's log.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,6 @@ from turnlog.errors import UsageError
 from turnlog.layout import Home
 
 if TYPE_CHECKING:
-    from turnlog.config import SettingProblem
     from turnlog.prices.cost import Prices
     from turnlog.questions.meant import When
 
@@ -57,22 +56,14 @@ class AskingAsMeant:
         return session_meant(text, self.homes)
 
 
-def warn(problems: Iterable[SettingProblem]) -> None:
-    """Tell a program's log which settings cannot be read; they change nothing."""
-    for problem in problems:
-        from turnlog.inert import inert
-        from turnlog.log.telling import logger
-
-        logger.warning("config.toml: %s", inert(f"{problem.where}: {problem.reason}"))
-
-
 def configured() -> Prices:
     """Load the prices, with those that config.toml sets."""
     from turnlog.layout import turnlog_home
+    from turnlog.log.telling import warn_of_settings
     from turnlog.prices.configured import configured_prices
 
     prices, problems = configured_prices(turnlog_home())
-    warn(problems)
+    warn_of_settings(problems)
     return prices
 
 

@@ -12,7 +12,6 @@ from turnlog.questions.asking_as_meant import (
     check_count,
     configured,
     number_of,
-    warn,
 )
 
 if TYPE_CHECKING:
@@ -217,13 +216,14 @@ class AskingCosts(AskingAsMeant):
         """Tell how much is spent of every budget that config.toml sets, and where it leads."""
         from turnlog.config import load_config
         from turnlog.layout import turnlog_home
+        from turnlog.log.telling import warn_of_settings
         from turnlog.questions.budgets import budget_report, budgets_from
         from turnlog.questions.sources import open_source
 
         prices = configured()
         asked = self._asked("day", timezone=timezone, week_starts=week_starts, mode=mode)
         found, problems = budgets_from(load_config(turnlog_home()).budgets)
-        warn(problems)
+        warn_of_settings(problems)
         with open_source(self.homes, prices) as source:
             return budget_report(found, source, prices, asked, now=datetime.now(UTC))
 

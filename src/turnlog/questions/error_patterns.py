@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from turnlog.errors import NotFound, UsageError
+from turnlog.index.conditions import IS_BESIDE, IS_FIRST
 from turnlog.index.ids import instant_at, microseconds
 from turnlog.index.opening import Index
 from turnlog.index.texts import leaves
 from turnlog.questions.known_names import no_such_tool
-from turnlog.questions.query_fields import IS_BESIDE, IS_FIRST
 from turnlog.questions.query_filters import pattern_of, projects_in, tools_like
 from turnlog.questions.query_reading import answer_of, content_of, gist_of
 from turnlog.questions.regular_expressions import check_pattern

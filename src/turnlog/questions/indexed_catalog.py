@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import UsageError
+from turnlog.index.conditions import IS_CALL
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.keep.archived import Archives
@@ -40,7 +41,6 @@ from turnlog.questions.listed import (
     paid,
     tokens_of,
 )
-from turnlog.questions.query_fields import IS_CALL
 from turnlog.sessions.life import Life, Running, State, running_sessions
 
 SessionSort = Literal[

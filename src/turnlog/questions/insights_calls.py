@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from turnlog.index.conditions import IS_CALL
 from turnlog.index.opening import Index
 from turnlog.questions.insights_asked import (
     Asked,
@@ -24,7 +25,6 @@ from turnlog.questions.insights_asked import (
     names_of,
     part_of,
 )
-from turnlog.questions.query_fields import IS_CALL
 
 LEAST: Final = 3
 """What happens less often than that is no sequence."""

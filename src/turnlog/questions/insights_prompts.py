@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, structs
 
+from turnlog.index.conditions import IS_BESIDE
 from turnlog.index.ids import instant_at
 from turnlog.index.lines import OF_AGENT
 from turnlog.index.opening import Index
@@ -24,7 +25,6 @@ from turnlog.questions.insights_asked import (
     is_within,
 )
 from turnlog.questions.local_times import LocalTimes
-from turnlog.questions.query_fields import IS_BESIDE
 from turnlog.records.blocks import ImageBlock, TextBlock
 from turnlog.records.record import Record, Spoken, System
 from turnlog.records.summary import spoken

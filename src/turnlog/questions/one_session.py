@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from turnlog.errors import NotFound
+from turnlog.index.conditions import IS_CALL
 from turnlog.index.ids import AGENT, instant_at, long_uuid
 from turnlog.index.opening import Index
 from turnlog.questions.listed import COUNTERS, models_in, paid
-from turnlog.questions.query_fields import IS_CALL
 
 _SESSION: Final = """
 SELECT s.session, s.home, p.path, s.title, s.tag, s.git_branch, s.version, s.layout, s.started_at,

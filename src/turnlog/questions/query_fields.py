@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field
 
+from turnlog.index.conditions import IS_BESIDE, IS_CALL, IS_PROMPT, named
 from turnlog.index.ids import AGENT, OFFSET_BITS
 
 Role = Literal["user", "assistant", "tool"]
@@ -156,29 +157,6 @@ def _long(column: str) -> str:
     return f"CASE typeof({column}) WHEN 'blob' THEN {parts} ELSE {column} END"
 
 
-def _named(name: str) -> str:
-    return f"(SELECT id FROM names WHERE name = '{name}')"  # noqa: S608 - Ours.
-
-
-_PEOPLE: Final = f"r.author IN ({_named('human')}, {_named('caller')})"
-IS_PROMPT: Final = f"(r.type = {_named('user')} AND {_PEOPLE})"
-"""Tells of a record r whether it is a prompt."""
-IS_BESIDE: Final = "(r.id >> 40) IN (SELECT id FROM logs WHERE layout = 'beside')"
-"""Tells of a record r whether it stands in no log, but in a file beside them."""
-IS_FIRST: Final = "r.id NOT IN (SELECT record FROM repeats)"
-"""Tells of a record r whether it is none that a fork or a resume carried along."""
-IS_CALL: Final = f"""(r.type IS NOT {_named("file-history")} AND {IS_FIRST} AND NOT EXISTS (
-    SELECT 1 FROM calls AS other JOIN records AS its ON its.id = other.record
-    WHERE other.call_id = c.call_id AND (other.record, other.block) < (c.record, c.block)
-    AND other.record NOT IN (SELECT record FROM repeats)
-    AND ((other.record >> 40 = c.record >> 40 AND its.session IS r.session)
-         OR (its.message = r.message AND other.digest = c.digest))))"""  # noqa: S608 - Ours.
-"""Tells of a call c in a record r whether it counts: each call counts once, wherever it is written.
-
-A call is known by its id within its session and log. What a fork or a resume carried along is no
-other call, even if its records have new uuids: then it is part of the same response and asks for
-the same. A note that a file changed names a file, but is no call.
-"""
 _GIST: Final = Field("", "What it says and which tools it asks; else what it thinks.", "read")
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 COUNTERS: Final = (
@@ -251,7 +229,7 @@ _MESSAGES: Final = (
     " max(u.message_id) AS message_id, "
     + ", ".join(f"sum(u.{name}) AS {name}" for name in COUNTERS)
     + " FROM records AS r LEFT JOIN messages AS u ON u.record = r.id"
-    f" WHERE (r.type = {_named('assistant')} OR {IS_PROMPT} OR u.id IS NOT NULL)"
+    f" WHERE (r.type = {named('assistant')} OR {IS_PROMPT} OR u.id IS NOT NULL)"
     f" AND NOT {IS_BESIDE} AND {{inner}}"
     " GROUP BY r.id >> 40, r.session, coalesce(r.message, r.id) HAVING {having})"
 )

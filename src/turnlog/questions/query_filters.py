@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from turnlog.errors import UsageError
+from turnlog.index.conditions import IS_PROMPT
 from turnlog.index.ids import microseconds, short_uuid
 from turnlog.index.sound import sound
 from turnlog.index.texts import Kind
@@ -25,7 +26,6 @@ from turnlog.questions import known_names
 from turnlog.questions.patience import PATIENCE_SECONDS, SLOW_PATTERN
 from turnlog.questions.query_fields import (
     ALIASES,
-    IS_PROMPT,
     RESOURCES,
     Aggregate,
     Field,

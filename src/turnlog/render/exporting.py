@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args
 from turnlog.config import load_config
 from turnlog.errors import UsageError
 from turnlog.layout import turnlog_home
-from turnlog.questions.asking_as_meant import warn
+from turnlog.log.telling import warn_of_settings
 from turnlog.redact import gather_known, rules_from
 from turnlog.render.conversation import Choice, Conversation, ThreadName
 from turnlog.render.gathering import known_lines
@@ -33,7 +33,7 @@ def exported(session: Session, shape: Shape, choice: Choice, *, is_redacted: boo
             )
     config = load_config(turnlog_home())
     rules, problems = rules_from(config.redact)
-    warn((*config.problems, *problems))
+    warn_of_settings((*config.problems, *problems))
     if is_redacted:
         rules = gather_known(known_lines((session,)), rules)
     out = Outgoing(is_redacted=is_redacted, rules=rules)
