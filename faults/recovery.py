@@ -23,7 +23,7 @@ from uuid import UUID
 
 from turnlog.errors import UnsafeRecovery
 from turnlog.layout.keys import key_of
-from turnlog.records.instants import iso
+from turnlog.records.timestamps import iso
 from turnlog.sessions.session import tree_of
 from turnlog.sessions.threads import main_thread, main_tip, visible
 from turnlog.sessions.tree import Node, Tree

@@ -16,7 +16,7 @@ from typing import Any
 
 from turnlog.errors import NotFound
 from turnlog.layout import Home, flat_directory, flat_index, flat_meta
-from turnlog.records.instants import instant, iso
+from turnlog.records.timestamps import instant, iso
 from turnlog.sessions.session import Session
 from turnlog.sessions.todos import todos_of
 from turnlog.store import open_store

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.inert import inert, inert_json
+from turnlog.text import inert, inert_json
 
 
 @pytest.mark.parametrize(

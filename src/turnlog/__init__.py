@@ -231,7 +231,11 @@ if TYPE_CHECKING:
 
 # Where each public name lives; tests/test_house.py keeps it equal to the imports above.
 _HOMES: dict[str, tuple[str, ...]] = {
-    "turnlog.adapters.async_store": ("AsyncSession", "AsyncStore", "aopen"),
+    "turnlog.adapters.async_store": (
+        "AsyncSession",
+        "AsyncStore",
+        "aopen",
+    ),
     "turnlog.errors": (
         "AmbiguousSession",
         "BrokenCopy",
@@ -261,28 +265,75 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.keep.restoring": ("Restored",),
     "turnlog.keep.session": ("KeptSession",),
     "turnlog.log.buffered": ("BufferedLog",),
-    "turnlog.log.follow": ("Restart", "follow_log"),
+    "turnlog.log.follow": (
+        "Restart",
+        "follow_log",
+    ),
     "turnlog.log.opening": ("open_log",),
-    "turnlog.log.reader": ("Pending", "Placed", "Reader", "read_log", "read_range", "scan_log"),
-    "turnlog.log.repair": ("Repair", "repair"),
+    "turnlog.log.reader": (
+        "Pending",
+        "Placed",
+        "Reader",
+        "read_log",
+        "read_range",
+        "scan_log",
+    ),
+    "turnlog.log.repair": (
+        "Repair",
+        "repair",
+    ),
     "turnlog.log.tail": ("read_last",),
-    "turnlog.log.validate": ("Finding", "Validation", "validate"),
-    "turnlog.log.writer": ("Appended", "LogWriter", "News"),
-    "turnlog.prices.cost": ("Prices", "cost", "load_prices"),
+    "turnlog.log.validate": (
+        "Finding",
+        "Validation",
+        "validate",
+    ),
+    "turnlog.log.writer": (
+        "Appended",
+        "LogWriter",
+        "News",
+    ),
+    "turnlog.prices.cost": (
+        "Prices",
+        "cost",
+        "load_prices",
+    ),
     "turnlog.prices.rates": ("Unpriced",),
     "turnlog.questions.catalog": ("SessionRow",),
     "turnlog.questions.health": ("Health",),
     "turnlog.questions.hits": ("Hit",),
     "turnlog.questions.indexed_catalog": ("IndexedSession",),
     "turnlog.questions.insights": ("Insights",),
-    "turnlog.questions.ledger": ("Figures", "Ledger", "LedgerRow"),
+    "turnlog.questions.ledger": (
+        "Figures",
+        "Ledger",
+        "LedgerRow",
+    ),
     "turnlog.questions.query": ("QueryDocument",),
     "turnlog.questions.search": ("SearchDocument",),
     "turnlog.questions.sql": ("SqlDocument",),
-    "turnlog.records.blocks": ("CallBlock", "ResultBlock", "TextBlock", "ThinkingBlock"),
-    "turnlog.records.codec": ("Envelope", "decode", "decode_envelope", "encode"),
-    "turnlog.records.damage": ("Damage", "Reason"),
-    "turnlog.records.meaning": ("Author", "Meaning", "author_of", "meaning_of"),
+    "turnlog.records.blocks": (
+        "CallBlock",
+        "ResultBlock",
+        "TextBlock",
+        "ThinkingBlock",
+    ),
+    "turnlog.records.codec": (
+        "Envelope",
+        "decode",
+        "decode_envelope",
+        "encode",
+    ),
+    "turnlog.records.damage": (
+        "Damage",
+        "Reason",
+    ),
+    "turnlog.records.meaning": (
+        "Author",
+        "Meaning",
+        "author_of",
+        "meaning_of",
+    ),
     "turnlog.records.record": (
         "Assistant",
         "Attachment",
@@ -299,7 +350,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.records.usage": ("Usage",),
     "turnlog.sessions": ("build",),
     "turnlog.sessions.buffering": ("BufferedSession",),
-    "turnlog.sessions.convert": ("Converted", "convert"),
+    "turnlog.sessions.convert": (
+        "Converted",
+        "convert",
+    ),
     "turnlog.sessions.following": ("Followed",),
     "turnlog.sessions.fork": ("fork",),
     "turnlog.sessions.life": ("State",),
@@ -308,11 +362,17 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.sessions.recover": ("Recovery",),
     "turnlog.sessions.recovery_undo": ("UndoneRecovery",),
     "turnlog.sessions.replay": ("replay",),
-    "turnlog.sessions.session": ("Session", "Turn"),
+    "turnlog.sessions.session": (
+        "Session",
+        "Turn",
+    ),
     "turnlog.sessions.streaming": ("StreamedMessage",),
     "turnlog.sessions.totals": ("SessionTotals",),
     "turnlog.sessions.writing": ("SessionWriter",),
-    "turnlog.store": ("Store", "open"),
+    "turnlog.store": (
+        "Store",
+        "open",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

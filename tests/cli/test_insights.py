@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from planted import plant
-from turnlog.inert import inert
-from turnlog.records.summary import PROMPT_LENGTH
+from turnlog.records.session_summary import PROMPT_LENGTH
+from turnlog.text import inert
 
 SESSION = "33333333-cccc-4ccc-8ccc-333333333333"
 PROJECT = "/srv/\x1b[31mpears"

@@ -13,11 +13,11 @@ from questions.live_world import call, prompt, result, said, thought
 from turnlog.cli.top_lines import Look, folds, lines_of, seconds, text_of, wrapped
 from turnlog.cli.top_reading import STEPS, Reading
 from turnlog.cli.top_rows import head_lines, plain, row_lines, side_lines
-from turnlog.inert import inert
 from turnlog.questions.live import LiveDocument, LiveSession
 from turnlog.questions.live_doing import Doing, LiveCall
 from turnlog.questions.live_watching import LiveNews
 from turnlog.sessions.life import State
+from turnlog.text import inert
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 # No lone surrogates: a log cannot hold them as they are.

@@ -29,9 +29,9 @@ from turnlog.layout import Home, LogFile, find_everywhere, find_homes
 from turnlog.log.reader import Placed, read_log
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
-from turnlog.records.instants import instant
 from turnlog.records.record import Record
-from turnlog.records.sightings import Sighting
+from turnlog.records.timestamps import instant
+from turnlog.records.usage_entries import UsageEntry
 from turnlog.sessions.agents import AGENT_TOOLS, Traces
 from turnlog.sessions.metadata import MetadataFold
 
@@ -186,7 +186,7 @@ def log_of(path: Path, *, layout: str = "claude") -> LogFile:
     return LogFile(path, Home(path.parent), layout, "session", "s", None, None, None)
 
 
-def slow_folds(log: LogFile) -> tuple[Folded, list[Sighting]]:
+def slow_folds(log: LogFile) -> tuple[Folded, list[UsageEntry]]:
     """Fold a log as it is read: every record in full, one after the other."""
     folded, traces = Folded(), Traces(caller=log.agent_id)
     session, sightings = log.session_id, []

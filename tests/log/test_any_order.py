@@ -18,7 +18,7 @@ from turnlog.log.repair import repair
 from turnlog.log.tail import read_last
 from turnlog.log.validate import Severity, validate
 from turnlog.log.writer import LogWriter
-from turnlog.records.format import format_marker
+from turnlog.records.annotations import format_marker
 
 
 class LogInAnyOrder(RuleBasedStateMachine):

@@ -22,7 +22,7 @@ from turnlog.log.tail import read_ends, read_last
 from turnlog.log.validate import validate
 from turnlog.records.codec import Envelope
 from turnlog.records.damage import Damage, Reason
-from turnlog.records.summary import SessionSummary
+from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.life import marks_of
 from turnlog.sessions.session import records_of, tree_of
 

@@ -16,8 +16,8 @@ from turnlog.errors import NotFound
 from turnlog.log import tail
 from turnlog.log.reader import Placed
 from turnlog.log.tail import read_ends
-from turnlog.records.glance import Stretch
-from turnlog.records.summary import SessionSummary
+from turnlog.records.fast_decode import QuickRun
+from turnlog.records.session_summary import SessionSummary
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_lines_that_were_only_glanced_at_come_as_one(log):
                          for day in (2, 1, 3)], lines(2))  # fmt: skip
     one, stretch, two = read_ends(log).tail
     assert names([one, two]) == ["u-1", "u-2"]
-    assert isinstance(stretch, Stretch)
+    assert isinstance(stretch, QuickRun)
     assert (stretch.lines, stretch.models) == (3, {"m": 3})
     assert (stretch.first_at.day, stretch.at.day) == (1, 3)
 

@@ -22,7 +22,7 @@ from turnlog.log.reader import Placed
 from turnlog.log.repair import repair
 from turnlog.log.validate import validate
 from turnlog.log.writer import LogWriter
-from turnlog.records.loose import to_strict
+from turnlog.records.lenient_json import to_strict
 
 GLUED = lines(1, 2).replace(b"\n", b"") + b"\n"
 

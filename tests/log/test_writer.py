@@ -16,8 +16,8 @@ from strategies import good_records, to_line
 from turnlog.errors import ClosedLog, FormatTooNew, NotFound, NotSerialisable, UsageError
 from turnlog.log import system
 from turnlog.log.writer import LogWriter
+from turnlog.records.annotations import FORMAT, format_marker
 from turnlog.records.codec import decode
-from turnlog.records.format import FORMAT, format_marker
 from turnlog.records.record import Message, User
 
 

@@ -18,10 +18,9 @@ from turnlog.prices.cost import Bill, cost
 from turnlog.prices.money import attodollars, shown, total_usd
 from turnlog.prices.rates import Unpriced
 from turnlog.records.codec import decode
-from turnlog.records.counters import Counters
-from turnlog.records.responses import Responses, Totals
-from turnlog.records.sightings import sightings_in
-from turnlog.records.usage import CacheWrites, ServerTools, Usage
+from turnlog.records.responses import Responses, RunningTotals
+from turnlog.records.usage import CacheWrites, Counters, ServerTools, Usage
+from turnlog.records.usage_entries import usage_entries_in
 
 SEED_DAY = datetime(2025, 11, 16, tzinfo=UTC)
 SPRING = datetime(2026, 5, 1, tzinfo=UTC)
@@ -37,7 +36,7 @@ SEED_USAGE = {
 def responses_of(*records):
     folded = Responses()
     for record in records:
-        for sighting in sightings_in(to_line(record)):
+        for sighting in usage_entries_in(to_line(record)):
             folded.take(sighting)
     return folded.settle()
 
@@ -244,7 +243,7 @@ def test_typed_usage_with_absurd_counts_costs_nothing(prices):
 
 
 def test_a_sessions_totals_can_be_billed(prices):
-    totals = Totals()
+    totals = RunningTotals()
     for record in (
         answer("m1", "r1", said=usage(2)),
         answer("m1", "r1", said=usage(200)),

@@ -13,9 +13,9 @@ from turnlog.prices.cost import load_prices
 from turnlog.questions.blocks import active_block, blocks
 from turnlog.questions.budgets import Budget, Budgets, budget_report, budgets_from
 from turnlog.questions.ledger import Question, ledger
-from turnlog.questions.local_times import LocalTimes
 from turnlog.questions.periods import Period
 from turnlog.questions.sources import LogsSource
+from turnlog.records.time_zone import LocalTimes
 
 # A Wednesday.
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)

@@ -13,8 +13,8 @@ from turnlog.errors import UsageError
 from turnlog.prices.cost import load_prices
 from turnlog.questions.comparing import compare, rows_as_lists, with_the_one_before
 from turnlog.questions.ledger import UNITS, Question, ledger
-from turnlog.questions.local_times import TIMES
 from turnlog.questions.periods import Period
+from turnlog.records.time_zone import TIMES
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -14,13 +14,13 @@ from turnlog.errors import UsageError
 from turnlog.prices.cost import load_prices
 from turnlog.questions import ledger as engine
 from turnlog.questions.ledger import UNITS, Question, explain, rows_as_lists
-from turnlog.questions.local_times import TIMES, LocalTimes, MachineZone
 from turnlog.questions.periods import Period
 from turnlog.questions.traced import Traced
 from turnlog.questions.trends import add_trends, trends
 from turnlog.questions.usage_scan import UsageScan
-from turnlog.records.counters import Counters
 from turnlog.records.responses import Response
+from turnlog.records.time_zone import TIMES, LocalTimes, MachineZone
+from turnlog.records.usage import Counters
 
 MODEL = "claude-sonnet-4-5-20250929"
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)

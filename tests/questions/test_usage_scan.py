@@ -23,8 +23,8 @@ from turnlog.log import find_lines as search_of_lines
 from turnlog.log.reader import Placed, read_log
 from turnlog.questions import usage_scan
 from turnlog.questions.usage_scan import scan_usage
-from turnlog.records.counters import Counters
-from turnlog.records.responses import Totals
+from turnlog.records.responses import RunningTotals
+from turnlog.records.usage import Counters
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 GENERATOR = SHARED / "kit" / "gen_corpus.py"
@@ -95,7 +95,7 @@ def test_generated_trees_come_out_exactly(tmp_path, seed):
 def test_a_scan_of_real_sessions_says_what_reading_them_whole_says():
     homes = find_homes([CORPUS])
     scan = scan_usage(homes)
-    totals: dict[str | None, Totals] = defaultdict(Totals)
+    totals: dict[str | None, RunningTotals] = defaultdict(RunningTotals)
     for log in sorted(CORPUS.rglob("projects/**/*.jsonl")):
         for item in read_log(log):
             if isinstance(item, Placed):

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from records.answers import usage
 from strategies import json_values
-from turnlog.records.counters import MAX_COUNT, Counters, count_of, counters_of
-from turnlog.records.usage import CacheWrites, Usage
+from turnlog.records.usage import MAX_COUNT, CacheWrites, Counters, Usage, count_of, counters_of
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from turnlog.errors import NotSerialisable
 from turnlog.records.blocks import TextBlock, ThinkingBlock
 from turnlog.records.codec import decode
 from turnlog.records.dialects import BY_NAME, dialect_of
-from turnlog.records.dialects.aside import exactly
+from turnlog.records.dialects.leftovers import exactly
 from turnlog.records.record import Assistant, Call, Result, User
 from turnlog.records.usage import Usage, with_api_names
 

@@ -8,9 +8,9 @@ import pytest
 
 from records.samples import CLAUDE, SESSION
 from strategies import to_line
+from turnlog.records.annotations import FORMAT, format_marker, newer_format
 from turnlog.records.codec import decode
-from turnlog.records.format import FORMAT, format_marker, newer_format
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
 
 
 def marker(number):

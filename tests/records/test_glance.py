@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from records.samples import CLAUDE, FLAT, ORCHESTRATOR
 from strategies import good_lines, spoiled, spoiled_lines, to_line
 from turnlog.records.codec import decode
-from turnlog.records.glance import Glance, glance, stretch
+from turnlog.records.fast_decode import QuickRecord, quick_decode, quick_run
 from turnlog.records.record import Record
-from turnlog.records.summary import SessionSummary
+from turnlog.records.session_summary import SessionSummary
 
 SAMPLES = [*CLAUDE.values(), *FLAT.values(), *ORCHESTRATOR.values()]
 
@@ -61,11 +61,11 @@ def fold(records) -> SessionSummary:
 
 
 def glanced(lines) -> SessionSummary:
-    seen = [each for each in map(glance, lines) if isinstance(each, Glance | Record)]
+    seen = [each for each in map(quick_decode, lines) if isinstance(each, QuickRecord | Record)]
     records = []
-    for is_glance, run in groupby(seen, key=lambda each: isinstance(each, Glance)):
+    for is_glance, run in groupby(seen, key=lambda each: isinstance(each, QuickRecord)):
         together = list(run)
-        records += [stretch(together)] if is_glance else together
+        records += [quick_run(together)] if is_glance else together
     return fold(records)
 
 
@@ -85,15 +85,15 @@ def test_any_lines_are_summed_up_alike(lines):
 
 @given(st.lists(any_lines, max_size=4))
 def test_where_a_run_of_lines_is_cut_does_not_matter(lines):
-    seen = [each for each in map(glance, lines) if isinstance(each, Glance | Record)]
-    singly = fold(stretch([each]) if isinstance(each, Glance) else each for each in seen)
+    seen = [each for each in map(quick_decode, lines) if isinstance(each, QuickRecord | Record)]
+    singly = fold(quick_run([each]) if isinstance(each, QuickRecord) else each for each in seen)
     assert singly == glanced(lines)
 
 
 @given(spoiled_lines() | st.binary(max_size=60))
 def test_damage_is_the_same_damage(line):
-    seen, record = glance(line), decode(line)
-    assert isinstance(record, Record) == isinstance(seen, Glance | Record)
+    seen, record = quick_decode(line), decode(line)
+    assert isinstance(record, Record) == isinstance(seen, QuickRecord | Record)
     if not isinstance(record, Record):
         assert seen == record
 
@@ -111,16 +111,16 @@ def test_damage_is_the_same_damage(line):
     ],
 )
 def test_what_weighs_most_is_only_glanced_at(name):
-    assert isinstance(glance(to_line(CLAUDE[name])), Glance)
+    assert isinstance(quick_decode(to_line(CLAUDE[name])), QuickRecord)
 
 
 def test_what_only_looks_like_a_result_is_read():
     sly = {"type": "user", "message": {"role": "user", "content": '"tool_result"'}}
-    assert isinstance(glance(to_line(sly)), Record)
+    assert isinstance(quick_decode(to_line(sly)), Record)
     nameless = {"type": "user", "message": {"content": [{"type": "tool_result"}]}}
-    assert isinstance(glance(to_line(nameless)), Record)
+    assert isinstance(quick_decode(to_line(nameless)), Record)
 
 
 def test_a_line_may_be_given_as_a_view():
     line = to_line(CLAUDE["user"])
-    assert glance(memoryview(line)) == decode(line)
+    assert quick_decode(memoryview(line)) == decode(line)

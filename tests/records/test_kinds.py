@@ -7,7 +7,7 @@ import pytest
 from records.samples import ATTACHMENTS, CLAUDE, FLAT, ORCHESTRATOR, SESSION, STATES
 from strategies import to_line
 from turnlog.records import record as r
-from turnlog.records import state as s
+from turnlog.records import record_types as s
 from turnlog.records.codec import decode, encode
 
 CLASS_OF_TYPE = {
@@ -37,7 +37,7 @@ CLASS_OF_TYPE = {
     "content-replacement": s.ContentReplacement,
     "relocated": s.Relocated,
     "turnlog": s.Format,
-} | dict.fromkeys(STATES, s.State)
+} | dict.fromkeys(STATES, s.SessionRecord)
 
 
 def read(sample):

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import good_lines, json_values, spoiled, to_line, words
+from turnlog.records.annotations import KEY, note_on, session_of, with_note, without_note
 from turnlog.records.codec import decode
-from turnlog.records.loose import loads
-from turnlog.records.notes import KEY, note_on, session_of, with_note, without_note
+from turnlog.records.lenient_json import loads
 from turnlog.records.record import Record
 
 SPACE = st.sampled_from([b"", b" ", b"\t", b"\r", b" \r"])

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from records.answers import AT, FORK, MODEL, SESSION, answer, as_set, echo, logs, usage
 from strategies import to_line
 from turnlog.records.codec import decode
-from turnlog.records.counters import Counters
-from turnlog.records.instants import instant, iso
-from turnlog.records.responses import UNKNOWN, Responses, Totals
-from turnlog.records.sightings import COPY, sightings_in
+from turnlog.records.responses import UNKNOWN, Responses, RunningTotals
+from turnlog.records.timestamps import instant, iso
+from turnlog.records.usage import Counters
+from turnlog.records.usage_entries import COPY, usage_entries_in
 
 LATER = "2026-03-04T05:06:09.000Z"
 NEXT_DAY = "2026-03-05T05:06:07.000Z"
@@ -25,7 +25,7 @@ NEXT_DAY = "2026-03-05T05:06:07.000Z"
 def settled(*records):
     folded = Responses()
     for record in records:
-        for sighting in sightings_in(to_line(record)):
+        for sighting in usage_entries_in(to_line(record)):
             folded.take(sighting)
     return folded.settle()
 
@@ -125,7 +125,7 @@ def test_an_echo_counts_once_with_the_agents_own_record_and_alone_if_that_is_gon
 def test_messages_that_the_program_made_up_are_no_responses():
     nothing = {"input_tokens": 0, "output_tokens": 0, "speed": None, "iterations": None}
     folded = Responses()
-    for sighting in sightings_in(
+    for sighting in usage_entries_in(
         to_line(answer(said=nothing, model="<synthetic>", request_id=None))
     ):
         folded.take(sighting)
@@ -338,7 +338,7 @@ def test_a_session_that_changes_directories_stays_one_project():
 
 
 def test_totals_are_current_after_each_record():
-    totals = Totals()
+    totals = RunningTotals()
     seen = []
     for record in (
         {"type": "user", "message": {"role": "user", "content": "Up?"}},
@@ -355,7 +355,7 @@ def test_totals_are_current_after_each_record():
 
 
 def test_a_response_that_goes_on_with_another_model_leaves_no_trace_of_the_first():
-    totals = Totals()
+    totals = RunningTotals()
     totals.take(decode(to_line(answer(said=usage(2), model="claude-opus-4-6"))))
     totals.take(decode(to_line(answer(said=usage(20)))))
     assert set(totals.usage) == {MODEL}
@@ -363,7 +363,7 @@ def test_a_response_that_goes_on_with_another_model_leaves_no_trace_of_the_first
 
 
 def test_a_flat_logs_model_is_named_once_for_all():
-    totals = Totals()
+    totals = RunningTotals()
     for record in (
         {"type": "system_init", "timestamp": 1772600000000, "cwd": "/", "model": MODEL},
         {
@@ -379,7 +379,7 @@ def test_a_flat_logs_model_is_named_once_for_all():
 
 
 def test_odd_usage_is_told():
-    totals = Totals()
+    totals = RunningTotals()
     totals.take(decode(to_line(answer(said=usage("many")))))
     assert (totals.odd, totals.messages, totals.counters.output) == (1, 1, 0)
 
@@ -402,7 +402,7 @@ def test_repeats_mean_nothing(records, chance):
 
 @given(logs)
 def test_totals_say_what_the_ledger_says(records):
-    totals = Totals()
+    totals = RunningTotals()
     for record in records:
         totals.take(decode(to_line(record)))
     responses = settled(*records)
@@ -421,7 +421,7 @@ def test_no_response_is_lost_or_invented(records):
     told = {
         sighting.message_id
         for record in records
-        for sighting in sightings_in(to_line(record))
+        for sighting in usage_entries_in(to_line(record))
         if sighting.counters.total or sighting.model != "<synthetic>"
     }
     assert {response.message_id for response in responses} == told
@@ -432,7 +432,7 @@ def test_no_response_is_lost_or_invented(records):
 def test_many_copies_of_one_message_are_folded_in_good_time():
     folded = Responses()
     for number in range(20_000):
-        for sighting in sightings_in(to_line(answer(sessionId=f"s-{number % 500}"))):
+        for sighting in usage_entries_in(to_line(answer(sessionId=f"s-{number % 500}"))):
             sighting.rank = COPY
             folded.take(sighting)
     assert len(folded.settle()) == 1

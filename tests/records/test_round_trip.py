@@ -37,7 +37,7 @@ from turnlog.records.record import (
     SystemInit,
     User,
 )
-from turnlog.records.state import AiTitle, CustomTitle, PrLink
+from turnlog.records.record_types import AiTitle, CustomTitle, PrLink
 from turnlog.records.usage import CacheWrites, Usage
 
 

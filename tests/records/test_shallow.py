@@ -12,7 +12,7 @@ from records.samples import CLAUDE
 from strategies import DIALECTS, good_lines, json_values, spoiled_lines, to_line
 from turnlog.records.codec import decode
 from turnlog.records.damage import Reason
-from turnlog.records.shallow import walk_object
+from turnlog.records.lenient_json import walk_object
 
 
 @given(st.dictionaries(st.text(max_size=4), json_values, max_size=4), st.booleans())

@@ -15,22 +15,22 @@ from records.samples import CLAUDE, FLAT, ORCHESTRATOR
 from strategies import good_lines, json_values, spoiled, spoiled_lines, to_line
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
-from turnlog.records.instants import instant
-from turnlog.records.sightings import (
+from turnlog.records.timestamps import instant
+from turnlog.records.usage_entries import (
     ASIDE,
     COPY,
     ECHO,
     OWN,
     _slowest,
-    sighting_told,
-    sightings_in,
-    sightings_of,
-    told_in,
+    usage_entries_in,
+    usage_entries_of,
+    usual_response,
+    usual_usage_entry,
 )
 
 
 def one(record):
-    (sighting,) = sightings_in(to_line(record))
+    (sighting,) = usage_entries_in(to_line(record))
     return sighting
 
 
@@ -69,7 +69,7 @@ def test_an_echo_of_an_agents_message_tells_of_the_agent_at_its_own_time():
     ],
 )
 def test_what_repeats_in_sum_or_says_nothing_does_not_tell(record):
-    assert sightings_in(to_line(record)) == ()
+    assert usage_entries_in(to_line(record)) == ()
 
 
 def test_other_dialects_tell_too():
@@ -128,7 +128,7 @@ def test_advisors_and_compactions_are_sightings_of_their_own():
         },
         {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
     ]
-    own, advisor, compaction = sightings_in(to_line(answer(said=usage(iterations=passes))))
+    own, advisor, compaction = usage_entries_in(to_line(answer(said=usage(iterations=passes))))
     assert own.counters.output == 10
     assert (advisor.model, advisor.counters.input, advisor.part) == (
         "claude-opus-4-6",
@@ -136,13 +136,13 @@ def test_advisors_and_compactions_are_sightings_of_their_own():
         "advisor_message 1",
     )
     assert (compaction.model, compaction.counters.input) == (MODEL, 180_000)
-    assert told_in(to_line(answer(said=usage(iterations=passes)))) is None
-    assert len(sightings_in(to_line(echo(answer(said=usage(iterations=passes)))))) == 3
+    assert usual_response(to_line(answer(said=usage(iterations=passes)))) is None
+    assert len(usage_entries_in(to_line(echo(answer(said=usage(iterations=passes)))))) == 3
 
 
 @pytest.mark.parametrize("passes", [None, [], "three", [None], [{"type": 4}], [[1]]])
 def test_odd_passes_cost_nothing(passes):
-    (seen,) = sightings_in(to_line(answer(said=usage(iterations=passes))))
+    (seen,) = usage_entries_in(to_line(answer(said=usage(iterations=passes))))
     assert seen.counters.output == 10
 
 
@@ -221,7 +221,7 @@ def test_lines_that_others_drop_are_read():
         to_line(answer()).replace(b'"text":"kites"', b'"text":"\xff\xfe"', 1),
         to_line(answer())[:-1] + b',"sessionId":"twice"}',
     ):
-        (seen,) = sightings_in(line)
+        (seen,) = usage_entries_in(line)
         assert seen.counters.output == told["output_tokens"], line
 
 
@@ -280,33 +280,33 @@ answers = st.builds(
 @given(answers | answers.map(echo))
 def test_the_fast_ways_tell_what_the_slow_one_does(record):
     line = to_line(record)
-    assert sightings_in(line) == _slowest(line)
-    told = told_in(line)
+    assert usage_entries_in(line) == _slowest(line)
+    told = usual_response(line)
     if told is not None:
-        assert (sighting_told(told, instant(told.timestamp)),) == _slowest(line)
+        assert (usual_usage_entry(told, instant(told.timestamp)),) == _slowest(line)
 
 
 @given(answers | answers.map(echo))
 def test_a_record_tells_what_its_line_does(record):
     line = to_line(record)
-    assert sightings_of(decode(line)) == sightings_in(line)
+    assert usage_entries_of(decode(line)) == usage_entries_in(line)
 
 
 @given(good_lines() | spoiled().map(to_line) | spoiled_lines() | st.binary(max_size=60))
 def test_any_bytes_are_read(line):
-    found = sightings_in(line)
+    found = usage_entries_in(line)
     if isinstance(found, Damage):
         assert isinstance(decode(line), Damage)
     else:
         record = decode(line)
-        assert isinstance(record, Damage) or sightings_of(record) == found
+        assert isinstance(record, Damage) or usage_entries_of(record) == found
 
 
 def test_records_that_never_were_lines_tell_too():
     record = decode(to_line(answer()))
     made = msgspec.structs.replace(record, raw=b"")
-    assert [each.counters for each in sightings_of(made)] == [
-        each.counters for each in sightings_of(record)
+    assert [each.counters for each in usage_entries_of(made)] == [
+        each.counters for each in usage_entries_of(record)
     ]
 
 
@@ -314,7 +314,7 @@ def test_every_kind_of_record_is_read():
     tell = {
         name
         for name, record in {**CLAUDE, **FLAT, **ORCHESTRATOR}.items()
-        if sightings_in(to_line(record))
+        if usage_entries_in(to_line(record))
     }
     assert tell
     assert all(name.startswith(("assistant", "progress")) for name in tell), tell

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.records.codec import decode
-from turnlog.records.summary import PROMPT_LENGTH, SessionSummary, spoken
+from turnlog.records.session_summary import PROMPT_LENGTH, SessionSummary, prompt_preview
 
 
 def fold(*records):
@@ -78,7 +78,7 @@ def test_times_are_the_earliest_and_the_latest_whatever_the_order():
     ],
 )
 def test_what_a_human_typed_is_told_from_what_a_program_wrapped(text, said):
-    assert spoken(text) == said
+    assert prompt_preview(text) == said
 
 
 def test_a_session_of_commands_is_called_by_its_first():
@@ -99,7 +99,7 @@ def test_a_command_is_no_title_where_something_was_asked():
 def test_a_long_text_is_cut_as_a_short_one_is(text):
     line = " ".join(text.split())
     cut = line if len(line) <= PROMPT_LENGTH else line[:PROMPT_LENGTH].rstrip() + "…"
-    assert spoken(text) == (cut or None)
+    assert prompt_preview(text) == (cut or None)
 
 
 def test_what_an_editor_adds_to_a_prompt_does_not_hide_it():

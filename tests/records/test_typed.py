@@ -10,7 +10,7 @@ from turnlog.records.blocks import (
     ThinkingBlock,
     UnknownBlock,
 )
-from turnlog.records.typed import command_in, is_interruption, is_news, is_typed, typed_text
+from turnlog.records.meaning import command_in, is_interruption, is_news, is_typed, typed_text
 
 NOTICE = "<task-notification>done</task-notification>"
 

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.records.blocks import BLOCK_BY_TYPE
-from turnlog.records.kinds import KIND_BY_TYPE
 from turnlog.records.record import Message
+from turnlog.records.record_types import KIND_BY_TYPE
 
 MARK = "kestrel-mark"
 """A word that stands in every payload, to be found again."""

@@ -12,10 +12,10 @@ from markdown_it import MarkdownIt
 from render import hostile
 from render.pages import home_of, markdown_of, told
 from sessions.trees import answer, call, record
-from turnlog.inert import inert
 from turnlog.render import inert_markdown as inert_module
 from turnlog.render.contents import Listed, contents_markdown, contents_page
 from turnlog.render.inert_markdown import fenced, inert_markdown, plain, span
+from turnlog.text import inert
 
 PIECES = (
     *hostile.PAYLOADS,

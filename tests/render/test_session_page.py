@@ -9,9 +9,9 @@ import pytest
 from render import hostile
 from render.pages import ID, assert_inert, home_of, page_of
 from sessions.trees import answer, call, record
-from turnlog.inert import inert
 from turnlog.render import highlighting
 from turnlog.render.session_style import SCRIPT
+from turnlog.text import inert
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 60).decode()
 

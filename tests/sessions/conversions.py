@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from records.samples import CLAUDE
 from strategies import good_records, spoiled, to_line
 from turnlog.layout import Home, hash_of, key_of
+from turnlog.records.annotations import note_on, with_note
 from turnlog.records.codec import decode
-from turnlog.records.notes import note_on, with_note
 from turnlog.records.record import Record
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
 from turnlog.sessions.session import Session
 
 ID = "77777777-abcd-4bcd-8bcd-777777777777"

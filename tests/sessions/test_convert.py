@@ -44,8 +44,8 @@ from turnlog.layout import Home, find_logs, is_uuid
 from turnlog.log.reader import read_log
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
-from turnlog.records.instants import iso
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
+from turnlog.records.timestamps import iso
 from turnlog.sessions import carry
 from turnlog.sessions.convert import convert
 from turnlog.sessions.session import Session

@@ -12,7 +12,7 @@ from turnlog import build
 from turnlog.errors import UsageError
 from turnlog.layout import Home, dated_log, project_hash
 from turnlog.log.reader import Placed, read_log
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.session import Session
 

@@ -8,7 +8,7 @@ import turnlog
 from turnlog import build
 from turnlog.errors import UsageError
 from turnlog.layout import Home
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
 from turnlog.sessions.session import Session
 
 ID = "99999999-cccc-4ccc-8ccc-999999999999"

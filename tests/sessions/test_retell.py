@@ -13,10 +13,10 @@ from sessions.conversions import ID, NAMELESS, found, lines, named, write
 from strategies import to_line
 from turnlog.layout import is_uuid
 from turnlog.records.codec import decode, encode
-from turnlog.records.instants import instant
 from turnlog.records.record import Call, Record, Result
-from turnlog.records.responses import Totals
-from turnlog.records.rules import breaches
+from turnlog.records.required_fields import breaches
+from turnlog.records.responses import RunningTotals
+from turnlog.records.timestamps import instant
 from turnlog.sessions.convert import convert
 from turnlog.sessions.replay import replay
 from turnlog.sessions.retell import NativeTeller
@@ -108,7 +108,7 @@ def test_a_whole_conversation_is_told(tmp_path, records):
 @pytest.mark.parametrize("records", [SEED, ORCHESTRATED], ids=["flat", "orchestrator"])
 def test_calls_in_a_row_are_one_response_and_its_tokens_count_once(tmp_path, records):
     session = tell(tmp_path, records)
-    totals = Totals()
+    totals = RunningTotals()
     for item in session.items():
         totals.take(item.record)
     assert (totals.counters.input, totals.counters.output) == (16, 7)

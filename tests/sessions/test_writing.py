@@ -16,7 +16,7 @@ import turnlog
 from turnlog import build
 from turnlog.errors import InvalidId, LogLocked, UsageError
 from turnlog.log.reader import Placed, read_log
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
 from turnlog.sessions.life import (
     IDLE,
     MOVES,

@@ -37,8 +37,7 @@ from turnlog.errors import UsageError
 from turnlog.records.blocks import AnyBlock, CallBlock, ResultBlock, ThinkingBlock, text_of
 from turnlog.records.codec import encode
 from turnlog.records.dialects import BY_NAME
-from turnlog.records.lenient import build
-from turnlog.records.loose import loads
+from turnlog.records.lenient_json import build, loads
 from turnlog.records.record import Message, Record
 from turnlog.sessions import build as built
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from turnlog.records.instants import instant, iso
+from turnlog.records.timestamps import instant, iso
 
 Fields = dict[str, Any]
 Value = Callable[[str], Any]

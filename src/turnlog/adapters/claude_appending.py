@@ -24,7 +24,7 @@ from turnlog.errors import NotSerialisable, TurnlogError, UsageError
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.writer import LogWriter, News
 from turnlog.records.codec import encode
-from turnlog.records.loose import loads
+from turnlog.records.lenient_json import loads
 from turnlog.records.record import Unknown
 
 _MAX_LINES: Final = 128

@@ -26,8 +26,8 @@ from turnlog.layout import Problem
 from turnlog.log.reader import Placed, Reader, read_log
 from turnlog.records.codec import encode
 from turnlog.records.damage import Damage, Reason, damage_at
-from turnlog.records.loose import NOT_UTF8, TOO_DEEP
-from turnlog.records.state import Format
+from turnlog.records.lenient_json import NOT_UTF8, TOO_DEEP
+from turnlog.records.record_types import Format
 
 BATCH_ENTRIES: Final = 500
 BATCH_BYTES: Final = 1024 * 1024

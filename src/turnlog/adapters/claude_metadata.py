@@ -19,7 +19,7 @@ from turnlog.layout.kept import kept_place
 from turnlog.log.sources import BrokenArchive, open_source
 from turnlog.log.telling import logger
 from turnlog.records.codec import encode
-from turnlog.records.loose import NotJson, loads
+from turnlog.records.lenient_json import NotJson, loads
 from turnlog.sessions.beside import put, read_file
 
 TYPE: Final = "agent_metadata"

@@ -23,7 +23,7 @@ from turnlog.log.reader import Placed, lines_of_objects, pieces_of
 from turnlog.log.sources import BrokenArchive, Source, open_source
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
-from turnlog.records.loose import NotJson, loads
+from turnlog.records.lenient_json import NotJson, loads
 
 Entry = dict[str, Any]
 T = TypeVar("T")

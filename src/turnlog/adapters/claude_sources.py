@@ -19,7 +19,7 @@ from turnlog.errors import NotFound, TurnlogError
 from turnlog.layout import Home, LogFile, find_homes, find_logs, project_key, same_project_key
 from turnlog.layout.walk import Item, Problem, Walk
 from turnlog.log.sources import BrokenArchive, open_source
-from turnlog.records.loose import NotJson, loads
+from turnlog.records.lenient_json import NotJson, loads
 from turnlog.sessions.beside import READ_LIMIT
 from turnlog.sessions.owners import owner_in
 

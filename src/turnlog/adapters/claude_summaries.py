@@ -31,7 +31,7 @@ from turnlog.errors import TurnlogError, UsageError
 from turnlog.log.fingerprint import fingerprint_by
 from turnlog.log.sources import Seekable, open_source
 from turnlog.records.codec import encode
-from turnlog.records.loose import loads
+from turnlog.records.lenient_json import loads
 from turnlog.sessions.beside import Folder, Unreadable, read_file
 
 DIRECTORY: Final = "summaries"

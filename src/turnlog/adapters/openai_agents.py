@@ -32,8 +32,8 @@ from turnlog.adapters.openai_usage import usage_records
 from turnlog.adapters.threads import settled
 from turnlog.errors import ClosedLog, NotFound, UsageError
 from turnlog.log.writer import LogWriter, News
-from turnlog.records.format import format_marker
-from turnlog.records.instants import iso
+from turnlog.records.annotations import format_marker
+from turnlog.records.timestamps import iso
 from turnlog.sessions import build
 from turnlog.sessions.build import Fields
 from turnlog.sessions.placing import Placer

@@ -16,7 +16,7 @@ from turnlog.cli import INTERRUPTED, clean_up_when_interrupted
 from turnlog.cli.options import home_option, json_option, naming
 from turnlog.cli.unread import dropped
 from turnlog.errors import LogError, NotALog, TurnlogError, UsageError
-from turnlog.inert import inert
+from turnlog.text import inert
 
 COMMANDS: Final = {
     "sessions": "List sessions, the one that was active last first.",

@@ -16,8 +16,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from turnlog.errors import TurnlogError
-from turnlog.inert import inert
 from turnlog.layout.directories import last_part
+from turnlog.text import inert
 
 _MOST: Final = 50
 _QUERIES: Final = {

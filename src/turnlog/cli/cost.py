@@ -23,7 +23,7 @@ from turnlog.cli.options import (
     when_option,
 )
 from turnlog.errors import UsageError
-from turnlog.questions.local_times import WEEKDAYS
+from turnlog.records.time_zone import WEEKDAYS
 
 if TYPE_CHECKING:
     from rich.console import Console

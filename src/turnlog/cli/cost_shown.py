@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from turnlog.inert import inert
 from turnlog.prices.cost import NOT_RECORDED, Mode
-from turnlog.questions.local_times import TIMES
+from turnlog.records.time_zone import TIMES
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.inert import inert
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from turnlog.layout import Home

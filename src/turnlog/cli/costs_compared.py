@@ -24,7 +24,7 @@ def show_comparison(out: Console, found: Comparison, units: Sequence[Unit], zone
     from rich.table import Table
 
     from turnlog.cli.cost_shown import rooms_for, row_names
-    from turnlog.questions.local_times import TIMES
+    from turnlog.records.time_zone import TIMES
 
     out.print(f"now     {_period(found.period, zone)}")
     out.print(f"before  {_period(found.before, zone)}\n")

@@ -6,7 +6,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from turnlog.cli.terminal import counted, one_line, safe, short_path, size
-from turnlog.inert import inert
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -26,7 +26,6 @@ from turnlog.cli.options import tell_unread
 from turnlog.cli.terminal import counted, size
 from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
-from turnlog.inert import inert
 from turnlog.layout import Home, Problem, hash_of, key_of
 from turnlog.questions.periods import Period
 from turnlog.redact import Rules, Secret, gather_known
@@ -46,6 +45,7 @@ from turnlog.render.telling import tell
 from turnlog.sessions.beside import failure
 from turnlog.sessions.destination import agents_of
 from turnlog.sessions.session import Session
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
-from turnlog.inert import inert
 from turnlog.layout.directories import last_part
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from turnlog.questions.hits import Hit

@@ -9,7 +9,7 @@ import click
 
 from turnlog.cli.bars import bar
 from turnlog.errors import IndexUnavailable
-from turnlog.inert import inert
+from turnlog.text import inert
 
 __all__ = ["bar", "no_refresh_option", "open_index", "refreshed", "tell_all", "tell_notices"]
 

@@ -108,7 +108,7 @@ def _check(options: dict[str, Any], *, as_json: bool) -> None:
 
 def _asked(options: dict[str, Any], zone: tzinfo) -> Asked:
     from turnlog.questions.insights_asked import Asked
-    from turnlog.records.when import moment
+    from turnlog.records.date_expressions import moment
 
     now = datetime.now(UTC)
     until: datetime | None
@@ -186,7 +186,7 @@ def _write(found: Insights, asked: Asked, options: dict[str, Any]) -> None:
     """Write the page, whole or not at all."""
     from turnlog.cli.terminal import size
     from turnlog.cli.written import write_file
-    from turnlog.inert import inert
+    from turnlog.text import inert
 
     name = options["month"] or options["year"]
     if name is not None:

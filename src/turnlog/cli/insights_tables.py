@@ -10,9 +10,9 @@ from datetime import tzinfo
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
-from turnlog.inert import inert
 from turnlog.questions.row_names import shown_name
 from turnlog.render.figures import count, counted, money, part, short, time
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.cli.refresh import Unread
-from turnlog.inert import inert, inert_json
+from turnlog.text import inert, inert_json
 
 if TYPE_CHECKING:
     from turnlog.errors import LogError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from turnlog.inert import inert
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -256,7 +256,7 @@ def show_json(document: object) -> None:
     """Print *document* as the one JSON document of a command."""
     import msgspec
 
-    from turnlog.inert import inert_json
+    from turnlog.text import inert_json
 
     try:
         data = msgspec.json.encode(document, enc_hook=os.fspath)
@@ -278,7 +278,7 @@ def tell_unread(problems: list[Problem], what: str) -> None:
     """Say on stderr what is not in an answer because it could not be read: it is not *what*."""
     if not problems:
         return
-    from turnlog.inert import inert
+    from turnlog.text import inert
 
     path, reason, more = str(problems[0].path), problems[0].reason, len(problems) - 1
     told = reason if path in reason else f"{path}: {reason}"

@@ -47,8 +47,8 @@ def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
     """Ask the index; where there is none and none can be made, the logs."""
     from turnlog.cli.indexed import open_index, tell_all
     from turnlog.errors import IndexUnavailable
-    from turnlog.questions.local_times import MachineZone
     from turnlog.questions.overview import overview
+    from turnlog.records.time_zone import MachineZone
 
     try:
         with open_index(homes, fallback="read") as index:
@@ -59,8 +59,8 @@ def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
 
 
 def _found_in_logs(homes: tuple[Home, ...], prices: Prices) -> BareOverview:
-    from turnlog.questions.local_times import MachineZone
     from turnlog.questions.overview_bare import bare_overview
+    from turnlog.records.time_zone import MachineZone
 
     return bare_overview(homes, prices, now=datetime.now(UTC), zone=MachineZone())
 

@@ -18,7 +18,7 @@ from turnlog.cli.options import (
     session_option,
     show_json,
 )
-from turnlog.inert import inert
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from turnlog.layout import Problem

@@ -20,7 +20,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Non
     from rich.table import Table
 
     from turnlog.cli.terminal import at_most, console, safe
-    from turnlog.inert import inert
+    from turnlog.text import inert
 
     out = console()
     widest = at_most(_WIDEST, out.width)
@@ -69,7 +69,7 @@ def tell_rest(following: int | None, notes: Sequence[str] = ()) -> None:
     """Say on stderr what is left to fetch, and what should be known."""
     import click
 
-    from turnlog.inert import inert
+    from turnlog.text import inert
 
     if following is not None:
         click.echo(f"… and more; go on with --offset {following}", err=True)

@@ -111,7 +111,7 @@ def _row(plan: Repair, lacking: int) -> RepairRow:
 def _show(plan: Repair, lacking: int, session: str, homes: tuple[str, ...]) -> None:
     from turnlog.cli.restore_shown import show_lacking
     from turnlog.cli.terminal import console, counted, safe, short_path, size
-    from turnlog.inert import inert_bytes
+    from turnlog.text import inert_bytes
 
     out = console()
     out.print(f"[bold]{short_path(plan.path)}[/]", soft_wrap=True)

@@ -17,17 +17,17 @@ from msgspec import Struct
 
 from turnlog.cli.options import home_option, json_option, project_option, show_json
 from turnlog.errors import NotFound, UsageError
-from turnlog.inert import inert
 from turnlog.questions.chooser import Choice, Choices, recent_sessions
 from turnlog.records.record import Linked
 from turnlog.sessions.glanced import glance_at
 from turnlog.sessions.session import Session
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.layout import Home
-    from turnlog.records.summary import SessionSummary
+    from turnlog.records.session_summary import SessionSummary
 
 PROGRAM = "claude"
 

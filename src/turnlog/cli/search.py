@@ -120,6 +120,6 @@ def _mask() -> Callable[[str], str]:
 
 
 def _zone() -> Any:
-    from turnlog.questions.local_times import MachineZone
+    from turnlog.records.time_zone import MachineZone
 
     return MachineZone()

@@ -17,7 +17,6 @@ from rich.style import Style
 from rich.text import Text
 
 from turnlog.cli.terminal import at_most, counted, safe, when
-from turnlog.inert import inert
 from turnlog.records.blocks import (
     CallBlock,
     DocumentBlock,
@@ -41,6 +40,7 @@ from turnlog.records.record import (
 from turnlog.render.calls import Words, answered, asked
 from turnlog.render.wrapped import Kind, unwrap
 from turnlog.sessions.tree import Gap, GapReason, Node
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

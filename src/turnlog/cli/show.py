@@ -228,7 +228,7 @@ def _show(view: View, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
 
 def _show_view(shown: Transcript, view: View) -> Iterator[None]:
     from turnlog.cli.terminal import counted, safe, when
-    from turnlog.records.instants import instant
+    from turnlog.records.timestamps import instant
 
     if view.agent is not None:
         what = safe(view.agent.description or view.agent.kind or "")

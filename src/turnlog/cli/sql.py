@@ -197,7 +197,7 @@ def _width(answer: SqlDocument) -> int:
 
 
 def _show_markdown(answer: SqlDocument) -> None:
-    from turnlog.inert import inert
+    from turnlog.text import inert
 
     def cell_of(cell: Cell) -> str:
         return inert(_words(cell)).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

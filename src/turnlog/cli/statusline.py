@@ -66,8 +66,8 @@ def command(
 
 def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
     """Show what to add; settings are the user's to change."""
-    from turnlog.inert import inert
     from turnlog.layout.home_paths import configured_homes, turnlog_home_path
+    from turnlog.text import inert
 
     program = "turnlog"
     if shutil.which(program) is None and os.access(sys.argv[0], os.X_OK):

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from turnlog.inert import inert
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console

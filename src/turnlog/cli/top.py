@@ -92,7 +92,7 @@ def _live(homes: tuple[str, ...], project: str | None, since: datetime | None) -
     from turnlog.layout import all_homes, turnlog_home
     from turnlog.prices.configured import configured_prices
     from turnlog.questions.live import RECENT, Live
-    from turnlog.questions.local_times import MachineZone
+    from turnlog.records.time_zone import MachineZone
     from turnlog.render.calls import asked
 
     prices, problems = configured_prices(turnlog_home())

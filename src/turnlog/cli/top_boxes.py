@@ -19,8 +19,8 @@ from textual.widgets.option_list import Option
 from turnlog.cli.top_lines import Line, one_line
 from turnlog.cli.top_sessions import content_of
 from turnlog.errors import TurnlogError
-from turnlog.inert import inert
 from turnlog.layout import Home, agent_logs_beside
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,6 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 
 from turnlog.cli.terminal import when
 from turnlog.cli.top_reading import Entry
-from turnlog.inert import inert
 from turnlog.render.conversation import (
     Answer,
     Call,
@@ -29,6 +28,7 @@ from turnlog.render.conversation import (
     SaidKind,
     Thinking,
 )
+from turnlog.text import inert
 
 Piece = tuple[str, str]
 """A text without any active character, and its kind."""

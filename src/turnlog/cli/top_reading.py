@@ -19,9 +19,9 @@ from turnlog.errors import TurnlogError
 from turnlog.log.follow import LogFollower, Restart
 from turnlog.log.reader import Placed, read_log
 from turnlog.log.tail import read_last
+from turnlog.records.annotations import session_of
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Meaning, meaning_of
-from turnlog.records.notes import session_of
 from turnlog.records.record import Linked, Record
 from turnlog.render.blocks import Answered, Asked, Blocks
 from turnlog.render.conversation import Block, Choice, Mark, MarkKind, Said, SaidKind

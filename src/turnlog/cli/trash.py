@@ -16,7 +16,7 @@ from turnlog.cli.options import (
     until_option,
     write_option,
 )
-from turnlog.records.when import is_between
+from turnlog.records.date_expressions import is_between
 
 if TYPE_CHECKING:
     from turnlog.keep.trash import Trash

@@ -141,7 +141,7 @@ def _json_line(row: WatchedRow) -> bytes:
 
     import msgspec
 
-    from turnlog.inert import inert_json
+    from turnlog.text import inert_json
 
     try:
         return inert_json(msgspec.json.encode(row)) + b"\n"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from turnlog.inert import inert
 from turnlog.layout.directories import last_part
 from turnlog.records.blocks import CallBlock, ResultBlock, ThinkingBlock
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Call, Result, Spoken
 from turnlog.render.calls import asked
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,7 +17,7 @@ from turnlog.index.ids import BESIDE
 from turnlog.index.texts import Kind, Text, leaves
 from turnlog.layout import Home
 from turnlog.layout.kept import KEPT_SUFFIX, copy_roots, kept_place
-from turnlog.records.loose import NotJson, loads
+from turnlog.records.lenient_json import NotJson, loads
 
 PROMPTS, PLAN, TODOS, TASK = "prompts", "plan", "todos", "task"
 _SIZE_CAP: Final = 16 * 1024 * 1024

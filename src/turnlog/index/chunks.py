@@ -13,9 +13,9 @@ from msgspec import Struct
 from turnlog.index.bookmarks import Bookmark
 from turnlog.index.sighted import Sighted, sighted
 from turnlog.index.usage import Skipped, Tellings
-from turnlog.records.settling import folded as both
-from turnlog.records.settling import name_of, place_of
-from turnlog.records.sightings import SYNTHETIC, Sighting
+from turnlog.records.deduplicate import folded as both
+from turnlog.records.deduplicate import name_of, place_of
+from turnlog.records.usage_entries import SYNTHETIC, UsageEntry
 
 if TYPE_CHECKING:
     from turnlog.index.usage import Readable
@@ -89,9 +89,9 @@ class Usage:
         self.tellings = Tellings(work.log)
         self.synthetic = 0
         self._log = work.id
-        self._seen: dict[tuple[str, tuple[Any, ...]], Sighting] = {}
+        self._seen: dict[tuple[str, tuple[Any, ...]], UsageEntry] = {}
 
-    def take(self, sighting: Sighting) -> None:
+    def take(self, sighting: UsageEntry) -> None:
         if sighting.model == SYNTHETIC and not sighting.counters.total:
             self.synthetic += 1
             return

@@ -16,9 +16,9 @@ from msgspec import Struct, field
 
 from turnlog.index.lines import Line
 from turnlog.index.sound import sound
-from turnlog.records.glance import Stretch
+from turnlog.records.fast_decode import QuickRun
 from turnlog.records.record import Record
-from turnlog.records.state import AiTitle, CustomTitle, Tag
+from turnlog.records.record_types import AiTitle, CustomTitle, Tag
 from turnlog.sessions.agents import Traces
 from turnlog.sessions.called import Called
 from turnlog.sessions.metadata import MetadataFold
@@ -125,7 +125,7 @@ class Passing:
         """Fold what passed, and forget it."""
         if not self.lines:
             return
-        passed = Stretch(
+        passed = QuickRun(
             lines=self.lines,
             first_at=self.first_at,
             at=self.last_at,

@@ -19,9 +19,9 @@ from msgspec import Raw, Struct, field
 
 from turnlog.index.texts import Kind, Text, leaves, texts_of
 from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
-from turnlog.records.meaning import Author, Meaning, author_of, is_in_agent, meaning_of
+from turnlog.records.meaning import Author, Meaning, author_of, is_in_subagent, meaning_of
 from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record, Result, Spoken
-from turnlog.records.usage_lines import ToldLine, ToldMessage
+from turnlog.records.usage_entries import UsageLine, UsageMessage
 
 IS_ERROR: Final = 1
 OF_AGENT: Final = 2
@@ -57,7 +57,7 @@ _DIGEST_BYTES: Final = 8
 _SIGNATURE_CHARACTERS: Final = 100
 
 
-class _Message(ToldMessage, gc=False):
+class _Message(UsageMessage, gc=False):
     content: str | tuple[Block, ...] | None = None
 
 
@@ -72,7 +72,7 @@ class _Reported(Struct, gc=False, rename="camel"):
     agent_id: Any = None
 
 
-class Line(ToldLine, gc=False, rename="camel"):
+class Line(UsageLine, gc=False, rename="camel"):
     """A line of Claude Code's, without what it says twice."""
 
     message: _Message | None = None
@@ -215,7 +215,7 @@ def found_in_record(record: Record) -> Found:
         linked.git_branch if linked else None,
         said.message.id if said and said.message else None,
         (IS_ERROR if is_error else 0)
-        | (OF_AGENT if is_in_agent(record) else 0)
+        | (OF_AGENT if is_in_subagent(record) else 0)
         | (SLIPPED_IN if meaning is Meaning.CONTEXT else 0),
         texts_of(record),
         asked,

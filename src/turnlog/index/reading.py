@@ -38,10 +38,10 @@ from turnlog.log.reader import Placed, pieces_of
 from turnlog.log.sources import BrokenArchive, FramedSource, Seekable, Source, open_source
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
-from turnlog.records.instants import instant, instant_of_ns
 from turnlog.records.meaning import Author
 from turnlog.records.record import Record
-from turnlog.records.sightings import is_told
+from turnlog.records.timestamps import instant, instant_of_ns
+from turnlog.records.usage_entries import is_usual_response
 from turnlog.sessions.metadata import MetadataFold
 
 _CHUNK_TEXT_BYTES: Final = 4 * 1024 * 1024
@@ -171,7 +171,7 @@ class LogReading:
 
     def _take_usage(self, line: Line, at: datetime | None, data: bytes, offset: int) -> None:
         tellings = self.usage.tellings
-        if is_told(line):
+        if is_usual_response(line):
             sighting = tellings.take_told(line, at, offset)
             if sighting is not None:
                 self.usage.take(sighting)
@@ -198,7 +198,7 @@ class LogReading:
         self._settle_passing()
         self.folded.traces.see(Placed(record, offset, length, 0))
         if self._is_day:
-            from turnlog.records.notes import session_of  # noqa: PLC0415
+            from turnlog.records.annotations import session_of  # noqa: PLC0415
             from turnlog.sessions.dated import heads_a_log  # noqa: PLC0415
 
             if heads_a_log(record):

@@ -20,7 +20,7 @@ from turnlog.index.folds import Folded, unpacked
 from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
 from turnlog.index.lines import OF_AGENT
 from turnlog.index.sound import sound
-from turnlog.records.summary import SessionSummary
+from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.agents import Traces, link_agents
 from turnlog.sessions.life import Life
 

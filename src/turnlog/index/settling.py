@@ -30,7 +30,7 @@ from turnlog.index.sighted import (
     message_of_one,
     sighting_of,
 )
-from turnlog.records.sightings import Sighting
+from turnlog.records.usage_entries import UsageEntry
 
 if TYPE_CHECKING:
     from turnlog.records.responses import Response
@@ -94,7 +94,7 @@ def _settle_contested(
 
     Give the sessions whose messages were settled.
     """
-    seen: dict[str, list[Sighting]] = {name: [] for name in sorted(contested)}
+    seen: dict[str, list[UsageEntry]] = {name: [] for name in sorted(contested)}
     logs: dict[str, int] = {}
     _load(db, "name", list(seen), seen, logs)
     again = contested.copy()
@@ -110,10 +110,10 @@ def _settle_contested(
     if again_by_age:  # Else it need not even be asked who shares something with whom.
         rivals = _all_rivals(db) if is_all else _rivals(db, sorted(touched))
     if not again_by_age.isdisjoint(rivals):
-        others: dict[str, list[Sighting]] = {}
+        others: dict[str, list[UsageEntry]] = {}
         _load(db, "session", sorted(rivals), others, logs)
         missing = [name for name in others if name not in seen]
-        whole: dict[str, list[Sighting]] = {name: [] for name in missing}
+        whole: dict[str, list[UsageEntry]] = {name: [] for name in missing}
         _load(db, "name", missing, whole, logs)
         seen |= whole
         sessions = set(touched.values())
@@ -142,7 +142,7 @@ def _load(
     db: sqlite3.Connection,
     by: str,
     keys: Sequence[str | int],
-    into: dict[str, list[Sighting]],
+    into: dict[str, list[UsageEntry]],
     logs: dict[str, int],
 ) -> None:
     """Load the sightings whose name or session is one of *keys*, and the ids of their logs."""
@@ -208,7 +208,7 @@ def _aged(
     return aged
 
 
-def _is_claimed(found: Iterable[Sighting], sessions: set[str]) -> bool:
+def _is_claimed(found: Iterable[UsageEntry], sessions: set[str]) -> bool:
     """Tell whether several sessions have a response, one of *sessions* among them.
 
     Of others that share one with their rivals not everything is loaded, and nothing has changed.

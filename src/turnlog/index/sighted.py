@@ -17,9 +17,9 @@ from msgspec import Struct
 from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
 from turnlog.index.names import Names
 from turnlog.index.sound import sound, sound_row
-from turnlog.records.counters import Counters
-from turnlog.records.settling import folded as both
-from turnlog.records.sightings import Sighting
+from turnlog.records.deduplicate import folded as both
+from turnlog.records.usage import Counters
+from turnlog.records.usage_entries import UsageEntry
 
 
 class _Told(Struct, array_like=True, omit_defaults=True, gc=False):
@@ -60,7 +60,7 @@ class Sighted(NamedTuple):
     told: bytes
 
 
-def sighted(name: str, place: bytes, found: Sighting) -> Sighted:
+def sighted(name: str, place: bytes, found: UsageEntry) -> Sighted:
     """Make a sighting ready to be stored."""
     used = found.counters
     at = microseconds(found.at)
@@ -96,12 +96,12 @@ def sighted(name: str, place: bytes, found: Sighting) -> Sighted:
     return Sighted(name, place, session, cwd, model, _packed(told))
 
 
-def sighting_of(row: Sequence[Any]) -> Sighting:
+def sighting_of(row: Sequence[Any]) -> UsageEntry:
     """Give the sighting of a row: its name, log, session, directory, model, and the rest."""
     name, log, session, cwd, model, data = row
     told = _unpack(data)
     at = instant_at(told.at)
-    return Sighting(
+    return UsageEntry(
         message_id=_message_id(name, told),
         request_id=told.request_id,
         record_id=told.record_id,

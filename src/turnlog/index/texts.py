@@ -34,7 +34,7 @@ from turnlog.records.record import (
     Unknown,
     User,
 )
-from turnlog.records.state import AiTitle, CustomTitle, Tag
+from turnlog.records.record_types import AiTitle, CustomTitle, Tag
 
 # Deeper than that nobody nests what a person would look for.
 _DEPTH: Final = 20

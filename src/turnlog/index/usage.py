@@ -19,20 +19,20 @@ from msgspec import Struct, field
 from turnlog.errors import TurnlogError
 from turnlog.log.reader import Placed, pieces_of, read_log
 from turnlog.records.damage import Damage
-from turnlog.records.instants import instant
 from turnlog.records.record import SystemInit
-from turnlog.records.sightings import (
+from turnlog.records.timestamps import instant
+from turnlog.records.usage_entries import (
     ASIDE,
     COPY,
     OWN,
-    Sighting,
-    sighting_told,
-    sightings_in,
-    sightings_of,
+    UsageEntry,
+    UsageLine,
     supersedes,
-    told_in,
+    usage_entries_in,
+    usage_entries_of,
+    usual_response,
+    usual_usage_entry,
 )
-from turnlog.records.usage_lines import ToldLine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,15 +94,15 @@ class Tellings:
         """Records that told of a response, those included that the next one made superfluous."""
         self.pending = 0
         self._place = _Place(log, self.path)
-        self._held: ToldLine | None = None
+        self._held: UsageLine | None = None
         self._held_at: datetime | None = None
         self._held_offset = 0
 
     def take(
         self, line: bytes | Damage, offset: int, *, is_pending: bool = False
-    ) -> Iterator[Sighting]:
+    ) -> Iterator[UsageEntry]:
         """Give what is told up to this line; of a usual one only when the next has not more."""
-        told = None if isinstance(line, Damage) else told_in(line)
+        told = None if isinstance(line, Damage) else usual_response(line)
         if told is None:
             yield from self.take_unusual(line, offset, is_pending=is_pending)
         else:
@@ -110,7 +110,7 @@ class Tellings:
             if sighting is not None:
                 yield sighting
 
-    def take_told(self, told: ToldLine, at: datetime | None, offset: int) -> Sighting | None:
+    def take_told(self, told: UsageLine, at: datetime | None, offset: int) -> UsageEntry | None:
         """Take a line for which ``is_told`` holds, and its instant."""
         self.told += 1
         before = None
@@ -119,20 +119,20 @@ class Tellings:
         self._held, self._held_at, self._held_offset = told, at, offset
         return before
 
-    def end(self) -> Iterator[Sighting]:
+    def end(self) -> Iterator[UsageEntry]:
         """Give what was held back."""
         if self._held is not None:
             yield self._let_go(self._held)
             self._held = None
 
-    def _let_go(self, held: ToldLine) -> Sighting:
-        return self._place.fill_in(sighting_told(held, self._held_at), self._held_offset)
+    def _let_go(self, held: UsageLine) -> UsageEntry:
+        return self._place.fill_in(usual_usage_entry(held, self._held_at), self._held_offset)
 
     def take_unusual(
         self, line: bytes | Damage, offset: int, *, is_pending: bool
-    ) -> Iterator[Sighting]:
+    ) -> Iterator[UsageEntry]:
         """Give what an unusual line tells, damaged ones included; note what is lost with it."""
-        found = line if isinstance(line, Damage) else sightings_in(line)
+        found = line if isinstance(line, Damage) else usage_entries_in(line)
         if not isinstance(found, Damage):
             yield from self._placed(found, offset)
         elif is_pending:
@@ -144,12 +144,12 @@ class Tellings:
                 if isinstance(piece, Damage):
                     self.skip(piece.offset, "damaged", piece.reason.value)
                 else:
-                    yield from self._placed(sightings_of(piece.record), piece.offset)
+                    yield from self._placed(usage_entries_of(piece.record), piece.offset)
 
     def skip(self, offset: int, why: Why, detail: str) -> None:
         self.skipped.append(Skipped(path=self.path, offset=offset, why=why, detail=detail))
 
-    def _placed(self, found: Iterable[Sighting], offset: int) -> Iterator[Sighting]:
+    def _placed(self, found: Iterable[UsageEntry], offset: int) -> Iterator[UsageEntry]:
         for sighting in found:
             self.told += 1
             if sighting.odd:
@@ -173,7 +173,7 @@ class LogScan(Struct):
     told: int = 0
     buffer: bytearray = field(default_factory=_buffer)
 
-    def sightings(self, log: Readable, *, start: int = 0) -> Iterator[Sighting]:
+    def sightings(self, log: Readable, *, start: int = 0) -> Iterator[UsageEntry]:
         """Give what *log* tells of responses, from *start* on; never raise for its state."""
         from turnlog.log.find_lines import find_lines  # noqa: PLC0415
 
@@ -183,7 +183,7 @@ class LogScan(Struct):
                 tellings.path, *needles_of(log.layout), start=start, buffer=self.buffer
             ) as lines:
                 for offset, line in lines:
-                    told = None if isinstance(line, Damage) else told_in(line)
+                    told = None if isinstance(line, Damage) else usual_response(line)
                     if told is None:
                         yield from tellings.take_unusual(line, offset, is_pending=lines.is_pending)
                         continue
@@ -216,7 +216,7 @@ class _Place:
         self._is_flat = log.layout == "flat"
         self._model: str | None = None
 
-    def fill_in(self, sighting: Sighting, offset: int) -> Sighting:
+    def fill_in(self, sighting: UsageEntry, offset: int) -> UsageEntry:
         sighting.log = self.path
         sighting.offset = offset
         # The same few texts again and again, held once.

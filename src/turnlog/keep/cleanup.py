@@ -27,7 +27,7 @@ from turnlog.layout import Home, LogFile, LogKind, Problem, find_logs, turnlog_h
 from turnlog.layout.home_files import HomeFile
 from turnlog.layout.home_paths import configured_homes, usual_homes
 from turnlog.layout.walk import Walk
-from turnlog.records.instants import instant_of_ns
+from turnlog.records.timestamps import instant_of_ns
 from turnlog.sessions.beside import Unreadable, read_file
 from turnlog.sessions.owners import is_agents_log
 

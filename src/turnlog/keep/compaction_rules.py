@@ -33,8 +33,7 @@ from turnlog.keep.compaction_echoes import Echo, Read, echoes_to_drop
 from turnlog.log.blobs import blob_of
 from turnlog.log.reader import Placed
 from turnlog.records.record import Call, Linked, Progress, Record, Result, Spoken, SystemInit, User
-from turnlog.records.sightings import sightings_of
-from turnlog.records.state import (
+from turnlog.records.record_types import (
     AgentName,
     AiTitle,
     CustomTitle,
@@ -44,7 +43,8 @@ from turnlog.records.state import (
     PermissionMode,
     Tag,
 )
-from turnlog.records.summary import SessionSummary
+from turnlog.records.session_summary import SessionSummary
+from turnlog.records.usage_entries import usage_entries_of
 from turnlog.sessions.agents import Traces
 from turnlog.sessions.touches import WRITERS, FileTraces
 
@@ -293,7 +293,7 @@ class _Facts:
             return False
         answers = isinstance(record, Result) or (isinstance(record, User) and bool(record.results))
         raw = record.raw
-        quiet = not any(key in raw for key in (*_USAGE, *_PLANS)) and not sightings_of(record)
+        quiet = not any(key in raw for key in (*_USAGE, *_PLANS)) and not usage_entries_of(record)
         return answers and quiet
 
 

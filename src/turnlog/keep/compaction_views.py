@@ -25,7 +25,7 @@ from turnlog.keep.compaction_rules import SAID_BY
 from turnlog.layout import LogFile
 from turnlog.log.reader import Placed
 from turnlog.records.record import Linked, Record
-from turnlog.records.responses import Totals
+from turnlog.records.responses import RunningTotals
 from turnlog.sessions.agents import Traces
 from turnlog.sessions.context import Context, Digest, context_of, digests_of
 from turnlog.sessions.metadata import MetadataFold
@@ -94,7 +94,7 @@ class _Folds:
         self.facts = MetadataFold()
         self.traces = Traces(caller=agent_id)
         self.files = FileTraces()
-        self.totals = Totals()
+        self.totals = RunningTotals()
         self.raws: dict[int, bytes] = {}
         self._agent_id = agent_id
         self._loose = blake2b(digest_size=16)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.layout import is_session_id
 from turnlog.layout.home_files import OF_SESSIONS
-from turnlog.records.instants import instant_of_ns
+from turnlog.records.timestamps import instant_of_ns
 
 REST: Final = timedelta(days=1)
 """So long nothing may have touched an orphan."""

@@ -119,7 +119,10 @@ _HOMES = {
         "project_key",
         "same_project_key",
     ),
-    "turnlog.layout.log_file": ("LayoutName", "LogFile"),
+    "turnlog.layout.log_file": (
+        "LayoutName",
+        "LogFile",
+    ),
     "turnlog.layout.names": (
         "Compression",
         "LogKind",

@@ -34,7 +34,7 @@ from turnlog.log.mutex import interrupted, is_owned, refuse_if_abandoned
 from turnlog.log.private import open_for_append
 from turnlog.log.sources import open_error
 from turnlog.log.telling import logger
-from turnlog.records.format import newer_format
+from turnlog.records.annotations import newer_format
 
 LOCK_TIMEOUT: Final = 10.0
 

@@ -10,7 +10,7 @@ from turnlog.log.buffered import BufferedLog
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.writer import LogWriter
-from turnlog.records.format import format_marker
+from turnlog.records.annotations import format_marker
 
 
 @overload

@@ -28,15 +28,9 @@ from turnlog.log.blobs import STUB, decode_line
 from turnlog.log.closing import Closing
 from turnlog.log.lines import LINE_CAP, BlankLines, Splitter, split_lines, too_long
 from turnlog.log.sources import BrokenArchive, Source, open_source
-from turnlog.records.codec import (
-    Envelope,
-    decode,
-    decode_envelope,
-    envelope_decoder,
-    is_settled,
-)
+from turnlog.records.codec import Envelope, decode, decode_envelope, envelope_decoder, is_complete
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason, damage_at
-from turnlog.records.loose import BOM
+from turnlog.records.lenient_json import BOM
 from turnlog.records.record import Record
 
 Tail = Literal["take", "wait", "seal"]
@@ -180,8 +174,8 @@ class Reader(Closing):
         return decode(data)
 
     def _warn(self, damage: Damage) -> Damage:
-        from turnlog.inert import inert_bytes  # noqa: PLC0415 - Most logs have no damage.
         from turnlog.log.telling import logger  # noqa: PLC0415
+        from turnlog.text import inert_bytes  # noqa: PLC0415 - Most logs have no damage.
 
         logger.warning(
             "%s: line %s: %s (%d bytes at %d): %s",
@@ -270,7 +264,7 @@ def scan_log(
             except (ValueError, RecursionError):
                 batch = []
             # The batch decoder does not insist on one record a line; we do.
-            if len(batch) == lines_of_objects(block) and all(map(is_settled, batch)):
+            if len(batch) == lines_of_objects(block) and all(map(is_complete, batch)):
                 splitter.offset += len(block)
                 yield from batch
             else:

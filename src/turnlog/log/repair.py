@@ -33,7 +33,7 @@ from turnlog.log.replacing import Locked, NewFile, failed, locked
 from turnlog.log.sources import PlainSource, Source, open_source
 from turnlog.log.telling import logger
 from turnlog.records.damage import Damage, Reason
-from turnlog.records.loose import to_strict
+from turnlog.records.lenient_json import to_strict
 
 
 class Repair(Struct, kw_only=True):

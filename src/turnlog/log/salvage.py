@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from turnlog.records.codec import decode
 from turnlog.records.damage import Reason
+from turnlog.records.lenient_json import walk_object
 from turnlog.records.record import Linked, Record, Summary, Unknown
-from turnlog.records.shallow import walk_object
 
 _START: Final = re.compile(rb'\{[ \t\r]*"[A-Za-z_]')
 # Keys that records begin with and the objects inside them do not.

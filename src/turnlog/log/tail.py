@@ -17,7 +17,7 @@ from turnlog.log.lines import ENDS_BYTES, LINE_CAP, too_long
 from turnlog.log.reader import Placed, Reader, pieces_of
 from turnlog.log.sources import Seekable, open_source
 from turnlog.records.damage import Damage, Reason
-from turnlog.records.glance import Glance, glance, stretch
+from turnlog.records.fast_decode import QuickRecord, quick_decode, quick_run
 from turnlog.records.record import Record
 
 _Path: TypeAlias = str | os.PathLike[str]
@@ -140,18 +140,18 @@ def _glances(path: _Path, data: bytes, start: int = 0, end: int | None = None) -
     view = memoryview(data)
     end = len(data) if end is None else end
     found: list[Record] = []
-    run: list[Glance] = []
+    run: list[QuickRecord] = []
     while start < end:
         stop = data.find(b"\n", start)
         is_finished = stop >= 0
         line = view[start : stop if is_finished else end]
         whole = whole_line(path, bytes(line)) if data.startswith(STUB, start) else line
-        seen = whole if isinstance(whole, Damage) else glance(whole)
-        if isinstance(seen, Glance):
+        seen = whole if isinstance(whole, Damage) else quick_decode(whole)
+        if isinstance(seen, QuickRecord):
             run.append(seen)
         else:
             if run:
-                found.append(stretch(run))
+                found.append(quick_run(run))
                 run = []
             if isinstance(seen, Record):
                 found.append(seen)
@@ -159,7 +159,7 @@ def _glances(path: _Path, data: bytes, start: int = 0, end: int | None = None) -
                 items = pieces_of(bytes(line), seen, start, log=path)
                 found += [item.record for item in items if isinstance(item, Placed)]
         start += len(line) + 1
-    return [*found, stretch(run)] if run else found
+    return [*found, quick_run(run)] if run else found
 
 
 def _lines_backwards(source: Seekable, cap: int) -> Iterator[tuple[int, bytes | Damage]]:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 
 from turnlog.config import SettingProblem
-from turnlog.inert import inert
+from turnlog.text import inert
 
 # A library does not talk unless it is asked to.
 logging.getLogger("turnlog").addHandler(logging.NullHandler())

@@ -19,15 +19,15 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from turnlog.inert import inert_bytes
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Placed, Reader
+from turnlog.records.annotations import FORMAT
 from turnlog.records.damage import Damage, Reason
-from turnlog.records.format import FORMAT
-from turnlog.records.loose import to_strict
+from turnlog.records.lenient_json import to_strict
 from turnlog.records.record import Linked, Record, Unknown
-from turnlog.records.rules import breaches
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
+from turnlog.records.required_fields import breaches
+from turnlog.text import inert_bytes
 
 _NO_PICTURE: Final = (Reason.NUL_RUN, Reason.BROKEN_BLOB)
 _DETAILED: Final = (Reason.BROKEN_ARCHIVE, Reason.BROKEN_BLOB)

@@ -20,13 +20,13 @@ import anyio
 import anyio.to_thread
 
 from turnlog.errors import LogError, TurnlogError, UsageError
-from turnlog.inert import inert
 from turnlog.layout import turnlog_home
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.naming import spelled
 from turnlog.mcp.paging import Cursors, bounded, question_of
 from turnlog.mcp.tool import Page, Tool
 from turnlog.redact import redact
+from turnlog.text import inert
 
 logger = logging.getLogger(__name__)
 

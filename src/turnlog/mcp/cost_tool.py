@@ -17,10 +17,10 @@ from turnlog.mcp.pointing import sparse
 from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Until
 from turnlog.prices.configured import configured_prices
 from turnlog.questions.ledger import Figures, Ledger, Question, SkippedDocument, ledger
-from turnlog.questions.local_times import TIMES
 from turnlog.questions.periods import Period
 from turnlog.questions.query_filters import projects_in
 from turnlog.questions.spending import spent
+from turnlog.records.time_zone import TIMES
 
 Unit = Literal["day", "model", "session", "project", "agent", "hour", "week", "month"]
 _MOST_UNITS: Final = 3

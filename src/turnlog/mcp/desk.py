@@ -30,9 +30,9 @@ from turnlog.layout import Home, check_session_id
 from turnlog.layout.directories import is_windows_path, is_within, whole
 from turnlog.mcp.reading_on import ReadingOn
 from turnlog.mcp.settings import Settings
-from turnlog.questions.local_times import MachineZone
 from turnlog.questions.query_filters import projects_in
-from turnlog.records.when import moment
+from turnlog.records.date_expressions import moment
+from turnlog.records.time_zone import MachineZone
 from turnlog.redact import NO_RULES, Rules, redact, redact_line
 from turnlog.sessions.life import running_sessions
 

@@ -28,9 +28,8 @@ from turnlog.prices.money import attodollars, dollars
 from turnlog.prices.overrides import Override
 from turnlog.prices.rates import Price, Tier, Unpriced
 from turnlog.prices.table import Table, price_among, prices_of
-from turnlog.records.counters import Counters, count_of, counters_of
 from turnlog.records.responses import UNKNOWN, Response
-from turnlog.records.usage import Usage
+from turnlog.records.usage import Counters, Usage, count_of, counters_of
 
 Mode = Literal["auto", "calculate", "recorded"]
 MODES: Final[tuple[Mode, ...]] = ("auto", "calculate", "recorded")

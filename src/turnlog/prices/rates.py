@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from turnlog.prices.money import rate_per_search, rate_per_token
-from turnlog.records.counters import Counters
+from turnlog.records.usage import Counters
 
 Source = Literal["genai-prices", "turnlog", "override"]
 

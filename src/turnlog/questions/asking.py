@@ -169,8 +169,8 @@ class Asking(AskingCosts):
         ``{"function": "sum", "field": "output"}``; *output* has ``sort_by``, ``sort_order``,
         ``limit`` and ``offset``. A name that does not exist is an error that lists those that do.
         """
-        from turnlog.questions.local_times import MachineZone
         from turnlog.questions.query import query
+        from turnlog.records.time_zone import MachineZone
 
         with self.index() as index:
             return query(index, resource, filter, transform, aggregate, output, zone=MachineZone())

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from turnlog.questions.budgets import BudgetReport
     from turnlog.questions.comparing import Comparison
     from turnlog.questions.ledger import Explanation, Ledger, Question, Unit
-    from turnlog.questions.local_times import Weekday
     from turnlog.questions.meant import When
+    from turnlog.records.time_zone import Weekday
 
 
 class AskingCosts(AskingAsMeant):

@@ -36,9 +36,9 @@ from turnlog.questions.ledger import (
     UnpricedRow,
     ledger,
 )
-from turnlog.questions.local_times import LocalTimes
 from turnlog.questions.periods import Period
 from turnlog.questions.sources import Source
+from turnlog.records.time_zone import LocalTimes
 
 BudgetName = Literal["daily", "weekly", "monthly", "block"]
 BudgetState = Literal["ok", "near", "exceeded"]

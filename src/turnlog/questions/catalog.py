@@ -28,7 +28,7 @@ from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Linked
-from turnlog.records.summary import SessionSummary
+from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.dated import day_of, is_elsewhere, read_day
 from turnlog.sessions.glanced import glance_at
 from turnlog.sessions.life import Life, State, running_sessions

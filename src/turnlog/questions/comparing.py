@@ -25,8 +25,8 @@ from turnlog.questions.ledger import (
     Unit,
     UnpricedRow,
 )
-from turnlog.questions.local_times import TIMES, LocalTimes
 from turnlog.questions.periods import Period
+from turnlog.records.time_zone import TIMES, LocalTimes
 
 Key = tuple[str | int | None, ...]
 

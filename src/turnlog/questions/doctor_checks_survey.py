@@ -21,7 +21,7 @@ from turnlog.index.lines import OF_AGENT, SLIPPED_IN
 from turnlog.index.opening import Index
 from turnlog.layout import LogFile
 from turnlog.records.record import System
-from turnlog.records.state import LastPrompt
+from turnlog.records.record_types import LastPrompt
 from turnlog.sessions.beside import size_at
 
 UNREACHED: Final = 10

@@ -28,8 +28,8 @@ from turnlog.prices.cost import Prices
 from turnlog.prices.money import total_usd
 from turnlog.questions.insights_asked import Asked, Behind, names_of
 from turnlog.questions.usage_scan import UsageScan
-from turnlog.records.counters import Counters
 from turnlog.records.responses import Response
+from turnlog.records.usage import Counters
 
 LEAST_TOKENS: Final = 1_024
 """Fewer than that no cache holds."""

@@ -18,8 +18,8 @@ from turnlog.prices.cost import Prices
 from turnlog.prices.money import total_usd
 from turnlog.questions.insights_asked import Asked, figures_in
 from turnlog.questions.ledger import Figures, Ledger, ledger, sum_of
-from turnlog.questions.local_times import LocalTimes
 from turnlog.questions.usage_scan import UsageScan
+from turnlog.records.time_zone import LocalTimes
 
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _HOURS: Final = 24

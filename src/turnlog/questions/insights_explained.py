@@ -44,10 +44,10 @@ from turnlog.questions.insights_prompts import (
     typed_in,
 )
 from turnlog.questions.insights_turns import turns_among, turns_behind
-from turnlog.questions.local_times import LocalTimes
 from turnlog.questions.row_names import NOT_KNOWN, row_meant
 from turnlog.questions.spending import every_response, spent
 from turnlog.records.responses import Response
+from turnlog.records.time_zone import LocalTimes
 
 
 class InsightsExplanation(Struct, kw_only=True):

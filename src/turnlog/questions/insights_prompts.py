@@ -24,11 +24,11 @@ from turnlog.questions.insights_asked import (
     first_text,
     is_within,
 )
-from turnlog.questions.local_times import LocalTimes
 from turnlog.records.blocks import ImageBlock, TextBlock
+from turnlog.records.meaning import command_in, is_interruption
 from turnlog.records.record import Record, Spoken, System
-from turnlog.records.summary import spoken
-from turnlog.records.typed import command_in, is_interruption
+from turnlog.records.session_summary import prompt_preview
+from turnlog.records.time_zone import LocalTimes
 
 _MARKS: Final = ("command name", "request interrupted by user")
 _LONGEST_COMMAND: Final = 80
@@ -136,7 +136,7 @@ def beginning(index: Index, record: int, mask: Callable[[str], str] = str) -> st
     """Give how a prompt begins, as a person would read it; empty if its log is gone."""
     found = index.record(record)
     for text in map(mask, _texts(found)):
-        said = command_in(text) or spoken(text)
+        said = command_in(text) or prompt_preview(text)
         if said:
             return said
     blocks = found.blocks if isinstance(found, Spoken) else ()

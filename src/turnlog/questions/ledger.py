@@ -24,13 +24,13 @@ from turnlog.index.usage import Skipped
 from turnlog.prices.cost import Bill, Mode, Prices
 from turnlog.prices.money import total_usd
 from turnlog.prices.rates import Unpriced
-from turnlog.questions.local_times import TIMES, LocalTimes
 from turnlog.questions.periods import Period
 from turnlog.questions.row_names import key_meant, whole_name
 from turnlog.questions.traced import Traced
 from turnlog.questions.usage_scan import UsageScan
-from turnlog.records.counters import Counters
 from turnlog.records.responses import Response
+from turnlog.records.time_zone import TIMES, LocalTimes
+from turnlog.records.usage import Counters
 
 Unit = Literal[
     "hour", "day", "week", "month", "session", "project", "model", "agent", "branch", "tool"

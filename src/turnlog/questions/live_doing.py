@@ -23,13 +23,12 @@ from turnlog.layout import Home
 from turnlog.log.follow import LogFollower, Restart
 from turnlog.log.reader import Placed
 from turnlog.log.tail import read_last
+from turnlog.records.annotations import session_of
 from turnlog.records.blocks import CallBlock, ThinkingBlock
-from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
-from turnlog.records.notes import session_of
+from turnlog.records.meaning import Author, Meaning, author_of, is_interruption, is_news, meaning_of
 from turnlog.records.record import Assistant, Call, Linked, Record, Result, System, User
-from turnlog.records.state import LastPrompt
-from turnlog.records.summary import spoken
-from turnlog.records.typed import is_interruption, is_news
+from turnlog.records.record_types import LastPrompt
+from turnlog.records.session_summary import prompt_preview
 from turnlog.sessions.life import Running, claude_processes
 
 InWords: TypeAlias = Callable[[Any, str | None], str]
@@ -145,7 +144,7 @@ class Activity(Struct):
             return  # Nobody asks the model anything.
         if meaning_of(record) is Meaning.PROMPT:
             self.calls.clear()  # Whatever had not answered by now was interrupted.
-            said = spoken(record.text)
+            said = prompt_preview(record.text)
             self.prompt = said or self.prompt
         self._become(Doing.THINKING)
 

@@ -16,7 +16,7 @@ from turnlog.layout import Home, LogFile, find_everywhere
 from turnlog.layout.directories import last_part, whole
 from turnlog.layout.find import LATEST
 from turnlog.layout.keys import key_of
-from turnlog.questions.local_times import MachineZone
+from turnlog.records.time_zone import MachineZone
 
 When: TypeAlias = str | date
 """A time as people say it (7d, yesterday, 2026-11), a datetime, or a date: its midnight."""
@@ -29,7 +29,7 @@ def moment_meant(when: When | None, zone: tzinfo) -> datetime | None:
     if when is None:
         return None
     if isinstance(when, str):
-        from turnlog.records.when import moment
+        from turnlog.records.date_expressions import moment
 
         return moment(when, now=datetime.now(UTC), zone=zone)
     if not isinstance(when, datetime):

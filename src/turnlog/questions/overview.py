@@ -23,9 +23,9 @@ from turnlog.questions.indexed_catalog import IndexedSession, list_indexed
 from turnlog.questions.keeping import Keepings
 from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.listed import IS_THERE, LISTED, tokens_of
-from turnlog.questions.local_times import LocalTimes
 from turnlog.questions.periods import Period
 from turnlog.questions.spending import spent
+from turnlog.records.time_zone import LocalTimes
 
 if TYPE_CHECKING:
     from turnlog.questions.catalog import SessionRow

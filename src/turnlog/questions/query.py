@@ -26,7 +26,6 @@ from msgspec import Struct, field
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.index.sound import sound
-from turnlog.inert import inert_json
 from turnlog.questions.known_names import no_such_tool
 from turnlog.questions.patience import PATIENCE_SECONDS, TOOK_TOO_LONG
 from turnlog.questions.query_fields import (
@@ -54,6 +53,7 @@ from turnlog.questions.query_filters import (
     tools_like,
 )
 from turnlog.questions.query_reading import READ_AT_MOST, Reader, read_match, read_row
+from turnlog.text import inert_json
 
 
 class QueryDocument(Struct, kw_only=True):

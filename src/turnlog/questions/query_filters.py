@@ -37,7 +37,7 @@ from turnlog.questions.query_fields import (
     Transform,
 )
 from turnlog.questions.regular_expressions import check_pattern, compile_pattern
-from turnlog.records.when import moment
+from turnlog.records.date_expressions import moment
 
 _SECTIONS: Final[dict[str, type[Struct]]] = {
     "filter": Filter,

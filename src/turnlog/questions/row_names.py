@@ -14,9 +14,9 @@ from itertools import product
 from typing import Final, TypeVar
 
 from turnlog.errors import UsageError
-from turnlog.inert import inert
 from turnlog.layout.directories import last_part
-from turnlog.questions.local_times import TIMES
+from turnlog.records.time_zone import TIMES
+from turnlog.text import inert
 
 NOT_KNOWN: Final = "not known"
 _NAMELESS: Final = {"agent": "main", "tool": "none"} | dict.fromkeys(TIMES, "—")

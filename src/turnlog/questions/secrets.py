@@ -35,8 +35,8 @@ from turnlog.log.reader import Placed, read_log
 from turnlog.log.sources import BrokenArchive, open_source
 from turnlog.questions.catalog import list_sessions
 from turnlog.records.codec import Envelope, decode_envelope
-from turnlog.records.instants import instant
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
+from turnlog.records.timestamps import instant
 from turnlog.redact import NO_RULES, Rules, Secret, find_secrets
 from turnlog.sessions.beside import size_at
 from turnlog.sessions.dated import nameless_id

@@ -26,16 +26,16 @@ from turnlog.index.ids import (
 from turnlog.index.sighted import SELECT, sighting_of
 from turnlog.index.usage import Skipped
 from turnlog.questions.usage_scan import UsageScan
-from turnlog.records.counters import Counters
-from turnlog.records.responses import Responded, Response
-from turnlog.records.settling import by_response
+from turnlog.records.deduplicate import by_response
+from turnlog.records.responses import Response, ResponseGroup
+from turnlog.records.usage import Counters
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
     from turnlog.layout import Home
     from turnlog.prices.cost import Prices
     from turnlog.questions.periods import Period
-    from turnlog.records.sightings import Sighting
+    from turnlog.records.usage_entries import UsageEntry
 
 
 def spent(index: Index, period: Period, prices: Prices) -> UsageScan:
@@ -97,7 +97,7 @@ def _places_in(db: sqlite3.Connection, session: str) -> set[tuple[str, int]]:
     Sessions may share a message's id without sharing a response.
     """
     logs = {path for (path,) in db.execute(f"SELECT path {_LOGS}", (session,))}
-    messages: dict[str, list[Sighting]] = {}
+    messages: dict[str, list[UsageEntry]] = {}
     names = f"SELECT name FROM messages WHERE {_CARRIED}"  # noqa: S608 - Ours.
     for row in db.execute(f"{SELECT} WHERE sightings.name IN ({names})", (session, session)):
         messages.setdefault(row[0], []).append(sighting_of(row[:6]))
@@ -139,7 +139,7 @@ def _skipped(db: sqlite3.Connection) -> Iterator[Skipped]:
         yield Skipped(path=path, offset=offset, why=why, detail=detail)
 
 
-def _sums(db: sqlite3.Connection, first: int | None, stop: int | None) -> Iterator[Responded]:
+def _sums(db: sqlite3.Connection, first: int | None, stop: int | None) -> Iterator[ResponseGroup]:
     """Give what the index has added up, of the quarters from *first* to *stop*."""
     within = "" if first is None else "WHERE quarter >= ? AND quarter < ?"
     names = _names(db)
@@ -151,7 +151,7 @@ def _sums(db: sqlite3.Connection, first: int | None, stop: int | None) -> Iterat
     ):
         session, quarter, project, model, speed, tier, geo, is_long, agent, messages, *used = row
         place = names.get(project)
-        yield Responded(
+        yield ResponseGroup(
             None,
             None,
             "",

@@ -27,7 +27,7 @@ from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.opening import Index
 from turnlog.questions import sql_guard
 from turnlog.questions.sql_guard import Guard, check_statement
-from turnlog.records.instants import iso
+from turnlog.records.timestamps import iso
 
 MOST_ROWS: Final = 1_000_000
 _MOST_ANSWER_BYTES: Final = 64_000_000

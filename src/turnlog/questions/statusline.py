@@ -21,10 +21,10 @@ from turnlog.prices.cost import Prices
 from turnlog.prices.money import shown
 from turnlog.questions.blocks import LENGTH, blocks
 from turnlog.questions.ledger import Question, ledger
-from turnlog.questions.local_times import LocalTimes, MachineZone
 from turnlog.questions.periods import Period
 from turnlog.questions.spending import every_response, spent
 from turnlog.questions.status_figures import FiguresFile, number_of, within
+from turnlog.records.time_zone import LocalTimes, MachineZone
 
 if TYPE_CHECKING:
     from turnlog.layout import Home

@@ -16,8 +16,8 @@ from msgspec import Struct, structs
 from turnlog.errors import UsageError
 from turnlog.prices.cost import Prices
 from turnlog.questions.ledger import Ledger, LedgerRow, Question, Unit, ledger
-from turnlog.questions.local_times import TIMES, LocalTimes
 from turnlog.questions.usage_scan import UsageScan
+from turnlog.records.time_zone import TIMES, LocalTimes
 
 Step = Literal["hour", "day", "month"]
 

@@ -18,7 +18,7 @@ from turnlog.index.processes import Children, can_fork, share_out
 from turnlog.index.usage import LogScan, Skipped
 from turnlog.layout import Home, LogFile, Problem, find_everywhere
 from turnlog.records.responses import Response, Responses
-from turnlog.records.sightings import Sighting
+from turnlog.records.usage_entries import UsageEntry
 
 # Below this a second process costs more time than it saves.
 _WORTH_SHARING_BYTES: Final = 64_000_000
@@ -57,7 +57,7 @@ class UsageScan(Struct, kw_only=True):
 class _Share(Struct, array_like=True):
     """What another process found in its share of the logs."""
 
-    sightings: list[Sighting]
+    sightings: list[UsageEntry]
     skipped: list[Skipped]
     logs: int
     size_bytes: int

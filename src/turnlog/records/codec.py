@@ -22,11 +22,15 @@ from turnlog.errors import NotSerialisable
 from turnlog.records.blocks import UnknownBlock
 from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.dialects import BY_NAME, dialect_of
-from turnlog.records.kinds import CLAUDE_KINDS, KIND_BY_TYPE
-from turnlog.records.lenient import build
-from turnlog.records.loose import BOM, NotJson, loads_noting
+from turnlog.records.lenient_json import BOM, NotJson, build, loads_noting
 from turnlog.records.record import SAID, Record, Unknown
-from turnlog.records.state import STATE_PREFIXES, STATE_TYPES, State
+from turnlog.records.record_types import (
+    CLAUDE_KINDS,
+    KIND_BY_TYPE,
+    STATE_PREFIXES,
+    STATE_TYPES,
+    SessionRecord,
+)
 
 _REFUSALS = (ValueError, RecursionError)
 
@@ -75,7 +79,7 @@ def decode_envelope(line: bytes) -> Envelope | Damage:
     """Decode who, when and where of one line, given without its newline."""
     try:
         envelope = _decode_envelope(line)
-        if is_settled(envelope):
+        if is_complete(envelope):
             return envelope
     except _REFUSALS:
         pass
@@ -83,7 +87,7 @@ def decode_envelope(line: bytes) -> Envelope | Damage:
     return damage or build(Envelope, dialect_of(fields).to_house(fields))[0]
 
 
-def is_settled(envelope: Envelope) -> bool:
+def is_complete(envelope: Envelope) -> bool:
     """Tell whether *envelope* says all it can; other dialects hide some of it elsewhere."""
     return envelope.session_id is not None or envelope.type not in _DIALECT_TYPES
 
@@ -117,7 +121,7 @@ def _decode_slowly(line: bytes) -> Record | Damage:
         kind = KIND_BY_TYPE[name]
     else:
         known = name in STATE_TYPES or name.startswith(STATE_PREFIXES)
-        kind, given["wire_type"] = (State if known else Unknown), name
+        kind, given["wire_type"] = (SessionRecord if known else Unknown), name
     record, odd = build(kind, house, **given)
     if noted or odd:
         force_setattr(record, "odd", (*noted, *odd))
@@ -142,7 +146,7 @@ def _why_not(line: bytes, error: NotJson) -> Reason:
     if not bare.strip(b"\x00"):
         return Reason.NUL_RUN
     if bare.startswith(b"{"):
-        from turnlog.records.shallow import walk_object  # noqa: PLC0415 - Only damage needs it.
+        from turnlog.records.lenient_json import walk_object  # noqa: PLC0415 - Only damage needs it.
 
         if (error.walk or walk_object(bare)).ran_out:
             return Reason.FRAGMENT

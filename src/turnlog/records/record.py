@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock, TextBlock, text_of
-from turnlog.records.instants import instant
-from turnlog.records.loose import loads
+from turnlog.records.lenient_json import loads
+from turnlog.records.timestamps import instant
 from turnlog.records.usage import Usage
 
 

@@ -39,21 +39,21 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from turnlog.records.counters import Counters
-from turnlog.records.record import Record, SystemInit
-from turnlog.records.settling import (
+from turnlog.records.deduplicate import (
     AFTER_ALL,
+    Deduplicated,
     Seen,
-    Seniority,
-    Settled,
+    SessionOrder,
     by_response,
+    deduplicate,
     folded,
     is_same_place,
     name_of,
     place_of,
-    settle,
 )
-from turnlog.records.sightings import SYNTHETIC, Sighting, sightings_of
+from turnlog.records.record import Record, SystemInit
+from turnlog.records.usage import Counters
+from turnlog.records.usage_entries import SYNTHETIC, UsageEntry, usage_entries_of
 
 UNKNOWN: Final = "(unknown)"
 """The model's name where no record tells it."""
@@ -101,7 +101,7 @@ class Response(Struct, frozen=True, gc=False):
         return self.counters.context
 
 
-class Responded(Response, frozen=True, gc=False):
+class ResponseGroup(Response, frozen=True, gc=False):
     """Several responses added up that differ in nothing a report or a price asks for."""
 
     count: int = 0
@@ -130,7 +130,7 @@ class Responses:
         self._told_by: dict[str, str] = {}
         """A session that tells of each message that has several sightings."""
 
-    def take(self, sighting: Sighting) -> None:
+    def take(self, sighting: UsageEntry) -> None:
         """Fold one more sighting in, and take it over: it may be changed."""
         name: str | None = sighting.message_id
         if name is None or sighting.part or sighting.model == SYNTHETIC:
@@ -138,12 +138,12 @@ class Responses:
         if name is not None:
             self.put(name, sighting)
 
-    def held(self) -> list[Sighting]:
+    def held(self) -> list[UsageEntry]:
         """Give what was folded so far, for another fold to take."""
         return [
             sighting
             for seen in self._seen.values()
-            for sighting in ((seen,) if isinstance(seen, Sighting) else seen.values())
+            for sighting in ((seen,) if isinstance(seen, UsageEntry) else seen.values())
         ]
 
     def settle(self) -> list[Response]:
@@ -154,7 +154,7 @@ class Responses:
 
     def drain(self) -> list[Response]:
         """Settle for good: each sighting goes when its response is there, so both need one room."""
-        older = Seniority(self._seen)
+        older = SessionOrder(self._seen)
         settled: list[Response] = []
         for name in list(self._seen):
             settled += _settled(self._seen.pop(name), older)
@@ -163,10 +163,10 @@ class Responses:
 
     def settle_by_name(self) -> dict[str, list[Response]]:
         """Give every response once, by name; each in the directory it was made in."""
-        older = Seniority(self._seen)
+        older = SessionOrder(self._seen)
         return {name: _settled(seen, older) for name, seen in self._seen.items()}
 
-    def name(self, sighting: Sighting) -> str | None:
+    def name(self, sighting: UsageEntry) -> str | None:
         """Name what *sighting* tells of, all requests of one message alike; None: of nothing."""
         if sighting.model == SYNTHETIC and not sighting.counters.total:
             self.synthetic += 1
@@ -177,12 +177,12 @@ class Responses:
             name = f"nameless {self._nameless}"
         return name
 
-    def put(self, name: str, sighting: Sighting) -> None:
+    def put(self, name: str, sighting: UsageEntry) -> None:
         """Fold in one more sighting of what is called *name*."""
         known = self._seen.setdefault(name, sighting)
         if known is sighting:
             return
-        if isinstance(known, Sighting):
+        if isinstance(known, UsageEntry):
             if is_same_place(known, sighting):
                 self._seen[name] = folded(known, sighting)
                 return
@@ -194,7 +194,7 @@ class Responses:
         if here is None:
             self._note_session(name, sighting)
 
-    def _note_session(self, name: str, sighting: Sighting) -> None:
+    def _note_session(self, name: str, sighting: UsageEntry) -> None:
         session = sighting.session
         if session is not None and self._told_by.setdefault(name, session) != session:
             self.is_contested = True
@@ -226,7 +226,7 @@ def _place_in_projects(responses: Iterable[Response]) -> None:
         force_setattr(response, "project", first[response.session][2])
 
 
-class Totals:
+class RunningTotals:
     """What a session used, current after each record; for those who write or read one.
 
     Records of its several logs, the main one's and the agents', may be taken in any order.
@@ -249,7 +249,7 @@ class Totals:
         if isinstance(record, SystemInit):
             self._usual_model = record.model or self._usual_model
             return
-        for sighting in sightings_of(record):
+        for sighting in usage_entries_of(record):
             self.odd += bool(sighting.odd)
             sighting.model = sighting.model or self._usual_model
             name = self._folded.name(sighting)
@@ -301,18 +301,18 @@ class Totals:
                 del self._usage[name]  # The response went on with another model.
 
 
-def _settled(seen: Seen, older: Seniority | None) -> list[Response]:
-    if isinstance(seen, Sighting):
+def _settled(seen: Seen, older: SessionOrder | None) -> list[Response]:
+    if isinstance(seen, UsageEntry):
         return [_response(seen, seen, seen.last_at, seen.recorded_usd)]
-    return [_agreed(settle(group, older)) for group in by_response(seen.values())]
+    return [_agreed(deduplicate(group, older)) for group in by_response(seen.values())]
 
 
-def _agreed(on: Settled) -> Response:
+def _agreed(on: Deduplicated) -> Response:
     return _response(on.counts, on.place, on.at, on.recorded_usd)
 
 
 def _response(
-    counts: Sighting, place: Sighting, at: datetime | None, recorded_usd: Decimal | None
+    counts: UsageEntry, place: UsageEntry, at: datetime | None, recorded_usd: Decimal | None
 ) -> Response:
     cwd = place.cwd or counts.cwd
     return Response(  # By position, in the order above: there are many of them.

@@ -4,12 +4,32 @@ Three vocabularies exist for the same counters: the API's (``cache_creation_inpu
 orchestrator's (``cache_creation_tokens``) and its camelCase sibling (``cacheCreationTokens``).
 All become one Usage. What is believed of it is ``counters``' business, how often it counts that of
 ``responses``.
+
+What a response used, in numbers that can be added up.
+
+A usage object says what a program wrote; Counters are what we believe of it. One rule turns the one
+into the other, for every log and every report:
+
+    a whole number from 0 to MAX_COUNT                    counts as it is
+    a float                                               counts with its whole part
+    text that is such a number                            counts as that number
+    null, or nothing                                      counts as 0
+    negative, above MAX_COUNT, NaN, true, anything else   counts as 0 and is named as odd
+
+Cache writes are told twice: as one number, and apart by how long they live. The larger account is
+believed: what is not known to live for an hour was written for five minutes, so an empty or partial
+breakdown hides nothing.
+
+Numbers that a newer program adds are kept in ``others`` under their own names and enter no total.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -90,3 +110,133 @@ def with_api_names(usage: Mapping[str, Any]) -> dict[str, Any]:
     """Rename the counters of other dialects to the API's; an API name that is present wins."""
     renamed = {_ALIASES[key]: value for key, value in usage.items() if key in _ALIASES}
     return renamed | {key: value for key, value in usage.items() if key not in _ALIASES}
+
+
+# A million times the largest context there is: nobody's response.
+MAX_COUNT: Final = 10**12
+
+_SCALARS: Final = frozenset(
+    {
+        "input_tokens",
+        "output_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+        "cache_creation",
+        "server_tool_use",
+        "service_tier",
+        "inference_geo",
+        "speed",
+        "iterations",
+    }
+)
+
+
+class Counters(Struct, gc=False):
+    """Tokens by what they are paid for, and searches of the web."""
+
+    input: int = 0
+    output: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+    cache_read: int = 0
+    web_searches: int = 0
+    others: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def context(self) -> int:
+        """Everything the model read: fresh, written to the cache, and read from it."""
+        return self.input + self.cache_write_5m + self.cache_write_1h + self.cache_read
+
+    @property
+    def total(self) -> int:
+        """All tokens."""
+        return self.context + self.output
+
+    @property
+    def cache_efficiency(self) -> float | None:
+        """Which part of what the model read came from the cache; None if it read nothing."""
+        context = self.context
+        return self.cache_read / context if context else None
+
+    def add(self, more: Counters, times: int = 1) -> None:
+        """Add *more* in place; -1 times takes away what was added before."""
+        self.input += times * more.input
+        self.output += times * more.output
+        self.cache_write_5m += times * more.cache_write_5m
+        self.cache_write_1h += times * more.cache_write_1h
+        self.cache_read += times * more.cache_read
+        self.web_searches += times * more.web_searches
+        for name, count in more.others.items():
+            self.others[name] = self.others.get(name, 0) + times * count
+            if not self.others[name]:
+                del self.others[name]
+
+
+def count_of(value: Any) -> int | None:
+    """Read *value* as a count under the rule above; None if it is odd."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        text = value.strip()
+        # Sixteen digits are more than MAX_COUNT has; longer text is no count and costs no time.
+        value = int(text) if len(text) <= 16 and text.isascii() and text.isdigit() else -1
+    elif isinstance(value, float):
+        value = int(value) if math.isfinite(value) else -1
+    elif value is None:
+        return 0
+    return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else None
+
+
+def counters_of(usage: Mapping[str, Any]) -> tuple[Counters, tuple[str, ...]]:
+    """Read a usage object of any dialect; name the fields whose value was odd."""
+    said = with_api_names(usage)
+    odd: list[str] = []
+
+    def count(where: Mapping[str, Any], name: str, path: str = "") -> int:
+        found = count_of(where.get(name))
+        if found is None:
+            odd.append(path + name)
+        return found or 0
+
+    writes = _object(said, "cache_creation", odd)
+    tools = _object(said, "server_tool_use", odd)
+    five_minutes, one_hour = split_writes(
+        count(said, "cache_creation_input_tokens"),
+        count(writes, "ephemeral_5m_input_tokens", "cache_creation."),
+        count(writes, "ephemeral_1h_input_tokens", "cache_creation."),
+    )
+    counters = Counters(
+        input=count(said, "input_tokens"),
+        output=count(said, "output_tokens"),
+        cache_write_5m=five_minutes,
+        cache_write_1h=one_hour,
+        cache_read=count(said, "cache_read_input_tokens"),
+        web_searches=count(tools, "web_search_requests", "server_tool_use."),
+        others=dict(_others(said)),
+    )
+    return counters, tuple(odd)
+
+
+def _object(said: Mapping[str, Any], name: str, odd: list[str]) -> Mapping[str, Any]:
+    value = said.get(name)
+    if isinstance(value, dict):
+        return value
+    if value is not None:
+        odd.append(name)
+    return {}
+
+
+def _others(said: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Give the numbers that no other field holds, one level deep, under dotted names."""
+    for name, value in said.items():
+        if isinstance(value, dict):
+            known = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+            for inner, number in value.items():
+                if inner not in known and inner != "web_search_requests" and _is_number(number):
+                    yield f"{name}.{inner}", number
+        elif name not in _SCALARS and _is_number(value):
+            yield name, value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_COUNT

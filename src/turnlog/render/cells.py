@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnlog.inert import inert
+from turnlog.text import inert
 
 _FORMULA: Final = ("=", "+", "-", "@")
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?", re.ASCII)

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from turnlog.inert import inert
 from turnlog.render.prose import is_too_much
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 from markupsafe import Markup
 
-from turnlog.inert import inert
+from turnlog.text import inert
 
 Child: TypeAlias = "str | Fragment | Iterable[Child] | None"
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from turnlog.inert import inert
 from turnlog.render.highlighting import Highlighter
 from turnlog.render.page import Fragment, escaped
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from turnlog.errors import NotFound
 from turnlog.layout import LogFile
 from turnlog.log.reader import Placed, Reader
-from turnlog.records.summary import SessionSummary
+from turnlog.records.session_summary import SessionSummary
 from turnlog.render.conversation import Damaged
 from turnlog.sessions.agents import Agent, Traces, link_agents
 from turnlog.sessions.called import Called

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from turnlog.records.typed import ASIDE_TAGS, COMMAND_TAGS, NEWS_TAGS, OUTPUT_TAGS
+from turnlog.records.meaning import ASIDE_TAGS, COMMAND_TAGS, NEWS_TAGS, OUTPUT_TAGS
 
 
 class Kind(StrEnum):

@@ -16,8 +16,8 @@ from msgspec import Struct
 from turnlog.log.lines import ENDS_BYTES
 from turnlog.log.sources import Seekable, open_source
 from turnlog.records.record import Record, Summary
-from turnlog.records.state import LastPrompt
-from turnlog.records.summary import SessionSummary, is_local_command
+from turnlog.records.record_types import LastPrompt
+from turnlog.records.session_summary import SessionSummary, is_local_command
 from turnlog.sessions.metadata import MetadataFold
 
 PROMPT_BYTES: Final = 1024 * 1024

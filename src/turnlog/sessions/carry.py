@@ -21,12 +21,11 @@ from turnlog.errors import NotSerialisable
 from turnlog.layout import LayoutName, LogFile
 from turnlog.log.lines import LINE_CAP
 from turnlog.log.reader import Placed, read_log
+from turnlog.records.annotations import format_marker, note_on, session_of, with_note, without_note
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage
-from turnlog.records.format import format_marker
-from turnlog.records.notes import note_on, session_of, with_note, without_note
 from turnlog.records.record import Record
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
 from turnlog.sessions.dated import heads_a_log
 from turnlog.sessions.retell import Teller
 from turnlog.sessions.session import Session

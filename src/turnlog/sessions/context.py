@@ -24,9 +24,9 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.log.reader import Placed
-from turnlog.records.instants import instant
 from turnlog.records.record import Record, Summary, System, User
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
+from turnlog.records.timestamps import instant
 from turnlog.sessions.ranges import count_steps
 from turnlog.sessions.threads import whole_thread
 from turnlog.sessions.tree import Node, Tree

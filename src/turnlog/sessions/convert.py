@@ -27,10 +27,9 @@ from msgspec import Struct, field
 from turnlog.errors import FormatTooNew, LogError, UsageError
 from turnlog.layout import LayoutName, LogFile
 from turnlog.log.writer import LogWriter
+from turnlog.records.annotations import FORMAT, format_marker, with_note
 from turnlog.records.codec import encode
-from turnlog.records.format import FORMAT, format_marker
-from turnlog.records.notes import with_note
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
 from turnlog.sessions.beside import Unreadable, failure, open_file, put, read_file
 from turnlog.sessions.carry import LAYOUTS, Carried, Carrier, SourceLog
 from turnlog.sessions.dated import day_of

@@ -16,9 +16,9 @@ from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LogFile, Problem, find_session, read_name
 from turnlog.layout.walk import Unseen
 from turnlog.log.reader import Placed, read_log
-from turnlog.records.notes import session_of
+from turnlog.records.annotations import session_of
 from turnlog.records.record import Record
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
 from turnlog.sessions.glanced import last_heard
 
 

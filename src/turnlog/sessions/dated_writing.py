@@ -16,8 +16,7 @@ from turnlog.errors import NotFound
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.reader import Placed, read_log
 from turnlog.log.writer import Durability
-from turnlog.records.format import format_marker
-from turnlog.records.notes import session_of
+from turnlog.records.annotations import format_marker, session_of
 from turnlog.records.record import Record
 from turnlog.sessions.surroundings import Clock, utc_now
 from turnlog.sessions.writing import WRITER, Records, SessionWriter

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from turnlog.errors import NotFound, UsageError
 from turnlog.layout import Home, Problem, side_files
 from turnlog.layout.walk import Item, Walk
-from turnlog.records.instants import instant
+from turnlog.records.timestamps import instant
 from turnlog.sessions.session import Session
 from turnlog.sessions.touches import (
     Edit,

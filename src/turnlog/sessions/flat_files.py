@@ -28,7 +28,7 @@ from turnlog.errors import LogError, LogLocked, NotALog
 from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.sources import open_error
 from turnlog.log.system import lock, lock_holder, unlock
-from turnlog.records.loose import BOM
+from turnlog.records.lenient_json import BOM
 from turnlog.sessions.beside import Unreadable, failure, put, read_file
 
 Fields = dict[str, Any]

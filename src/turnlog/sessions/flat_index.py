@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from turnlog.layout import flat_index
-from turnlog.records.instants import instant, iso
+from turnlog.records.timestamps import instant, iso
 from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.flat_files import Fields, Found, read_object
 from turnlog.sessions.flat_meta import Meta, Table, count, flag, part, text

@@ -23,11 +23,11 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from turnlog.records.instants import instant, iso
 from turnlog.records.record import Assistant, Call, Record, Result, User
-from turnlog.records.responses import Totals
-from turnlog.records.state import Format
-from turnlog.records.summary import SessionSummary
+from turnlog.records.record_types import Format
+from turnlog.records.responses import RunningTotals
+from turnlog.records.session_summary import SessionSummary
+from turnlog.records.timestamps import instant, iso
 from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.flat_files import Fields, read_object
 
@@ -216,7 +216,7 @@ class MetaFold:
         self.is_marked = False
         """A writer of turnlog's says in the log when it begins and when it ends."""
         self._summary = SessionSummary()
-        self._totals = Totals()
+        self._totals = RunningTotals()
         self._messages = 0
         self._cwd: str | None = None
         self._commit: str | None = None

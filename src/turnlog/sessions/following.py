@@ -22,8 +22,8 @@ from msgspec import structs
 from turnlog.layout import LogFile, agent_logs_beside, read_name
 from turnlog.log.follow import LogFollower, Restart
 from turnlog.log.reader import Placed, read_log
+from turnlog.records.annotations import session_of
 from turnlog.records.damage import Damage
-from turnlog.records.notes import session_of
 from turnlog.records.record import Record
 from turnlog.sessions.beside import size_at
 from turnlog.sessions.dated import heads_a_log, nameless_id

@@ -27,8 +27,8 @@ from turnlog.layout import journal_log
 from turnlog.log.opening import open_log
 from turnlog.log.reader import Placed, read_log
 from turnlog.records.damage import Damage
-from turnlog.records.instants import iso
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
+from turnlog.records.timestamps import iso
 from turnlog.sessions.beside import put
 
 PINNED: Final = "pinned"

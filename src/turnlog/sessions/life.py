@@ -26,7 +26,7 @@ from msgspec import Struct, field
 from turnlog.errors import NotFound, UsageError
 from turnlog.records.codec import decode
 from turnlog.records.record import Record
-from turnlog.records.state import Format
+from turnlog.records.record_types import Format
 from turnlog.sessions.surroundings import Process, process, utc_now
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def marks_of(
     *start* on may be enough.
     """
     from turnlog.log.find_lines import find_lines  # noqa: PLC0415 - The fold needs no search.
-    from turnlog.records.notes import session_of  # noqa: PLC0415
+    from turnlog.records.annotations import session_of  # noqa: PLC0415
 
     life = Life()
     for _, line in find_lines(path, _MARK, start=start):

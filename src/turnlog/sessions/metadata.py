@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from msgspec import Struct, field
 
 from turnlog.records.record import Record
-from turnlog.records.state import Format
-from turnlog.records.summary import SessionSummary
+from turnlog.records.record_types import Format
+from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.life import Life, State
 
 

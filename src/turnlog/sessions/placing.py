@@ -18,10 +18,10 @@ from turnlog import __version__
 from turnlog.errors import NotSerialisable, UsageError
 from turnlog.records.codec import encode
 from turnlog.records.dialects import dialect_of
-from turnlog.records.instants import iso
-from turnlog.records.loose import loads
+from turnlog.records.dialects.translate import in_dialect
+from turnlog.records.lenient_json import loads
 from turnlog.records.record import Call, Record, Spoken
-from turnlog.records.translate import in_dialect
+from turnlog.records.timestamps import iso
 from turnlog.sessions.surroundings import process
 
 Fields = dict[str, Any]

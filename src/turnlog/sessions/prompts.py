@@ -20,9 +20,9 @@ from turnlog.errors import TurnlogError
 from turnlog.layout import Home, Problem, history_log
 from turnlog.layout.directories import is_within, whole
 from turnlog.log.reader import Placed, read_log
-from turnlog.records.instants import instant
+from turnlog.records.date_expressions import is_between
 from turnlog.records.record import Record
-from turnlog.records.when import is_between
+from turnlog.records.timestamps import instant
 from turnlog.sessions.beside import text_of
 from turnlog.sessions.touches import whole_path
 

@@ -42,9 +42,9 @@ from turnlog.log.replacing import Change, Locked, rewrite
 from turnlog.log.sources import open_regular
 from turnlog.log.system import read_at
 from turnlog.records.codec import decode, encode
-from turnlog.records.instants import instant, iso
-from turnlog.records.loose import loads
+from turnlog.records.lenient_json import loads
 from turnlog.records.record import Linked, Record
+from turnlog.records.timestamps import instant, iso
 from turnlog.sessions import build
 from turnlog.sessions.beside import size_at
 from turnlog.sessions.life import Running

@@ -25,7 +25,7 @@ from turnlog.log.replacing import Change, Locked, chunks, rewrite
 from turnlog.log.sources import open_regular
 from turnlog.records.codec import decode
 from turnlog.records.record import Linked, Record, User
-from turnlog.records.state import Format, LastPrompt
+from turnlog.records.record_types import Format, LastPrompt
 from turnlog.sessions.beside import size_at
 from turnlog.sessions.life import Running
 from turnlog.sessions.recover import TouchedLog, digest_of, refuse_if_running

@@ -23,9 +23,9 @@ from uuid import UUID, uuid5
 from turnlog import __version__
 from turnlog.layout import is_uuid
 from turnlog.records.dialects import BY_NAME
-from turnlog.records.instants import iso
+from turnlog.records.dialects.translate import in_dialect
 from turnlog.records.record import Call, Linked, Record, Spoken
-from turnlog.records.translate import in_dialect
+from turnlog.records.timestamps import iso
 from turnlog.sessions.placing import TREE_TYPES
 
 Fields = dict[str, Any]

@@ -23,7 +23,7 @@ from turnlog.log.blobs import decode_line
 from turnlog.log.reader import Placed, read_log
 from turnlog.log.sources import Seekable, open_source
 from turnlog.records.record import Record
-from turnlog.records.summary import SessionSummary
+from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.agents import Agent, Traces, link_agents
 from turnlog.sessions.called import Called, size_listed
 from turnlog.sessions.dated import find_any_session, read_day

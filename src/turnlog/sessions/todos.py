@@ -31,7 +31,7 @@ from turnlog.layout import (
 )
 from turnlog.layout.walk import Walk
 from turnlog.records.codec import encode
-from turnlog.records.loose import NotJson, loads
+from turnlog.records.lenient_json import NotJson, loads
 from turnlog.sessions.beside import Unreadable, changed_at, failure, put, read_file, text_of
 from turnlog.sessions.owners import owner_in
 

@@ -19,8 +19,8 @@ from turnlog.layout import agent_logs_beside, turnlog_home
 from turnlog.log.reader import Placed, Reader
 from turnlog.prices.configured import configured_prices
 from turnlog.prices.cost import Bill, Prices, RunningBill
-from turnlog.records.counters import Counters
-from turnlog.records.responses import Response, Totals
+from turnlog.records.responses import Response, RunningTotals
+from turnlog.records.usage import Counters
 
 
 class SessionTotals(Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class SessionTotals(Struct, frozen=True, kw_only=True):
     """What those cost."""
 
 
-class Account(Totals):
+class Account(RunningTotals):
     """A session's totals, which also follow the logs of its agents."""
 
     def __init__(self) -> None:

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from turnlog.records.instants import instant
 from turnlog.records.record import (
     Call,
     FileHistory,
@@ -32,6 +31,7 @@ from turnlog.records.record import (
     Spoken,
     User,
 )
+from turnlog.records.timestamps import instant
 from turnlog.sessions.beside import text_of
 
 # Which argument of a call names the file it writes.

@@ -25,7 +25,7 @@ from msgspec import Struct, field, structs
 from turnlog.log.reader import Placed
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Assistant, Linked, Spoken, System, User
-from turnlog.records.state import LastPrompt
+from turnlog.records.record_types import LastPrompt
 
 # Two dialects give calls and results records of their own.
 _SPOKEN: Final = frozenset({"user", "assistant", "tool_use", "tool_call", "tool_result"})

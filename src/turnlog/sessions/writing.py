@@ -27,9 +27,9 @@ from turnlog.log.handle import LOCK_TIMEOUT
 from turnlog.log.reader import Placed, read_log, scan_log
 from turnlog.log.tail import read_last
 from turnlog.log.writer import Appended, Decide, Durability, LogWriter, News
+from turnlog.records.annotations import format_marker
 from turnlog.records.codec import Envelope, decode, encode
 from turnlog.records.damage import Damage
-from turnlog.records.format import format_marker
 from turnlog.records.record import Linked, Record
 from turnlog.sessions import build
 from turnlog.sessions.beside import size_at

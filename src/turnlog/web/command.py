@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from turnlog.errors import UsageError
-from turnlog.inert import inert
+from turnlog.text import inert
 
 if TYPE_CHECKING:
     from turnlog.layout import Home

@@ -12,7 +12,7 @@ from functools import cached_property
 from turnlog.layout.directories import last_part
 from turnlog.prices.cost import Prices
 from turnlog.questions.live import Live
-from turnlog.questions.local_times import MachineZone
+from turnlog.records.time_zone import MachineZone
 from turnlog.redact import Rules, gather_known
 from turnlog.render.calls import asked
 from turnlog.render.gathering import known_lines

@@ -16,7 +16,14 @@ from __future__ import annotations
 from typing import Any
 
 from turnlog.errors import NotSerialisable
-from turnlog.records.dialects.aside import Fields, Ways, join, put_back, same, take_back
+from turnlog.records.dialects.leftovers import (
+    Fields,
+    Ways,
+    add_leftovers,
+    join,
+    same,
+    split_leftovers,
+)
 
 NAME = "flat"
 
@@ -40,13 +47,13 @@ def recognises(fields: dict[str, Any]) -> bool:
 
 
 def to_house(fields: dict[str, Any]) -> dict[str, Any]:
-    line, aside = take_back(fields)
+    line, aside = split_leftovers(fields)
     kind = line.get("type")
     if kind in _SPEAKERS:
         line = _spoken(line)
     elif kind == "tool_use" and "id" not in line and "uuid" in line:
         line = line | {"id": line["uuid"]}
-    return put_back(line, aside)
+    return add_leftovers(line, aside)
 
 
 def from_house(fields: dict[str, Any]) -> dict[str, Any]:

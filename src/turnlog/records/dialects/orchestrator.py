@@ -16,7 +16,15 @@ from typing import Any
 
 from turnlog.errors import NotSerialisable
 from turnlog.records.blocks import text_in
-from turnlog.records.dialects.aside import KEY, Fields, Ways, join, put_back, same, take_back
+from turnlog.records.dialects.leftovers import (
+    KEY,
+    Fields,
+    Ways,
+    add_leftovers,
+    join,
+    same,
+    split_leftovers,
+)
 from turnlog.records.usage import with_api_names
 
 NAME = "orchestrator"
@@ -70,7 +78,7 @@ def recognises(fields: dict[str, Any]) -> bool:
 
 
 def to_house(fields: dict[str, Any]) -> dict[str, Any]:
-    line, aside = take_back(fields)
+    line, aside = split_leftovers(fields)
     kind = _kind(line)
     rest = dict(line)
     if rest.pop("type", None) is None:
@@ -92,7 +100,7 @@ def to_house(fields: dict[str, Any]) -> dict[str, Any]:
     house = rest | {"type": kind} | made
     if clash:  # Names that mean something else in the house: kept for the way back.
         house[KEY] = {"line": clash}
-    return put_back(house, aside)
+    return add_leftovers(house, aside)
 
 
 def from_house(fields: dict[str, Any]) -> dict[str, Any]:

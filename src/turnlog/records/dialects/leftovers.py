@@ -47,7 +47,7 @@ def exactly(line: Fields, house: Fields, to_house: Callable[[Fields], Fields]) -
 
     For conversions: ``from_house`` alone lets a text become a block of text.
     """
-    bare, aside = take_back(line)
+    bare, aside = split_leftovers(line)
     if not _lost(house, to_house(line)):
         return line
     bare = {key: value for key, value in bare.items() if key != KEY}
@@ -55,7 +55,7 @@ def exactly(line: Fields, house: Fields, to_house: Callable[[Fields], Fields]) -
     return bare | {KEY: {part: aside.get(part, {}) | lost.get(part, {}) for part in aside | lost}}
 
 
-def take_back(fields: Fields) -> tuple[Fields, Fields]:
+def split_leftovers(fields: Fields) -> tuple[Fields, Fields]:
     """Part a line from what was put aside in it."""
     aside = fields.get(KEY)
     if not isinstance(aside, dict) or not aside or not aside.keys() <= _PARTS:
@@ -67,7 +67,7 @@ def take_back(fields: Fields) -> tuple[Fields, Fields]:
     return {key: value for key, value in fields.items() if key != KEY}, aside
 
 
-def put_back(house: Fields, aside: Fields) -> Fields:
+def add_leftovers(house: Fields, aside: Fields) -> Fields:
     """Add to *house* what was put aside."""
     if not aside:
         return house

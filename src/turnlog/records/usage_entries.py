@@ -14,6 +14,11 @@ a sighting of its own.
 
 Lines are read thrice at most: by a decoder that knows today's usage object and skips all else, by
 one that takes any usage object, and as the full record that ``decode`` gives.
+
+A line, as far as its usage is concerned: shapes that skip all the rest at memory speed.
+
+Two degrees of strictness. ``decode_line`` knows today's usage object and refuses every other, be it
+for a counter that is no count or for a field that is new. ``decode_loose_line`` takes any.
 """
 
 from __future__ import annotations
@@ -22,29 +27,117 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final
+
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct, field
 
 from turnlog.records.codec import decode, encode
-from turnlog.records.counters import Counters, counters_of
 from turnlog.records.damage import Damage
 from turnlog.records.dialects import BY_NAME
-from turnlog.records.instants import instant
 from turnlog.records.record import Assistant, Progress, Record
-from turnlog.records.usage import split_writes
-from turnlog.records.usage_lines import (
-    REFUSALS,
-    LooseMessage,
-    ToldEnvelope,
-    ToldLine,
-    ToldMessage,
-    ToldUsage,
-    decode_line,
-    decode_loose_line,
-    decode_progress,
-)
+from turnlog.records.timestamps import instant
+from turnlog.records.usage import MAX_COUNT, Counters, counters_of, split_writes
+
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+
+
+class Writes(Struct, gc=False, forbid_unknown_fields=True):
+    five_minutes: Count = field(default=0, name="ephemeral_5m_input_tokens")
+    one_hour: Count = field(default=0, name="ephemeral_1h_input_tokens")
+
+
+class Tools(Struct, gc=False, forbid_unknown_fields=True):
+    web_search_requests: Count = 0
+    web_fetch_requests: Count = 0
+
+
+class Pass(Struct, gc=False):
+    type: str | None = None
+
+
+class StrictUsage(Struct, gc=False, forbid_unknown_fields=True):
+    """Today's usage object, and nothing else: a field it does not know sends the line on."""
+
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_creation_input_tokens: Count | None = 0
+    cache_read_input_tokens: Count | None = 0
+    cache_creation: Writes | None = None
+    server_tool_use: Tools | None = None
+    service_tier: str | None = None
+    inference_geo: str | None = None
+    speed: str | None = None
+    iterations: tuple[Pass, ...] | None = None
+    output_tokens_details: dict[str, Count] | None = None
+
+
+class UsageMessage(Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    usage: StrictUsage | None = None
+
+
+class LooseMessage(Struct):
+    id: str | None = None
+    model: str | None = None
+    usage: Any = None
+
+
+class UsageOrigin(Struct, gc=False, rename="camel"):
+    session_id: str | None = None
+    message_uuid: str | None = None
+
+
+class UsageEnvelope(Struct, gc=False, rename="camel"):
+    type: str | None = None
+    uuid: str | None = None
+    session_id: str | None = None
+    request_id: str | None = None
+    timestamp: str | int | float | None = None
+    agent_id: str | None = None
+    is_sidechain: bool | None = None
+    cwd: str | None = None
+    cost_usd: float | None = field(default=None, name="costUSD")
+    forked_from: UsageOrigin | None = None
+
+    @property
+    def copied_from(self) -> str | None:
+        """Whose copy it says it is, empty if it does not say whose; None: it is none."""
+        return None if self.forked_from is None else self.forked_from.session_id or ""
+
+
+class UsageLine(UsageEnvelope, gc=False, rename="camel"):
+    message: UsageMessage | None = None
+
+
+class LooseLine(UsageEnvelope, gc=False, rename="camel"):
+    message: LooseMessage | None = None
+
+
+class ProgressData(Struct, gc=False, rename="camel"):
+    type: str | None = None
+    agent_id: str | None = None
+    message: UsageLine | None = None
+
+
+class ProgressLine(Struct, gc=False, rename="camel"):
+    """A record of progress; an agent's message stands in it whole."""
+
+    session_id: str | None = None
+    cwd: str | None = None
+    timestamp: str | int | float | None = None
+    data: ProgressData | None = None
+
+
+REFUSALS: Final = (ValueError, RecursionError)
+
+decode_line = msgspec.json.Decoder(UsageLine).decode
+decode_loose_line = msgspec.json.Decoder(LooseLine).decode
+decode_progress = msgspec.json.Decoder(ProgressLine).decode
+
 
 SYNTHETIC: Final = "<synthetic>"
 """The model of messages that the agent program made up itself, such as notices of an error."""
@@ -57,7 +150,7 @@ _is_uuid = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}").f
 OWN, ASIDE, ECHO, COPY = range(4)
 
 
-class Sighting(Struct, gc=False, kw_only=True, array_like=True):
+class UsageEntry(Struct, gc=False, kw_only=True, array_like=True):
     """One telling of what a response used, or several of one place, folded."""
 
     message_id: str | None = None
@@ -87,7 +180,7 @@ class Sighting(Struct, gc=False, kw_only=True, array_like=True):
     odd: tuple[str, ...] = ()
 
 
-def sightings_in(line: bytes) -> tuple[Sighting, ...] | Damage:
+def usage_entries_in(line: bytes) -> tuple[UsageEntry, ...] | Damage:
     """Give what *line*, without its newline, tells of responses; the damage if it is no record."""
     try:
         found = decode_line(line)
@@ -102,24 +195,24 @@ def sightings_in(line: bytes) -> tuple[Sighting, ...] | Damage:
     return _slowest(line)  # Another dialect's, or nothing was said.
 
 
-def sightings_of(record: Record) -> tuple[Sighting, ...]:
+def usage_entries_of(record: Record) -> tuple[UsageEntry, ...]:
     """Give what *record* tells of responses."""
     if not isinstance(record, Assistant) and not _is_echo(record):
         return ()
-    found = sightings_in(record.raw or encode(record))
+    found = usage_entries_in(record.raw or encode(record))
     return () if isinstance(found, Damage) else found
 
 
-def told_in(line: bytes) -> ToldLine | None:
+def usual_response(line: bytes) -> UsageLine | None:
     """Give *line* if it is the usual record of a response that has an id; None sends it on."""
     try:
         found = decode_line(line)
     except REFUSALS:
         return None
-    return found if is_told(found) else None
+    return found if is_usual_response(found) else None
 
 
-def is_told(found: ToldLine) -> bool:
+def is_usual_response(found: UsageLine) -> bool:
     """Tell whether a line is the usual record of a response that has an id."""
     message = found.message
     if found.type != "assistant" or message is None or not message.id or message.usage is None:
@@ -131,7 +224,7 @@ def is_told(found: ToldLine) -> bool:
 
 
 def supersedes(
-    later: ToldLine, at: datetime | None, earlier: ToldLine, before_at: datetime | None
+    later: UsageLine, at: datetime | None, earlier: UsageLine, before_at: datetime | None
 ) -> bool:
     """Tell whether *later* stands for both: one response's, in one place, and it says no less.
 
@@ -162,7 +255,7 @@ def supersedes(
     return bool(at and before_at and (at, usage.output_tokens) > (before_at, less.output_tokens))
 
 
-def sighting_told(found: ToldLine, at: datetime | None) -> Sighting:
+def usual_usage_entry(found: UsageLine, at: datetime | None) -> UsageEntry:
     """Give the sighting that a line given by ``told_in`` is; *at* is its instant."""
     message = found.message
     assert message is not None
@@ -170,7 +263,7 @@ def sighting_told(found: ToldLine, at: datetime | None) -> Sighting:
     return _told_usage(_sighting(found, message, b"", at), message.usage)
 
 
-def _told(found: ToldLine, message: ToldMessage, line: bytes) -> tuple[Sighting, ...] | Damage:
+def _told(found: UsageLine, message: UsageMessage, line: bytes) -> tuple[UsageEntry, ...] | Damage:
     if message.usage is None:
         return ()
     if message.usage.iterations and _has_more(message.usage):
@@ -179,7 +272,7 @@ def _told(found: ToldLine, message: ToldMessage, line: bytes) -> tuple[Sighting,
     return (_told_usage(sighting, message.usage),)
 
 
-def _told_usage(sighting: Sighting, usage: ToldUsage) -> Sighting:
+def _told_usage(sighting: UsageEntry, usage: StrictUsage) -> UsageEntry:
     sighting.counters = _counted(usage)
     sighting.speed = usage.speed or None
     sighting.service_tier = usage.service_tier or None
@@ -187,12 +280,12 @@ def _told_usage(sighting: Sighting, usage: ToldUsage) -> Sighting:
     return sighting
 
 
-def _has_more(usage: ToldUsage) -> bool:
+def _has_more(usage: StrictUsage) -> bool:
     """Tell whether some passes are paid apart."""
     return any(each.type in _PAID_APART for each in usage.iterations or ())
 
 
-def _told_by_progress(line: bytes) -> tuple[Sighting, ...] | Damage:
+def _told_by_progress(line: bytes) -> tuple[UsageEntry, ...] | Damage:
     """Read the agent's message that a record of progress may repeat."""
     try:
         found = decode_progress(line)
@@ -217,7 +310,7 @@ def _told_by_progress(line: bytes) -> tuple[Sighting, ...] | Damage:
     return echoes
 
 
-def _slower(line: bytes) -> tuple[Sighting, ...] | Damage:
+def _slower(line: bytes) -> tuple[UsageEntry, ...] | Damage:
     """Read a line whose usage object is not today's."""
     try:
         found = decode_loose_line(line)
@@ -232,7 +325,7 @@ def _slower(line: bytes) -> tuple[Sighting, ...] | Damage:
     return _with_usage(sighting, message.usage)
 
 
-def _slowest(line: bytes) -> tuple[Sighting, ...] | Damage:
+def _slowest(line: bytes) -> tuple[UsageEntry, ...] | Damage:
     """Read a line of another dialect, an echo, or one that only patience can read."""
     record = decode(line)
     if isinstance(record, Damage):
@@ -249,7 +342,7 @@ def _is_echo(record: Record) -> bool:
     return isinstance(record, Progress) and record.kind == "agent_progress"
 
 
-def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[Sighting]:
+def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[UsageEntry]:
     """Read the agent's message that a record of progress repeats."""
     data = fields["data"]
     inner = data.get("message")
@@ -263,7 +356,7 @@ def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[Sighting]:
         yield sighting
 
 
-def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[Sighting, ...]:
+def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[UsageEntry, ...]:
     """Read a record of an assistant from plain JSON in the house's shape."""
     message = fields.get("message")
     if not isinstance(message, dict) or message.get("usage") is None:
@@ -272,7 +365,7 @@ def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[Sighting, ...]
     is_sidechain = fields.get("isSidechain") is True
     origin = fields.get("forkedFrom")
     source = _text(origin, "sessionId")
-    sighting = Sighting(
+    sighting = UsageEntry(
         message_id=_text(message, "id"),
         request_id=_text(fields, "requestId"),
         session=source or _text(fields, "sessionId"),
@@ -293,11 +386,11 @@ def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[Sighting, ...]
 
 
 def _sighting(
-    found: ToldEnvelope,
-    message: ToldMessage | LooseMessage,
+    found: UsageEnvelope,
+    message: UsageMessage | LooseMessage,
     line: bytes,
     at: datetime | None,
-) -> Sighting:
+) -> UsageEntry:
     """Fill in everything but the figures."""
     is_sidechain = found.is_sidechain is True
     session, rank = found.session_id or None, ASIDE if is_sidechain else OWN
@@ -309,7 +402,7 @@ def _sighting(
         record_id = _record_id(found.uuid, found.timestamp, line)
         if found.forked_from is not None:
             copy_of = _copy_of(found.forked_from.message_uuid)
-    return Sighting(
+    return UsageEntry(
         message_id=message.id or None,
         request_id=request_id,
         record_id=record_id,
@@ -327,7 +420,7 @@ def _sighting(
     )
 
 
-def _counted(usage: ToldUsage) -> Counters:
+def _counted(usage: StrictUsage) -> Counters:
     """Count today's usage object; every number in it is within bounds already."""
     apart = usage.cache_creation
     five_minutes = usage.cache_creation_input_tokens or 0
@@ -353,7 +446,7 @@ def _counted(usage: ToldUsage) -> Counters:
     return counters
 
 
-def _with_usage(sighting: Sighting, usage: Any) -> tuple[Sighting, ...]:
+def _with_usage(sighting: UsageEntry, usage: Any) -> tuple[UsageEntry, ...]:
     """Fill in the figures of any usage object; one that is no object counts as nothing, oddly."""
     if not isinstance(usage, dict):
         sighting.counters, sighting.odd = Counters(), ("usage",)
@@ -365,7 +458,7 @@ def _with_usage(sighting: Sighting, usage: Any) -> tuple[Sighting, ...]:
     return (sighting, *_further(sighting, usage.get("iterations")))
 
 
-def _further(sighting: Sighting, iterations: Any) -> Iterator[Sighting]:
+def _further(sighting: UsageEntry, iterations: Any) -> Iterator[UsageEntry]:
     """Give the passes that are paid beside the response's own figures."""
     if not isinstance(iterations, list):
         return

@@ -12,6 +12,12 @@ record itself cannot:
 
 Putting a note on and taking it off gives the same bytes, so a record that was carried from one
 layout to another and back is the record it was. Notes may stand upon notes: the last one counts.
+
+The mark that says which version of turnlog's conventions a log follows.
+
+It is one record, ``{"type":"turnlog","format":1,…}``, at the head of each log turnlog creates. It
+has no uuid and a type of its own, so Claude Code's reader, the SDK's and the seeds' pass over it.
+A log without it is somebody else's, and is read all the same. See docs/log-format.md.
 """
 
 from __future__ import annotations
@@ -21,8 +27,10 @@ from typing import Any, Final
 
 import msgspec
 
-from turnlog.records.loose import BOM, NotJson, loads
+from turnlog.records.codec import decode, encode
+from turnlog.records.lenient_json import BOM, NotJson, loads
 from turnlog.records.record import Record
+from turnlog.records.record_types import Format
 
 # Not ``turnlog``: under that name dialects put aside what they have no place for.
 KEY: Final = "turnlogNote"
@@ -86,3 +94,22 @@ def _encode(note: Mapping[str, Any]) -> bytes:
         import json  # noqa: PLC0415 - Hardly any note needs it.
 
         return json.dumps(note, separators=(",", ":")).encode("ascii")
+
+
+FORMAT: Final = 1
+
+
+def format_marker(writer: str, **more: str | None) -> bytes:
+    """Give the marker's line, newline included, for a new log; *more* may say whose it is."""
+    said = {key: value for key, value in more.items() if value is not None}
+    return encode({"type": "turnlog", "format": FORMAT, "writer": writer} | said) + b"\n"
+
+
+def newer_format(head: bytes) -> int | None:
+    """Give the format of a log whose first bytes are *head*, if this version is too old for it."""
+    for line in head.split(b"\n", 3)[:3]:
+        if b'"turnlog"' in line:
+            record = decode(line)
+            if isinstance(record, Format) and record.format is not None:
+                return record.format if record.format > FORMAT else None
+    return None

@@ -3,15 +3,34 @@
 Claude Code appends them again and again; the last one of a type counts. They carry no uuid and
 mostly no timestamp, and equal lines are not duplicates. Types whose shape is settled have a class
 of their own; types known only by name become State, and their content is in ``fields``.
+
+Which class a type on the wire becomes.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+from __future__ import annotations
 
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
 from typing import Any
 
 from msgspec import field
 
-from turnlog.records.record import Linked, Record
+from turnlog.records.record import (
+    Assistant,
+    Attachment,
+    Call,
+    FileHistory,
+    FileHistoryDelta,
+    FileHistorySnapshot,
+    Linked,
+    Progress,
+    QueueOperation,
+    Record,
+    Result,
+    Summary,
+    System,
+    SystemInit,
+    User,
+)
 
 
 class CustomTitle(Record, frozen=True, kw_only=True, tag="custom-title"):
@@ -106,7 +125,7 @@ class Format(Record, frozen=True, kw_only=True, tag="turnlog"):
     git_commit: str | None = None
 
 
-class State(Linked, frozen=True, kw_only=True):
+class SessionRecord(Linked, frozen=True, kw_only=True):
     """A record whose type is known but whose shape is nobody's promise."""
 
     wire_type: str = field(default="", name="(type)")
@@ -152,3 +171,37 @@ STATE_TYPES = frozenset(
 )
 # Families of state records that share a prefix.
 STATE_PREFIXES = ("marble-origami-",)
+
+
+# Types whose every line can be decoded without looking at its dialect first.
+CLAUDE_KINDS: tuple[type[Record], ...] = (
+    AgentMetadata,
+    AgentName,
+    AiTitle,
+    Assistant,
+    Attachment,
+    BridgeSession,
+    ContentReplacement,
+    CustomTitle,
+    FileHistory,
+    FileHistoryDelta,
+    FileHistorySnapshot,
+    ForkContextRef,
+    Format,
+    FrameLink,
+    LastPrompt,
+    Mode,
+    PermissionMode,
+    PrLink,
+    Progress,
+    QueueOperation,
+    Relocated,
+    Summary,
+    System,
+    Tag,
+    User,
+    WorktreeState,
+)
+
+_KINDS: tuple[type[Record], ...] = (*CLAUDE_KINDS, Call, Result, SystemInit)
+KIND_BY_TYPE = {str(kind.__struct_config__.tag): kind for kind in _KINDS} | {"tool_call": Call}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from turnlog.records.dialects import BY_NAME
-from turnlog.records.instants import instant
+from turnlog.records.timestamps import instant
 
 Fields = dict[str, Any]
 

@@ -21,17 +21,17 @@ from turnlog.records.damage import Damage
 from turnlog.records.record import Linked, Record
 
 
-class _Block(Struct, frozen=True, gc=False):
+class _QuickBlock(Struct, frozen=True, gc=False):
     type: str
     tool_use_id: str | None = None
 
 
-class _Message(Struct, frozen=True, gc=False):
+class _QuickMessage(Struct, frozen=True, gc=False):
     model: str | None = None
-    content: str | tuple[_Block, ...] | None = None
+    content: str | tuple[_QuickBlock, ...] | None = None
 
 
-class Glance(Struct, frozen=True, rename="camel", gc=False):
+class QuickRecord(Struct, frozen=True, rename="camel", gc=False):
     """When, where and by which model, of one line."""
 
     type: str = ""
@@ -40,10 +40,10 @@ class Glance(Struct, frozen=True, rename="camel", gc=False):
     git_branch: str | None = None
     version: str | None = None
     is_sidechain: bool = False
-    message: _Message | None = None
+    message: _QuickMessage | None = None
 
 
-class Stretch(Linked, frozen=True, kw_only=True, tag="(stretch)"):
+class QuickRun(Linked, frozen=True, kw_only=True, tag="(stretch)"):
     """Some lines that follow one another, taken as one. It stands in no log: fold it, drop it.
 
     Where it was is told by the first line that knows, branch and version by the last.
@@ -60,10 +60,10 @@ _OUTSIDES_SUFFICE = frozenset(
     {"attachment", "file-history-snapshot", "progress", "queue-operation", "system"}
 )
 
-_decode_glance = msgspec.json.Decoder(Glance).decode
+_decode_glance = msgspec.json.Decoder(QuickRecord).decode
 
 
-def glance(line: bytes | memoryview) -> Glance | Record | Damage:
+def quick_decode(line: bytes | memoryview) -> QuickRecord | Record | Damage:
     """Decode of *line*, given without its newline, as much as a summary needs."""
     try:
         seen = _decode_glance(line)
@@ -80,7 +80,7 @@ def glance(line: bytes | memoryview) -> Glance | Record | Damage:
     return decode(bytes(line))
 
 
-def _is_of_a_tool(message: _Message | None) -> bool:
+def _is_of_a_tool(message: _QuickMessage | None) -> bool:
     """Tell a tool's result from what may be a prompt."""
     if message is None or not isinstance(message.content, tuple):
         return False
@@ -90,7 +90,7 @@ def _is_of_a_tool(message: _Message | None) -> bool:
     return False
 
 
-def stretch(glances: Sequence[Glance]) -> Stretch:
+def quick_run(glances: Sequence[QuickRecord]) -> QuickRun:
     """Take *glances*, of which there is at least one, as one."""
     first_at = last_at = cwd = git_branch = version = None
     models: dict[str, int] = {}
@@ -108,7 +108,7 @@ def stretch(glances: Sequence[Glance]) -> Stretch:
             model = seen.message.model
             if model is not None:
                 models[model] = models.get(model, 0) + 1
-    return Stretch(
+    return QuickRun(
         lines=len(glances),
         first_at=first_at,
         at=last_at,

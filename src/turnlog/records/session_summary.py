@@ -18,11 +18,10 @@ from typing import Final
 from msgspec import Struct, field
 
 from turnlog.records.blocks import TextBlock
-from turnlog.records.glance import Stretch
-from turnlog.records.meaning import Author, author_of
+from turnlog.records.fast_decode import QuickRun
+from turnlog.records.meaning import Author, author_of, command_in, typed_text
 from turnlog.records.record import Assistant, Linked, Record, Summary, SystemInit, User
-from turnlog.records.state import AiTitle, CustomTitle, Format, LastPrompt, Relocated, Tag
-from turnlog.records.typed import command_in, typed_text
+from turnlog.records.record_types import AiTitle, CustomTitle, Format, LastPrompt, Relocated, Tag
 
 PROMPT_LENGTH: Final = 200
 
@@ -81,7 +80,7 @@ class SessionSummary(Struct):
         if isinstance(record, Linked):
             self._take_surroundings(record)
         self._take_time(record.at)
-        if isinstance(record, Stretch):
+        if isinstance(record, QuickRun):
             self._take_time(record.first_at)
             self.records += record.lines
             for model, count in record.models.items():
@@ -133,14 +132,14 @@ class SessionSummary(Struct):
         for block in record.blocks:
             if not isinstance(block, TextBlock):
                 continue
-            self.first_prompt = spoken(block.text)
+            self.first_prompt = prompt_preview(block.text)
             if self.first_prompt is not None:
                 return
             if self.first_command is None:
                 self.first_command = command_in(block.text)
 
 
-def spoken(text: str) -> str | None:
+def prompt_preview(text: str) -> str | None:
     """Give what a human typed, on one line and cut; None if it is a command, or the program's."""
     shell, closed, _ = text.partition("<bash-input>")[2].partition("</bash-input>")
     if closed:

@@ -13,28 +13,28 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from turnlog.records.sightings import Sighting
+from turnlog.records.usage_entries import UsageEntry
 
 Place = tuple[str | None, str | None, str | None, bool, int, str | None]
-Seen = Sighting | dict[Place, Sighting]
+Seen = UsageEntry | dict[Place, UsageEntry]
 """All sightings of one message: folded into one where they are of one place."""
 
 BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 AFTER_ALL: Final = datetime.max.replace(tzinfo=UTC)
 
 
-class Settled(Struct, frozen=True):
+class Deduplicated(Struct, frozen=True):
     """What was decided about one response."""
 
-    counts: Sighting
+    counts: UsageEntry
     """The one whose figures count."""
-    place: Sighting
+    place: UsageEntry
     """The one that tells who paid, and where."""
     at: datetime | None
     recorded_usd: Decimal | None
 
 
-def settle(places: list[Sighting], older: Seniority | None) -> Settled:
+def deduplicate(places: list[UsageEntry], older: SessionOrder | None) -> Deduplicated:
     """Decide about one response that was sighted in several places."""
     claimants = _claimants(places)
     payer = min(claimants, default=None)
@@ -47,7 +47,7 @@ def settle(places: list[Sighting], older: Seniority | None) -> Settled:
     # Of those that say the same, what the paying session itself has is the one to point at.
     same = [each for each in paid if _says_the_same(each, counts)]
     costs = [each.recorded_usd for each in places if each.recorded_usd is not None]
-    return Settled(
+    return Deduplicated(
         _heaviest(same) if same else counts,
         min(paid, key=_where),
         _latest(paid) or _latest(places),
@@ -55,7 +55,7 @@ def settle(places: list[Sighting], older: Seniority | None) -> Settled:
     )
 
 
-class Seniority:
+class SessionOrder:
     """Tells which of several sessions that claim one response as their own is the oldest.
 
     A fork holds a copy of everything up to where it left, so what each of two sessions has and the
@@ -74,11 +74,11 @@ class Seniority:
         self._claims: dict[str, dict[tuple[str, int], datetime]] = {each: {} for each in rivals}
         if rivals:
             for name, found in seen.items():
-                responses = [[found]] if isinstance(found, Sighting) else shared[name]
+                responses = [[found]] if isinstance(found, UsageEntry) else shared[name]
                 for number, places in enumerate(responses):
                     self._claim((name, number), places)
 
-    def _claim(self, response: tuple[str, int], places: Iterable[Sighting]) -> None:
+    def _claim(self, response: tuple[str, int], places: Iterable[UsageEntry]) -> None:
         for each in places:
             claims = self._claims.get(each.session or "")
             if claims is not None:
@@ -100,7 +100,7 @@ class Seniority:
         return min(own, default=BEFORE_ALL)
 
 
-def name_of(sighting: Sighting) -> str | None:
+def name_of(sighting: UsageEntry) -> str | None:
     """Name what *sighting* tells of, all requests of one message alike; None: it has no name."""
     name = sighting.message_id
     if name is None:
@@ -111,7 +111,7 @@ def name_of(sighting: Sighting) -> str | None:
     return f"{name} {sighting.part}" if name is not None and sighting.part else name
 
 
-def place_of(sighting: Sighting) -> Place:
+def place_of(sighting: UsageEntry) -> Place:
     return (
         sighting.request_id,
         sighting.session,
@@ -122,7 +122,7 @@ def place_of(sighting: Sighting) -> Place:
     )
 
 
-def is_same_place(one: Sighting, two: Sighting) -> bool:
+def is_same_place(one: UsageEntry, two: UsageEntry) -> bool:
     return (
         one.request_id == two.request_id
         and one.session == two.session
@@ -133,7 +133,7 @@ def is_same_place(one: Sighting, two: Sighting) -> bool:
     )
 
 
-def folded(one: Sighting, two: Sighting) -> Sighting:
+def folded(one: UsageEntry, two: UsageEntry) -> UsageEntry:
     """Fold two sightings of one place into the one that counts."""
     winner, loser = (two, one) if _outweighs(two, one) else (one, two)
     ends = loser.last_at
@@ -144,7 +144,7 @@ def folded(one: Sighting, two: Sighting) -> Sighting:
     return winner
 
 
-def _outweighs(one: Sighting, two: Sighting) -> bool:
+def _outweighs(one: UsageEntry, two: UsageEntry) -> bool:
     """Tell whether *one* counts rather than *two*."""
     ours, theirs = one.counters, two.counters
     if ours.output != theirs.output:
@@ -159,7 +159,7 @@ def _outweighs(one: Sighting, two: Sighting) -> bool:
     return ours_at < (two.request_id or "", two.log, two.offset)
 
 
-def _says_the_same(one: Sighting, two: Sighting) -> bool:
+def _says_the_same(one: UsageEntry, two: UsageEntry) -> bool:
     return one is two or (
         one.counters == two.counters
         and one.model == two.model
@@ -170,7 +170,7 @@ def _says_the_same(one: Sighting, two: Sighting) -> bool:
     )
 
 
-def _said(sighting: Sighting) -> tuple[Any, ...]:
+def _said(sighting: UsageEntry) -> tuple[Any, ...]:
     """Give all that a sighting says, in an order, so that none counts by chance."""
     counters = sighting.counters
     figures = tuple(getattr(counters, name) for name in counters.__struct_fields__[:-1])
@@ -179,11 +179,11 @@ def _said(sighting: Sighting) -> tuple[Any, ...]:
     return (*(text or "" for text in texts), figures, sorted(counters.others.items()))
 
 
-def _latest(sightings: Iterable[Sighting]) -> datetime | None:
+def _latest(sightings: Iterable[UsageEntry]) -> datetime | None:
     return max((each.last_at for each in sightings if each.last_at is not None), default=None)
 
 
-def by_response(places: Collection[Sighting]) -> list[list[Sighting]]:
+def by_response(places: Collection[UsageEntry]) -> list[list[UsageEntry]]:
     """Split one message's sightings into responses.
 
     A stream without a request is a part of the first request that its session made, if it made one.
@@ -200,12 +200,12 @@ def by_response(places: Collection[Sighting]) -> list[list[Sighting]]:
     return groups
 
 
-def _by_request(places: Collection[Sighting]) -> list[list[Sighting]]:
+def _by_request(places: Collection[UsageEntry]) -> list[list[UsageEntry]]:
     """Split sightings into one group for each request made outside a sidechain.
 
     Replays under another request belong to the first of them.
     """
-    groups: dict[str | None, list[Sighting]] = {}
+    groups: dict[str | None, list[UsageEntry]] = {}
     for each in places:
         if not each.is_sidechain:
             groups.setdefault(each.request_id, []).append(each)
@@ -218,11 +218,11 @@ def _by_request(places: Collection[Sighting]) -> list[list[Sighting]]:
     return list(groups.values())
 
 
-def _age(group: Collection[Sighting]) -> tuple[datetime, str]:
+def _age(group: Collection[UsageEntry]) -> tuple[datetime, str]:
     return _latest(group) or AFTER_ALL, min(each.request_id or "" for each in group)
 
 
-def _streams(places: Iterable[Sighting]) -> list[list[Sighting]]:
+def _streams(places: Iterable[UsageEntry]) -> list[list[UsageEntry]]:
     """Split sightings that name no request into those that can be of one stream.
 
     They are by one model, in one thread of one session, and the output grows with time: gateways
@@ -242,7 +242,7 @@ def _streams(places: Iterable[Sighting]) -> list[list[Sighting]]:
         for record in (each.record_id, each.copy_of):
             if record is not None:
                 _join(joined, records.setdefault(record, number), number)
-    streams: dict[int, list[Sighting]] = {}
+    streams: dict[int, list[UsageEntry]] = {}
     for number, each in enumerate(ordered):
         streams.setdefault(_first(joined, number), []).append(each)
     return list(streams.values())
@@ -260,18 +260,18 @@ def _first(joined: list[int], number: int) -> int:
     return number
 
 
-def _claimants(places: Iterable[Sighting]) -> set[str]:
+def _claimants(places: Iterable[UsageEntry]) -> set[str]:
     """Name the sessions that claim a response with the best right anyone has."""
     claims = [each for each in places if each.session is not None]
     best = min((each.rank for each in claims), default=None)
     return {each.session for each in claims if each.session is not None and each.rank == best}
 
 
-def _heaviest(sightings: Iterable[Sighting]) -> Sighting:
+def _heaviest(sightings: Iterable[UsageEntry]) -> UsageEntry:
     return reduce(lambda one, two: two if _outweighs(two, one) else one, sightings)
 
 
-def _where(sighting: Sighting) -> tuple[Any, ...]:
+def _where(sighting: UsageEntry) -> tuple[Any, ...]:
     """Order places by how much they tell: one that names an agent comes first."""
     return (
         sighting.agent is None,

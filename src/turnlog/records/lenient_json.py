@@ -1,0 +1,313 @@
+"""A JSON walker that never recurses and never raises.
+
+Decoders give up on deep nesting and on broken lines. This one needs two things only: where does
+the object that begins here end, and which members has it at its top. It walks tokens with an
+explicit stack, so depth costs memory, not the interpreter's stack, and it stops after a budget of
+tokens so that hostile bytes cost bounded time.
+
+JSON read with every allowance that loses nothing.
+
+The fast decoder refuses lines that are records all the same: a lone surrogate, a BOM, an integer
+of five thousand digits, ten thousand nested brackets, one byte that is not UTF-8. Each allowance
+taken is named, so that it can be reported. No UTF-16 guessing, no NUL bytes: those are damage.
+
+Some of these lines Claude Code itself cannot read: JSON.parse refuses a BOM, raw control characters
+in strings, NaN and Infinity. ``to_strict`` finds and removes these.
+
+Structs built field by field from whatever JSON there is.
+
+The fast decoder takes a line whole or not at all. This is the other way: a field of the wrong
+shape is left at its default and named, everything else is kept. It never raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.records.blocks import BLOCK_BY_TYPE, AnyBlock, UnknownBlock
+
+if TYPE_CHECKING:
+    from json import JSONDecoder
+
+
+# Possessive quantifiers keep the matcher from storing a way back for every character.
+_TOKEN = re.compile(
+    rb"[ \t\r\n]*+(?:"
+    rb'("[^"\\\x00]*+(?:\\.[^"\\\x00]*+)*+")'  # 1: a string
+    rb"|([{}\[\]:,])"  # 2: punctuation
+    rb"|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?(?![0-9A-Za-z.])"
+    rb"|true|false|null|NaN|-?Infinity)"  # 3: a scalar; Python writes the last two
+    rb")",
+    re.DOTALL,
+)
+_CUT_NUMBER = re.compile(rb"[ \t\r\n]*+-?[0-9]*+(?:\.[0-9]*+)?(?:[eE][-+]?[0-9]*+)?")
+_BUDGET: Final = 2_000_000
+_CLOSER: Final = {0x7B: 0x7D, 0x5B: 0x5D}
+
+# What may come next.
+_VALUE, _FIRST_KEY, _KEY, _COLON, _AFTER, _FIRST_ITEM = range(6)
+
+
+class ObjectScan(Struct, frozen=True):
+    """How far the walk got.
+
+    *end* is where the object ended if it is *whole*, else where the grammar broke. *members* are
+    the spans of its top-level keys and values; *ran_out* tells that the bytes ended too early,
+    *gave_up* that the budget did.
+    """
+
+    end: int
+    whole: bool
+    members: tuple[tuple[int, int, int, int], ...]
+    ran_out: bool = False
+    gave_up: bool = False
+
+
+def walk_object(data: bytes, start: int = 0) -> ObjectScan:
+    """Walk the object whose brace is the first token at or after *start*."""
+    members: list[tuple[int, int, int, int]] = []
+    stack = bytearray()
+    state = _VALUE
+    key = (0, 0)
+    value_start = 0
+    position = start
+    match_token = _TOKEN.match
+    for _ in range(_BUDGET):
+        token = match_token(data, position)
+        if token is None:
+            rest = data[position : position + 64].lstrip(b" \t\r\n")
+            return ObjectScan(
+                position, False, tuple(members), ran_out=_ran_out(data, position, rest)
+            )
+        kind = token.lastindex
+        first, last = token.span(kind or 0)
+        byte = data[first]
+        if not stack and byte != 0x7B:
+            return ObjectScan(first, False, ())
+        if kind == 2 and byte in b"}]":
+            expected = _AFTER if state == _AFTER else (_FIRST_KEY if byte == 0x7D else _FIRST_ITEM)
+            if state != expected or stack[-1] != byte:
+                return ObjectScan(first, False, tuple(members))
+            stack.pop()
+            if not stack:
+                return ObjectScan(last, True, tuple(members))
+            state = _AFTER
+        elif kind == 2 and byte in b"{[":
+            if state not in (_VALUE, _FIRST_ITEM):
+                return ObjectScan(first, False, tuple(members))
+            if len(stack) == 1:
+                value_start = first
+            stack.append(_CLOSER[byte])
+            state = _FIRST_KEY if byte == 0x7B else _FIRST_ITEM
+        elif kind == 2 and byte == 0x3A:
+            if state != _COLON:
+                return ObjectScan(first, False, tuple(members))
+            state = _VALUE
+        elif kind == 2:
+            if state != _AFTER:
+                return ObjectScan(first, False, tuple(members))
+            state = _KEY if stack[-1] == 0x7D else _VALUE
+        elif state in (_FIRST_KEY, _KEY):
+            if kind != 1:
+                return ObjectScan(first, False, tuple(members))
+            if len(stack) == 1:
+                key = (first, last)
+            state = _COLON
+        elif state in (_VALUE, _FIRST_ITEM):
+            if len(stack) == 1:
+                value_start = first
+            state = _AFTER
+        else:
+            return ObjectScan(first, False, tuple(members))
+        if state == _AFTER and len(stack) == 1 and stack[0] == 0x7D:
+            members.append((*key, value_start, last))
+        position = last
+    return ObjectScan(position, False, tuple(members), gave_up=True)
+
+
+def _ran_out(data: bytes, position: int, rest: bytes) -> bool:
+    """Tell bytes that merely end early from bytes that break the grammar."""
+    if not rest:
+        return True
+    if rest[0] == 0x22:  # A string that no quote closes.
+        return data.find(b"\x00", position) < 0
+    if _CUT_NUMBER.fullmatch(data, position):
+        return True
+    return any(word.startswith(rest) for word in (b"true", b"false", b"null"))
+
+
+BOM: Final = b"\xef\xbb\xbf"
+NOT_UTF8: Final = "(not UTF-8)"
+TOO_DEEP: Final = "(nested too deep)"
+
+_CONTROL: Final = re.compile(rb"[\x00-\x1f]")
+_STRING_OR_NUMBER: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN', re.DOTALL)
+
+_decode = msgspec.json.Decoder().decode
+
+
+class NotJson(ValueError):
+    """The bytes are no JSON value, with every allowance made."""
+
+    walk: ObjectScan | None = None
+    """How far a walk over the object got, if there was one."""
+
+
+def loads(line: bytes) -> Any:
+    """Read one JSON value from *line*; raise NotJson if there is none."""
+    return loads_noting(line)[0]
+
+
+def loads_noting(line: bytes) -> tuple[Any, tuple[str, ...]]:
+    """Read one JSON value and the allowances it took."""
+    try:
+        return _decode(line), ()
+    except (ValueError, RecursionError):
+        pass
+    if b"\x00" in line:
+        raise NotJson("contains NUL bytes")
+    text, noted = _text(line)
+    try:
+        return _loose_decoder().decode(text.strip(" \t\r\n")), noted
+    except RecursionError:
+        return _loads_shallow(line), (*noted, TOO_DEEP)
+    except ValueError as error:
+        raise NotJson(str(error)) from None
+
+
+def to_strict(line: bytes) -> tuple[bytes, list[str]]:
+    """Return the record in *line* as JSON.parse reads it, and what JSON.parse refuses in *line*.
+
+    Bytes that are not UTF-8 stay: Node decodes each to U+FFFD and goes on.
+    """
+    body = line.removeprefix(BOM)
+    refused = ["a byte order mark"] if len(body) < len(line) else []
+    if not (_CONTROL.search(body) or b"NaN" in body or b"Infinity" in body):
+        return body, refused
+    found: set[str] = set()
+
+    def mend(token: re.Match[bytes]) -> bytes:
+        if token[0][:1] != b'"':
+            found.add("NaN or Infinity")
+            return b"null"  # As JSON.stringify writes them.
+        if _CONTROL.search(token[0]):
+            found.add("a control character in a string")
+            return _CONTROL.sub(lambda each: b"\\u%04x" % each[0][0], token[0])
+        return token[0]
+
+    body = _STRING_OR_NUMBER.sub(mend, body)
+    return body, refused + sorted(found)
+
+
+def _text(line: bytes) -> tuple[str, tuple[str, ...]]:
+    body = line.removeprefix(BOM)
+    try:
+        return body.decode("utf-8"), ()
+    except UnicodeDecodeError:
+        return body.decode("utf-8", "replace"), (NOT_UTF8,)
+
+
+def _integer(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:  # Beyond the interpreter's digit limit; the raw bytes keep it exact.
+        return float(digits)
+
+
+@cache
+def _loose_decoder() -> JSONDecoder:
+    from json import JSONDecoder  # noqa: PLC0415
+
+    # strict=False: a raw tab or escape character inside a string is sloppy, not damage.
+    return JSONDecoder(strict=False, parse_int=_integer)
+
+
+def _loads_shallow(line: bytes) -> dict[str, Any]:
+    """Read what can be read of an object too deep for any decoder: its shallow members."""
+    body = line.removeprefix(BOM)
+    walk = walk_object(body)
+    if not walk.whole or body[walk.end :].strip():
+        error = NotJson("nested too deep, and not a whole object")
+        error.walk = walk
+        raise error
+    found: dict[str, Any] = {}
+    decode = _loose_decoder().decode
+    for key_start, key_end, value_start, value_end in walk.members:
+        try:
+            key = decode(_text(body[key_start:key_end])[0])
+            found[key] = decode(_text(body[value_start:value_end])[0])
+        except (ValueError, RecursionError):
+            continue
+    return found
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_REFUSALS = (msgspec.ValidationError, ValueError, TypeError, RecursionError)
+
+
+def build(
+    kind: type[S], fields: Mapping[str, Any], *, path: str = "", **given: Any
+) -> tuple[S, tuple[str, ...]]:
+    """Build a *kind* from *fields*, and name the fields that did not fit."""
+    values: dict[str, Any] = dict(given)
+    odd: list[str] = []
+    for field in _wire_fields(kind):
+        if field.name in given or field.encode_name not in fields:
+            continue
+        value = fields[field.encode_name]
+        try:
+            values[field.name] = msgspec.convert(value, field.type)
+        except _REFUSALS:
+            where = f"{path}{field.encode_name}"
+            mended, strays = _mend(field.type, value, where)
+            odd += strays
+            if mended is not None:
+                values[field.name] = mended
+    return kind(**values), tuple(odd)
+
+
+@cache
+def _wire_fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """List the fields of *kind* that stand on the wire; names in brackets never do."""
+    return tuple(f for f in msgspec.structs.fields(kind) if not f.encode_name.startswith("("))
+
+
+def _mend(wanted: Any, value: Any, where: str) -> tuple[Any, tuple[str, ...]]:
+    """Make the most of a *value* that is not what was *wanted*."""
+    options = get_args(wanted) or (wanted,)
+    if value is None:
+        return None, ()  # An explicit null says no more than an absent field.
+    if isinstance(value, dict):
+        for option in options:
+            if isinstance(option, type) and issubclass(option, msgspec.Struct):
+                return build(option, value, path=f"{where}.")
+    if isinstance(value, list) and any(get_origin(option) is tuple for option in options):
+        return tuple(_block(item) for item in value), ()
+    if isinstance(value, float) and value.is_integer() and int in options:
+        return int(value), ()
+    return None, (where,)
+
+
+def _block(value: Any) -> AnyBlock:
+    kind_name = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind_name, str):
+        return UnknownBlock("", value)
+    kind = BLOCK_BY_TYPE.get(kind_name)
+    if kind is not None:
+        try:
+            return msgspec.convert(value, kind)  # type: ignore[return-value]
+        except _REFUSALS:
+            pass
+        try:
+            mended, _ = build(kind, value)
+            return mended  # type: ignore[return-value]
+        except _REFUSALS:  # A required field is missing or unusable.
+            pass
+    return UnknownBlock(kind_name, value)
