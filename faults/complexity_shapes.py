@@ -576,7 +576,7 @@ def _silent() -> Iterator[None]:
 def _web_page(home: Path) -> None:
     """Draw the session's page as the web server does."""
     from turnlog.layout import find_homes
-    from turnlog.prices.configured import configured_prices
+    from turnlog.pricing.cost import configured_prices
     from turnlog.store import Store
     from turnlog.web.asked import Asked
     from turnlog.web.desk import Desk

@@ -28,7 +28,7 @@ from planted import (
     survives,
 )
 from records.samples import CLAUDE
-from turnlog.redact import find_secrets, redact, redact_line, redact_value, shapes
+from turnlog.redact import find_secrets, key_shapes, redact, redact_line, redact_value
 
 CORPUS = Path(
     os.environ.get("TURNLOG_CORPUS") or Path(__file__).parents[2] / "shared/corpus/claude"
@@ -517,7 +517,7 @@ def _taken(text):
 
 def test_every_kind_is_in_the_documents():
     told = (Path(__file__).parents[1] / "docs" / "secrets.md").read_text("utf-8")
-    for shape in (*shapes._BY_MARK, *shapes._ALONE):
+    for shape in (*key_shapes._BY_MARK, *key_shapes._ALONE):
         assert f"| {shape.kind} |" in told
         assert f"`{shape.head.decode()}`" in told
 

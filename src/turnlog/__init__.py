@@ -130,10 +130,10 @@ if TYPE_CHECKING:
     from turnlog.log.writer import Appended as Appended
     from turnlog.log.writer import LogWriter as LogWriter
     from turnlog.log.writer import News as News
-    from turnlog.prices.cost import Prices as Prices
-    from turnlog.prices.cost import cost as cost
-    from turnlog.prices.cost import load_prices as load_prices
-    from turnlog.prices.rates import Unpriced as Unpriced
+    from turnlog.pricing.cost import Prices as Prices
+    from turnlog.pricing.cost import cost as cost
+    from turnlog.pricing.cost import load_prices as load_prices
+    from turnlog.pricing.rates import Unpriced as Unpriced
     from turnlog.questions.catalog import SessionRow as SessionRow
     from turnlog.questions.health import Health as Health
     from turnlog.questions.hits import Hit as Hit
@@ -293,12 +293,12 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "LogWriter",
         "News",
     ),
-    "turnlog.prices.cost": (
+    "turnlog.pricing.cost": (
         "Prices",
         "cost",
         "load_prices",
     ),
-    "turnlog.prices.rates": ("Unpriced",),
+    "turnlog.pricing.rates": ("Unpriced",),
     "turnlog.questions.catalog": ("SessionRow",),
     "turnlog.questions.health": ("Health",),
     "turnlog.questions.hits": ("Hit",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turnlog.prices.cost import load_prices
+from turnlog.pricing.cost import load_prices
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from turnlog.cli.prices import PriceDocument, command, describe
 from turnlog.errors import UsageError
-from turnlog.prices.cost import Prices
-from turnlog.prices.overrides import overrides_from
+from turnlog.pricing.cost import Prices
+from turnlog.pricing.overrides import overrides_from
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from records.answers import MODEL, answer, usage
 from strategies import json_values, to_line
 from turnlog.errors import UsageError
-from turnlog.prices.cost import Bill, cost
-from turnlog.prices.money import attodollars, shown, total_usd
-from turnlog.prices.rates import Unpriced
+from turnlog.pricing.cost import Bill, cost
+from turnlog.pricing.money import attodollars, shown, total_usd
+from turnlog.pricing.rates import Unpriced
 from turnlog.records.codec import decode
 from turnlog.records.responses import Responses, RunningTotals
 from turnlog.records.usage import CacheWrites, Counters, ServerTools, Usage

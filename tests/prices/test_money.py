@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.prices.money import (
+from turnlog.pricing.money import (
     attodollars,
     dollars,
     price_per_million,

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from turnlog.layout import find_everywhere, find_homes
-from turnlog.prices.cost import Terms
+from turnlog.pricing.cost import PriceTerms
 from turnlog.questions.usage_scan import scan_usage
 from turnlog.records.responses import UNKNOWN
 
@@ -400,7 +400,7 @@ def misses_of(plain, asked, prices):
 
 def _dearer(response, again, prices):
     """What *again* tokens cost more than they would have from the cache."""
-    terms = Terms(response.speed, response.service_tier, response.inference_geo)
+    terms = PriceTerms(response.speed, response.service_tier, response.inference_geo)
     quote = prices.quote(response.model or UNKNOWN, response.at, terms)
     if quote.price is None:
         return Decimal(0)

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from turnlog.layout import Home, all_homes, claude_log
-from turnlog.prices.configured import configured_prices
+from turnlog.pricing.cost import configured_prices
 from turnlog.questions.live import Live
 from turnlog.render.calls import asked
 from turnlog.sessions import build

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from questions.test_ledger import response, scan
-from turnlog.prices.cost import load_prices
+from turnlog.pricing.cost import load_prices
 from turnlog.questions.blocks import LENGTH, active_block, blocks, responses_about
 from turnlog.questions.periods import Period
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from questions.test_ledger import instants, response, scan
-from turnlog.prices.cost import load_prices
+from turnlog.pricing.cost import load_prices
 from turnlog.questions.blocks import active_block, blocks
 from turnlog.questions.budgets import Budget, Budgets, budget_report, budgets_from
 from turnlog.questions.ledger import Question, ledger

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from questions.test_ledger import NOON, instants, response, responses, scan
 from turnlog.errors import UsageError
-from turnlog.prices.cost import load_prices
+from turnlog.pricing.cost import load_prices
 from turnlog.questions.comparing import compare, rows_as_lists, with_the_one_before
 from turnlog.questions.ledger import UNITS, Question, ledger
 from turnlog.questions.periods import Period

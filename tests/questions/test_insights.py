@@ -20,7 +20,7 @@ from turnlog.errors import UsageError
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
 from turnlog.layout import find_homes
-from turnlog.prices.cost import load_prices
+from turnlog.pricing.cost import load_prices
 from turnlog.questions import insights_cache
 from turnlog.questions.error_patterns import error_patterns
 from turnlog.questions.indexed_projects import list_projects

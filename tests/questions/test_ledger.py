@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.errors import UsageError
-from turnlog.prices.cost import load_prices
+from turnlog.pricing.cost import load_prices
 from turnlog.questions import ledger as engine
 from turnlog.questions.ledger import UNITS, Question, explain, rows_as_lists
 from turnlog.questions.periods import Period

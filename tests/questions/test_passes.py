@@ -7,7 +7,7 @@ import pytest
 
 from turnlog.index.opening import open_fresh
 from turnlog.layout import find_homes
-from turnlog.prices.cost import load_prices
+from turnlog.pricing.cost import load_prices
 from turnlog.questions.indexed_projects import list_projects
 from turnlog.questions.insights import insights
 from turnlog.questions.insights_asked import Asked

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
 from turnlog.index.opening import open_fresh
 from turnlog.layout import turnlog_home
-from turnlog.prices.configured import configured_prices
+from turnlog.pricing.cost import configured_prices
 from turnlog.questions.blocks import blocks
 from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.periods import Period

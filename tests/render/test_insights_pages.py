@@ -16,7 +16,7 @@ from render.browser import (
 )
 from turnlog.index.opening import open_fresh
 from turnlog.layout import find_homes
-from turnlog.prices.cost import load_prices
+from turnlog.pricing.cost import load_prices
 from turnlog.questions.insights import insights
 from turnlog.questions.insights_asked import Asked
 from turnlog.render.insights_page import insights_page

@@ -36,7 +36,7 @@ def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
 
 
 def _show_pace(out: Console, row: BlockRow) -> None:
-    from turnlog.prices.money import shown
+    from turnlog.pricing.money import shown
 
     left = row.left_min or 0
     rate = shown(Decimal(row.usd_per_hour or 0))

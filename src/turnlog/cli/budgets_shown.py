@@ -48,7 +48,7 @@ def show_no_budget(out: Console) -> None:
 
 def _cells(row: BudgetRow, width: int) -> list[str]:
     from turnlog.cli.cost_shown import bar
-    from turnlog.prices.money import shown
+    from turnlog.pricing.money import shown
 
     colour = _COLOURS[row.state]
     limit, used = Decimal(row.limit_usd), Decimal(row.used_usd)

@@ -28,7 +28,7 @@ from turnlog.records.time_zone import WEEKDAYS
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.prices.cost import Prices
+    from turnlog.pricing.cost import Prices
     from turnlog.questions.budgets import Budgets
     from turnlog.questions.ledger import Ledger, Question, Unit
     from turnlog.questions.periods import Period
@@ -121,7 +121,7 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     """
     from turnlog.config import load_config
     from turnlog.layout import all_homes, turnlog_home
-    from turnlog.prices.configured import configured_prices
+    from turnlog.pricing.cost import configured_prices
     from turnlog.questions.budgets import budgets_from
 
     now = datetime.now(UTC)

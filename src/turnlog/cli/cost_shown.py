@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from turnlog.prices.cost import NOT_RECORDED, Mode
+from turnlog.pricing.cost import NOT_RECORDED, Mode
 from turnlog.records.time_zone import TIMES
 from turnlog.text import inert
 
@@ -235,7 +235,7 @@ def heads_for(*, wide: bool) -> tuple[str, ...]:
 def cells_of(row: Figures, *, wide: bool) -> list[str]:
     """Write the figures of a row."""
     from turnlog.cli.terminal import short_count
-    from turnlog.prices.money import shown
+    from turnlog.pricing.money import shown
 
     written = row.cache_write_5m + row.cache_write_1h
     counts = (row.messages, row.input, row.output, written, row.cache_read)

@@ -11,7 +11,7 @@ from turnlog.text import inert
 
 if TYPE_CHECKING:
     from turnlog.layout import Home
-    from turnlog.prices.cost import Prices
+    from turnlog.pricing.cost import Prices
     from turnlog.questions.sources import Source
 
 

@@ -53,7 +53,7 @@ def show_comparison(out: Console, found: Comparison, units: Sequence[Unit], zone
 
 
 def _cells(row: Change) -> list[str]:
-    from turnlog.prices.money import shown
+    from turnlog.pricing.money import shown
 
     difference = Decimal(row.difference_usd)
     sign = "+" if difference > 0 else "-" if difference < 0 else ""

@@ -17,7 +17,7 @@ _SHOWN: Final = 50
 def show_explanation(out: Console, found: Explanation, zone: tzinfo) -> None:
     """List the responses, the dearest first, each with the place of its record."""
     from turnlog.cli.terminal import counted, log_name, safe, short_count
-    from turnlog.prices.money import shown, written
+    from turnlog.pricing.money import shown, written
 
     count = counted(found.totals.messages, "response")
     out.print(f"[bold]{safe(found.row)}[/] {shown(Decimal(found.totals.cost_usd))} for {count}\n")

@@ -284,7 +284,7 @@ def _cost(found: SessionDocument) -> str:
     from decimal import Decimal
 
     from turnlog.cli.terminal import counted
-    from turnlog.prices.money import shown
+    from turnlog.pricing.money import shown
 
     written = found.cache_write_5m + found.cache_write_1h
     tokens = f"{found.input + written + found.cache_read:,} tokens in, {found.output:,} out"
@@ -298,7 +298,7 @@ def _carried(found: SessionDocument) -> str:
     from decimal import Decimal
 
     from turnlog.cli.terminal import counted
-    from turnlog.prices.money import shown
+    from turnlog.pricing.money import shown
 
     if not found.carried_messages:
         return ""

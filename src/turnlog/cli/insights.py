@@ -26,7 +26,7 @@ from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
-    from turnlog.prices.cost import Prices
+    from turnlog.pricing.cost import Prices
     from turnlog.questions.insights import Insights
     from turnlog.questions.insights_asked import Asked
 
@@ -75,7 +75,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **option
     behind it; FIGURE is tools, tools:Bash, days:2026-07-22 and so on.
     """
     from turnlog.layout import all_homes, turnlog_home
-    from turnlog.prices.configured import configured_prices
+    from turnlog.pricing.cost import configured_prices
     from turnlog.questions.meant import zone_meant
 
     _check(options, as_json=as_json)

@@ -37,7 +37,7 @@ def _figures(row: Behind) -> list[str]:
     from decimal import Decimal
 
     from turnlog.cli.terminal import short_count
-    from turnlog.prices.money import written
+    from turnlog.pricing.money import written
     from turnlog.render.figures import time
 
     told = []

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.layout import Home
-    from turnlog.prices.cost import Prices
+    from turnlog.pricing.cost import Prices
     from turnlog.questions.overview import Attention, Overview
     from turnlog.questions.overview_bare import BareOverview
 
@@ -28,7 +28,7 @@ _HELP: Final = ("turnlog --help", "everything else")
 def show_overview(names: tuple[str, ...], *, as_json: bool, or_sample: str | None = None) -> int:
     """Show how things are, or how *or_sample* is if there are no sessions; give the exit code."""
     from turnlog.layout import all_homes, turnlog_home
-    from turnlog.prices.configured import configured_prices
+    from turnlog.pricing.cost import configured_prices
 
     prices, problems = configured_prices(turnlog_home())
     tell_problems(problems)
@@ -89,7 +89,7 @@ def _show(found: Overview | BareOverview, homes: tuple[str, ...]) -> None:
 def _show_periods(out: Console, found: Overview | BareOverview) -> None:
     from turnlog.cli.cost_shown import spark
     from turnlog.cli.terminal import counted, short_count
-    from turnlog.prices.money import shown
+    from turnlog.pricing.money import shown
 
     rows = [
         (

@@ -16,8 +16,8 @@ from turnlog.cli.options import csv_option, json_option, show_json, tell_problem
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.prices.cost import Prices
-    from turnlog.prices.rates import Price, Rates
+    from turnlog.pricing.cost import Prices
+    from turnlog.pricing.rates import Price, Rates
 
 
 class Amounts(Struct, kw_only=True):
@@ -96,7 +96,7 @@ def command(model: str | None, at: datetime | None, *, as_json: bool, as_csv: bo
     Nobody tells when a model came out, so its first price holds for any time before, also for --at.
     """
     from turnlog.layout import turnlog_home
-    from turnlog.prices.configured import configured_prices
+    from turnlog.pricing.cost import configured_prices
 
     prices, problems = configured_prices(turnlog_home())
     tell_problems(problems)
@@ -134,7 +134,7 @@ def _prices_of(prices: Prices, model: str, at: datetime | None) -> list[Price]:
 
 def _listed(prices: Prices) -> list[str]:
     """Name the models worth listing: Anthropic's, newest names first, and the user's own."""
-    from turnlog.prices.extras import MODELS
+    from turnlog.pricing.extras import MODELS
 
     names = [
         model.id
@@ -147,7 +147,7 @@ def _listed(prices: Prices) -> list[str]:
 
 
 def _row(price: Price) -> PriceRow:
-    from turnlog.prices.extras import factors_of
+    from turnlog.pricing.extras import factors_of
 
     def factor(*terms: str | None) -> str | None:
         permille = factors_of(price.model, price.provider, *terms).permille
@@ -174,7 +174,7 @@ def _row(price: Price) -> PriceRow:
 
 
 def _amounts(rates: Rates) -> dict[str, str]:
-    from turnlog.prices.money import price_per_million, price_per_thousand, written
+    from turnlog.pricing.money import price_per_million, price_per_thousand, written
 
     tokens = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
     amounts = {name: written(price_per_million(getattr(rates, name))) for name in tokens}

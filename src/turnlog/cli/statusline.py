@@ -87,7 +87,7 @@ def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
 
 def _update(homes: tuple[str, ...], session: str | None) -> None:
     from turnlog.layout import all_homes, turnlog_home
-    from turnlog.prices.configured import configured_prices
+    from turnlog.pricing.cost import configured_prices
     from turnlog.questions.statusline import update_figures
 
     if not sys.stderr.isatty():  # Nobody watches, so nobody should have to wait for it either.

@@ -90,7 +90,7 @@ def _live(homes: tuple[str, ...], project: str | None, since: datetime | None) -
     from datetime import UTC, datetime, timedelta
 
     from turnlog.layout import all_homes, turnlog_home
-    from turnlog.prices.configured import configured_prices
+    from turnlog.pricing.cost import configured_prices
     from turnlog.questions.live import RECENT, Live
     from turnlog.records.time_zone import MachineZone
     from turnlog.render.calls import asked

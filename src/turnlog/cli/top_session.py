@@ -22,7 +22,7 @@ from turnlog.cli.top_lines import Line, Piece, justified, one_line
 from turnlog.cli.top_reading import Growth, Reading
 from turnlog.cli.top_rows import doing_pieces, project_name, when
 from turnlog.cli.top_sessions import content_of
-from turnlog.prices.money import shown
+from turnlog.pricing.money import shown
 from turnlog.questions.live import LiveSession, shared_by
 
 if TYPE_CHECKING:

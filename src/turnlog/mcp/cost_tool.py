@@ -15,7 +15,7 @@ from turnlog.mcp.naming import listed
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import sparse
 from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Until
-from turnlog.prices.configured import configured_prices
+from turnlog.pricing.cost import configured_prices
 from turnlog.questions.ledger import Figures, Ledger, Question, SkippedDocument, ledger
 from turnlog.questions.periods import Period
 from turnlog.questions.query_filters import projects_in

@@ -17,7 +17,7 @@ from turnlog.mcp.naming import listed
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import pointer, sparse, told_at
 from turnlog.mcp.tool import Page, Project, Tool, Until
-from turnlog.prices.configured import configured_prices
+from turnlog.pricing.cost import configured_prices
 from turnlog.questions.insights import Insights
 from turnlog.questions.insights import insights as report
 from turnlog.questions.insights_asked import Asked

@@ -15,7 +15,7 @@ from turnlog.errors import UsageError
 from turnlog.layout import Home
 
 if TYPE_CHECKING:
-    from turnlog.prices.cost import Prices
+    from turnlog.pricing.cost import Prices
     from turnlog.questions.meant import When
 
 
@@ -60,7 +60,7 @@ def configured() -> Prices:
     """Load the prices, with those that config.toml sets."""
     from turnlog.layout import turnlog_home
     from turnlog.log.telling import warn_of_settings
-    from turnlog.prices.configured import configured_prices
+    from turnlog.pricing.cost import configured_prices
 
     prices, problems = configured_prices(turnlog_home())
     warn_of_settings(problems)

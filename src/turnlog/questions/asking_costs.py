@@ -15,7 +15,7 @@ from turnlog.questions.asking_as_meant import (
 )
 
 if TYPE_CHECKING:
-    from turnlog.prices.cost import Mode
+    from turnlog.pricing.cost import Mode
     from turnlog.questions.blocks import BlockLedger
     from turnlog.questions.budgets import BudgetReport
     from turnlog.questions.comparing import Comparison

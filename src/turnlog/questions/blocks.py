@@ -20,8 +20,8 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from turnlog.prices.cost import Bill, Mode, Prices
-from turnlog.prices.rates import Unpriced
+from turnlog.pricing.cost import Bill, Mode, Prices
+from turnlog.pricing.rates import Unpriced
 from turnlog.questions.ledger import (
     Figures,
     SkippedDocument,

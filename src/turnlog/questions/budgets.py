@@ -28,7 +28,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from turnlog.config import SettingProblem
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.blocks import BlockRow, active_block
 from turnlog.questions.ledger import (
     Question,

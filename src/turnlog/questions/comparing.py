@@ -15,7 +15,7 @@ from decimal import Decimal
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from turnlog.errors import UsageError
-from turnlog.prices.money import total_usd
+from turnlog.pricing.money import total_usd
 from turnlog.questions.ledger import (
     Figures,
     Ledger,

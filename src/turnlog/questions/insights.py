@@ -17,7 +17,7 @@ from msgspec import Struct, field, structs
 from turnlog.errors import UsageError
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.comparing import Change, compare, with_the_one_before
 from turnlog.questions.error_patterns import ErrorPattern, error_patterns
 from turnlog.questions.insights_asked import Asked, sessions_of, with_main_log

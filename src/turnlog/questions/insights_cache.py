@@ -24,8 +24,8 @@ from msgspec import Struct, structs
 from turnlog.index.ids import ANSWERED_BY, instant_at, microseconds
 from turnlog.index.opening import Index
 from turnlog.layout.directories import is_within
-from turnlog.prices.cost import Prices
-from turnlog.prices.money import total_usd
+from turnlog.pricing.cost import Prices
+from turnlog.pricing.money import total_usd
 from turnlog.questions.insights_asked import Asked, Behind, names_of
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.responses import Response

@@ -14,8 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from turnlog.prices.cost import Prices
-from turnlog.prices.money import total_usd
+from turnlog.pricing.cost import Prices
+from turnlog.pricing.money import total_usd
 from turnlog.questions.insights_asked import Asked, figures_in
 from turnlog.questions.ledger import Figures, Ledger, ledger, sum_of
 from turnlog.questions.usage_scan import UsageScan

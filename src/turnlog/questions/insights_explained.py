@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from turnlog.errors import UsageError
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.error_patterns import error_context
 from turnlog.questions.insights import sessions_in
 from turnlog.questions.insights_asked import Asked, Behind

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.opening import Index
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.insights_asked import (
     NOTHING,
     Asked,

@@ -21,9 +21,9 @@ from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from turnlog.errors import UsageError
 from turnlog.index.usage import Skipped
-from turnlog.prices.cost import Bill, Mode, Prices
-from turnlog.prices.money import total_usd
-from turnlog.prices.rates import Unpriced
+from turnlog.pricing.cost import Bill, Mode, Prices
+from turnlog.pricing.money import total_usd
+from turnlog.pricing.rates import Unpriced
 from turnlog.questions.periods import Period
 from turnlog.questions.row_names import key_meant, whole_name
 from turnlog.questions.traced import Traced

@@ -25,7 +25,7 @@ from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import Progress
 from turnlog.layout import Home, agent_logs_beside, claude_log, read_name
 from turnlog.layout.directories import is_within
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.blocks import BlockRow, active_block
 from turnlog.questions.keeping import Keeping
 from turnlog.questions.listed import tokens_of

@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 
 from turnlog.index.ids import instant_at, microseconds
 from turnlog.index.opening import Index
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.listed import COUNTERS, IS_THERE, LISTED, models_in

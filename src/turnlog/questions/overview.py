@@ -18,7 +18,7 @@ from turnlog.index.ids import microseconds
 from turnlog.index.opening import Index
 from turnlog.keep.cleanup import is_cleaned, period_of
 from turnlog.layout import Home
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.indexed_catalog import IndexedSession, list_indexed
 from turnlog.questions.keeping import Keepings
 from turnlog.questions.ledger import Question, ledger

@@ -14,7 +14,7 @@ from msgspec import Struct
 from turnlog.index.processes import processors
 from turnlog.keep.cleanup import LossCount, losses
 from turnlog.layout import Home
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.overview import (
     LATEST,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from turnlog.index.refreshed import Stage
     from turnlog.index.unwritable import Fallback
     from turnlog.layout import Home
-    from turnlog.prices.cost import Prices
+    from turnlog.pricing.cost import Prices
     from turnlog.questions.ledger import Question
     from turnlog.questions.periods import Period
     from turnlog.questions.usage_scan import UsageScan

@@ -33,7 +33,7 @@ from turnlog.records.usage import Counters
 if TYPE_CHECKING:
     from turnlog.index.opening import Index
     from turnlog.layout import Home
-    from turnlog.prices.cost import Prices
+    from turnlog.pricing.cost import Prices
     from turnlog.questions.periods import Period
     from turnlog.records.usage_entries import UsageEntry
 

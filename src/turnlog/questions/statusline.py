@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import structs
 
 from turnlog.index.opening import Index, open_fresh
-from turnlog.prices.cost import Prices
-from turnlog.prices.money import shown
+from turnlog.pricing.cost import Prices
+from turnlog.pricing.money import shown
 from turnlog.questions.blocks import LENGTH, blocks
 from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.periods import Period

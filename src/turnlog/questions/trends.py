@@ -14,7 +14,7 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from turnlog.errors import UsageError
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.ledger import Ledger, LedgerRow, Question, Unit, ledger
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.time_zone import TIMES, LocalTimes

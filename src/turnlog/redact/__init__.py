@@ -19,10 +19,10 @@ pattern is tried only where such a literal stands.
 
 from __future__ import annotations
 
-from turnlog.redact.finding import Secret, find_secrets
-from turnlog.redact.known import gather_known
-from turnlog.redact.masking import redact, redact_line, redact_named, redact_value
-from turnlog.redact.rules import NO_RULES, Rules, rules_from
+from turnlog.redact.find import Secret, find_secrets
+from turnlog.redact.known_values import gather_known
+from turnlog.redact.mask import redact, redact_line, redact_named, redact_value
+from turnlog.redact.user_rules import NO_RULES, Rules, rules_from
 
 __all__ = [
     "NO_RULES",

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from turnlog.redact.found import Found
-from turnlog.redact.innocence import looks_chosen, looks_random, stands_for_another
+from turnlog.redact.false_positives import is_placeholder, looks_chosen, looks_random
+from turnlog.redact.spans import SecretSpan
 
 _RANK: Final = 4
 _COMMAND: Final = 600
@@ -42,7 +42,7 @@ _TAKES_GLUED: Final = re.compile(rb"\b(?:mysql|mariadb|7z|sshpass)[a-z_-]*(?=[\s
 _SEPARATOR: Final = re.compile(rb"(?<!\\)\n|[|;] |&&|(?<!\\)\\n")
 
 
-def find_given(data: bytes) -> Iterator[Found]:
+def find_command_passwords(data: bytes) -> Iterator[SecretSpan]:
     """Find the passwords that programs are given as options."""
     for match in _OPTION.finditer(data):
         start = match.start()
@@ -54,10 +54,10 @@ def find_given(data: bytes) -> Iterator[Found]:
         value = match[group]
         if not is_given and (match[3] or not _is_strong(match[1], value)):
             continue
-        if stands_for_another(value) or value.lower() == (match[1] or b"").lower():
+        if is_placeholder(value) or value.lower() == (match[1] or b"").lower():
             continue
         if looks_chosen(value, is_quoted=True, is_given=is_given):
-            yield Found(*match.span(group), "password", b"[redacted password]", value, _RANK)
+            yield SecretSpan(*match.span(group), "password", b"[redacted password]", value, _RANK)
 
 
 def _takes(command: bytes, option: bytes, between: bytes) -> bool:

@@ -7,13 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from turnlog.redact.found import Found, places
-from turnlog.redact.innocence import (
-    looks_chosen,
-    looks_random,
-    names_itself,
-    stands_for_another,
-)
+from turnlog.redact.false_positives import is_placeholder, looks_chosen, looks_random, names_itself
+from turnlog.redact.spans import SecretSpan, places
 
 _RANK: Final = 4
 _TOKEN: Final = rb"([A-Za-z0-9._~+/=-]{16,4000})"
@@ -34,7 +29,7 @@ _PLAIN_PASSWORDS: Final = frozenset(
 ) | {b"open sesame"}
 
 
-def find_sent(data: bytes, low: bytes) -> Iterator[Found]:
+def find_header_secrets(data: bytes, low: bytes) -> Iterator[SecretSpan]:
     """Find what is sent to prove who one is; *low* is *data* in small letters."""
     for match in _BEARER.finditer(low):
         yield from _random(data, match.span(1), "bearer token")
@@ -49,22 +44,22 @@ def find_sent(data: bytes, low: bytes) -> Iterator[Found]:
         yield from _identified(data, at + len(_IDENTIFIED))
 
 
-def _identified(data: bytes, at: int) -> Iterator[Found]:
+def _identified(data: bytes, at: int) -> Iterator[SecretSpan]:
     match = _BY.match(data, at)
-    if match is None or stands_for_another(match[1]):
+    if match is None or is_placeholder(match[1]):
         return
     if looks_chosen(match[1], is_quoted=True, is_given=True):
-        yield Found(*match.span(1), "password", b"[redacted password]", match[1], _RANK)
+        yield SecretSpan(*match.span(1), "password", b"[redacted password]", match[1], _RANK)
 
 
-def _random(data: bytes, span: tuple[int, int], kind: str) -> Iterator[Found]:
+def _random(data: bytes, span: tuple[int, int], kind: str) -> Iterator[SecretSpan]:
     value = data[slice(*span)].rstrip(b".:")
-    if looks_random(value) and not stands_for_another(value):
+    if looks_random(value) and not is_placeholder(value):
         masked = f"[redacted {kind}]".encode()
-        yield Found(span[0], span[0] + len(value), kind, masked, value, _RANK)
+        yield SecretSpan(span[0], span[0] + len(value), kind, masked, value, _RANK)
 
 
-def _user_and_password(data: bytes, start: int, end: int) -> Iterator[Found]:
+def _user_and_password(data: bytes, start: int, end: int) -> Iterator[SecretSpan]:
     """Take what is ``user:password`` in base64, and nothing else."""
     value = data[start:end]
     if not _BASE64.fullmatch(value):
@@ -77,22 +72,22 @@ def _user_and_password(data: bytes, start: int, end: int) -> Iterator[Found]:
     if not (user + password).isprintable() or not _is_password(password.encode(), user.encode()):
         return
     if colon and password:
-        yield Found(start, end, "basic auth", b"[redacted basic auth]", value, _RANK)
+        yield SecretSpan(start, end, "basic auth", b"[redacted basic auth]", value, _RANK)
 
 
-def _url_password(data: bytes, at: int) -> Iterator[Found]:
+def _url_password(data: bytes, at: int) -> Iterator[SecretSpan]:
     """Take what stands between a user and the @ at *at*, if a URL begins before it."""
     begin = data.rfind(b"://", max(0, at - _REACH), at)
     match = _URL.match(data, begin, at) if begin >= 0 else None
     if match is not None and match[1].endswith(b"[") and match[2].endswith(b"]"):
         return  # user[:password]@host
     if match is not None and _is_password(match[2], match[1]):
-        yield Found(*match.span(2), "url password", b"***", match[2], _RANK)
+        yield SecretSpan(*match.span(2), "url password", b"***", match[2], _RANK)
 
 
 def _is_password(value: bytes, user: bytes) -> bool:
     low = value.lower()
-    if low in _PLAIN_PASSWORDS or low == user.lower() or stands_for_another(value):
+    if low in _PLAIN_PASSWORDS or low == user.lower() or is_placeholder(value):
         return False
     if names_itself(value):
         return False

@@ -13,8 +13,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from turnlog.redact.found import Found
-from turnlog.redact.innocence import is_hex, is_uuid, looks_chosen, looks_random, stands_for_another
+from turnlog.redact.false_positives import (
+    is_hex,
+    is_placeholder,
+    is_uuid,
+    looks_chosen,
+    looks_random,
+)
+from turnlog.redact.spans import SecretSpan
 
 _RANK: Final = 5
 _LONGEST_NAME: Final = 48
@@ -125,7 +131,7 @@ _KINDS: Final = {
 }
 
 
-def find_named(data: bytes, low: bytes) -> Iterator[Found]:
+def find_named(data: bytes, low: bytes) -> Iterator[SecretSpan]:
     """Find the values in *data* that stand beside a telling name; *low* is it in small letters."""
     ends: Counter[int] = Counter()
     for pattern, words in _WORDS:
@@ -136,7 +142,9 @@ def find_named(data: bytes, low: bytes) -> Iterator[Found]:
                 yield found
 
 
-def _valued(data: bytes, word: bytes, at: int, behind: int, ends: Counter[int]) -> Found | None:
+def _valued(
+    data: bytes, word: bytes, at: int, behind: int, ends: Counter[int]
+) -> SecretSpan | None:
     """Judge the value that begins at *behind*, beside the name whose *word* stands at *at*.
 
     *ends* counts how often a value ended where one ends: names within names within values are not
@@ -198,7 +206,7 @@ def _valued(data: bytes, word: bytes, at: int, behind: int, ends: Counter[int]) 
     kind = kind_of(name, value, is_quoted=is_literal, is_given=is_certain)
     if kind is None or (kind == "password" and _is_user(data, begin, value)):
         return None
-    return Found(start, end, kind, f"[redacted {kind}]".encode(), value, _RANK)
+    return SecretSpan(start, end, kind, f"[redacted {kind}]".encode(), value, _RANK)
 
 
 def _link(data: bytes, word: bytes, at: int, behind: int) -> tuple[str | None, int]:
@@ -235,7 +243,7 @@ def kind_of(
     name: bytes, value: bytes, *, is_quoted: bool = True, is_given: bool = False
 ) -> str | None:
     """Tell what kind of secret *value* is, beside the telling *name*; None if it is none."""
-    if not 6 <= len(value) <= _LONGEST_VALUE or stands_for_another(value):
+    if not 6 <= len(value) <= _LONGEST_VALUE or is_placeholder(value):
         return None
     parts = words_of(name)
     kind = next((_KINDS[word] for part in reversed(parts) if (word := _word_in(part))), "secret")
@@ -258,7 +266,7 @@ def kind_of(
     return kind if looks_random(value, shortest) else None
 
 
-def is_telling(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Tell whether *name*, as a key of a document, says that its value is a secret."""
     data = name.encode("utf-8", "replace")
     low = data.lower()

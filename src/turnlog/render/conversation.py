@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from turnlog.prices.money import shown
+from turnlog.pricing.money import shown
 
 ThreadName = Literal["main", "whole", "all"]
 

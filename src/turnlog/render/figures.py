@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from turnlog.prices.money import shown
+from turnlog.pricing.money import shown
 from turnlog.render.page import Child, Fragment, element
 
 

@@ -17,7 +17,7 @@ from msgspec import json
 
 from turnlog.layout import is_uuid
 from turnlog.log.reader import Placed
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.periods import Period
 from turnlog.questions.sources import Source
 from turnlog.questions.traced import Traced

@@ -17,8 +17,7 @@ from msgspec import Struct, field
 from turnlog.errors import NotFound
 from turnlog.layout import agent_logs_beside, turnlog_home
 from turnlog.log.reader import Placed, Reader
-from turnlog.prices.configured import configured_prices
-from turnlog.prices.cost import Bill, Prices, RunningBill
+from turnlog.pricing.cost import Bill, Prices, RunningBill, configured_prices
 from turnlog.records.responses import Response, RunningTotals
 from turnlog.records.usage import Counters
 

@@ -90,7 +90,7 @@ def command(
 def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> Desk:
     from turnlog.config import in_words, load_config
     from turnlog.layout import turnlog_home
-    from turnlog.prices.configured import configured_prices
+    from turnlog.pricing.cost import configured_prices
     from turnlog.redact import rules_from
     from turnlog.store import Store
     from turnlog.web.desk import Desk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final, cast
 
-from turnlog.prices.money import shown
+from turnlog.pricing.money import shown
 from turnlog.questions.indexed_catalog import list_indexed
 from turnlog.questions.ledger import Figures, Ledger, LedgerRow, Unit
 from turnlog.questions.row_names import shown_name

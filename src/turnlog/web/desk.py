@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
 from turnlog.layout.directories import last_part
-from turnlog.prices.cost import Prices
+from turnlog.pricing.cost import Prices
 from turnlog.questions.live import Live
 from turnlog.records.time_zone import MachineZone
 from turnlog.redact import Rules, gather_known

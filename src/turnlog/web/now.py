@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from turnlog.prices.money import shown
+from turnlog.pricing.money import shown
 from turnlog.questions.live import LiveDocument, LiveSession
 from turnlog.questions.live_doing import ASKED_FOR, Doing
 from turnlog.render.figures import counted, short, time

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final, cast
 
 from turnlog.index.opening import Index
-from turnlog.prices.money import shown
+from turnlog.pricing.money import shown
 from turnlog.questions.indexed_catalog import IndexedSession, SessionSort, list_indexed
 from turnlog.questions.indexed_projects import list_projects
 from turnlog.questions.ledger import Question, ledger

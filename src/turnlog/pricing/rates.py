@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from turnlog.prices.money import rate_per_search, rate_per_token
+from turnlog.pricing.money import rate_per_search, rate_per_token
 from turnlog.records.usage import Counters
 
 Source = Literal["genai-prices", "turnlog", "override"]

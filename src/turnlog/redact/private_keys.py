@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from turnlog.redact.found import Found
-from turnlog.redact.innocence import is_example
+from turnlog.redact.false_positives import is_example
+from turnlog.redact.spans import SecretSpan
 
 _RANK: Final = 0
 _MASKED: Final = "[redacted private key]"
@@ -41,7 +41,7 @@ _LAST: Final = re.compile(rb"(?:\s|\\{1,15}[nr])*(?!\d+\b)([A-Za-z0-9+/=]{1,11})
 _LINE_ENDS: Final = re.compile(rb"(?:\s|\\{1,15}[nr])*")
 
 
-def find_blocks(data: bytes) -> Iterator[Found]:
+def find_blocks(data: bytes) -> Iterator[SecretSpan]:
     """Find private keys between their BEGIN and END, or as far as they go."""
     at = -1
     while (at := data.find(_ARMOUR, at + 1)) >= 0:
@@ -58,7 +58,7 @@ def find_blocks(data: bytes) -> Iterator[Found]:
         if len(value) < _SHORTEST or is_example(value[:200]) or len(set(value)) < 12:
             continue
         first, last = pieces[0][0], pieces[-1][1]
-        yield Found(first, last, "private key", _masked(data, pieces), value, _RANK)
+        yield SecretSpan(first, last, "private key", _masked(data, pieces), value, _RANK)
 
 
 def _between_both(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:

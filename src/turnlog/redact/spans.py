@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 
-class Found(NamedTuple):
+class SecretSpan(NamedTuple):
     """A place in bytes that holds a secret. Of two that overlap the lower *rank* names both."""
 
     start: int

@@ -15,8 +15,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.prices import extras
-from turnlog.prices.rates import Price, Rates, Tier
+from turnlog.pricing import extras
+from turnlog.pricing.rates import Price, Rates, Tier
 
 # ["equals", text], ["starts", text], ["any", [match, …]] and so on.
 Match = list[Any]
@@ -28,7 +28,7 @@ _CONTEXT_SIZE: Final = re.compile(r"\[[0-9a-z]+\]$")
 _COMPACT_DATE: Final = re.compile(r"-(20[0-9]{2})(0[1-9]|1[0-2])([0-3][0-9])(?=[-:@]|$)")
 
 
-class Entry(Struct, frozen=True, array_like=True):
+class PriceEntry(Struct, frozen=True, array_like=True):
     """Rates that hold from a day on, or at some hours of the day."""
 
     rates: Rates
@@ -42,7 +42,7 @@ class Model(Struct, frozen=True, array_like=True):
 
     id: str
     match: Match
-    entries: tuple[Entry, ...]
+    entries: tuple[PriceEntry, ...]
 
 
 class Provider(Struct, frozen=True, array_like=True):
@@ -161,7 +161,7 @@ def _is_at(hours: tuple[time, time] | None, moment: datetime) -> bool:
 
 
 def _own(name: str) -> tuple[Provider, Model]:
-    return _OWN, Model(name, ["equals", name], (Entry(extras.MODELS[name]),))
+    return _OWN, Model(name, ["equals", name], (PriceEntry(extras.MODELS[name]),))
 
 
 _OWN: Final = Provider(ANTHROPIC, None, ())

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from turnlog.prices.money import rate_per_search
-from turnlog.prices.rates import Rates, Tier, rates_of
+from turnlog.pricing.money import rate_per_search
+from turnlog.pricing.rates import Rates, Tier, rates_of
 
 # Searches of the web cost $10 per thousand with every model.
 # https://platform.claude.com/docs/en/about-claude/pricing, "Web search tool"
@@ -75,7 +75,7 @@ _USUAL_TIERS: Final = frozenset({None, "", "standard", "default", "auto", "prior
 _USUAL_PLACES: Final = frozenset({None, "", "global", "not_available"})
 
 
-class Factors(NamedTuple):
+class PriceFactors(NamedTuple):
     """How a request's terms change its price. *unknown* says why that cannot be told."""
 
     permille: tuple[int, ...] = ()
@@ -90,7 +90,7 @@ def factors_of(
     speed: str | None,
     service_tier: str | None,
     inference_geo: str | None,
-) -> Factors:
+) -> PriceFactors:
     """Tell what the terms of a request mean for the price of *model*, named as in the table."""
     permille: list[int] = []
     assumed: list[str] = []
@@ -98,7 +98,7 @@ def factors_of(
     if speed not in _USUAL_SPEEDS:
         factor = FAST.get(model) if is_anthropic and speed == "fast" else None
         if factor is None:
-            return Factors(unknown=f"no price is known for speed {speed!r}")
+            return PriceFactors(unknown=f"no price is known for speed {speed!r}")
         permille.append(factor)
     if service_tier == "batch" and is_anthropic:
         permille.append(BATCH)
@@ -108,7 +108,7 @@ def factors_of(
         permille.extend([US_ONLY] if not model.startswith(_WITHOUT_GEOGRAPHY) else [])
     elif inference_geo not in _USUAL_PLACES:
         assumed.append(f"geography {inference_geo!r} priced as global")
-    return Factors(tuple(permille), tuple(assumed))
+    return PriceFactors(tuple(permille), tuple(assumed))
 
 
 def with_searches(rates: Rates) -> Rates:

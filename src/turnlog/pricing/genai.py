@@ -10,8 +10,8 @@ from datetime import time
 from decimal import Decimal
 from typing import Any, Final
 
-from turnlog.prices.rates import WRITE_1H_PERMILLE, Rates, Tier, rates_of
-from turnlog.prices.table import Entry, Match, Model, Provider, Table
+from turnlog.pricing.rates import WRITE_1H_PERMILLE, Rates, Tier, rates_of
+from turnlog.pricing.table import Match, Model, PriceEntry, Provider, Table
 
 # Providers that no model's name gives away, but that serve names of a form of their own.
 _BY_FORM: Final = frozenset({"aws", "openrouter", "zai"})
@@ -51,7 +51,7 @@ def _models(provider: Any) -> Iterator[Model]:
             yield Model(model.id, _match(model.match) or ["equals", model.id], entries)
 
 
-def _entry(price: Any, *, is_claude: bool) -> Entry | None:
+def _entry(price: Any, *, is_claude: bool) -> PriceEntry | None:
     """Translate one price; None if it is not one by tokens."""
     by_name = {name: getattr(price.prices, f"{name}_mtok", None) for name in _TOKENS}
     if by_name["input"] is None and by_name["output"] is None:
@@ -61,7 +61,7 @@ def _entry(price: Any, *, is_claude: bool) -> Entry | None:
     constraint = getattr(price, "constraint", None)
     since = getattr(constraint, "start_date", None)
     start, end = getattr(constraint, "start_time", None), getattr(constraint, "end_time", None)
-    return Entry(
+    return PriceEntry(
         _rates(by_name, searches, 0, is_claude=is_claude),
         tuple(
             Tier(above, _rates(by_name, searches, above + 1, is_claude=is_claude))

@@ -7,6 +7,8 @@
 A model without a price is a value, never an exception, unless asked for one (*strict*). Each
 request is priced by itself, by the prices of its day and the terms it was made under; a context
 above a model's threshold makes the whole request dearer.
+
+The prices that hold here: the table's, under those that the user has set in config.toml.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from turnlog.config import SettingProblem, load_config
 from turnlog.errors import UsageError
-from turnlog.prices import extras
-from turnlog.prices.compiled import load_table
-from turnlog.prices.money import attodollars, dollars
-from turnlog.prices.overrides import Override
-from turnlog.prices.rates import Price, Tier, Unpriced
-from turnlog.prices.table import Table, price_among, prices_of
+from turnlog.pricing import extras
+from turnlog.pricing.money import attodollars, dollars
+from turnlog.pricing.overrides import Override, overrides_from
+from turnlog.pricing.rates import Price, Tier, Unpriced
+from turnlog.pricing.table import Table, price_among, prices_of
+from turnlog.pricing.table_cache import load_table
 from turnlog.records.responses import UNKNOWN, Response
 from turnlog.records.usage import Counters, Usage, count_of, counters_of
 
@@ -39,7 +42,7 @@ NOT_RECORDED: Final = "no cost was recorded"
 AnyUsage = Usage | Counters | Mapping[str, Any]
 
 
-class Terms(NamedTuple):
+class PriceTerms(NamedTuple):
     """What, beside the model and the day, decides a price."""
 
     speed: str | None = None
@@ -137,7 +140,7 @@ class Prices:
     def __init__(self, table: Table, overrides: Iterable[Override] = ()) -> None:
         self.table = table
         self.overrides = tuple(overrides)
-        self._quotes: dict[tuple[str, date, Terms], Quote] = {}
+        self._quotes: dict[tuple[str, date, PriceTerms], Quote] = {}
         self._tabled: dict[str, list[Price]] = {}
 
     def find(self, model: str, at: datetime | None = None) -> Price | None:
@@ -150,7 +153,7 @@ class Prices:
         own = [each for each in self.overrides if _is_for(each, model)]
         return known + [price for each in own if (price := self._overriding(each, (), None))]
 
-    def quote(self, model: str, at: datetime | None, terms: Terms = Terms()) -> Quote:  # noqa: B008
+    def quote(self, model: str, at: datetime | None, terms: PriceTerms = PriceTerms()) -> Quote:  # noqa: B008
         """Give what a request to *model* costs under *terms*."""
         moment = _moment(at)
         key = (model, moment.date(), terms)
@@ -188,7 +191,7 @@ class Prices:
             running.take(response)
         return running.now()
 
-    def _quote(self, model: str, at: datetime, terms: Terms) -> Quote:
+    def _quote(self, model: str, at: datetime, terms: PriceTerms) -> Quote:
         price = self._find(model, at, ())
         if price is None:
             return Quote(None, reason="no price is known")
@@ -281,7 +284,7 @@ class RunningBill:
         if is_recorded or self._mode == "recorded":
             quote = Quote(None, reason="" if is_recorded else NOT_RECORDED)
         else:
-            terms = Terms(response.speed, response.service_tier, response.inference_geo)
+            terms = PriceTerms(response.speed, response.service_tier, response.inference_geo)
             quote = self._prices.quote(response.model or UNKNOWN, response.at, terms)
         return _Tab(response.model_name, quote, is_recorded)
 
@@ -324,10 +327,10 @@ def _moment(at: datetime | None) -> datetime:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def _read(usage: AnyUsage) -> tuple[Counters, Terms]:
+def _read(usage: AnyUsage) -> tuple[Counters, PriceTerms]:
     """Read what was used, and under which terms, from any of the ways to say it."""
     if isinstance(usage, Counters):
-        return usage, Terms()
+        return usage, PriceTerms()
     if isinstance(usage, Usage):
         counters, _ = counters_of(
             {
@@ -339,12 +342,22 @@ def _read(usage: AnyUsage) -> tuple[Counters, Terms]:
             }
         )
         counters.cache_write_1h = count_of(usage.cache_write_1h) or 0
-        return counters, Terms(usage.speed, usage.service_tier, usage.inference_geo)
+        return counters, PriceTerms(usage.speed, usage.service_tier, usage.inference_geo)
     if not isinstance(usage, Mapping):
         raise UsageError(
             f"usage is a {type(usage).__name__}, not what a response used",
             hint='pass record.usage, or a mapping such as {"input_tokens": 5}',
         )
     counters, _ = counters_of(usage)
-    said = [usage.get(name) for name in Terms._fields]
-    return counters, Terms(*(value if isinstance(value, str) else None for value in said))
+    said = [usage.get(name) for name in PriceTerms._fields]
+    return counters, PriceTerms(*(value if isinstance(value, str) else None for value in said))
+
+
+def configured_prices(
+    home: str | os.PathLike[str],
+) -> tuple[Prices, tuple[SettingProblem, ...]]:
+    """Load the prices of turnlog's *home*, and what is wrong with its settings."""
+    config = load_config(home)
+    overrides, broken = overrides_from(config.prices)
+    prices = load_prices(home, overrides)
+    return prices, (*config.problems, *(SettingProblem(each.where, each.reason) for each in broken))

@@ -123,7 +123,7 @@ def is_mixed(value: bytes) -> bool:
     return is_varied(value) and any(_kind(each) in "A0" for each in value)
 
 
-def stands_for_another(value: bytes) -> bool:
+def is_placeholder(value: bytes) -> bool:
     """Tell whether *value* is a placeholder, or refers to where the secret is."""
     if _STANDS_FOR.search(value) or _REFERENCE.match(value):
         return True

@@ -16,14 +16,14 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from turnlog.prices.genai import compile_table
-from turnlog.prices.table import Table
+from turnlog.pricing.genai import compile_table
+from turnlog.pricing.table import Table
 
 FILE_NAME: Final = "prices.json"
 FORMAT: Final = 1
 
 
-class _Head(Struct, frozen=True):
+class _CacheHeader(Struct, frozen=True):
     """The file's first line: what the rest was made from, and how to know that it is whole."""
 
     format: int
@@ -31,7 +31,7 @@ class _Head(Struct, frozen=True):
     crc32: int
 
 
-_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_head = msgspec.json.Decoder(_CacheHeader).decode
 _decode_table = msgspec.json.Decoder(Table).decode
 
 
@@ -52,7 +52,7 @@ def load_table(directory: str | os.PathLike[str] | None = None) -> Table:
 def _read(path: Path, made_from: str) -> Table | None:
     try:
         head, _, body = path.read_bytes().partition(b"\n")
-        expected = _Head(FORMAT, made_from, crc32(body))
+        expected = _CacheHeader(FORMAT, made_from, crc32(body))
         return _decode_table(body) if made_from and _decode_head(head) == expected else None
     except (OSError, ValueError, RecursionError):
         return None
@@ -61,7 +61,7 @@ def _read(path: Path, made_from: str) -> Table | None:
 def _write(path: Path, made_from: str, table: Table) -> None:
     """Put the file in place whole; whoever reads meanwhile sees the old one or the new one."""
     body = msgspec.json.encode(table)
-    head = msgspec.json.encode(_Head(FORMAT, made_from, crc32(body)))
+    head = msgspec.json.encode(_CacheHeader(FORMAT, made_from, crc32(body)))
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

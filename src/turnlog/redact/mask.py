@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any, Final, TypeVar
 
-from turnlog.redact.finding import find_own, find_secrets
-from turnlog.redact.names import is_telling, kind_of
-from turnlog.redact.rules import NO_RULES, Rules
+from turnlog.redact.find import find_secrets, find_user_patterns
+from turnlog.redact.names import is_secret_name, kind_of
+from turnlog.redact.user_rules import NO_RULES, Rules
 
 T = TypeVar("T", str, bytes)
 _ROUNDS: Final = 8
@@ -78,7 +78,7 @@ def _named(key: Any, value: Any, rules: Rules) -> Any:
 def redact_named(name: str, text: str, rules: Rules = NO_RULES) -> str:
     """Give *text* with every secret masked; its *name* may tell what the text itself does not."""
     masked = redact(text, rules)
-    if masked != text or not is_telling(name):
+    if masked != text or not is_secret_name(name):
         return masked
     kind = kind_of(name.encode("utf-8", "replace"), text.encode("utf-8", "surrogatepass"))
     return text if kind is None or rules.allows(text) else f"[redacted {kind}]"
@@ -92,7 +92,7 @@ def _literal(match: re.Match[bytes], rules: Rules) -> bytes:
         said = json.loads(match[1])
     except ValueError:
         return match[0]
-    if next(find_own(said, rules), None) is None:  # The rest is found in the line itself.
+    if next(find_user_patterns(said, rules), None) is None:  # The rest is found in the line itself.
         return match[0]
     masked = redact(said, rules)
     if masked == said:

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
-from turnlog.redact.commands import find_given
-from turnlog.redact.finding import find_secrets
-from turnlog.redact.headers import find_sent
+from turnlog.redact.commands import find_command_passwords
+from turnlog.redact.find import find_secrets
+from turnlog.redact.headers import find_header_secrets
 from turnlog.redact.names import find_named
-from turnlog.redact.rules import Pattern, Rules
+from turnlog.redact.user_rules import Rules, UserPattern
 
 # A short value, or one without both letters and digits, may be a word of the text around it.
 _SHORTEST: Final = 10
@@ -40,14 +40,19 @@ def gather_known(lines: Iterable[bytes], rules: Rules) -> Rules:
     kinds: dict[str, list[str]] = {}
     for value in sorted(known, key=len, reverse=True):  # One may begin with another.
         kinds.setdefault(known[value], []).append(re.escape(value))
-    patterns = (Pattern(kind, re.compile("|".join(values))) for kind, values in kinds.items())
+    patterns = (UserPattern(kind, re.compile("|".join(values))) for kind, values in kinds.items())
     return Rules((*rules.patterns, *patterns), rules.values, rules.digests, rules.allowed)
 
 
 def _names_any(line: bytes) -> bool:
     """Tell whether a value stands beside a telling name: a third of the work, and mostly all."""
     low = line.lower()
-    return any(True for _ in chain(find_named(line, low), find_sent(line, low), find_given(line)))
+    return any(
+        True
+        for _ in chain(
+            find_named(line, low), find_header_secrets(line, low), find_command_passwords(line)
+        )
+    )
 
 
 def _said(written: bytes) -> str:

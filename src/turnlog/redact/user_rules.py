@@ -31,7 +31,7 @@ _PROBES: Final = (*range(8, 33, 4), 64, 128, 256, 512, 1024)
 _USUAL: Final = "a0A _-./"
 
 
-class Pattern(Struct, frozen=True):
+class UserPattern(Struct, frozen=True):
     """A pattern of somebody's own, and what its secrets are called."""
 
     name: str
@@ -41,7 +41,7 @@ class Pattern(Struct, frozen=True):
 class Rules(Struct, frozen=True):
     """What holds beside the rules for everybody."""
 
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[UserPattern, ...] = ()
     values: frozenset[str] = frozenset()
     digests: tuple[str, ...] = ()
     allowed: tuple[re.Pattern[str], ...] = ()
@@ -56,7 +56,7 @@ class Rules(Struct, frozen=True):
 NO_RULES: Final = Rules()
 
 
-class _Broken(Exception):
+class _InvalidRule(Exception):
     """It never leaves this module, which turns it into a problem."""
 
 
@@ -99,47 +99,49 @@ def _each(
     for number, value in enumerate(listed):
         try:
             yield read(value)
-        except _Broken as error:
+        except _InvalidRule as error:
             problems.append(SettingProblem(f"redact.{name}[{number}]", str(error)))
 
 
-def _pattern(value: Any) -> Pattern:
+def _pattern(value: Any) -> UserPattern:
     name, text = "pattern", value
     if isinstance(value, Mapping):
         name, text = value.get("name", name), value.get("pattern")
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9 ]{0,30}", name):
-            raise _Broken("a name is letters, digits and blanks, at most 31 of them")
-    return Pattern(name, _regex(text))
+            raise _InvalidRule("a name is letters, digits and blanks, at most 31 of them")
+    return UserPattern(name, _regex(text))
 
 
 def _allowed(value: Any) -> str | re.Pattern[str]:
     if not isinstance(value, str) or not value:
-        raise _Broken("a value, sha256:… or re:… is expected")
+        raise _InvalidRule("a value, sha256:… or re:… is expected")
     if value.startswith("re:"):
         return _regex(value.removeprefix("re:"))
     digest = value.removeprefix("sha256:").lower()
     if value.startswith("sha256:"):
         if not re.fullmatch(rf"[0-9a-f]{{{DIGEST_DIGITS},64}}", digest):
-            raise _Broken(f"a digest has {DIGEST_DIGITS} to 64 hexadecimal digits")
+            raise _InvalidRule(f"a digest has {DIGEST_DIGITS} to 64 hexadecimal digits")
         return f"sha256:{digest}"
     return value
 
 
 def _regex(text: Any) -> re.Pattern[str]:
     if not isinstance(text, str) or not text or len(text) > _LONGEST:
-        raise _Broken("a regular expression is expected, in a string")
+        raise _InvalidRule("a regular expression is expected, in a string")
     try:
         with warnings.catch_warnings():  # Of what a later Python may read otherwise.
             warnings.simplefilter("ignore")
             regex = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise _Broken(f"cannot be read: {error}") from None
+        raise _InvalidRule(f"cannot be read: {error}") from None
     if regex.search(""):
-        raise _Broken("it finds something in an empty text, and so everywhere")
+        raise _InvalidRule("it finds something in an empty text, and so everywhere")
     for size in _PROBES:
         for probe in _probes(text):
             if all(_seconds(regex, (probe * size)[:size] + "\x00") > _SLOW for _ in range(3)):
-                raise _Broken("it may take for ever: repetitions within repetitions, such as (a+)+")
+                raise _InvalidRule(
+                    "it may take for ever: repetitions within repetitions, such as (a+)+"
+                )
     return regex
 
 

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from turnlog.redact.blocks import find_blocks
-from turnlog.redact.commands import find_given
-from turnlog.redact.found import Found
-from turnlog.redact.headers import find_sent
+from turnlog.redact.commands import find_command_passwords
+from turnlog.redact.escapes import find_escaped
+from turnlog.redact.headers import find_header_secrets
+from turnlog.redact.key_shapes import find_shapes
 from turnlog.redact.names import find_named
-from turnlog.redact.rules import NO_RULES, Rules, digest_of
-from turnlog.redact.shapes import find_shapes
-from turnlog.redact.writing import find_escaped
+from turnlog.redact.private_keys import find_blocks
+from turnlog.redact.spans import SecretSpan
+from turnlog.redact.user_rules import NO_RULES, Rules, digest_of
 
 GUESSABLE_BYTES: Final = 20
 """A shorter secret may be one that a person chose, and that its digest would give away."""
@@ -45,11 +45,11 @@ def find_secrets(text: str | bytes, rules: Rules = NO_RULES) -> Iterator[Secret]
     if isinstance(text, bytes):
         data = text
         said = data.decode("utf-8", "surrogateescape") if rules.patterns else ""
-        found = settle(_own(said, rules), data, rules)
+        found = merge_overlaps(_own(said, rules), data, rules)
         places: Iterable[tuple[int, int]] = [(each.start, each.end) for each in found]
     else:
         data = text.encode("utf-8", "surrogatepass")
-        found = settle(_own(text, rules), data, rules)
+        found = merge_overlaps(_own(text, rules), data, rules)
         places = _characters(text, data, found)
     for each, (start, end) in zip(found, places, strict=True):
         yield Secret(
@@ -62,22 +62,22 @@ def find_secrets(text: str | bytes, rules: Rules = NO_RULES) -> Iterator[Secret]
         )
 
 
-def find_bytes(data: bytes) -> Iterator[Found]:
+def find_bytes(data: bytes) -> Iterator[SecretSpan]:
     """Ask every rule that holds for everybody, of *data* as it stands."""
     low = data.lower()
     yield from find_shapes(data)
     yield from find_blocks(data)
-    yield from find_sent(data, low)
-    yield from find_given(data)
+    yield from find_header_secrets(data, low)
+    yield from find_command_passwords(data)
     yield from find_named(data, low)
 
 
-def settle(own: Iterable[Found], data: bytes, rules: Rules) -> list[Found]:
+def merge_overlaps(own: Iterable[SecretSpan], data: bytes, rules: Rules) -> list[SecretSpan]:
     """Give all that is to be masked in *data*, in order; what overlaps becomes one."""
     found = [*own, *find_bytes(data), *find_escaped(data, find_bytes)]
     found = [_whole(each, data) for each in found if not rules.allows(_text(each.value))]
     found.sort()
-    settled: list[Found] = []
+    settled: list[SecretSpan] = []
     for each in found:
         last = settled[-1] if settled else None
         if last is None or each.start >= last.end:
@@ -88,7 +88,7 @@ def settle(own: Iterable[Found], data: bytes, rules: Rules) -> list[Found]:
     return settled
 
 
-def _whole(found: Found, data: bytes) -> Found:
+def _whole(found: SecretSpan, data: bytes) -> SecretSpan:
     """Give the place without the half of an escape that it may begin or end with."""
     start, end = found.start, found.end
     if _is_escaped(data, start):
@@ -108,7 +108,7 @@ def _is_escaped(data: bytes, at: int) -> bool:
     return (at - run) % 2 == 1
 
 
-def find_own(text: str, rules: Rules) -> Iterator[tuple[int, int, str]]:
+def find_user_patterns(text: str, rules: Rules) -> Iterator[tuple[int, int, str]]:
     """Find what people's own patterns find in *text*: where, and what it is called.
 
     A pattern sees a line, and of a long one only so much at a time: its time is bounded. What was
@@ -127,11 +127,11 @@ def find_own(text: str, rules: Rules) -> Iterator[tuple[int, int, str]]:
                     yield start, stop, pattern.name
 
 
-def _own(text: str, rules: Rules) -> Iterator[Found]:
-    for start, stop, name in find_own(text, rules):
+def _own(text: str, rules: Rules) -> Iterator[SecretSpan]:
+    for start, stop, name in find_user_patterns(text, rules):
         first = len(_bytes(text[:start]))
         value = _bytes(text[start:stop])
-        yield Found(
+        yield SecretSpan(
             first, first + len(value), name, f"[redacted {name}]".encode(), value, _OWN_RANK
         )
 
@@ -148,7 +148,7 @@ def _windows(text: str) -> Iterator[tuple[int, int]]:
         at = end + 1
 
 
-def _characters(text: str, data: bytes, found: list[Found]) -> Iterator[tuple[int, int]]:
+def _characters(text: str, data: bytes, found: list[SecretSpan]) -> Iterator[tuple[int, int]]:
     """Turn places in bytes into places in characters."""
     if len(text) == len(data):
         yield from ((each.start, each.end) for each in found)

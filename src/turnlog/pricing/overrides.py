@@ -28,8 +28,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from turnlog.prices.money import PRICE_DIGITS
-from turnlog.prices.rates import Rates, Tier, rates_of
+from turnlog.pricing.money import PRICE_DIGITS
+from turnlog.pricing.rates import Rates, Tier, rates_of
 
 _CACHE: Final = ("cache_write_5m", "cache_write_1h", "cache_read")
 _PRICES: Final = ("input", "output", *_CACHE, "web_search")
@@ -59,7 +59,7 @@ class PriceProblem(Struct, frozen=True):
     reason: str
 
 
-class _Broken(Exception):
+class _InvalidPrice(Exception):
     """It never leaves this module, which turns it into a problem."""
 
 
@@ -73,7 +73,7 @@ def overrides_from(
         for where, table in _tables(f"prices.{model}", value):
             try:
                 found.append(_override(model, table))
-            except _Broken as error:
+            except _InvalidPrice as error:
                 problems.append(PriceProblem(where, str(error)))
     return tuple(found), tuple(problems)
 
@@ -87,19 +87,19 @@ def _tables(where: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _override(model: str, table: Any) -> Override:
     if not isinstance(table, Mapping):
-        raise _Broken(f"a table of prices is expected, not {table!r}")
+        raise _InvalidPrice(f"a table of prices is expected, not {table!r}")
     unknown = sorted(set(table) - {*_PRICES, *_OTHERS})
     if unknown:
-        raise _Broken(f"{unknown[0]!r} is no part of a price; known are {', '.join(_PRICES)}")
+        raise _InvalidPrice(f"{unknown[0]!r} is no part of a price; known are {', '.join(_PRICES)}")
     since, until = _day(table, "since"), _day(table, "until")
     if since is not None and until is not None and since >= until:
-        raise _Broken(f"it ends ({until}) before it begins ({since})")
+        raise _InvalidPrice(f"it ends ({until}) before it begins ({since})")
     if "like" in table:
         other = table["like"]
         if not isinstance(other, str) or not other.strip() or other == model:
-            raise _Broken("'like' is the name of another model")
+            raise _InvalidPrice("'like' is the name of another model")
         if any(name in table for name in (*_PRICES, "long_context")):
-            raise _Broken("it is either like another model or has prices of its own")
+            raise _InvalidPrice("it is either like another model or has prices of its own")
         return Override(model=model, like=other, since=since, until=until)
     rates = _rates(table, {})
     return Override(model=model, rates=rates, tiers=_long_context(table), since=since, until=until)
@@ -110,17 +110,17 @@ def _long_context(table: Mapping[str, Any]) -> tuple[Tier, ...]:
     if inner is None:
         return ()
     if not isinstance(inner, Mapping) or set(inner) - {*_PRICES, "above"}:
-        raise _Broken("'long_context' is a table of 'above' and of prices")
+        raise _InvalidPrice("'long_context' is a table of 'above' and of prices")
     above = inner.get("above")
     if not isinstance(above, int) or isinstance(above, bool) or above <= 0:
-        raise _Broken("'long_context.above' is a number of tokens")
+        raise _InvalidPrice("'long_context.above' is a number of tokens")
     return (Tier(above, _rates(inner, table)),)
 
 
 def _rates(table: Mapping[str, Any], usual: Mapping[str, Any]) -> Rates:
     prices = {name: _price(table, name) for name in _PRICES}
     if prices["input"] is None or prices["output"] is None:
-        raise _Broken("'input' and 'output' are needed, in dollars per million tokens")
+        raise _InvalidPrice("'input' and 'output' are needed, in dollars per million tokens")
     search = prices["web_search"]
     if search is None:
         search = _price(usual, "web_search") or Decimal(0)
@@ -147,9 +147,9 @@ def _price(table: Mapping[str, Any], name: str) -> Decimal | None:
     elif isinstance(value, float) and math.isfinite(value):
         price = Decimal(repr(value))  # As it was typed.
     if price is None or not price.is_finite() or not 0 <= price <= _MAX_PRICE:
-        raise _Broken(f"{name} = {value!r} is not a price in dollars")
+        raise _InvalidPrice(f"{name} = {value!r} is not a price in dollars")
     if price != round(price, PRICE_DIGITS):
-        raise _Broken(f"{name} = {value!r} has more than {PRICE_DIGITS} decimals")
+        raise _InvalidPrice(f"{name} = {value!r} has more than {PRICE_DIGITS} decimals")
     return price
 
 
@@ -164,4 +164,4 @@ def _day(table: Mapping[str, Any], name: str) -> date | None:
         return None
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
-    raise _Broken(f"{name} = {value!r} is not a day, such as 2026-01-31")
+    raise _InvalidPrice(f"{name} = {value!r} is not a day, such as 2026-01-31")

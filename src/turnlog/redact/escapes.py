@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from turnlog.redact.found import Found, places
+from turnlog.redact.spans import SecretSpan, places
 
 _ESCAPE: Final = re.compile(rb"(?:(?<!\\)\\++u00|%)([2-7][0-9A-Fa-f])")
 _OF_JSON: Final = re.compile(rb"\\u00[2-7]")
@@ -20,7 +20,9 @@ _HOLDS_TOGETHER: Final = frozenset((0x22, 0x5C, 0x7F))
 _AROUND: Final = 2048
 
 
-def find_escaped(data: bytes, find: Callable[[bytes], Iterable[Found]]) -> Iterator[Found]:
+def find_escaped(
+    data: bytes, find: Callable[[bytes], Iterable[SecretSpan]]
+) -> Iterator[SecretSpan]:
     """Find what *find* finds only once escapes are undone; the places are those in *data*."""
     for begin, end in _neighbourhoods(data):
         text, meant, stood = _undone(data, begin, end)

@@ -12,8 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from turnlog.redact.found import Found, places
-from turnlog.redact.innocence import has_variety, is_example, is_mixed, is_varied, looks_random
+from turnlog.redact.false_positives import (
+    has_variety,
+    is_example,
+    is_mixed,
+    is_varied,
+    looks_random,
+)
+from turnlog.redact.spans import SecretSpan, places
 
 TAIL: Final = 4
 """So many characters at the end of a long key stay, as the pages of its issuer show it."""
@@ -263,7 +269,7 @@ _NEAR: Final = 160
 _ESCAPED: Final = re.compile(rb"(?:\\[nrtbf]|\\u00[01][0-9a-f]|\[[0-9;]{0,12}[mGHJK])\Z")
 
 
-def find_shapes(data: bytes) -> Iterator[Found]:
+def find_shapes(data: bytes) -> Iterator[SecretSpan]:
     """Find the keys in *data* that are known by their shape."""
     for pattern in _MARKS:
         for mark in pattern.finditer(data):
@@ -292,14 +298,14 @@ def find_shapes(data: bytes) -> Iterator[Found]:
     for at in places(data, b"&"):
         match = _SIGNED.match(data, at)
         if match is not None and looks_random(match[1]):
-            yield Found(
+            yield SecretSpan(
                 *match.span(1), "azure signature", b"[redacted azure signature]", match[1], 1
             )
 
 
 def _of_shapes(
     data: bytes, at: int, shapes: Sequence[Shape], *, is_head_ahead: bool = False
-) -> Iterator[Found]:
+) -> Iterator[SecretSpan]:
     """Find the first of *shapes* that fits where a head ends, or begins, at *at*."""
     for shape in shapes:
         start = at if is_head_ahead else at - len(shape.head)
@@ -311,11 +317,11 @@ def _of_shapes(
         value = match[0].rstrip(b"-._") if shape.head[-1:] != b"/" else match[0]
         if shape.check(value[len(shape.head) :]):
             masked = _masked(shape.kind, shape.head, value)
-            yield Found(start, start + len(value), shape.kind, masked, value, 1)
+            yield SecretSpan(start, start + len(value), shape.kind, masked, value, 1)
             return
 
 
-def _joined(data: bytes, at: int, joint: _Joint) -> Iterator[Found]:
+def _joined(data: bytes, at: int, joint: _Joint) -> Iterator[SecretSpan]:
     """Find a key whose beginning is no literal: what follows *at*, and what goes before it."""
     match = joint.after.match(data, at)
     begin = joint.before.search(data[max(0, at - _HEADER_BYTES) : at]) if match else None
@@ -325,21 +331,21 @@ def _joined(data: bytes, at: int, joint: _Joint) -> Iterator[Found]:
     value = data[start : match.end()]
     if _is_bounded(data, start) and has_variety(match[0]) and not is_example(value):
         masked = _masked(joint.kind, joint.keeps, value)
-        yield Found(start, match.end(), joint.kind, masked, value, 1)
+        yield SecretSpan(start, match.end(), joint.kind, masked, value, 1)
 
 
-def _bot(data: bytes, at: int) -> Iterator[Found]:
+def _bot(data: bytes, at: int) -> Iterator[SecretSpan]:
     """Find the token in the address of a Telegram bot, whose domain ends at *at*."""
     match = _BOT_ADDRESS.match(data, at)
     if match is not None and is_varied(match[1].partition(b":")[2]):
-        yield Found(*match.span(1), _BOT.kind, _masked(_BOT.kind, b"", match[1]), match[1], 1)
+        yield SecretSpan(*match.span(1), _BOT.kind, _masked(_BOT.kind, b"", match[1]), match[1], 1)
 
 
-def _aws_secret(data: bytes, end: int) -> Iterator[Found]:
+def _aws_secret(data: bytes, end: int) -> Iterator[SecretSpan]:
     """Find the secret that belongs to the key id that ends at *end*."""
     match = _AWS_SECRET.search(data, end, end + _NEAR)
     if match is not None and looks_random(match[0]) and not re.fullmatch(rb"[0-9a-f]+", match[0]):
-        yield Found(*match.span(), "aws secret key", b"[redacted aws secret key]", match[0], 1)
+        yield SecretSpan(*match.span(), "aws secret key", b"[redacted aws secret key]", match[0], 1)
 
 
 @cache
