@@ -12,7 +12,7 @@ from collections.abc import Callable
 from statistics import median
 from time import perf_counter
 
-from turnlog.log.writer import LogWriter
+from turnlog.storage.writer import LogWriter
 
 from .data import BASE, line_of, record_of
 from .table import Row, ms, percentile

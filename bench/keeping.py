@@ -20,7 +20,7 @@ from time import perf_counter
 from turnlog.keep.copying import keep
 from turnlog.layout import Home
 from turnlog.layout.kept import kept_copy, kept_place
-from turnlog.log.tail import read_last
+from turnlog.storage.tail import read_last
 
 from .data import BASE, log_of
 from .table import Row, ms

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from turnlog.log.tail import read_last
+from turnlog.storage.tail import read_last
 
 from .data import log_of
 from .table import Row, ms

@@ -15,7 +15,7 @@ from .table import Row
 
 _READ = """
 import sys
-from turnlog.log.reader import read_log
+from turnlog.storage.reader import read_log
 for item in read_log(sys.argv[1]):
     pass
 print(open("/proc/self/status").read())

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from turnlog.log.reader import scan_log
 from turnlog.records.codec import envelope_decoder
+from turnlog.storage.reader import scan_log
 
 from .data import log_of, real_logs
 from .table import Row, speed

@@ -13,7 +13,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from turnlog.log.writer import LogWriter
+from turnlog.storage.writer import LogWriter
 
 from .data import BASE, line_of, record_of
 from .table import Row, ms, percentile

@@ -21,7 +21,7 @@ from playwright.sync_api import sync_playwright
 
 import turnlog
 from turnlog.layout import claude_log
-from turnlog.log.writer import LogWriter
+from turnlog.storage.writer import LogWriter
 
 IMAGES: Final = Path(__file__).parent / "images"
 _SIZE: Final = {"width": 1180, "height": 900}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.errors import StorageFull
-from turnlog.log.writer import LogWriter
+from turnlog.storage.writer import LogWriter
 
 from .arena import Arena, say
 from .child import Tell

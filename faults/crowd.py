@@ -18,10 +18,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from turnlog.log.reader import Placed, Reader
-from turnlog.log.repair import repair
-from turnlog.log.writer import LogWriter
 from turnlog.records.damage import Damage
+from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.repair import repair
+from turnlog.storage.writer import LogWriter
 
 from . import strangers
 from .arena import Arena, say

@@ -15,8 +15,8 @@ import threading
 from pathlib import Path
 
 from turnlog.errors import ClosedLog, LogError, SyncFailed, TurnlogError, WriteFailed
-from turnlog.log import system
-from turnlog.log.writer import LogWriter
+from turnlog.storage import system
+from turnlog.storage.writer import LogWriter
 
 from . import failing_calls, lying_disk, shim
 from .arena import Arena, say

@@ -13,8 +13,8 @@ import shutil
 from pathlib import Path
 
 from turnlog.errors import TurnlogError
-from turnlog.log.repair import repair
-from turnlog.log.writer import LogWriter
+from turnlog.storage.repair import repair
+from turnlog.storage.writer import LogWriter
 
 from .arena import Arena
 from .child import Tell

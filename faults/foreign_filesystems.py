@@ -20,7 +20,7 @@ from pathlib import Path
 
 from turnlog.keep.catalogue import CATALOGUE, Catalogue
 from turnlog.layout.kept import kept_place
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 from .arena import Arena, CannotMount, command, is_root, plain_environment, say
 from .safekeeping_world import World, must, turns, world_at

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from turnlog.errors import StorageFull
-from turnlog.log.buffered import BufferedLog
-from turnlog.log.writer import LogWriter
+from turnlog.storage.buffered_writer import BufferedLog
+from turnlog.storage.writer import LogWriter
 
 from . import shim, small_disks
 from .arena import Arena, say

@@ -18,8 +18,8 @@ import signal
 import time
 from pathlib import Path
 
-from turnlog.log.buffered import BufferedLog
-from turnlog.log.writer import LogWriter
+from turnlog.storage.buffered_writer import BufferedLog
+from turnlog.storage.writer import LogWriter
 
 from . import shim
 from .arena import Arena, say
@@ -221,7 +221,7 @@ def _terminated(arena: Arena) -> Tally:
 
 def _buffer_until_ended(path: Path, tell: Tell) -> None:
     """Take records until SIGTERM; then leave as the interpreter would, by way of ``atexit``."""
-    from turnlog.log.buffered import drain_all
+    from turnlog.storage.buffered_writer import drain_all
 
     log = BufferedLog(LogWriter(path), every_seconds=0.002, max_records=20)
     tell("ready")

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from turnlog.errors import LogLocked, NotFound
-from turnlog.log.writer import LogWriter
+from turnlog.storage.writer import LogWriter
 
 from .arena import Arena, say
 from .child import Child, Tell, run_child

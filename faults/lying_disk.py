@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 
 from turnlog.errors import ClosedLog, LogError
-from turnlog.log.writer import LogWriter
+from turnlog.storage.writer import LogWriter
 
 from .arena import Arena, CannotMount, command, is_root, mounted, say, small_disk
 from .child import Tell, run_child

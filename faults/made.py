@@ -15,9 +15,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnlog.log.reader import Placed, Reader
-from turnlog.log.sources import Source
 from turnlog.records.damage import Damage
+from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.sources import Source
 
 from .tally import Tally
 

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from turnlog.errors import UnsafeFilesystem
-from turnlog.log import system
-from turnlog.log.writer import LogWriter
+from turnlog.storage import system
+from turnlog.storage.writer import LogWriter
 
 from .arena import Arena, command, is_root, say
 from .made import judge, made, made_line, read
@@ -77,7 +77,7 @@ def _mounts_say(kind: str, path: Path) -> Iterator[_Warnings]:
     """Let the list of mounts name *kind* for the device that *path* is on; listen to warnings."""
     device = path.stat().st_dev
     line = f"36 35 {os.major(device)}:{os.minor(device)} / /mnt rw shared:1 - {kind} srv:/x rw\n"
-    logger = logging.getLogger("turnlog.log")
+    logger = logging.getLogger("turnlog.storage")
     warnings = _Warnings()
     logger.addHandler(warnings)
     logger.setLevel(logging.WARNING)

@@ -24,11 +24,11 @@ from backports.zstd import decompress
 from turnlog.errors import TurnlogError
 from turnlog.keep.trash import Trash
 from turnlog.layout.find import find_everywhere
-from turnlog.log.packing import unpack
-from turnlog.log.reader import Placed, Reader
 from turnlog.questions.catalog import list_sessions
 from turnlog.sessions.journal import DELETED, RESTORED
 from turnlog.sessions.session import owner_in
+from turnlog.storage.compressed import unpack
+from turnlog.storage.reader import Placed, Reader
 
 from .safekeeping_world import World, is_cache
 from .tally import Tally

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from turnlog.cli.app import run as run_command
 from turnlog.layout.find import find_everywhere
-from turnlog.log.packing import unpack
-from turnlog.log.reader import Placed, Reader
+from turnlog.storage.compressed import unpack
+from turnlog.storage.reader import Placed, Reader
 
 from .arena import Arena, say
 from .child import Child, Tell

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Self
 from turnlog.cli.app import run
 from turnlog.keep import copying
 from turnlog.layout import Home
-from turnlog.log import packing
+from turnlog.storage import compressed
 from turnlog.store import open_store
 
 from .child import Child, Tell, Work
@@ -298,12 +298,12 @@ class _AtOnce:
 def in_one_thread() -> Iterator[None]:
     """Have copies made by the thread that asks for them, so that its calls can be counted."""
     real = copying.ThreadPoolExecutor
-    for module in (copying, packing):
+    for module in (copying, compressed):
         module.ThreadPoolExecutor = _AtOnce
-    packing._pool.cache_clear()  # noqa: SLF001
+    compressed._pool.cache_clear()  # noqa: SLF001
     try:
         yield
     finally:
-        for module in (copying, packing):
+        for module in (copying, compressed):
             module.ThreadPoolExecutor = real
-        packing._pool.cache_clear()  # noqa: SLF001
+        compressed._pool.cache_clear()  # noqa: SLF001

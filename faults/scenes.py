@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnlog.log.buffered import BufferedLog
-from turnlog.log.repair import repair
-from turnlog.log.writer import LogWriter
+from turnlog.storage.buffered_writer import BufferedLog
+from turnlog.storage.repair import repair
+from turnlog.storage.writer import LogWriter
 
 from .child import Tell
 from .made import made, made_line

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from turnlog.errors import StorageFull
-from turnlog.log.writer import LogWriter
+from turnlog.storage.writer import LogWriter
 
 from .arena import Arena, CannotMount, small_disk
 from .child import Tell, run_child

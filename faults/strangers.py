@@ -11,9 +11,9 @@ import os
 import sys
 from pathlib import Path
 
-from turnlog.log.reader import Placed
-from turnlog.log.repair import repair
-from turnlog.log.writer import LogWriter
+from turnlog.storage.reader import Placed
+from turnlog.storage.repair import repair
+from turnlog.storage.writer import LogWriter
 
 from . import shim
 from .arena import Arena

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnlog.log.repair import repair
-from turnlog.log.writer import LogWriter
+from turnlog.storage.repair import repair
+from turnlog.storage.writer import LogWriter
 
 from .arena import Arena, say
 from .made import judge, made, made_line, read

@@ -14,12 +14,12 @@ from zlib import crc32
 import msgspec
 
 from turnlog.errors import NotSerialisable
-from turnlog.log.salvage import salvage
 from turnlog.records.codec import Envelope, decode, decode_envelope, encode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.lenient_json import walk_object
 from turnlog.records.meaning import author_of, meaning_of
 from turnlog.records.record import Assistant, Record, Spoken, User
+from turnlog.storage.salvage import salvage
 
 from .reading import check_reader, is_nothing
 

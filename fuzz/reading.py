@@ -9,10 +9,10 @@ import os
 from typing import Any
 from zlib import crc32
 
-from turnlog.log import tail
-from turnlog.log.reader import Placed, Reader, scan_log
 from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.damage import Damage, Reason
+from turnlog.storage import tail
+from turnlog.storage.reader import Placed, Reader, scan_log
 
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # How compressed logs begin: not for memory.
 _ALL = 64 << 20

@@ -13,7 +13,7 @@ import threading
 import pytest
 from faults.complexity_shapes import SHAPES, VIEWS, world
 
-from turnlog.log.reader import read_log, scan_log
+from turnlog.storage.reader import read_log, scan_log
 
 pytestmark = pytest.mark.slow
 

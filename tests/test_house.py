@@ -62,7 +62,7 @@ def test_importing_turnlog_imports_nothing_heavy():
     import subprocess
     import sys
 
-    heavy = ["msgspec", "click", "rich", "logging", "asyncio", "turnlog.log", "turnlog.records"]
+    heavy = ["msgspec", "click", "rich", "logging", "asyncio", "turnlog.storage", "turnlog.records"]
     code = f"import sys, turnlog; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -93,43 +93,6 @@ if TYPE_CHECKING:
     from turnlog.keep.deleting import Deletion as Deletion
     from turnlog.keep.restoring import Restored as Restored
     from turnlog.keep.session import KeptSession as KeptSession
-    from turnlog.log.buffered import BufferedLog as BufferedLog
-    from turnlog.log.follow import Restart as Restart
-    from turnlog.log.follow import follow_log as follow_log
-    from turnlog.log.opening import open_log as open_log
-    from turnlog.log.reader import (
-        Pending as Pending,
-    )
-    from turnlog.log.reader import (
-        Placed as Placed,
-    )
-    from turnlog.log.reader import (
-        Reader as Reader,
-    )
-    from turnlog.log.reader import (
-        read_log as read_log,
-    )
-    from turnlog.log.reader import (
-        read_range as read_range,
-    )
-    from turnlog.log.reader import (
-        scan_log as scan_log,
-    )
-    from turnlog.log.repair import Repair as Repair
-    from turnlog.log.repair import repair as repair
-    from turnlog.log.tail import read_last as read_last
-    from turnlog.log.validate import (
-        Finding as Finding,
-    )
-    from turnlog.log.validate import (
-        Validation as Validation,
-    )
-    from turnlog.log.validate import (
-        validate as validate,
-    )
-    from turnlog.log.writer import Appended as Appended
-    from turnlog.log.writer import LogWriter as LogWriter
-    from turnlog.log.writer import News as News
     from turnlog.pricing.cost import Prices as Prices
     from turnlog.pricing.cost import cost as cost
     from turnlog.pricing.cost import load_prices as load_prices
@@ -226,6 +189,25 @@ if TYPE_CHECKING:
     from turnlog.sessions.streaming import StreamedMessage as StreamedMessage
     from turnlog.sessions.totals import SessionTotals as SessionTotals
     from turnlog.sessions.writing import SessionWriter as SessionWriter
+    from turnlog.storage.buffered_writer import BufferedLog as BufferedLog
+    from turnlog.storage.follow import Restart as Restart
+    from turnlog.storage.follow import follow_log as follow_log
+    from turnlog.storage.open import open_log as open_log
+    from turnlog.storage.reader import Pending as Pending
+    from turnlog.storage.reader import Placed as Placed
+    from turnlog.storage.reader import Reader as Reader
+    from turnlog.storage.reader import read_log as read_log
+    from turnlog.storage.reader import read_range as read_range
+    from turnlog.storage.reader import scan_log as scan_log
+    from turnlog.storage.repair import Repair as Repair
+    from turnlog.storage.repair import repair as repair
+    from turnlog.storage.tail import read_last as read_last
+    from turnlog.storage.validation import Finding as Finding
+    from turnlog.storage.validation import Validation as Validation
+    from turnlog.storage.validation import validate as validate
+    from turnlog.storage.writer import Appended as Appended
+    from turnlog.storage.writer import LogWriter as LogWriter
+    from turnlog.storage.writer import News as News
     from turnlog.store import Store as Store
     from turnlog.store import open as open  # noqa: A004
 
@@ -264,35 +246,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.keep.deleting": ("Deletion",),
     "turnlog.keep.restoring": ("Restored",),
     "turnlog.keep.session": ("KeptSession",),
-    "turnlog.log.buffered": ("BufferedLog",),
-    "turnlog.log.follow": (
-        "Restart",
-        "follow_log",
-    ),
-    "turnlog.log.opening": ("open_log",),
-    "turnlog.log.reader": (
-        "Pending",
-        "Placed",
-        "Reader",
-        "read_log",
-        "read_range",
-        "scan_log",
-    ),
-    "turnlog.log.repair": (
-        "Repair",
-        "repair",
-    ),
-    "turnlog.log.tail": ("read_last",),
-    "turnlog.log.validate": (
-        "Finding",
-        "Validation",
-        "validate",
-    ),
-    "turnlog.log.writer": (
-        "Appended",
-        "LogWriter",
-        "News",
-    ),
     "turnlog.pricing.cost": (
         "Prices",
         "cost",
@@ -369,6 +322,35 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.sessions.streaming": ("StreamedMessage",),
     "turnlog.sessions.totals": ("SessionTotals",),
     "turnlog.sessions.writing": ("SessionWriter",),
+    "turnlog.storage.buffered_writer": ("BufferedLog",),
+    "turnlog.storage.follow": (
+        "Restart",
+        "follow_log",
+    ),
+    "turnlog.storage.open": ("open_log",),
+    "turnlog.storage.reader": (
+        "Pending",
+        "Placed",
+        "Reader",
+        "read_log",
+        "read_range",
+        "scan_log",
+    ),
+    "turnlog.storage.repair": (
+        "Repair",
+        "repair",
+    ),
+    "turnlog.storage.tail": ("read_last",),
+    "turnlog.storage.validation": (
+        "Finding",
+        "Validation",
+        "validate",
+    ),
+    "turnlog.storage.writer": (
+        "Appended",
+        "LogWriter",
+        "News",
+    ),
     "turnlog.store": (
         "Store",
         "open",

@@ -39,8 +39,6 @@ from turnlog.layout import (
     turnlog_home,
 )
 from turnlog.layout.directories import whole
-from turnlog.log.closing import Closing
-from turnlog.log.writer import Durability, LogWriter
 from turnlog.questions.asking import Asking
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.meant import project_meant
@@ -54,6 +52,8 @@ from turnlog.sessions.recovery_undo import UndoneRecovery, undo_recovery
 from turnlog.sessions.registry import Reindexed, reindex
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import SessionWriter
+from turnlog.storage.context import Closing
+from turnlog.storage.writer import Durability, LogWriter
 
 if TYPE_CHECKING:  # Asked for seldom, and imported then.
     from turnlog.keep.restoring import Restored

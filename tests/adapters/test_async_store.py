@@ -10,8 +10,8 @@ import pytest
 
 import turnlog
 from turnlog.errors import LogLocked, NotFound, NotSerialisable
-from turnlog.log.writer import LogWriter
 from turnlog.sessions import build
+from turnlog.storage.writer import LogWriter
 
 pytestmark = pytest.mark.anyio
 

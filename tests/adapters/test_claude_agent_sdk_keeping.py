@@ -231,7 +231,7 @@ async def test_a_log_that_is_gone_but_kept_is_gone_on_with(store, session, subpa
 async def test_blobs_are_followed(store):
     long = prompt(1, "Prune. " * 40_000)
     await store.append(KEY, [prompt(0), long, prompt(2)])
-    from turnlog.log.blobs import blob_of, blob_place
+    from turnlog.storage.blobs import blob_of, blob_place
 
     log = log_of(store.root, KEY)
     lines = log.read_bytes().splitlines()

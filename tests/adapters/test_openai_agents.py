@@ -21,12 +21,12 @@ from turnlog.adapters.openai_agents import TurnlogSession
 from turnlog.adapters.openai_items import record_of
 from turnlog.adapters.openai_places import id_of
 from turnlog.errors import NotSerialisable, UsageError
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.tail import read_last
-from turnlog.log.writer import LogWriter
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.tail import read_last
+from turnlog.storage.writer import LogWriter
 
 PROMPT = {"role": "user", "content": "Will it freeze?"}
 THOUGHT = {

@@ -15,8 +15,7 @@ import pytest
 
 from turnlog.adapters.openai_agents import TurnlogSession
 from turnlog.errors import StorageFull
-from turnlog.log.handle import Handle
-from turnlog.log.writer import LogWriter
+from turnlog.storage.writer import Handle, LogWriter
 
 PROCESSES = 8
 ROUNDS = 12

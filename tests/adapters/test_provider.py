@@ -36,8 +36,8 @@ from turnlog.adapters.provider import (
 from turnlog.cli.app import app
 from turnlog.errors import LogLocked, NotFound, UsageError
 from turnlog.layout import project_key
-from turnlog.log.reader import read_log
 from turnlog.sessions.todos import replace_todos
+from turnlog.storage.reader import read_log
 
 USED = {"input_tokens": 100, "output_tokens": 20, "cache_read_input_tokens": 1000}
 MODEL = "claude-sonnet-4-5-20250929"

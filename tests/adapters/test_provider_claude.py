@@ -14,8 +14,8 @@ from e2e.program import PROGRAM, Claude
 from turnlog import build
 from turnlog.adapters.provider import ChatMessage, ClaudeStorageProvider
 from turnlog.layout import Home, find_logs
-from turnlog.log.reader import Placed, read_log
 from turnlog.questions.catalog import list_sessions
+from turnlog.storage.reader import Placed, read_log
 
 ID = "0a7e57ab-1234-4abc-9abc-0a7e57ab1234"
 REPOSITORY = Path(__file__).resolve().parents[2]

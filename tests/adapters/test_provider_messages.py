@@ -11,9 +11,9 @@ from strategies import good_records, json_values, spoiled, to_line, words
 from turnlog import build
 from turnlog.adapters.chat_messages import ROLES, ChatMessage
 from turnlog.errors import NotSerialisable, UsageError
-from turnlog.log.blobs import decode_line
 from turnlog.records.codec import decode, encode
 from turnlog.records.record import Record
+from turnlog.storage.blobs import decode_line
 
 names = words.filter(bool)
 objects = st.dictionaries(words, json_values, max_size=3)

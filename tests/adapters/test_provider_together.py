@@ -12,7 +12,7 @@ import pytest
 import turnlog
 from turnlog.adapters.provider import ChatMessage, ClaudeStorageProvider
 from turnlog.errors import UsageError
-from turnlog.log.reader import Placed, read_log
+from turnlog.storage.reader import Placed, read_log
 
 
 @pytest.fixture(params=["asyncio", "trio"])

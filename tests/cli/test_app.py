@@ -15,7 +15,7 @@ import pytest
 import turnlog as package
 from turnlog.cli import app
 from turnlog.cli.app import COMMANDS, OTHER_NAMES
-from turnlog.log.sources import open_error
+from turnlog.storage.sources import open_error
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 

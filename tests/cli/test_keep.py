@@ -14,7 +14,7 @@ import pytest
 from cli.conftest import DAMAGED, WHOLE, prompt
 from turnlog.keep.hook import hooks_in
 from turnlog.layout.kept import kept_copy, kept_place
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 START = [sys.executable, "-c", "from turnlog.cli import main; main()", "keep"]
 # It notes how it was called, and answers as a systemd that knows nothing yet.

@@ -11,7 +11,7 @@ from turnlog.keep.hook import hooks_in
 from turnlog.keep.installing import carry_out, install_steps
 from turnlog.layout import claude_log
 from turnlog.layout.kept import kept_copy, kept_place
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 
 def test_a_session_is_kept_when_it_ends(claude, tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ from turnlog.index.refresh import refresh
 from turnlog.keep.copying import keep
 from turnlog.layout import dated_log, find_everywhere
 from turnlog.layout.kept import kept_copy, kept_place
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 DATA = lines(asked(1), answered(1), calling(2), told(2), asked(3), answered(3))
 MORE = lines(asked(4), answered(4))

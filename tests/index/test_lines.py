@@ -26,7 +26,6 @@ from turnlog.index.sound import sound
 from turnlog.index.usage import Tellings, needles_of
 from turnlog.index.words import as_indexed
 from turnlog.layout import Home, LogFile, find_everywhere, find_homes
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record
@@ -34,6 +33,7 @@ from turnlog.records.timestamps import instant
 from turnlog.records.usage_entries import UsageEntry
 from turnlog.sessions.agents import AGENT_TOOLS, Traces
 from turnlog.sessions.metadata import MetadataFold
+from turnlog.storage.reader import Placed, read_log
 
 REPOSITORY = Path(__file__).parents[2]
 SAMPLES = REPOSITORY / "samples" / "claude"

@@ -35,12 +35,12 @@ from turnlog.index.ids import microseconds
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
 from turnlog.layout import dated_log, find_everywhere, find_homes
-from turnlog.log.reader import Placed, read_log
 from turnlog.questions.catalog import list_sessions
 from turnlog.questions.usage_scan import scan_usage
 from turnlog.questions.vocabulary import Vocabulary
 from turnlog.records.record import Linked
 from turnlog.sessions.session import Session
+from turnlog.storage.reader import Placed, read_log
 
 REPOSITORY = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("TURNLOG_CORPUS") or REPOSITORY.parent / "shared/corpus/claude")

@@ -14,7 +14,7 @@ from turnlog.errors import TurnlogError
 from turnlog.keep.session import KeptSession
 from turnlog.layout import Home
 from turnlog.layout.kept import kept_copy, kept_place
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 CORPUS = Path(
     os.environ.get("TURNLOG_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus" / "claude"

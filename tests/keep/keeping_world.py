@@ -19,7 +19,7 @@ from turnlog.keep.copying import KeepRun, keep
 from turnlog.layout import Home
 from turnlog.layout.home_files import home_files
 from turnlog.layout.kept import kept_copy, kept_place
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 KEY = "-srv-kites"
 SESSIONS = [f"7c1d9f0e-5a52-4c11-9a3d-2f6f0d0c4b{number:02x}" for number in range(8)]

@@ -29,8 +29,8 @@ from turnlog.keep.archived import Archives
 from turnlog.keep.catalogue import Catalogue
 from turnlog.layout import Home, find_everywhere
 from turnlog.layout.kept import kept_copy, kept_place
-from turnlog.log.writer import LogWriter
 from turnlog.questions.catalog import list_sessions
+from turnlog.storage.writer import LogWriter
 
 pytestmark = pytest.mark.usefixtures("own")
 

@@ -28,7 +28,7 @@ from turnlog.keep.catalogue import (
 )
 from turnlog.keep.copying import keep
 from turnlog.layout.kept import CopyName, generation_copy
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 FRAME = 512
 

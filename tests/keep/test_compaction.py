@@ -39,8 +39,8 @@ from turnlog.keep.compaction_rules import Rule
 from turnlog.keep.compaction_undo import undo
 from turnlog.keep.copying import keep
 from turnlog.layout import Home, find_logs
-from turnlog.log.blobs import STUB
 from turnlog.sessions.session import Session
+from turnlog.storage.blobs import STUB
 from turnlog.store import open_store
 
 CORPUS = Path(
@@ -51,7 +51,7 @@ CORPUS = Path(
 @pytest.fixture(scope="module")
 def hushed():
     """Keep warnings about damage out of a failing test's report."""
-    logger = logging.getLogger("turnlog.log")
+    logger = logging.getLogger("turnlog.storage")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     yield

@@ -17,8 +17,8 @@ from turnlog.keep import compaction
 from turnlog.keep.compaction import compact
 from turnlog.keep.compaction_rules import Change, Rule
 from turnlog.keep.compaction_undo import undo
-from turnlog.log import system
-from turnlog.log.writer import LogWriter
+from turnlog.storage import system
+from turnlog.storage.writer import LogWriter
 
 # What the machine is asked for on the way: each of these may fail, or be the last thing done.
 CALLS = ["open", "write", "link", "replace", "rename", "fdatasync", "fsync", "mkdir", "utime",

@@ -14,8 +14,8 @@ from sessions.trees import answer, call, line
 from turnlog.errors import LogError, LogLocked
 from turnlog.keep.compaction import compact
 from turnlog.keep.compaction_undo import undo
-from turnlog.log.repair import repair
-from turnlog.log.writer import LogWriter
+from turnlog.storage.repair import repair
+from turnlog.storage.writer import LogWriter
 
 
 @pytest.fixture

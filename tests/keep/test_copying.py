@@ -25,7 +25,7 @@ from turnlog.keep.copying import keep, turn
 from turnlog.layout import Home
 from turnlog.layout.home_files import home_files
 from turnlog.layout.kept import generation_copy, kept_copy, kept_place
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 FRAME = 1024
 MB = 1024 * 1024
@@ -467,7 +467,7 @@ def test_a_linked_log_is_kept_under_its_own_name(world):
 
 def spoil(world, name, number):
     """Flip a bit of a frame of a copy; its size and time stay."""
-    from turnlog.log.frames import read_table
+    from turnlog.storage.frames import read_table
 
     path = world.copy(name)
     data, status = bytearray(path.read_bytes()), path.stat()

@@ -43,10 +43,10 @@ from turnlog.keep.resetting import reset_project
 from turnlog.keep.trash import Trash
 from turnlog.layout import Home
 from turnlog.layout.kept import kept_place
-from turnlog.log.system import lock
 from turnlog.sessions.life import State
 from turnlog.sessions.registry import read_index
 from turnlog.sessions.surroundings import process
+from turnlog.storage.system import lock
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

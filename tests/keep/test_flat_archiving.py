@@ -21,9 +21,9 @@ from turnlog.keep.flat_archiving import archive_flat
 from turnlog.keep.restorable import find_restorable, mirrors
 from turnlog.keep.restoring import restore, restore_each
 from turnlog.layout import Home, find_everywhere
-from turnlog.log.blobs import blob_of
 from turnlog.questions.catalog import list_sessions
 from turnlog.sessions.registry import read_index, reindex
+from turnlog.storage.blobs import blob_of
 from turnlog.store import open_store
 
 MAIN = f"sessions/{ID}.jsonl"

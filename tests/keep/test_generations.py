@@ -19,7 +19,7 @@ from log.packed import frames_of
 from turnlog.keep.catalogue import CATALOGUE
 from turnlog.keep.copying import keep
 from turnlog.layout.kept import generation_copy
-from turnlog.log import packing
+from turnlog.storage import compressed
 
 FRAME = 512
 NAMES = (LOG, OTHER, TODOS)
@@ -211,7 +211,7 @@ def test_a_number_that_is_taken_is_not_taken_again(world):
     keep([world.home])
     there = [copy.read_bytes() for copy in world.place.rglob("*.jsonl.zst")]
     assert len(there) == len(set(there))
-    kept = {b"".join(packing.unpack(copy)) for copy in world.place.rglob("*.jsonl.zst")}
+    kept = {b"".join(compressed.unpack(copy)) for copy in world.place.rglob("*.jsonl.zst")}
     wanted = ((line("one "), 30), (line("two "), 31), (line("three "), 32), (line("four "), 33))
     assert kept >= {each * times for each, times in wanted}
 
@@ -303,7 +303,7 @@ def readable(world):
         name = path.relative_to(world.place).as_posix().removesuffix(".zst")
         if name.startswith("generations/"):
             name = name.split("/", 2)[2]
-        found.setdefault(name, set()).add(b"".join(packing.unpack(path)))
+        found.setdefault(name, set()).add(b"".join(compressed.unpack(path)))
     return found
 
 

@@ -10,7 +10,7 @@ from turnlog.keep import copying
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import keep
 from turnlog.layout.kept import generation_copy, kept_copy, kept_place
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 pytestmark = pytest.mark.usefixtures("own")
 

@@ -16,7 +16,7 @@ from turnlog.keep.deleting import delete_session, put_back
 from turnlog.keep.restorable import mirrors
 from turnlog.keep.trash import Trash
 from turnlog.layout import find_logs, turnlog_home
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 ID = "7c1d9f0e-5a52-4c11-9a3d-2f6f0d0c4b00"
 UPPER, LOWER = f"projects/-srv-Kites/{ID}.jsonl", f"projects/-srv-kites/{ID}.jsonl"

@@ -53,9 +53,9 @@ from turnlog.keep.restoring import (
     restore_rest,
 )
 from turnlog.layout import Home, hash_of, key_of
-from turnlog.log.frames import FrameTable, pack
-from turnlog.sessions import beside
 from turnlog.sessions.session import Session
+from turnlog.storage import atomic_files
+from turnlog.storage.frames import FrameTable, pack
 
 MINE = {
     name: data
@@ -273,14 +273,14 @@ def test_a_file_that_appears_in_the_middle_is_not_overwritten(orchard, monkeypat
     orchard.burn()
     name = f"plans/{PLAN}.md" if theirs == "shared" else f"tasks/{ID}/1.json"
     data = b"theirs" if theirs != "same" else orchard.files[name]
-    real = beside.Folder.move
+    real = atomic_files.Folder.move
 
     def racing(folder, old, new, **options):
         if new == name.rpartition("/")[2]:
             write_files(orchard.home, {name: data})
         return real(folder, old, new, **options)
 
-    monkeypatch.setattr(beside.Folder, "move", racing)
+    monkeypatch.setattr(atomic_files.Folder, "move", racing)
     if theirs == "other":
         with pytest.raises(UsageError, match="not there a moment ago"):
             restore(orchard.session())
@@ -940,8 +940,8 @@ class Failing:
             (os, "link"),
             (os, "mkdir"),
             (os, "fchmod"),
-            (beside, "sync"),
-            (beside, "sync_directory"),
+            (atomic_files, "sync"),
+            (atomic_files, "sync_directory"),
         ):
             patch.setattr(owner, name, self._counted(getattr(owner, name)))
         real = os.open
@@ -1045,7 +1045,7 @@ def test_killed_at_every_step_it_leaves_whole_files_and_a_rerun_finishes(orchard
 
 def test_a_disk_that_gives_back_something_else_is_found_out(orchard, monkeypatch):
     orchard.burn()
-    real = beside._fill
+    real = atomic_files._fill
 
     def lying(fd, data, owner):
         size = real(os.dup(fd), data, owner)
@@ -1053,7 +1053,7 @@ def test_a_disk_that_gives_back_something_else_is_found_out(orchard, monkeypatch
         os.close(fd)
         return size
 
-    monkeypatch.setattr(beside, "_fill", lying)
+    monkeypatch.setattr(atomic_files, "_fill", lying)
     with pytest.raises(WriteFailed, match="does not read back"):
         restore(orchard.session())
     assert files_in(orchard.home) == {}

@@ -36,11 +36,11 @@ from turnlog.keep.retention_policy import Policy, ProjectRule, policy_from
 from turnlog.keep.trash import Trash
 from turnlog.layout import Home
 from turnlog.layout.kept import kept_copy, kept_place
-from turnlog.log.packing import unpack
-from turnlog.log.repair import repair
-from turnlog.log.system import lock
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.surroundings import process
+from turnlog.storage.compressed import unpack
+from turnlog.storage.repair import repair
+from turnlog.storage.system import lock
 
 LAST = datetime(2026, 1, 2, 10, tzinfo=UTC)
 DUE = LAST + timedelta(days=30)

@@ -12,8 +12,8 @@ from turnlog.keep.compaction import compact
 from turnlog.keep.restoring import Outcome, restore
 from turnlog.keep.shortfall import Shortfalls
 from turnlog.layout import Home, find_logs, key_of
-from turnlog.log.repair import repair
 from turnlog.sessions.session import Session
+from turnlog.storage.repair import repair
 
 AGENT_LOG = f"projects/{key_of(PROJECT)}/{ID}/subagents/agent-a1b2c3d.jsonl"
 NEW = conversation(start=50, turns=1)

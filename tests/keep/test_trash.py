@@ -15,8 +15,8 @@ from keep.orchard_store import ID, KEY, Broken, fails_at, files, in_trash, make,
 from turnlog.errors import LogError, LogLocked, NotALog, StorageFull, TurnlogError, UsageError
 from turnlog.keep.trash import Trash
 from turnlog.keep.trashed import Doomed
-from turnlog.log.system import lock
 from turnlog.sessions.journal import Journal
+from turnlog.storage.system import lock
 
 NOW = datetime(2026, 3, 1, 10, 11, 12, tzinfo=UTC)
 NAMES = [

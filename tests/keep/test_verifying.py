@@ -35,10 +35,10 @@ from turnlog.keep.verified import Kind, Parity
 from turnlog.keep.verifying import bytes_to_verify, verify
 from turnlog.layout import Home
 from turnlog.layout.kept import generation_copy
-from turnlog.log.frames import FrameTable, pack
-from turnlog.log.packing import unpack
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.damage import Damage
+from turnlog.storage.compressed import unpack
+from turnlog.storage.frames import FrameTable, pack
+from turnlog.storage.reader import Placed, read_log
 
 
 @pytest.fixture

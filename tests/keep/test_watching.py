@@ -23,7 +23,7 @@ from turnlog.keep.watching import (
     watch,
 )
 from turnlog.layout.kept import kept_copy, kept_place
-from turnlog.log.packing import unpack
+from turnlog.storage.compressed import unpack
 
 ONE = "11111111-aaaa-4aaa-8aaa-111111111111"
 TWO = "22222222-bbbb-4bbb-8bbb-222222222222"

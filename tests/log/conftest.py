@@ -10,7 +10,7 @@ import pytest
 @pytest.fixture(scope="module")
 def hushed():
     """Keep warnings about damage out of a failing test's report."""
-    logger = logging.getLogger("turnlog.log")
+    logger = logging.getLogger("turnlog.storage")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     yield

@@ -16,9 +16,9 @@ from typing import Any
 
 from records.samples import SESSION
 from strategies import to_line
-from turnlog.log.follow import Restart
-from turnlog.log.reader import Placed, Reader
 from turnlog.records.damage import Damage
+from turnlog.storage.follow import Restart
+from turnlog.storage.reader import Placed, Reader
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

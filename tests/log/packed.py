@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from turnlog.log import frames, packing
-from turnlog.log.packing import Packed, Packer
-from turnlog.log.sources import FramedSource, open_source
+from turnlog.storage import compressed, frames
+from turnlog.storage.compressed import Packed, Packer
+from turnlog.storage.sources import FramedSource, open_source
 
 SMALL = 64
 # Where there is one, a disk in memory: files are replaced here by the thousand.
@@ -33,7 +33,7 @@ def frames_of(size_bytes: int) -> Iterator[None]:
     """Let frames be cut at *size_bytes*, as they are at a mebibyte otherwise."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames, "FRAME_BYTES", size_bytes)
-        patch.setattr(packing, "FRAME_BYTES", size_bytes)
+        patch.setattr(compressed, "FRAME_BYTES", size_bytes)
         yield
 
 

@@ -12,13 +12,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from log.logs import Script, add, numbered, read, unaccounted
 from strategies import rubble, to_line
-from turnlog.log.follow import follow_log
-from turnlog.log.reader import Placed, Reader
-from turnlog.log.repair import repair
-from turnlog.log.tail import read_last
-from turnlog.log.validate import Severity, validate
-from turnlog.log.writer import LogWriter
 from turnlog.records.annotations import format_marker
+from turnlog.storage.follow import follow_log
+from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.repair import repair
+from turnlog.storage.tail import read_last
+from turnlog.storage.validation import Severity, validate
+from turnlog.storage.writer import LogWriter
 
 
 class LogInAnyOrder(RuleBasedStateMachine):
@@ -26,7 +26,7 @@ class LogInAnyOrder(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        logging.getLogger("turnlog.log").setLevel(logging.CRITICAL)
+        logging.getLogger("turnlog.storage").setLevel(logging.CRITICAL)
         self.folder = tempfile.TemporaryDirectory()
         self.log = Path(self.folder.name) / "log.jsonl"
         self.count = 0
@@ -48,7 +48,7 @@ class LogInAnyOrder(RuleBasedStateMachine):
         for writer in self.writers:
             writer.close()
         self.folder.cleanup()
-        logging.getLogger("turnlog.log").setLevel(logging.NOTSET)
+        logging.getLogger("turnlog.storage").setLevel(logging.NOTSET)
 
     def fresh(self):
         self.count += 1

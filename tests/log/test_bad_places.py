@@ -12,11 +12,11 @@ import pytest
 
 from log.logs import in_child, lines, put, read, told
 from turnlog.errors import LogError, NotALog, NotFound, TurnlogError
-from turnlog.log.reader import read_log, read_range, scan_log
-from turnlog.log.repair import repair
-from turnlog.log.tail import read_last
-from turnlog.log.validate import validate
-from turnlog.log.writer import LogWriter
+from turnlog.storage.reader import read_log, read_range, scan_log
+from turnlog.storage.repair import repair
+from turnlog.storage.tail import read_last
+from turnlog.storage.validation import validate
+from turnlog.storage.writer import LogWriter
 
 WAYS_IN = {
     "read": lambda path: list(read_log(path)),

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from log.logs import lines, numbered, put, read, told
 from strategies import good_lines, to_line
-from turnlog.log.blobs import STUB, blob_of, blob_place, whole_line
-from turnlog.log.find_lines import find_lines
-from turnlog.log.packing import Packer
-from turnlog.log.reader import Placed, read_range, scan_log
-from turnlog.log.repair import repair
-from turnlog.log.tail import read_ends, read_last
-from turnlog.log.validate import validate
 from turnlog.records.codec import Envelope
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.life import marks_of
 from turnlog.sessions.session import records_of, tree_of
+from turnlog.storage.blobs import STUB, blob_of, blob_place, whole_line
+from turnlog.storage.compressed import Packer
+from turnlog.storage.reader import Placed, read_range, scan_log
+from turnlog.storage.repair import repair
+from turnlog.storage.scan import find_lines
+from turnlog.storage.tail import read_ends, read_last
+from turnlog.storage.validation import validate
 
 LARGE = numbered("large", toolUseResult={"stdout": "kite " * 2000})
 LINE = to_line(LARGE)

@@ -16,9 +16,9 @@ import pytest
 
 from log.logs import SOURCE, in_child, numbered, put, read, run_fresh, told
 from turnlog.errors import ClosedLog, LogError, NotSerialisable, StorageFull, TurnlogError
-from turnlog.log import system
-from turnlog.log.buffered import BufferedLog, drain_all
-from turnlog.log.writer import LogWriter
+from turnlog.storage import system
+from turnlog.storage.buffered_writer import BufferedLog, drain_all
+from turnlog.storage.writer import LogWriter
 
 pytestmark = pytest.mark.usefixtures("own_signals")
 
@@ -182,8 +182,8 @@ def test_all_open_logs_can_be_drained_at_once(tmp_path):
 
 START = """
     import os, signal, sys, time
-    from turnlog.log.buffered import BufferedLog
-    from turnlog.log.writer import LogWriter
+    from turnlog.storage.buffered_writer import BufferedLog
+    from turnlog.storage.writer import LogWriter
     buffered = BufferedLog(LogWriter(sys.argv[1]), every_seconds=3600)
     for number in range(3):
         buffered.append({"type": "mode", "mode": str(number)})

@@ -15,8 +15,8 @@ import threading
 import pytest
 
 from log.logs import SOURCE, in_child, numbered, read, told
-from turnlog.log.buffered import BufferedLog
-from turnlog.log.writer import LogWriter
+from turnlog.storage.buffered_writer import BufferedLog
+from turnlog.storage.writer import LogWriter
 
 pytestmark = pytest.mark.usefixtures("own_signals")
 
@@ -29,8 +29,8 @@ PROGRAM = """
     for number in (signal.SIGTERM, signal.SIGHUP):  # A parent may have ignored them.
         signal.signal(number, signal.SIG_DFL)
     {before}
-    from turnlog.log.buffered import BufferedLog
-    from turnlog.log.writer import LogWriter
+    from turnlog.storage.buffered_writer import BufferedLog
+    from turnlog.storage.writer import LogWriter
 
     PATH = sys.argv[1] if len(sys.argv) > 1 else os.environ["LOG"]
     os.environ["LOG"] = PATH

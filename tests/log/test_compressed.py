@@ -13,11 +13,11 @@ from hypothesis import given
 from log.logs import in_child, lines, put, read, run_fresh, spans, told
 from strategies import untidy_logs
 from turnlog.errors import NotALog
-from turnlog.log.reader import read_log, read_range, scan_log
-from turnlog.log.repair import repair
-from turnlog.log.tail import read_last
-from turnlog.log.validate import validate
 from turnlog.records.damage import Damage, Reason
+from turnlog.storage.reader import read_log, read_range, scan_log
+from turnlog.storage.repair import repair
+from turnlog.storage.tail import read_last
+from turnlog.storage.validation import validate
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -194,7 +194,7 @@ def test_a_zstd_bomb_is_cut_off_in_bounded_memory(log):
     grown = run_fresh(
         """
         import re, sys
-        from turnlog.log.reader import read_log
+        from turnlog.storage.reader import read_log
         def peak():
             with open("/proc/self/status") as status:
                 return int(re.search(r"VmHWM:\\s+(\\d+)", status.read())[1]) // 1024

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from log.logs import add, lines, numbered, put, read
 from strategies import to_line, untidy_logs
 from turnlog.errors import NotFound
-from turnlog.log import tail
-from turnlog.log.reader import Placed
-from turnlog.log.tail import read_ends
 from turnlog.records.fast_decode import QuickRun
 from turnlog.records.session_summary import SessionSummary
+from turnlog.storage import tail
+from turnlog.storage.reader import Placed
+from turnlog.storage.tail import read_ends
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.errors import LogError, NotALog, NotFound, UsageError
-from turnlog.log.find_lines import BUFFER_BYTES, find_lines
 from turnlog.records.damage import Damage, Reason
+from turnlog.storage.scan import BUFFER_BYTES, find_lines
 
 NEEDLE = b'"usage"'
 

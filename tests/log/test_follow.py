@@ -12,11 +12,11 @@ from hypothesis import given
 from log.logs import Script, add, lines, put, read, told
 from strategies import cut_logs
 from turnlog.errors import NotALog
-from turnlog.log import follow as follow_module
-from turnlog.log import sources, system
-from turnlog.log.follow import LogFollower, Restart, follow_log
-from turnlog.log.reader import Placed
-from turnlog.log.writer import LogWriter
+from turnlog.storage import follow as follow_module
+from turnlog.storage import sources, system
+from turnlog.storage.follow import LogFollower, Restart, follow_log
+from turnlog.storage.reader import Placed
+from turnlog.storage.writer import LogWriter
 
 
 def nothing():

@@ -15,15 +15,15 @@ from log.logs import in_child, lines, numbered, put, read, spans, told
 from log.packed import SMALL, all_of, contents, framed, frames_of, pack_to, quick_folder
 from strategies import to_line, untidy_logs
 from turnlog.errors import TurnlogError
-from turnlog.log.find_lines import FoundLines
-from turnlog.log.fingerprint import fingerprint_by
-from turnlog.log.packing import unpack
-from turnlog.log.reader import Placed, read_log, read_range, scan_log
-from turnlog.log.sources import FramedSource, open_source
-from turnlog.log.tail import read_ends, read_last
-from turnlog.log.validate import validate
 from turnlog.records.damage import Damage
 from turnlog.sessions.session import records_of, tree_of
+from turnlog.storage.compressed import unpack
+from turnlog.storage.fingerprint import fingerprint_by
+from turnlog.storage.reader import Placed, read_log, read_range, scan_log
+from turnlog.storage.scan import FoundLines
+from turnlog.storage.sources import FramedSource, open_source
+from turnlog.storage.tail import read_ends, read_last
+from turnlog.storage.validation import validate
 
 
 @pytest.fixture(autouse=True, scope="module")

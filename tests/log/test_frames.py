@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from log.logs import lines, put, read, run_fresh, told
 from log.packed import SMALL, all_of, frames_of, pack_to, quick_folder
 from turnlog.errors import BrokenCopy
-from turnlog.log.frames import (
+from turnlog.storage.compressed import unpack
+from turnlog.storage.frames import (
     FRAME_BYTES,
     BrokenFrame,
     Frames,
@@ -27,8 +28,7 @@ from turnlog.log.frames import (
     read_table,
     unpack_frame,
 )
-from turnlog.log.packing import unpack
-from turnlog.log.sources import FramedSource, open_source
+from turnlog.storage.sources import FramedSource, open_source
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -244,9 +244,9 @@ def _growth(path, way):
     code = """
         import logging, re, sys
         logging.disable(logging.CRITICAL)
-        from turnlog.log.packing import unpack
-        from turnlog.log.reader import read_log
-        from turnlog.log.tail import read_ends, read_last
+        from turnlog.storage.compressed import unpack
+        from turnlog.storage.reader import read_log
+        from turnlog.storage.tail import read_ends, read_last
         from turnlog.errors import TurnlogError
         def peak():
             with open("/proc/self/status") as status:

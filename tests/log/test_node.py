@@ -11,10 +11,10 @@ import subprocess
 import pytest
 
 from log.logs import put
-from turnlog.log.repair import repair
-from turnlog.log.validate import validate
 from turnlog.records.codec import decode
 from turnlog.records.record import Record
+from turnlog.storage.repair import repair
+from turnlog.storage.validation import validate
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not here")
 

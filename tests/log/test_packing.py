@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 from log.logs import lines, put, run_fresh
 from log.packed import SMALL, frames_of, pack_to, packed_in_steps, quick_folder, stepped
 from turnlog.errors import BrokenCopy, NotALog, NotFound
-from turnlog.log.frames import FRAME_BYTES, BrokenFrame, pack
-from turnlog.log.packing import DIGEST_BYTES, Packed, check_packed, digest_of, packed_at, unpack
+from turnlog.storage.compressed import (
+    DIGEST_BYTES,
+    Packed,
+    check_packed,
+    digest_of,
+    packed_at,
+    unpack,
+)
+from turnlog.storage.frames import FRAME_BYTES, BrokenFrame, pack
 
 MB = 1024 * 1024
 
@@ -246,7 +253,7 @@ def test_what_is_no_packed_file_does_not_unpack(tmp_path):
 
 
 def test_a_disk_that_fails_is_a_broken_copy_and_no_other_error(tmp_path, small, monkeypatch):
-    from turnlog.log import frames
+    from turnlog.storage import frames
 
     path = tmp_path / "log.zst"
     pack_to(path, [lines(*range(9))])
@@ -318,7 +325,7 @@ def test_packing_much_takes_little_memory(tmp_path):
     grown = run_fresh(
         """
         import os, re, sys
-        from turnlog.log.packing import Packer, unpack
+        from turnlog.storage.compressed import Packer, unpack
         def peak():
             with open("/proc/self/status") as status:
                 return int(re.search(r"VmHWM:\\s+(\\d+)", status.read())[1]) // 1024

@@ -12,8 +12,8 @@ from log.logs import add, lines, numbered, put, read, spans, told, unaccounted
 from log.packed import pack_to
 from strategies import to_line
 from turnlog.errors import UsageError
-from turnlog.log.reader import Placed, Reader, read_log, read_range
 from turnlog.records.damage import Damage, Reason
+from turnlog.storage.reader import Placed, Reader, read_log, read_range
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_damage_is_reported_between_the_records_it_stands_between(log):
 
 def test_damage_is_logged_with_file_line_and_a_harmless_excerpt(log, caplog):
     put(log, lines(1), b"\x1b[31mred" + b"x" * 300 + b"\n")
-    with caplog.at_level(logging.WARNING, logger="turnlog.log"):
+    with caplog.at_level(logging.WARNING, logger="turnlog.storage"):
         read(log)
     (message,) = (record.getMessage() for record in caplog.records)
     assert f"{log}: line 2" in message

@@ -6,9 +6,9 @@ import pytest
 
 from log.logs import lines, numbered, put, read, run_fresh, told
 from strategies import to_line
-from turnlog.log.reader import read_log
-from turnlog.log.tail import read_last
 from turnlog.records.damage import Reason
+from turnlog.storage.reader import read_log
+from turnlog.storage.tail import read_last
 
 MB = 1024 * 1024
 
@@ -67,8 +67,8 @@ def test_the_excerpt_of_an_over_long_line_is_short(log):
 
 PEAK = """
     import re, sys
-    from turnlog.log.reader import read_log, scan_log
-    from turnlog.log.tail import read_last
+    from turnlog.storage.reader import read_log, scan_log
+    from turnlog.storage.tail import read_last
     path, cap, how = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     def peak():
         with open("/proc/self/status") as status:

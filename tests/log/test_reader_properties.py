@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from log.logs import lines, put, read, spans, unaccounted
 from strategies import cut_logs, untidy_logs
-from turnlog.log.reader import Placed, Reader, scan_log
 from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.damage import Damage, Reason
+from turnlog.storage.reader import Placed, Reader, scan_log
 
 
 @pytest.fixture(scope="module")

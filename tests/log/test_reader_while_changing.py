@@ -7,8 +7,8 @@ import os
 import pytest
 
 from log.logs import add, lines, put, read, told
-from turnlog.log.reader import read_log, scan_log
 from turnlog.records.codec import Envelope
+from turnlog.storage.reader import read_log, scan_log
 
 MANY = 20_000
 

@@ -17,12 +17,12 @@ from log.logs import add, in_child, lines, numbered, put, read, told
 from records.samples import CLAUDE
 from strategies import to_line, untidy_logs
 from turnlog.errors import FormatTooNew, LogError, LogLocked, StorageFull, WriteFailed
-from turnlog.log import system
-from turnlog.log.reader import Placed
-from turnlog.log.repair import repair
-from turnlog.log.validate import validate
-from turnlog.log.writer import LogWriter
 from turnlog.records.lenient_json import to_strict
+from turnlog.storage import system
+from turnlog.storage.reader import Placed
+from turnlog.storage.repair import repair
+from turnlog.storage.validation import validate
+from turnlog.storage.writer import LogWriter
 
 GLUED = lines(1, 2).replace(b"\n", b"") + b"\n"
 
@@ -312,7 +312,7 @@ def test_a_program_that_never_stops_writing_is_told_of(log, monkeypatch, caplog)
         theirs.write(lines("late"))
 
     monkeypatch.setattr(system, "sync", sync)
-    warnings = caplog.at_level(logging.WARNING, logger="turnlog.log")
+    warnings = caplog.at_level(logging.WARNING, logger="turnlog.storage")
     with warnings, log.open("ab", buffering=0) as theirs:
         report = repair(log, write=True)
     assert f"still writes to {report.original}" in caplog.text

@@ -17,8 +17,8 @@ from strategies import (
     sure_lines,
     to_line,
 )
-from turnlog.log.salvage import salvage
 from turnlog.records.damage import Reason
+from turnlog.storage.salvage import salvage
 
 USER = to_line(CLAUDE["user"])
 ANSWER = to_line(CLAUDE["assistant/call"])

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from turnlog.errors import StorageFull
-from turnlog.log import handle, system
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.writer import LogWriter
+from turnlog.storage import system, writer
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.writer import LogWriter
 
 STRANGER = b'{"type":"mode","mode":"theirs","sessionId":"s"}\n'
 
@@ -29,7 +29,7 @@ def write_as_a_stranger(path, data=STRANGER):
 def interrupted(monkeypatch, tmp_path):
     """A log into which a stranger writes after it was locked and before we write."""
     path = tmp_path / "s.jsonl"
-    real = handle.Handle.ends_in_newline
+    real = writer.Handle.ends_in_newline
 
     def check(self, size):
         found = real(self, size)
@@ -39,7 +39,7 @@ def interrupted(monkeypatch, tmp_path):
 
     with LogWriter(path) as log:
         log.append(mode("first"))
-        monkeypatch.setattr(handle.Handle, "ends_in_newline", check)
+        monkeypatch.setattr(writer.Handle, "ends_in_newline", check)
         yield log
 
 

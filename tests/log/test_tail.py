@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from log.logs import add, lines, numbered, put, read, spans, told
 from strategies import good_lines, to_line, untidy_logs
-from turnlog.log import tail
-from turnlog.log.reader import Placed
-from turnlog.log.tail import read_last
+from turnlog.storage import tail
+from turnlog.storage.reader import Placed
+from turnlog.storage.tail import read_last
 
 
 @pytest.fixture

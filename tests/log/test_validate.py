@@ -10,10 +10,10 @@ from hypothesis import given
 from log.logs import lines, numbered, put, read
 from records.samples import CLAUDE, FLAT, ORCHESTRATOR
 from strategies import tidy_logs, to_line, untidy_logs
-from turnlog.log import validate as module
-from turnlog.log.reader import Placed
-from turnlog.log.validate import Severity, validate
 from turnlog.records.damage import Damage
+from turnlog.storage import validation as module
+from turnlog.storage.reader import Placed
+from turnlog.storage.validation import Severity, validate
 
 
 @pytest.fixture

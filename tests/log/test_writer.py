@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from log.logs import add, lines, numbered, put, read, told
 from strategies import good_records, to_line
 from turnlog.errors import ClosedLog, FormatTooNew, NotFound, NotSerialisable, UsageError
-from turnlog.log import system
-from turnlog.log.writer import LogWriter
 from turnlog.records.annotations import FORMAT, format_marker
 from turnlog.records.codec import decode
 from turnlog.records.record import Message, User
+from turnlog.storage import system
+from turnlog.storage.writer import LogWriter
 
 
 @pytest.fixture
@@ -378,7 +378,7 @@ def test_a_closed_log_takes_nothing_more(log):
 
 def test_the_life_of_a_log_is_logged(log, caplog):
     put(log, b"torn")
-    with caplog.at_level(logging.DEBUG, logger="turnlog.log"), LogWriter(log) as writer:
+    with caplog.at_level(logging.DEBUG, logger="turnlog.storage"), LogWriter(log) as writer:
         writer.append(numbered(1))
     levels = [record.levelname for record in caplog.records]
     assert levels == ["INFO", "WARNING", "DEBUG", "INFO"]

@@ -15,8 +15,8 @@ import pytest
 
 from log.logs import add, in_child, lines, numbered, put, read, told
 from turnlog.errors import ClosedLog, LogLocked, StorageFull, SyncFailed, WriteFailed
-from turnlog.log import system
-from turnlog.log.writer import LogWriter
+from turnlog.storage import system
+from turnlog.storage.writer import LogWriter
 
 
 @pytest.fixture

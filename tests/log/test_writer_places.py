@@ -9,8 +9,8 @@ import pytest
 
 from log.logs import in_child, lines, numbered, put
 from turnlog.errors import InvalidId, LogError, NotALog, TurnlogError
-from turnlog.log import system
-from turnlog.log.writer import LogWriter
+from turnlog.storage import system
+from turnlog.storage.writer import LogWriter
 
 
 def mode(path):

@@ -10,8 +10,8 @@ import pytest
 
 from log.logs import in_child, lines, numbered, put, read, told
 from turnlog.errors import LogLocked
-from turnlog.log.reader import Placed
-from turnlog.log.writer import LogWriter
+from turnlog.storage.reader import Placed
+from turnlog.storage.writer import LogWriter
 
 PROCESSES, THREADS, EACH = 4, 3, 40
 

@@ -26,13 +26,13 @@ from turnlog.index.opening import open_fresh
 from turnlog.keep.cleanup import SETTING
 from turnlog.keep.copying import keep
 from turnlog.layout import Home, find_homes
-from turnlog.log.repair import repair
 from turnlog.questions.doctor import CHECKS, Checkup, Patient, Urgency, check_up
 from turnlog.questions.doctor_checks import EXAMPLES
 from turnlog.sessions.life import running_sessions
 from turnlog.sessions.recover import recover
 from turnlog.sessions.session import Session
 from turnlog.sessions.todos import replace_todos
+from turnlog.storage.repair import repair
 from turnlog.store import Store
 
 CORPUS = Path(

@@ -19,7 +19,6 @@ from turnlog.errors import UsageError
 from turnlog.index.database import index_path
 from turnlog.index.opening import open_fresh
 from turnlog.layout import dated_log, find_homes
-from turnlog.log.reader import Placed, read_log
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.indexed_catalog import (
     SESSION_SORTS,
@@ -31,6 +30,7 @@ from turnlog.questions.usage_scan import scan_usage
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.life import State
 from turnlog.sessions.session import Session
+from turnlog.storage.reader import Placed, read_log
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 CORPUS = Path(

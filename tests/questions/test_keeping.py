@@ -27,10 +27,10 @@ from turnlog.index.opening import open_fresh
 from turnlog.keep.copying import keep
 from turnlog.layout import Home, dated_log
 from turnlog.layout.kept import kept_copy, kept_place
-from turnlog.log.packing import unpack
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.indexed_catalog import list_indexed
 from turnlog.questions.keeping import Keepings
+from turnlog.storage.compressed import unpack
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 SHARED = [field.name for field in structs.fields(SessionRow)]

@@ -27,12 +27,12 @@ from turnlog.errors import UsageError
 from turnlog.index.opening import open_fresh
 from turnlog.index.texts import Kind
 from turnlog.layout import find_homes
-from turnlog.log.reader import read_log
 from turnlog.questions import scan_search
 from turnlog.questions import search as searching
 from turnlog.questions.patience import Patience
 from turnlog.questions.search import search
 from turnlog.questions.search_language import All, Any, Filter, Not, Phrase, Word, parse, written
+from turnlog.storage.reader import read_log
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 CORPUS = Path(

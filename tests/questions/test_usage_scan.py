@@ -19,12 +19,12 @@ from records.answers import AT, FORK, MODEL, SESSION, answer, as_set, echo, log_
 from strategies import rubble, to_line
 from turnlog.errors import LogError
 from turnlog.layout import find_homes
-from turnlog.log import find_lines as search_of_lines
-from turnlog.log.reader import Placed, read_log
 from turnlog.questions import usage_scan
 from turnlog.questions.usage_scan import scan_usage
 from turnlog.records.responses import RunningTotals
 from turnlog.records.usage import Counters
+from turnlog.storage import scan as search_of_lines
+from turnlog.storage.reader import Placed, read_log
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 GENERATOR = SHARED / "kit" / "gen_corpus.py"

@@ -10,13 +10,13 @@ import pytest
 
 from turnlog.errors import LogLocked, NotFound, NotSerialisable
 from turnlog.layout import dated_log, project_hash
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.repair import repair
-from turnlog.log.validate import validate
-from turnlog.log.writer import LogWriter
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.record import Assistant, Call, Result, User
 from turnlog.records.usage import Usage
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.repair import repair
+from turnlog.storage.validation import validate
+from turnlog.storage.writer import LogWriter
 
 MODEL = "claude-sonnet-4-5-20250929"
 
@@ -102,7 +102,7 @@ def test_of_three_lines_two_are_read_and_the_corrupt_one_is_reported(log, caplog
         b'{"type":"user","content":"Corrupt line\n'
         b'{"type":"user","content":"Valid 2","timestamp":"2025-11-16T10:00:02Z"}\n'
     )
-    with caplog.at_level(logging.WARNING, logger="turnlog.log"):
+    with caplog.at_level(logging.WARNING, logger="turnlog.storage"):
         found = list(read_log(log))
     assert [item.record.text for item in found if isinstance(item, Placed)] == [
         "Valid 1",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from turnlog.layout import project_key
-from turnlog.log.follow import Restart, follow_log
-from turnlog.log.reader import Placed, Reader, read_log
-from turnlog.log.writer import LogWriter
 from turnlog.records.codec import decode, encode
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.usage import Usage
+from turnlog.storage.follow import Restart, follow_log
+from turnlog.storage.reader import Placed, Reader, read_log
+from turnlog.storage.writer import LogWriter
 
 PROMPT = (
     b'{"uuid":"msg-001","sessionId":"sess-123","type":"user","timestamp":"2025-12-06T10:00:00Z",'

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from turnlog.log.reader import read_log
-from turnlog.log.validate import validate
-from turnlog.log.writer import LogWriter
 from turnlog.records.codec import decode, encode
 from turnlog.records.record import Assistant, FileHistorySnapshot, User
 from turnlog.records.usage import CacheWrites
+from turnlog.storage.reader import read_log
+from turnlog.storage.validation import validate
+from turnlog.storage.writer import LogWriter
 
 BASE = {
     "isSidechain": False,

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 import pytest
 
 from turnlog.layout import flat_archive, flat_log, flat_meta
-from turnlog.log.reader import Placed, read_log, read_range
-from turnlog.log.repair import repair
-from turnlog.log.tail import read_last
-from turnlog.log.validate import validate
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.record import Assistant, Call, Result, SystemInit, User
+from turnlog.storage.reader import Placed, read_log, read_range
+from turnlog.storage.repair import repair
+from turnlog.storage.tail import read_last
+from turnlog.storage.validation import validate
 
 # The seed's sample, comments and all: its shapes, our words.
 SAMPLE = (

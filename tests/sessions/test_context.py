@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from sessions.shapes import logs
 from sessions.trees import answer, call, log_of, names, record, result, tree
 from turnlog.layout import find_homes, find_logs
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.codec import decode
 from turnlog.sessions.context import Kind, context_of, digests_of
 from turnlog.sessions.session import Session
 from turnlog.sessions.threads import main_thread, whole_thread
 from turnlog.sessions.tree import Tree
+from turnlog.storage.reader import Placed, read_log
 
 CORPUS = Path(
     os.environ.get("TURNLOG_CORPUS", Path(__file__).parents[3] / "shared" / "corpus" / "claude")

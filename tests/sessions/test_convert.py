@@ -41,7 +41,6 @@ from strategies import to_line
 from turnlog import build
 from turnlog.errors import FormatTooNew, InvalidId, NotFound, NotSerialisable, UsageError
 from turnlog.layout import Home, find_logs, is_uuid
-from turnlog.log.reader import read_log
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record_types import Format
@@ -49,6 +48,7 @@ from turnlog.records.timestamps import iso
 from turnlog.sessions import carry
 from turnlog.sessions.convert import convert
 from turnlog.sessions.session import Session
+from turnlog.storage.reader import read_log
 
 CORPUS = Path(
     os.environ.get("TURNLOG_CORPUS", Path(__file__).parents[3] / "shared" / "corpus" / "claude")

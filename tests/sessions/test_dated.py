@@ -11,10 +11,10 @@ import turnlog
 from turnlog import build
 from turnlog.errors import UsageError
 from turnlog.layout import Home, dated_log, project_hash
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.record_types import Format
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.session import Session
+from turnlog.storage.reader import Placed, read_log
 
 EVENING = datetime(2026, 3, 1, 23, 59, 59, tzinfo=UTC)
 ID = "77777777-aaaa-4aaa-8aaa-777777777777"

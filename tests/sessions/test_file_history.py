@@ -7,12 +7,12 @@ import pytest
 
 from sessions.homes import PROJECT, delta, edit, kept, log, make_home, prompt, snapshot, write
 from turnlog.errors import LogError, NotFound, UsageError
-from turnlog.sessions import beside
-from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.file_history import SessionFiles
 from turnlog.sessions.restore import DIFF_LIMIT, Outcome, content_of, diff_of, restore, restore_all
 from turnlog.sessions.session import Session
 from turnlog.sessions.touches import OUTSIDE, safe_parts, shown_path, whole_path
+from turnlog.storage import atomic_files
+from turnlog.storage.atomic_files import Unreadable
 
 ID = "44444444-dddd-4ddd-8ddd-444444444444"
 
@@ -326,7 +326,7 @@ def test_without_hard_links_nothing_is_overwritten_either(orchard, tmp_path, mon
     target = tmp_path / "a.py"
     assert restore(files_of(orchard), "a.py", "m1", target).outcome is Outcome.WRITTEN
     assert target.read_text() == "one\n"
-    monkeypatch.setattr(beside.Folder, "has", lambda *_: False)  # Made just now, by another.
+    monkeypatch.setattr(atomic_files.Folder, "has", lambda *_: False)  # Made just now, by another.
     target.write_text("mine")
     assert restore(files_of(orchard), "a.py", "m1", target).outcome is Outcome.EXISTS
     assert target.read_text() == "mine"
@@ -394,7 +394,7 @@ def test_a_full_disk_is_an_error(orchard, tmp_path, monkeypatch):
     def fail(fd):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(beside, "sync", fail)
+    monkeypatch.setattr(atomic_files, "sync", fail)
     with pytest.raises(LogError, match="no room"):
         restore(files_of(orchard), "a.py", "m1", tmp_path / "into" / "a.py")
     assert os.listdir(tmp_path / "into") == []

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import turnlog
 from sessions.homes import log, make_home, prompt
-from turnlog.log.follow import Restart
 from turnlog.sessions import build
 from turnlog.sessions.following import _FollowedLog, follow_session
 from turnlog.sessions.session import Session
+from turnlog.storage.follow import Restart
 
 SESSION = "5f0c1111-aaaa-4aaa-8aaa-111111111111"
 

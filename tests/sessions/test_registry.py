@@ -17,8 +17,6 @@ from strategies import json_values, to_line, words
 from turnlog.errors import InvalidId, LogError, NotALog, NotFound
 from turnlog.layout import flat_archive, flat_index, flat_log, flat_meta
 from turnlog.records.codec import decode
-from turnlog.sessions import beside
-from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.registry import (
     Entry,
     Meta,
@@ -32,6 +30,8 @@ from turnlog.sessions.registry import (
     update_registry,
     write_meta,
 )
+from turnlog.storage import atomic_files
+from turnlog.storage.atomic_files import Unreadable
 
 ID = "abc123def"
 AT = datetime(2026, 3, 4, 5, 6, 7, 89_000, tzinfo=UTC)
@@ -446,7 +446,7 @@ def test_a_full_disk_is_loud_and_leaves_the_old_file_or_the_new(tmp_path, monkey
     def fail(fd):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(beside, step, fail)
+    monkeypatch.setattr(atomic_files, step, fail)
     with pytest.raises(LogError, match="no room"):
         update_registry(tmp_path, Entry(id=ID, last_active_at=AT))
     monkeypatch.undo()

@@ -16,7 +16,6 @@ from strategies import to_line
 from turnlog.errors import LogLocked
 from turnlog.layout import flat_index, flat_log, flat_meta
 from turnlog.sessions import flat_files
-from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.flat_files import LOCK_FILE, hold
 from turnlog.sessions.registry import (
     Entry,
@@ -27,6 +26,7 @@ from turnlog.sessions.registry import (
     update_registry,
     write_meta,
 )
+from turnlog.storage.atomic_files import Unreadable
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 PROCESSES, EACH = 8, 20

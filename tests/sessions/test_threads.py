@@ -7,10 +7,10 @@ import pytest
 
 from sessions.trees import answer, call, names, record, result, tree
 from turnlog.layout import find_homes, find_logs
-from turnlog.log.reader import Placed, read_log
 from turnlog.sessions.session import opening_of, turns_of
 from turnlog.sessions.threads import main_thread, main_tip, visible, whole_thread
 from turnlog.sessions.tree import Node, Tree
+from turnlog.storage.reader import Placed, read_log
 
 CORPUS = Path(
     os.environ.get("TURNLOG_CORPUS", Path(__file__).parents[3] / "shared" / "corpus" / "claude")

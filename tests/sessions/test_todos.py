@@ -11,7 +11,6 @@ import pytest
 
 from sessions.homes import log, make_home, prompt, write
 from turnlog.errors import InvalidId, LogError, NotALog, NotSerialisable, UsageError
-from turnlog.sessions import beside
 from turnlog.sessions.todos import (
     LIMIT,
     Todo,
@@ -22,6 +21,7 @@ from turnlog.sessions.todos import (
     tasks_of,
     todos_of,
 )
+from turnlog.storage import atomic_files
 
 ID = "44444444-dddd-4ddd-8ddd-444444444444"
 OTHER = "55555555-eeee-4eee-8eee-555555555555"
@@ -215,7 +215,7 @@ def test_a_failed_write_is_loud_and_leaves_no_litter(home, monkeypatch, step):
     def fail(fd):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(beside, step, fail)
+    monkeypatch.setattr(atomic_files, step, fail)
     with pytest.raises(LogError, match="no room"):
         replace_todos(home, ID, ID, [{"content": "Water"}])
     assert os.listdir(path.parent) == [path.name]

@@ -17,8 +17,8 @@ import pytest
 
 import turnlog
 from turnlog import build
-from turnlog.log.reader import Placed, Reader
 from turnlog.sessions.fork import fork
+from turnlog.storage.reader import Placed, Reader
 
 LAYOUTS = ("claude", "dated", "flat")
 MOST_FORKS = 12

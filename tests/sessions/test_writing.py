@@ -15,7 +15,6 @@ import pytest
 import turnlog
 from turnlog import build
 from turnlog.errors import InvalidId, LogLocked, UsageError
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.record_types import Format
 from turnlog.sessions.life import (
     IDLE,
@@ -30,6 +29,7 @@ from turnlog.sessions.life import (
 from turnlog.sessions.session import tree_of
 from turnlog.sessions.surroundings import git_branch, git_commit, process
 from turnlog.sessions.writing import SessionWriter
+from turnlog.storage.reader import Placed, read_log
 
 ID = "44444444-dddd-4ddd-8ddd-444444444444"
 

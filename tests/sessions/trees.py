@@ -2,9 +2,9 @@
 
 import json
 
-from turnlog.log.reader import Placed
 from turnlog.records.codec import decode
 from turnlog.sessions.tree import Tree
+from turnlog.storage.reader import Placed
 
 
 def record(uuid, parent=None, kind="user", **fields):

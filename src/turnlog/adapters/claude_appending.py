@@ -21,11 +21,11 @@ from turnlog.adapters.claude_keys import Key, place
 from turnlog.adapters.claude_reading import Entries, Entry, uuid_of
 from turnlog.adapters.claude_summaries import Summary
 from turnlog.errors import NotSerialisable, TurnlogError, UsageError
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.writer import LogWriter, News
 from turnlog.records.codec import encode
 from turnlog.records.lenient_json import loads
 from turnlog.records.record import Unknown
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.writer import LogWriter, News
 
 _MAX_LINES: Final = 128
 _MAX_UUIDS: Final = 1_000_000

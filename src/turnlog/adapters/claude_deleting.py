@@ -32,7 +32,7 @@ from turnlog.keep.trashed import Doomed
 from turnlog.layout import Home, LogFile, turnlog_home
 from turnlog.layout.kept import kept_place
 from turnlog.layout.walk import refuse_unseen
-from turnlog.log.handle import LOCK_TIMEOUT as WRITERS_TIMEOUT
+from turnlog.storage.writer import LOCK_TIMEOUT as WRITERS_TIMEOUT
 
 _PAUSE: Final = 0.01
 

@@ -23,11 +23,11 @@ from turnlog.adapters.claude_metadata import as_metadata, last_metadata
 from turnlog.adapters.claude_sources import Source, find_sources, read_metadata
 from turnlog.errors import NotSerialisable, TurnlogError, UsageError
 from turnlog.layout import Problem
-from turnlog.log.reader import Placed, Reader, read_log
 from turnlog.records.codec import encode
 from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.lenient_json import NOT_UTF8, TOO_DEEP
 from turnlog.records.record_types import Format
+from turnlog.storage.reader import Placed, Reader, read_log
 
 BATCH_ENTRIES: Final = 500
 BATCH_BYTES: Final = 1024 * 1024

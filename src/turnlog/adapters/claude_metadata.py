@@ -16,11 +16,11 @@ from turnlog.adapters.claude_reading import Entry, entries_in
 from turnlog.errors import TurnlogError
 from turnlog.keep.catalogue import find_copy
 from turnlog.layout.kept import kept_place
-from turnlog.log.sources import BrokenArchive, open_source
-from turnlog.log.telling import logger
 from turnlog.records.codec import encode
 from turnlog.records.lenient_json import NotJson, loads
-from turnlog.sessions.beside import put, read_file
+from turnlog.storage.atomic_files import put, read_file
+from turnlog.storage.logger import logger
+from turnlog.storage.sources import BrokenArchive, open_source
 
 TYPE: Final = "agent_metadata"
 _LIMIT: Final = 1024 * 1024

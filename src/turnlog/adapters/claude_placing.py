@@ -20,13 +20,12 @@ from turnlog.adapters.claude_held import Finding, Held
 from turnlog.adapters.claude_reading import Entry
 from turnlog.adapters.claude_sources import read_metadata
 from turnlog.errors import NotFound, TurnlogError, UsageError
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.replacing import failed, locked
-from turnlog.log.writer import LogWriter, News
 from turnlog.records.codec import encode
 from turnlog.records.damage import Damage
-from turnlog.sessions.beside import failure, put
+from turnlog.storage.atomic_files import failure, put
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.replace import failed, locked
+from turnlog.storage.writer import LOCK_TIMEOUT, LogWriter, News
 
 _MOST_TRIES = 10
 

@@ -16,14 +16,14 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from turnlog.log.blobs import STUB, whole_line
-from turnlog.log.closing import Closing
-from turnlog.log.lines import Splitter, split_lines
-from turnlog.log.reader import Placed, lines_of_objects, pieces_of
-from turnlog.log.sources import BrokenArchive, Source, open_source
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.lenient_json import NotJson, loads
+from turnlog.storage.blobs import STUB, whole_line
+from turnlog.storage.context import Closing
+from turnlog.storage.lines import Splitter, split_lines
+from turnlog.storage.reader import Placed, lines_of_objects, pieces_of
+from turnlog.storage.sources import BrokenArchive, Source, open_source
 
 Entry = dict[str, Any]
 T = TypeVar("T")

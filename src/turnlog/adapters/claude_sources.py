@@ -18,10 +18,10 @@ from turnlog.adapters.claude_keys import LOG, OPAQUE, subpath_of
 from turnlog.errors import NotFound, TurnlogError
 from turnlog.layout import Home, LogFile, find_homes, find_logs, project_key, same_project_key
 from turnlog.layout.walk import Item, Problem, Walk
-from turnlog.log.sources import BrokenArchive, open_source
 from turnlog.records.lenient_json import NotJson, loads
-from turnlog.sessions.beside import READ_LIMIT
 from turnlog.sessions.owners import owner_in
+from turnlog.storage.atomic_files import READ_LIMIT
+from turnlog.storage.sources import BrokenArchive, open_source
 
 META: Final = ".meta.json"
 """How the file beside an agent's log ends that tells what agent it is."""

@@ -28,11 +28,11 @@ from turnlog.adapters.claude_finding import Found, look_at
 from turnlog.adapters.claude_keys import Key, place
 from turnlog.adapters.claude_reading import Entries, Entry
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.log.fingerprint import fingerprint_by
-from turnlog.log.sources import Seekable, open_source
 from turnlog.records.codec import encode
 from turnlog.records.lenient_json import loads
-from turnlog.sessions.beside import Folder, Unreadable, read_file
+from turnlog.storage.atomic_files import Folder, Unreadable, read_file
+from turnlog.storage.fingerprint import fingerprint_by
+from turnlog.storage.sources import Seekable, open_source
 
 DIRECTORY: Final = "summaries"
 _SDK: Final = "claude_agent_sdk"

@@ -31,7 +31,6 @@ from turnlog.adapters.openai_places import Place, id_of
 from turnlog.adapters.openai_usage import usage_records
 from turnlog.adapters.threads import settled
 from turnlog.errors import ClosedLog, NotFound, UsageError
-from turnlog.log.writer import LogWriter, News
 from turnlog.records.annotations import format_marker
 from turnlog.records.timestamps import iso
 from turnlog.sessions import build
@@ -39,6 +38,7 @@ from turnlog.sessions.build import Fields
 from turnlog.sessions.placing import Placer
 from turnlog.sessions.surroundings import git_branch, git_commit
 from turnlog.sessions.writing import WRITER
+from turnlog.storage.writer import LogWriter, News
 from turnlog.store import Store, open_store
 
 if TYPE_CHECKING:

@@ -26,12 +26,12 @@ from msgspec import Struct
 
 from turnlog.adapters.openai_items import ITEM
 from turnlog.errors import NotFound
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.sources import open_regular
-from turnlog.log.system import read_at
-from turnlog.log.tail import read_last
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.sources import open_regular
+from turnlog.storage.system import read_at
+from turnlog.storage.tail import read_last
 
 POP: Final = "openai-pop"
 CLEAR: Final = "openai-clear"

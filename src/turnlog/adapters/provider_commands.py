@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from turnlog.adapters.provider_places import Project, check_ids
 from turnlog.errors import UsageError
 from turnlog.layout import history_log
-from turnlog.log.writer import LogWriter
 from turnlog.sessions.prompts import Prompt, find_prompts
+from turnlog.storage.writer import LogWriter
 
 
 def commands_of(project: Project, session_id: str | None, limit: int | None) -> list[Prompt]:

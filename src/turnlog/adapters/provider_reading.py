@@ -19,8 +19,6 @@ import msgspec
 from turnlog.adapters.chat_messages import ROLES, ChatMessage
 from turnlog.adapters.provider_places import Project, check_ids, find_log, logs_in
 from turnlog.errors import NotFound, UsageError
-from turnlog.log.blobs import STUB, decode_line
-from turnlog.log.find_lines import find_lines
 from turnlog.records.record import Record, System
 from turnlog.sessions.ancestry import Lineage
 from turnlog.sessions.filters import (
@@ -33,6 +31,8 @@ from turnlog.sessions.filters import (
 from turnlog.sessions.session import Session, records_of, tree_of
 from turnlog.sessions.threads import main_tip, whole_thread
 from turnlog.sessions.tree import Node
+from turnlog.storage.blobs import STUB, decode_line
+from turnlog.storage.scan import find_lines
 
 _MESSAGES: Final = frozenset(ROLES)
 _SAYS_SOMETHING: Final = Filter(

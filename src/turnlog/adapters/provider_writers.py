@@ -26,9 +26,9 @@ from turnlog.keep.session import KeptSession
 from turnlog.layout import todo_file
 from turnlog.records.codec import encode
 from turnlog.records.record import Record
-from turnlog.sessions.beside import failure, put
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.writing import SessionWriter
+from turnlog.storage.atomic_files import failure, put
 
 OPEN_LOGS: Final = 16
 

@@ -239,7 +239,7 @@ def _failure(error: OSError) -> tuple[str, str]:
     """Say what the system refused, and what may help; what expects a failure says it better."""
     import errno
 
-    from turnlog.log.sources import READ_ONLY
+    from turnlog.storage.sources import READ_ONLY
 
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
     why = (error.strerror or str(error)).lower()

@@ -42,9 +42,9 @@ from turnlog.render.gathering import gather, known_lines
 from turnlog.render.lines import log_lines, session_lines
 from turnlog.render.outgoing import Outgoing
 from turnlog.render.telling import tell
-from turnlog.sessions.beside import failure
 from turnlog.sessions.destination import agents_of
 from turnlog.sessions.session import Session
+from turnlog.storage.atomic_files import failure
 from turnlog.text import inert
 
 if TYPE_CHECKING:

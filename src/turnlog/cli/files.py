@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from turnlog.cli.options import csv_option, home_option, json_option, show_json
 from turnlog.errors import UsageError
-from turnlog.sessions.beside import text_of
 from turnlog.sessions.file_history import FileAt, SessionFiles, TouchedFile, Version
 from turnlog.sessions.restore import (
     Outcome,
@@ -21,6 +20,7 @@ from turnlog.sessions.restore import (
     restore,
     restore_all,
 )
+from turnlog.storage.atomic_files import text_of
 
 
 class EditRow(Struct, kw_only=True):

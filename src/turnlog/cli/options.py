@@ -203,7 +203,7 @@ def logs_named(
 def log_at(path: Path) -> LogFile:
     """Describe the file at *path* as the log it is taken for."""
     from turnlog.layout import Home, LogFile, read_name
-    from turnlog.log.sources import open_regular
+    from turnlog.storage.sources import open_regular
 
     os.close(open_regular(path))  # A mistake in the name is told at once, not as a finding.
     name = read_name(path.name)
@@ -224,7 +224,7 @@ def line_cap() -> int:
     """Give the length beyond which a line is damage: what is set, or the usual one."""
     from turnlog.config import load_config
     from turnlog.layout import turnlog_home
-    from turnlog.log.lines import LINE_CAP
+    from turnlog.storage.lines import LINE_CAP
 
     config = load_config(turnlog_home())
     tell_problems(config.problems)

@@ -14,8 +14,8 @@ from turnlog.cli.options import (
     write_option,
 )
 from turnlog.keep.shortfall import Shortfalls
-from turnlog.log.repair import Repair, repair
 from turnlog.records.damage import Reason
+from turnlog.storage.repair import Repair, repair
 
 
 @click.command(

@@ -14,8 +14,6 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.log.reader import Placed
-from turnlog.log.tail import read_last
 from turnlog.records.record import Linked, Record
 from turnlog.sessions.agents import Agent
 from turnlog.sessions.ancestry import Lineage, find_record
@@ -25,6 +23,8 @@ from turnlog.sessions.ranges import Part, last_of, numbered, range_of
 from turnlog.sessions.session import Session
 from turnlog.sessions.threads import whole_thread, with_parallel
 from turnlog.sessions.tree import Gap, Node, Tree
+from turnlog.storage.reader import Placed
+from turnlog.storage.tail import read_last
 
 Pair = tuple[Node | None, Record]
 _NOTES: Final = 32

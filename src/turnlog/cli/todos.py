@@ -190,7 +190,7 @@ def _session_id(homes: tuple[Home, ...], name: str, lists: list[TodoList]) -> st
 
 
 def _row(found: TodoList) -> TodoRow:
-    from turnlog.sessions.beside import text_of
+    from turnlog.storage.atomic_files import text_of
 
     return TodoRow(
         session=found.session_id,
@@ -213,7 +213,7 @@ def _row(found: TodoList) -> TodoRow:
 
 
 def _task_row(task: Task) -> TaskRow:
-    from turnlog.sessions.beside import text_of
+    from turnlog.storage.atomic_files import text_of
 
     return TaskRow(
         session=task.session_id,

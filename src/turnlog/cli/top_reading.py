@@ -16,9 +16,6 @@ from typing import Any, Final
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError
-from turnlog.log.follow import LogFollower, Restart
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.tail import read_last
 from turnlog.records.annotations import session_of
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Meaning, meaning_of
@@ -26,6 +23,9 @@ from turnlog.records.record import Linked, Record
 from turnlog.render.blocks import Answered, Asked, Blocks
 from turnlog.render.conversation import Block, Choice, Mark, MarkKind, Said, SaidKind
 from turnlog.render.outgoing import Outgoing, whole
+from turnlog.storage.follow import LogFollower, Restart
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.tail import read_last
 
 STEPS: Final = (1_000, 5_000, 20_000)
 """How many of the last records are read: at first, and each time more is wanted."""

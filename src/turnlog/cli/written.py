@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.sessions.beside import failure, put
+from turnlog.storage.atomic_files import failure, put
 
 
 def write_file(

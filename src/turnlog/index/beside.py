@@ -98,7 +98,7 @@ def texts_of_side(kind: str, data: bytes) -> list[Text]:
 def content_of(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
     """Read a side file; give its content and the digest of it."""
     if os.fspath(path).endswith(KEPT_SUFFIX):
-        from turnlog.log.packing import unpack  # noqa: PLC0415 - Few are kept copies.
+        from turnlog.storage.compressed import unpack  # noqa: PLC0415 - Few are kept copies.
 
         data = b"".join(unpack(path))[:_SIZE_CAP]
     else:

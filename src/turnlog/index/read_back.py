@@ -14,11 +14,11 @@ from turnlog.errors import TurnlogError
 from turnlog.index.beside import texts_of_side
 from turnlog.index.ids import BESIDE, OFFSET_BITS
 from turnlog.index.texts import Text, texts_of
-from turnlog.log.blobs import whole_line
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.sources import Seekable, open_source
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
+from turnlog.storage.blobs import whole_line
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.sources import Seekable, open_source
 
 _OFFSET: Final = (1 << OFFSET_BITS) - 1
 _MOST_OPEN: Final = 16

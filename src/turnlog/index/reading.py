@@ -31,11 +31,6 @@ from turnlog.index.rows import Rows
 from turnlog.index.sound import sound
 from turnlog.index.usage import needles_of
 from turnlog.layout.log_file import LogFile
-from turnlog.log.blobs import whole_line
-from turnlog.log.fingerprint import fingerprint_by
-from turnlog.log.lines import Splitter
-from turnlog.log.reader import Placed, pieces_of
-from turnlog.log.sources import BrokenArchive, FramedSource, Seekable, Source, open_source
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.meaning import Author
@@ -43,6 +38,11 @@ from turnlog.records.record import Record
 from turnlog.records.timestamps import instant, instant_of_ns
 from turnlog.records.usage_entries import is_usual_response
 from turnlog.sessions.metadata import MetadataFold
+from turnlog.storage.blobs import whole_line
+from turnlog.storage.fingerprint import fingerprint_by
+from turnlog.storage.lines import Splitter
+from turnlog.storage.reader import Placed, pieces_of
+from turnlog.storage.sources import BrokenArchive, FramedSource, Seekable, Source, open_source
 
 _CHUNK_TEXT_BYTES: Final = 4 * 1024 * 1024
 _CHUNK_LINES: Final = 20_000

@@ -55,7 +55,7 @@ from turnlog.index.repeats import make_ways
 from turnlog.index.sessions import note_sessions
 from turnlog.index.settling import settle_all
 from turnlog.index.writing import MOST_CHUNKS, Writer, all_or_nothing
-from turnlog.log.system import lock
+from turnlog.storage.system import lock
 
 if TYPE_CHECKING:
     from turnlog.index.chunks import Chunk

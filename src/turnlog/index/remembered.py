@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.index.freshness import path_of_index
-from turnlog.log.lines import ENDS_BYTES
 from turnlog.sessions.called import Named
+from turnlog.storage.lines import ENDS_BYTES
 
 if TYPE_CHECKING:
     import sqlite3

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
-from turnlog.log.reader import Placed, pieces_of, read_log
 from turnlog.records.damage import Damage
 from turnlog.records.record import SystemInit
 from turnlog.records.timestamps import instant
@@ -33,6 +32,7 @@ from turnlog.records.usage_entries import (
     usual_response,
     usual_usage_entry,
 )
+from turnlog.storage.reader import Placed, pieces_of, read_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,7 +158,7 @@ class Tellings:
 
 
 def _buffer() -> bytearray:
-    from turnlog.log.find_lines import BUFFER_BYTES  # noqa: PLC0415 - Only a scan searches.
+    from turnlog.storage.scan import BUFFER_BYTES  # noqa: PLC0415 - Only a scan searches.
 
     return bytearray(BUFFER_BYTES)
 
@@ -175,7 +175,7 @@ class LogScan(Struct):
 
     def sightings(self, log: Readable, *, start: int = 0) -> Iterator[UsageEntry]:
         """Give what *log* tells of responses, from *start* on; never raise for its state."""
-        from turnlog.log.find_lines import find_lines  # noqa: PLC0415
+        from turnlog.storage.scan import find_lines  # noqa: PLC0415
 
         tellings = Tellings(log)
         try:

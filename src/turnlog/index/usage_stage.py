@@ -17,7 +17,7 @@ from turnlog.index.chunks import Usage, UsageChunk, Work
 from turnlog.index.names import Names
 from turnlog.index.usage import needles_of
 from turnlog.index.writing import write_usage
-from turnlog.log.find_lines import BUFFER_BYTES, find_lines
+from turnlog.storage.scan import BUFFER_BYTES, find_lines
 
 _BATCH_SIGHTINGS: Final = 20_000
 

@@ -15,13 +15,13 @@ from itertools import chain
 from msgspec import Struct
 
 from turnlog.layout import LogFile
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.tail import read_ends
 from turnlog.records.record import Record
 from turnlog.sessions import glanced
 from turnlog.sessions.called import Called, size_listed
 from turnlog.sessions.dated import read_day
 from turnlog.sessions.metadata import MetadataFold
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.tail import read_ends
 
 
 class Activity(Struct, kw_only=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 from turnlog.errors import TurnlogError
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.layout.kept import generation_copy, is_inner_name, kept_copy
-from turnlog.log.packing import Packed, packed_at
+from turnlog.storage.compressed import Packed, packed_at
 
 
 def adopted(path: Path, name: str, generation: int, conflict: int = 0) -> tuple[KeptFile, Packed]:

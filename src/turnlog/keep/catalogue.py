@@ -35,8 +35,8 @@ from turnlog.layout.kept import (
 )
 from turnlog.layout.spelling import Spellings, is_spelt, prefixes
 from turnlog.layout.walk import Walk
-from turnlog.log.packing import digest_of
-from turnlog.sessions.beside import put
+from turnlog.storage.atomic_files import put
+from turnlog.storage.compressed import digest_of
 
 CATALOGUE: Final = "catalogue.json"
 HOME: Final = "home.json"

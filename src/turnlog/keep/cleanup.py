@@ -28,8 +28,8 @@ from turnlog.layout.home_files import HomeFile
 from turnlog.layout.home_paths import configured_homes, usual_homes
 from turnlog.layout.walk import Walk
 from turnlog.records.timestamps import instant_of_ns
-from turnlog.sessions.beside import Unreadable, read_file
 from turnlog.sessions.owners import is_agents_log
+from turnlog.storage.atomic_files import Unreadable, read_file
 
 SETTING: Final = "cleanupPeriodDays"
 DEFAULT_DAYS: Final = 30

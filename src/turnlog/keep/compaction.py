@@ -33,19 +33,19 @@ from turnlog.keep.compaction_views import differences, views_of
 from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
 from turnlog.layout import LogFile, turnlog_home
 from turnlog.layout.walk import refuse_unseen
-from turnlog.log.blobs import Blob, blob_of, blob_place, whole_line
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.reader import Placed, Reader
-from turnlog.log.replacing import Locked, chunks, failed, locked
-from turnlog.log.sources import PlainSource, open_regular
-from turnlog.log.system import read_at
-from turnlog.log.telling import logger
 from turnlog.records.record import Record
-from turnlog.sessions.beside import put
 from turnlog.sessions.flat_logs import LiveMeta
 from turnlog.sessions.registry import update_registry, write_meta
 from turnlog.sessions.session import Session
+from turnlog.storage.atomic_files import put
+from turnlog.storage.blobs import Blob, blob_of, blob_place, whole_line
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.logger import logger
+from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.replace import Locked, chunks, failed, locked
+from turnlog.storage.sources import PlainSource, open_regular
+from turnlog.storage.system import read_at
+from turnlog.storage.writer import LOCK_TIMEOUT
 
 _WAIT: Final = "compact it when it has ended"
 # The one most likely to be noticed goes first.

@@ -12,9 +12,9 @@ from contextlib import closing, suppress
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import NotFound
-from turnlog.log.reader import Placed, Reader
 from turnlog.records.record import Record, User
 from turnlog.sessions.tree import Tree
+from turnlog.storage.reader import Placed, Reader
 
 _KEYS: Final = {"type", "agentId", "message", "normalizedMessages", "prompt"}
 _UUID: Final = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

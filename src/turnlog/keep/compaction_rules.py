@@ -30,8 +30,6 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from turnlog.keep.compaction_echoes import Echo, Read, echoes_to_drop
-from turnlog.log.blobs import blob_of
-from turnlog.log.reader import Placed
 from turnlog.records.record import Call, Linked, Progress, Record, Result, Spoken, SystemInit, User
 from turnlog.records.record_types import (
     AgentName,
@@ -47,6 +45,8 @@ from turnlog.records.session_summary import SessionSummary
 from turnlog.records.usage_entries import usage_entries_of
 from turnlog.sessions.agents import Traces
 from turnlog.sessions.touches import WRITERS, FileTraces
+from turnlog.storage.blobs import blob_of
+from turnlog.storage.reader import Placed
 
 BLOB_BYTES: Final = 64 * 1024
 _WORTH_BYTES: Final = 4096  # A file takes at least that much of a disk.

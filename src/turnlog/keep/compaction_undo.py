@@ -26,13 +26,13 @@ from msgspec import Struct, field
 from turnlog.errors import NotFound
 from turnlog.keep.compaction import plain_logs, refuse_opened, refuse_running
 from turnlog.layout import LogFile
-from turnlog.log.blobs import STUB, whole_line
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.replacing import Locked, chunks, failed, locked
-from turnlog.log.sources import open_regular
-from turnlog.log.system import read_at
 from turnlog.sessions.session import Session
+from turnlog.storage.blobs import STUB, whole_line
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.replace import Locked, chunks, failed, locked
+from turnlog.storage.sources import open_regular
+from turnlog.storage.system import read_at
+from turnlog.storage.writer import LOCK_TIMEOUT
 
 _UUID: Final = b'"uuid":"'
 _LONGEST_STUB: Final = 64 * 1024

@@ -23,7 +23,6 @@ from msgspec import Struct, field, structs
 from turnlog.keep.compaction_echoes import Read
 from turnlog.keep.compaction_rules import SAID_BY
 from turnlog.layout import LogFile
-from turnlog.log.reader import Placed
 from turnlog.records.record import Linked, Record
 from turnlog.records.responses import RunningTotals
 from turnlog.sessions.agents import Traces
@@ -35,6 +34,7 @@ from turnlog.sessions.session import records_of, turns_of
 from turnlog.sessions.threads import main_thread, whole_thread
 from turnlog.sessions.touches import FileTraces
 from turnlog.sessions.tree import Node, Tree
+from turnlog.storage.reader import Placed
 
 
 class Views(Struct):

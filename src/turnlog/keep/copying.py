@@ -37,9 +37,9 @@ from turnlog.layout import Home, Problem, read_name
 from turnlog.layout.home_files import HomeFile, home_files, owner_of
 from turnlog.layout.home_paths import kept_path
 from turnlog.layout.kept import copy_roots, generation_copy, kept_copy
-from turnlog.log.system import lock
-from turnlog.sessions.beside import failure, make_directory
 from turnlog.sessions.owners import is_agents_log, owner_in
+from turnlog.storage.atomic_files import failure, make_directory
+from turnlog.storage.system import lock
 
 LOCK_TIMEOUT: Final = 60.0
 _WORKERS: Final = 2

@@ -40,13 +40,13 @@ from turnlog.keep.proving import (
 )
 from turnlog.layout import flat_meta, looks_like_log
 from turnlog.layout.walk import Walk
-from turnlog.log.sources import open_source
-from turnlog.log.system import sync, write_all
-from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.flat_files import hold_directory, set_aside
 from turnlog.sessions.flat_logs import LiveMeta, find_log
 from turnlog.sessions.flat_meta import Meta
 from turnlog.sessions.registry import read_meta, update_registry, write_meta
+from turnlog.storage.atomic_files import Unreadable
+from turnlog.storage.sources import open_source
+from turnlog.storage.system import sync, write_all
 
 COMPRESSED: Final = "compressed"
 _LEVEL: Final = 6

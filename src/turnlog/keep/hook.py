@@ -20,7 +20,7 @@ from turnlog.errors import UsageError
 from turnlog.keep.settings_text import Part, parts, put_last, read_object, replace, root, take
 from turnlog.keep.steps import Deed, Remove, Step, Write, content
 from turnlog.layout import Home
-from turnlog.sessions.beside import Unreadable
+from turnlog.storage.atomic_files import Unreadable
 
 EVENT: Final = "SessionEnd"
 FILE_NAME: Final = "settings.json"

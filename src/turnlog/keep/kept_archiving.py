@@ -41,9 +41,9 @@ from turnlog.layout import Home
 from turnlog.layout.home_files import OF_SESSIONS
 from turnlog.layout.kept import kept_place, name_of_copy, read_copy_name
 from turnlog.layout.walk import refuse_unseen
-from turnlog.log.sources import open_source
 from turnlog.sessions.journal import ArchivedFact
 from turnlog.sessions.session import Session
+from turnlog.storage.sources import open_source
 
 # What a flat store has of the same id is another session's.
 _NOT_FLAT: Final = frozenset({"projects", "todos", *OF_SESSIONS})

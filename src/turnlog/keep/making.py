@@ -31,10 +31,10 @@ from turnlog.keep.adopting import adopted, generation_in_place
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.layout.home_files import HomeFile
 from turnlog.layout.kept import CONFLICTS, GENERATIONS, generation_copy, kept_copy
-from turnlog.log.frames import BrokenFrame, FrameTable, read_table
-from turnlog.log.packing import DIGEST_BYTES, Packed, Packer, check_packed
-from turnlog.log.sources import FramedSource, open_regular
-from turnlog.log.system import read_at
+from turnlog.storage.compressed import DIGEST_BYTES, Packed, Packer, check_packed
+from turnlog.storage.frames import BrokenFrame, FrameTable, read_table
+from turnlog.storage.sources import FramedSource, open_regular
+from turnlog.storage.system import read_at
 
 _PIECE_BYTES: Final = 1024 * 1024
 _LARGE_NUMBER: Final = 1_000_000

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from turnlog.errors import LogError, LogLocked
-from turnlog.log.sources import open_error
-from turnlog.log.system import lock, lock_holder
-from turnlog.sessions.beside import NO_LINKS, Folder, pieces, put
+from turnlog.storage.atomic_files import NO_LINKS, Folder, pieces, put
+from turnlog.storage.sources import open_error
+from turnlog.storage.system import lock, lock_holder
 
 # What a rename, or a link, says where only a copy can help.
 _NEEDS_COPY: Final = frozenset((errno.EXDEV, *NO_LINKS))

@@ -25,8 +25,8 @@ from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.making import Made, discard
 from turnlog.layout.kept import generation_copy, kept_copy
 from turnlog.layout.walk import Walk
-from turnlog.log.system import sync, sync_directory_at
-from turnlog.sessions.beside import NO_LINKS, make_directory, rename_new
+from turnlog.storage.atomic_files import NO_LINKS, make_directory, rename_new
+from turnlog.storage.system import sync, sync_directory_at
 
 HOUR: Final = 3600.0
 """Nobody takes so long to make a file."""

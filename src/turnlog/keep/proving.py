@@ -18,8 +18,9 @@ from typing import Final, NamedTuple
 from turnlog.errors import BrokenCopy, LogError, LogLocked
 from turnlog.keep.moving import Spot
 from turnlog.layout import looks_like_log
-from turnlog.log.reader import Placed, Reader
-from turnlog.log.sources import (
+from turnlog.storage.atomic_files import failure, put
+from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.sources import (
     BrokenArchive,
     FramedSource,
     PlainSource,
@@ -28,8 +29,7 @@ from turnlog.log.sources import (
     open_regular,
     open_source,
 )
-from turnlog.log.system import read_at
-from turnlog.sessions.beside import failure, put
+from turnlog.storage.system import read_at
 
 _PIECE_BYTES: Final = 1024 * 1024
 

@@ -24,11 +24,11 @@ from turnlog.keep.reading import Copy, as_it_lies, content, what_is_left
 from turnlog.keep.relocating import Move, Relocation, shape_of
 from turnlog.keep.restorable import log_in
 from turnlog.keep.shortfall import Contents, carried_over
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.reader import Reader
-from turnlog.log.replacing import locked
-from turnlog.log.sources import PlainSource
-from turnlog.sessions.beside import Folder, failure, make_directory, pieces, put
+from turnlog.storage.atomic_files import Folder, failure, make_directory, pieces, put
+from turnlog.storage.reader import Reader
+from turnlog.storage.replace import locked
+from turnlog.storage.sources import PlainSource
+from turnlog.storage.writer import LOCK_TIMEOUT
 
 Advance = Callable[[int], None]
 """Told of bytes that were worked through, whenever some were."""

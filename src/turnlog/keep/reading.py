@@ -21,7 +21,8 @@ from msgspec import Struct
 
 from turnlog.errors import BrokenCopy, NotFound
 from turnlog.keep.catalogue import KeptFile
-from turnlog.log.frames import (
+from turnlog.storage.compressed import DIGEST_BYTES
+from turnlog.storage.frames import (
     FRAME_BYTES,
     BrokenFrame,
     Frames,
@@ -30,9 +31,8 @@ from turnlog.log.frames import (
     leading_frames,
     read_table,
 )
-from turnlog.log.packing import DIGEST_BYTES
-from turnlog.log.sources import BrokenArchive, open_regular, open_source
-from turnlog.log.system import read_at
+from turnlog.storage.sources import BrokenArchive, open_regular, open_source
+from turnlog.storage.system import read_at
 
 # Real logs pack 5 to 30 times, bombs a thousand.
 _BOMB_SLACK: Final = 64 * 1024 * 1024

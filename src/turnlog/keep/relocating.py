@@ -27,14 +27,14 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turnlog.errors import UsageError, WriteFailed
 from turnlog.layout import hash_of, key_of, same_project_key
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.reader import Placed, pieces_of
 from turnlog.records.codec import decode
 from turnlog.records.damage import Reason
 from turnlog.records.lenient_json import walk_object
 from turnlog.records.record import Record
 from turnlog.sessions.threads import main_thread, whole_thread
 from turnlog.sessions.tree import Tree
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.reader import Placed, pieces_of
 
 if TYPE_CHECKING:
     from _hashlib import HASH

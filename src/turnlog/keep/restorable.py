@@ -23,11 +23,11 @@ from turnlog.layout import Home, LogFile, LogName, find_logs, is_session_id, rea
 from turnlog.layout.find import LATEST
 from turnlog.layout.home_files import KEPT_DIRECTORIES, owner_of
 from turnlog.layout.kept import is_inner_name, kept_place, name_of_copy
-from turnlog.log.sources import open_source
-from turnlog.log.tail import read_ends
 from turnlog.sessions.dated import share_out
 from turnlog.sessions.owners import is_agents_log, owner_in
 from turnlog.sessions.plan_traces import traces_of
+from turnlog.storage.sources import open_source
+from turnlog.storage.tail import read_ends
 
 _HEAD_BYTES: Final = 1024 * 1024
 _SHOWN: Final = 5

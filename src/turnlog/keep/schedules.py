@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from turnlog.errors import UsageError
 from turnlog.keep.steps import Deed, Kind, Remove, Run, State, Step, Write, content, ran
-from turnlog.sessions.beside import Unreadable
+from turnlog.storage.atomic_files import Unreadable
 
 _UNIT: Final = "turnlog-keep"
 _LABEL: Final = "turnlog.keep"

@@ -22,9 +22,9 @@ from turnlog.keep.compaction_rules import SAID_BY
 from turnlog.keep.reading import Copy, as_it_lies, file_begins_with
 from turnlog.layout import Home, LogFile
 from turnlog.layout.kept import kept_place
-from turnlog.log.reader import Placed, Reader
-from turnlog.log.sources import open_regular
 from turnlog.records.record import Progress, Record
+from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.sources import open_regular
 
 
 class Shortfall(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from turnlog.errors import LogError, WriteFailed
-from turnlog.sessions.beside import Unreadable, failure, put, read_file
+from turnlog.storage.atomic_files import Unreadable, failure, put, read_file
 
 State = Literal["installed", "outdated", "missing", "refused"]
 Kind = Literal["claude", "systemd", "launchd", "cron", "none"]

@@ -39,9 +39,9 @@ from turnlog.layout import Problem, looks_like_log
 from turnlog.layout.kept import CONFLICTS, KEPT_SUFFIX, is_inner_name, name_of_copy
 from turnlog.layout.spelling import Spellings
 from turnlog.layout.walk import reason_of
-from turnlog.sessions.beside import Folder, Unreadable, failure
 from turnlog.sessions.flat_files import hold, is_missing, put_object, read_object
 from turnlog.sessions.journal import DELETED, PURGED, RESTORED, Journal
+from turnlog.storage.atomic_files import Folder, Unreadable, failure
 
 GRACE: Final = timedelta(days=30)
 ENTRY: Final = "entry.json"

@@ -13,7 +13,7 @@ from turnlog.errors import NotALog
 from turnlog.keep.catalogue import KeptFile
 from turnlog.keep.moving import Spot
 from turnlog.layout.kept import kept_place
-from turnlog.sessions.beside import failure
+from turnlog.storage.atomic_files import failure
 
 Tree = Literal["home", "kept"]
 

@@ -38,9 +38,9 @@ from turnlog.keep.verified import (
 from turnlog.keep.verifying_archives import verify_archives
 from turnlog.layout import Home
 from turnlog.layout.home_files import home_files, owner_of
-from turnlog.log.frames import BrokenFrame, Frames, read_table
-from turnlog.log.packing import DIGEST_BYTES
-from turnlog.log.sources import open_regular
+from turnlog.storage.compressed import DIGEST_BYTES
+from turnlog.storage.frames import BrokenFrame, Frames, read_table
+from turnlog.storage.sources import open_regular
 
 Advance = Callable[[int], None]
 """Told of bytes that were worked through, whenever some were."""

@@ -17,10 +17,10 @@ from turnlog.mcp.pointing import sparse, told_at
 from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Until
 from turnlog.questions.patterns import FileAccess, file_access
 from turnlog.questions.query_filters import projects_in
-from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.file_history import TouchedFile, Version
 from turnlog.sessions.restore import content_of
 from turnlog.sessions.touches import shown_path
+from turnlog.storage.atomic_files import Unreadable
 
 _PIECE: Final = 1_900
 _MESSAGES: Final = 3

@@ -240,10 +240,10 @@ class Asking(AskingCosts):
         """
         from turnlog.config import load_config
         from turnlog.layout import Problem, find_everywhere, turnlog_home
-        from turnlog.log.lines import LINE_CAP
-        from turnlog.log.telling import warn_of_settings
         from turnlog.questions.health import examine
         from turnlog.sessions.dated import find_any_session
+        from turnlog.storage.lines import LINE_CAP
+        from turnlog.storage.logger import warn_of_settings
 
         problems: list[Problem] = []
         if text is None:

@@ -59,8 +59,8 @@ class AskingAsMeant:
 def configured() -> Prices:
     """Load the prices, with those that config.toml sets."""
     from turnlog.layout import turnlog_home
-    from turnlog.log.telling import warn_of_settings
     from turnlog.pricing.cost import configured_prices
+    from turnlog.storage.logger import warn_of_settings
 
     prices, problems = configured_prices(turnlog_home())
     warn_of_settings(problems)

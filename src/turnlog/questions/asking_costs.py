@@ -216,9 +216,9 @@ class AskingCosts(AskingAsMeant):
         """Tell how much is spent of every budget that config.toml sets, and where it leads."""
         from turnlog.config import load_config
         from turnlog.layout import turnlog_home
-        from turnlog.log.telling import warn_of_settings
         from turnlog.questions.budgets import budget_report, budgets_from
         from turnlog.questions.sources import open_source
+        from turnlog.storage.logger import warn_of_settings
 
         prices = configured()
         asked = self._asked("day", timezone=timezone, week_starts=week_starts, mode=mode)

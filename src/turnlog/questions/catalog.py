@@ -23,7 +23,6 @@ from turnlog.keep.archived import Archives, is_flat_archive
 from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.layout.directories import is_within, whole
 from turnlog.layout.find import in_reading_order
-from turnlog.log.find_lines import find_lines
 from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
@@ -33,6 +32,7 @@ from turnlog.sessions.dated import day_of, is_elsewhere, read_day
 from turnlog.sessions.glanced import glance_at
 from turnlog.sessions.life import Life, State, running_sessions
 from turnlog.sessions.owners import owner_in
+from turnlog.storage.scan import find_lines
 
 AgentIds = Mapping[tuple[Home, str], Collection[str]]
 """The ids of the agents of each session of each home."""

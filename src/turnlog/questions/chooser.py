@@ -15,13 +15,13 @@ from msgspec import Struct
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, Problem, read_name
-from turnlog.log.reader import Placed, read_log
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.records.record import Linked, Record
-from turnlog.sessions.beside import text_of
 from turnlog.sessions.life import State
 from turnlog.sessions.ranges import count_steps
 from turnlog.sessions.session import Session
+from turnlog.storage.atomic_files import text_of
+from turnlog.storage.reader import Placed, read_log
 
 SHOWN: Final = 10
 

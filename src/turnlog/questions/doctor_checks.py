@@ -23,11 +23,11 @@ from msgspec import Struct
 from turnlog.index.opening import Index
 from turnlog.keep.shortfall import Shortfall, Shortfalls
 from turnlog.layout import Home, LogFile, Problem, find_everywhere
-from turnlog.log.lines import LINE_CAP
 from turnlog.questions.doctor_checks_look import Look, Planned, look_closer, plans_of
 from turnlog.questions.doctor_checks_survey import Surveyed, survey
 from turnlog.sessions.life import Running, running_sessions
 from turnlog.sessions.owners import is_agents_log
+from turnlog.storage.lines import LINE_CAP
 
 EXAMPLES: Final = 100
 """So many examples of a finding are given; the rest is counted."""

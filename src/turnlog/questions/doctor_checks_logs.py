@@ -6,9 +6,9 @@ import os
 from typing import Final
 
 from turnlog.layout import LogFile
-from turnlog.log.repair import Repair
 from turnlog.questions.doctor_checks import Example, Finding, Patient, Urgency, counted, finding
 from turnlog.questions.doctor_checks_survey import Surveyed
+from turnlog.storage.repair import Repair
 
 LARGE_BYTES: Final = 100_000_000
 """A log beyond this is worth a word."""

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import LogFile
-from turnlog.log.repair import Repair, repair
 from turnlog.questions.doctor_checks_survey import UNREACHED, Surveyed
 from turnlog.sessions.recover import Recovery, examine
 from turnlog.sessions.session import Session
 from turnlog.sessions.threads import main_thread, visible
 from turnlog.sessions.tree import Tree
+from turnlog.storage.repair import Repair, repair
 
 
 class Reach(NamedTuple):

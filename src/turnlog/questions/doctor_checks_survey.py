@@ -22,7 +22,7 @@ from turnlog.index.opening import Index
 from turnlog.layout import LogFile
 from turnlog.records.record import System
 from turnlog.records.record_types import LastPrompt
-from turnlog.sessions.beside import size_at
+from turnlog.storage.atomic_files import size_at
 
 UNREACHED: Final = 10
 """So many messages must be out of reach before it is worth a word: people go back and ask anew."""

@@ -18,8 +18,8 @@ from msgspec import Struct, field
 from turnlog.errors import TurnlogError
 from turnlog.keep.shortfall import Shortfall, Shortfalls
 from turnlog.layout import LogFile, Problem
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.validate import Finding, Severity, Validation, validate
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.validation import Finding, Severity, Validation, validate
 
 LESS_THAN_KEPT: Final = "less-than-kept"
 

@@ -19,9 +19,9 @@ from msgspec import Raw, Struct
 from turnlog.errors import TurnlogError
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.opening import Index
-from turnlog.log.closing import Closing
-from turnlog.log.sources import Seekable, open_source
 from turnlog.questions.insights_asked import Asked, Behind, Places, conditions, part_of
+from turnlog.storage.context import Closing
+from turnlog.storage.sources import Seekable, open_source
 
 READ_AT_MOST: Final = 100_000
 """So many results are read for their lines."""

@@ -20,9 +20,6 @@ from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home
-from turnlog.log.follow import LogFollower, Restart
-from turnlog.log.reader import Placed
-from turnlog.log.tail import read_last
 from turnlog.records.annotations import session_of
 from turnlog.records.blocks import CallBlock, ThinkingBlock
 from turnlog.records.meaning import Author, Meaning, author_of, is_interruption, is_news, meaning_of
@@ -30,6 +27,9 @@ from turnlog.records.record import Assistant, Call, Linked, Record, Result, Syst
 from turnlog.records.record_types import LastPrompt
 from turnlog.records.session_summary import prompt_preview
 from turnlog.sessions.life import Running, claude_processes
+from turnlog.storage.follow import LogFollower, Restart
+from turnlog.storage.reader import Placed
+from turnlog.storage.tail import read_last
 
 InWords: TypeAlias = Callable[[Any, str | None], str]
 """Says in a few words what a call asks for, given its input and the directory it works in."""

@@ -18,9 +18,9 @@ from typing import Final
 from msgspec import Struct, structs
 
 from turnlog.errors import TurnlogError
-from turnlog.log.closing import Closing
 from turnlog.questions.live import Live, LiveDocument
 from turnlog.sessions.changes import changes, check_poll
+from turnlog.storage.context import Closing
 
 _REST: Final = 9
 """After the index was asked it is left alone for so many times as long as that took."""

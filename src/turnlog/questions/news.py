@@ -24,8 +24,8 @@ from turnlog.index.opening import Index, open_fresh
 from turnlog.index.refresh import Refreshed, refresh
 from turnlog.index.unwritable import make_elsewhere
 from turnlog.layout import Home
-from turnlog.log.closing import Closing
 from turnlog.records.record import Record
+from turnlog.storage.context import Closing
 
 _LOGS: Final = (
     "SELECT id, path, generation, text_offset FROM logs WHERE kind IN ('session', 'agent', 'day')"

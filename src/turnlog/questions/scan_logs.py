@@ -100,7 +100,7 @@ def scan(
 
     Only lines are read that have one of *needles*, which are in small letters if it *ignores_case*.
     """
-    from turnlog.log.find_lines import BUFFER_BYTES  # noqa: PLC0415 - Few searches scan.
+    from turnlog.storage.scan import BUFFER_BYTES  # noqa: PLC0415 - Few searches scan.
 
     buffer = bytearray(BUFFER_BYTES)
     listed = {
@@ -206,8 +206,8 @@ def _lines(
     ignores_case: bool,
 ) -> list[tuple[int, int]]:
     """Find the lines of a log that have a needle, or stand for one that has; the last first."""
-    from turnlog.log.blobs import STUB, whole_line  # noqa: PLC0415 - Few searches scan.
-    from turnlog.log.find_lines import find_lines  # noqa: PLC0415
+    from turnlog.storage.blobs import STUB, whole_line  # noqa: PLC0415 - Few searches scan.
+    from turnlog.storage.scan import find_lines  # noqa: PLC0415
 
     def has_one(moved: bytes | Damage) -> bool:
         searched = b"" if isinstance(moved, Damage) else moved.lower() if ignores_case else moved

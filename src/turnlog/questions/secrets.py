@@ -29,17 +29,17 @@ from turnlog.layout import (
     turnlog_home,
 )
 from turnlog.layout.directories import is_within, whole
-from turnlog.log.blobs import STUB, whole_line
-from turnlog.log.lines import LINE_CAP, Splitter
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.sources import BrokenArchive, open_source
 from turnlog.questions.catalog import list_sessions
 from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.record_types import Format
 from turnlog.records.timestamps import instant
 from turnlog.redact import NO_RULES, Rules, Secret, find_secrets
-from turnlog.sessions.beside import size_at
 from turnlog.sessions.dated import nameless_id
+from turnlog.storage.atomic_files import size_at
+from turnlog.storage.blobs import STUB, whole_line
+from turnlog.storage.lines import LINE_CAP, Splitter
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.sources import BrokenArchive, open_source
 
 EXPORTED: Final = "exported"
 """The journal's word for a session that went out with its secrets."""

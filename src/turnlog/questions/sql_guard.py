@@ -22,7 +22,7 @@ from collections.abc import Container
 from typing import Final
 
 from turnlog.errors import UsageError
-from turnlog.log.system import memory_bytes
+from turnlog.storage.system import memory_bytes
 
 MOST_STATEMENT_BYTES: Final = 100_000
 # Of one value. A function cannot be interrupted, and to look for one long text in another takes

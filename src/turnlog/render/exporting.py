@@ -11,13 +11,13 @@ from typing import Final, Literal, get_args
 from turnlog.config import load_config
 from turnlog.errors import UsageError
 from turnlog.layout import turnlog_home
-from turnlog.log.telling import warn_of_settings
 from turnlog.redact import gather_known, rules_from
 from turnlog.render.conversation import Choice, Conversation, ThreadName
 from turnlog.render.gathering import known_lines
 from turnlog.render.outgoing import Outgoing
 from turnlog.render.telling import as_json, tell
 from turnlog.sessions.session import Session
+from turnlog.storage.logger import warn_of_settings
 
 Shape = Literal["md", "html", "json"]
 SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)

@@ -8,13 +8,13 @@ from contextlib import suppress
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LogFile, find_everywhere
 from turnlog.layout.find import in_reading_order
-from turnlog.log.blobs import whole_line
-from turnlog.log.find_lines import find_lines
 from turnlog.records.damage import Damage
 from turnlog.sessions.dated import share_out
 from turnlog.sessions.glanced import last_heard
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
+from turnlog.storage.blobs import whole_line
+from turnlog.storage.scan import find_lines
 
 
 def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnlog.layout import LogFile
-from turnlog.log.blobs import whole_line
-from turnlog.log.sources import BrokenArchive, open_source
 from turnlog.render.outgoing import Outgoing
 from turnlog.sessions.session import Session
+from turnlog.storage.blobs import whole_line
+from turnlog.storage.sources import BrokenArchive, open_source
 
 
 def session_lines(session: Session, out: Outgoing) -> Iterator[bytes]:

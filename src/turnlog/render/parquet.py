@@ -21,8 +21,8 @@ from typing import Any, Final
 import msgspec
 
 from turnlog.errors import UsageError
-from turnlog.log.system import sync, sync_directory
 from turnlog.render.tables import TABLES, Row, TableName
+from turnlog.storage.system import sync, sync_directory
 
 MARK: Final = "_turnlog.json"
 SCHEMA_VERSION: Final = 1

@@ -14,7 +14,6 @@ from msgspec import Struct, field
 
 from turnlog.errors import NotFound
 from turnlog.layout import LogFile
-from turnlog.log.reader import Placed, Reader
 from turnlog.records.session_summary import SessionSummary
 from turnlog.render.conversation import Damaged
 from turnlog.sessions.agents import Agent, Traces, link_agents
@@ -22,6 +21,7 @@ from turnlog.sessions.called import Called
 from turnlog.sessions.metadata import MetadataFold
 from turnlog.sessions.session import Session
 from turnlog.sessions.tree import Tree
+from turnlog.storage.reader import Placed, Reader
 
 
 class SessionRead(Struct):

@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import json
 
 from turnlog.layout import is_uuid
-from turnlog.log.reader import Placed
 from turnlog.pricing.cost import Prices
 from turnlog.questions.periods import Period
 from turnlog.questions.sources import Source
@@ -28,6 +27,7 @@ from turnlog.render.cells import cell
 from turnlog.render.conversation import Choice
 from turnlog.render.outgoing import Outgoing
 from turnlog.sessions.session import Session
+from turnlog.storage.reader import Placed
 
 TableName = Literal["messages", "calls", "records"]
 Kind = Literal["text", "instant", "day", "count", "flag", "money"]

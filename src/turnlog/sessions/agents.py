@@ -28,9 +28,9 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from turnlog.log.reader import Placed
 from turnlog.records.meaning import Author, author_of
 from turnlog.records.record import Assistant, Linked, Progress, Spoken, User
+from turnlog.storage.reader import Placed
 
 AGENT_TOOLS = frozenset({"Task", "Agent"})
 """Claude Code's own."""

@@ -5,7 +5,7 @@
 
 This is the weakest durability, chosen by name: a crash loses up to five seconds. An orderly end
 loses nothing, and where no handler would save a record it is saved at once: see
-``turnlog.log.buffered``. A record gets its uuid and its time when it is taken,
+``turnlog.storage.buffered_writer``. A record gets its uuid and its time when it is taken,
 its parent when it is written: then it is known what others wrote. Whatever asks for the session as
 it is, ``totals`` or ``metadata``, saves what waits first.
 """
@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from turnlog.log.buffered import EVERY_SECONDS, MAX_BYTES, MAX_RECORDS, Buffer
 from turnlog.records.record import Record
 from turnlog.sessions.metadata import Metadata
 from turnlog.sessions.totals import SessionTotals
 from turnlog.sessions.writing import SessionWriter
+from turnlog.storage.buffered_writer import EVERY_SECONDS, MAX_BYTES, MAX_RECORDS, Buffer
 
 
 class BufferedSession:

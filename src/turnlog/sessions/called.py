@@ -13,12 +13,12 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from turnlog.log.lines import ENDS_BYTES
-from turnlog.log.sources import Seekable, open_source
 from turnlog.records.record import Record, Summary
 from turnlog.records.record_types import LastPrompt
 from turnlog.records.session_summary import SessionSummary, is_local_command
 from turnlog.sessions.metadata import MetadataFold
+from turnlog.storage.lines import ENDS_BYTES
+from turnlog.storage.sources import Seekable, open_source
 
 PROMPT_BYTES: Final = 1024 * 1024
 """So far is the first prompt looked for in a log that begins with a command such as /clear."""

@@ -19,8 +19,6 @@ from typing import Any, Final, NamedTuple, cast, get_args
 
 from turnlog.errors import NotSerialisable
 from turnlog.layout import LayoutName, LogFile
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.annotations import format_marker, note_on, session_of, with_note, without_note
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage
@@ -30,6 +28,8 @@ from turnlog.sessions.dated import heads_a_log
 from turnlog.sessions.retell import Teller
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import WRITER
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.reader import Placed, read_log
 
 LAYOUTS: Final = get_args(LayoutName)
 

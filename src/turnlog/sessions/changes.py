@@ -18,7 +18,7 @@ from typing import Final
 
 from turnlog.errors import UsageError
 from turnlog.layout import Home
-from turnlog.log.system import filesystem, is_network
+from turnlog.storage.system import filesystem, is_network
 
 logger = logging.getLogger("turnlog.sessions")
 

@@ -23,13 +23,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.log.reader import Placed
 from turnlog.records.record import Record, Summary, System, User
 from turnlog.records.record_types import Format
 from turnlog.records.timestamps import instant
 from turnlog.sessions.ranges import count_steps
 from turnlog.sessions.threads import whole_thread
 from turnlog.sessions.tree import Node, Tree
+from turnlog.storage.reader import Placed
 
 Read = Callable[[Iterable[Node]], Iterable[tuple[Node, Record]]]
 """Gives the records of nodes, one by one, as ``Session.records`` does."""

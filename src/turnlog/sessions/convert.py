@@ -26,11 +26,9 @@ from msgspec import Struct, field
 
 from turnlog.errors import FormatTooNew, LogError, UsageError
 from turnlog.layout import LayoutName, LogFile
-from turnlog.log.writer import LogWriter
 from turnlog.records.annotations import FORMAT, format_marker, with_note
 from turnlog.records.codec import encode
 from turnlog.records.record_types import Format
-from turnlog.sessions.beside import Unreadable, failure, open_file, put, read_file
 from turnlog.sessions.carry import LAYOUTS, Carried, Carrier, SourceLog
 from turnlog.sessions.dated import day_of
 from turnlog.sessions.destination import Destination, agents_of
@@ -38,6 +36,8 @@ from turnlog.sessions.registry import note_log
 from turnlog.sessions.retell import ClaudeTeller, NativeTeller, Teller
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import WRITER
+from turnlog.storage.atomic_files import Unreadable, failure, open_file, put, read_file
+from turnlog.storage.writer import LogWriter
 
 DialectChoice = Literal["keep", "native"]
 

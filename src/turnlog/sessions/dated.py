@@ -15,11 +15,11 @@ from msgspec import structs
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LogFile, Problem, find_session, read_name
 from turnlog.layout.walk import Unseen
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.annotations import session_of
 from turnlog.records.record import Record
 from turnlog.records.record_types import Format
 from turnlog.sessions.glanced import last_heard
+from turnlog.storage.reader import Placed, read_log
 
 
 class Said(NamedTuple):

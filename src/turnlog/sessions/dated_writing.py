@@ -13,13 +13,12 @@ from datetime import date
 from pathlib import Path
 
 from turnlog.errors import NotFound
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.writer import Durability
 from turnlog.records.annotations import format_marker, session_of
 from turnlog.records.record import Record
 from turnlog.sessions.surroundings import Clock, utc_now
 from turnlog.sessions.writing import WRITER, Records, SessionWriter
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.writer import LOCK_TIMEOUT, Durability
 
 
 class DatedWriter(SessionWriter):

@@ -32,11 +32,11 @@ from turnlog.layout import (
     project_hash,
     project_key,
 )
-from turnlog.log.find_lines import find_lines
 from turnlog.sessions.carry import Origin
 from turnlog.sessions.dated import nameless_id, share_out
 from turnlog.sessions.retell import uuid_of
 from turnlog.sessions.session import Session
+from turnlog.storage.scan import find_lines
 
 _NAME_MAX: Final = 255
 

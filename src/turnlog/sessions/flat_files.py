@@ -25,11 +25,11 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import LogError, LogLocked, NotALog
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.sources import open_error
-from turnlog.log.system import lock, lock_holder, unlock
 from turnlog.records.lenient_json import BOM
-from turnlog.sessions.beside import Unreadable, failure, put, read_file
+from turnlog.storage.atomic_files import Unreadable, failure, put, read_file
+from turnlog.storage.sources import open_error
+from turnlog.storage.system import lock, lock_holder, unlock
+from turnlog.storage.writer import LOCK_TIMEOUT
 
 Fields = dict[str, Any]
 

@@ -17,9 +17,9 @@ from msgspec import Struct, field
 
 from turnlog.layout import flat_index
 from turnlog.records.timestamps import instant, iso
-from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.flat_files import Fields, Found, read_object
 from turnlog.sessions.flat_meta import Meta, Table, count, flag, part, text
+from turnlog.storage.atomic_files import Unreadable
 
 
 class Entry(Struct, frozen=True, kw_only=True):

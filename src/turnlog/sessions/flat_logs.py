@@ -20,10 +20,10 @@ from turnlog.errors import NotFound
 from turnlog.layout import Problem, flat_archive, flat_log, looks_like_log, read_name
 from turnlog.layout.names import session_name
 from turnlog.layout.walk import Walk
-from turnlog.log.reader import Placed, Reader, read_log
-from turnlog.log.sources import open_error
 from turnlog.records.damage import Reason
 from turnlog.sessions.flat_meta import META, Meta, MetaFold
+from turnlog.storage.reader import Placed, Reader, read_log
+from turnlog.storage.sources import open_error
 
 _ENDS: Final = (".gz", ".zst")
 

@@ -28,8 +28,8 @@ from turnlog.records.record_types import Format
 from turnlog.records.responses import RunningTotals
 from turnlog.records.session_summary import SessionSummary
 from turnlog.records.timestamps import instant, iso
-from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.flat_files import Fields, read_object
+from turnlog.storage.atomic_files import Unreadable
 
 META: Final = ".meta.json"
 

@@ -20,15 +20,15 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from turnlog.layout import LogFile, agent_logs_beside, read_name
-from turnlog.log.follow import LogFollower, Restart
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.annotations import session_of
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record
-from turnlog.sessions.beside import size_at
 from turnlog.sessions.dated import heads_a_log, nameless_id
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
+from turnlog.storage.atomic_files import size_at
+from turnlog.storage.follow import LogFollower, Restart
+from turnlog.storage.reader import Placed, read_log
 
 _POLL_SECONDS: Final = 0.2
 # New logs are looked for more rarely than old ones are looked at: it takes a walk.

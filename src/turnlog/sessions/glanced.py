@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import LogFile
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.tail import Ends, read_ends
 from turnlog.records.record import Record
 from turnlog.records.record_types import AiTitle, CustomTitle, Tag
 from turnlog.records.session_summary import SessionSummary, is_local_command
 from turnlog.sessions.called import PROMPT_BYTES, Named
 from turnlog.sessions.life import Life
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.tail import Ends, read_ends
 
 
 class Glanced(NamedTuple):

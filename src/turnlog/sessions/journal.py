@@ -24,12 +24,12 @@ from msgspec import Struct
 
 from turnlog.errors import NotFound
 from turnlog.layout import journal_log
-from turnlog.log.opening import open_log
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.damage import Damage
 from turnlog.records.record_types import Format
 from turnlog.records.timestamps import iso
-from turnlog.sessions.beside import put
+from turnlog.storage.atomic_files import put
+from turnlog.storage.open import open_log
+from turnlog.storage.reader import Placed, read_log
 
 PINNED: Final = "pinned"
 UNPINNED: Final = "unpinned"

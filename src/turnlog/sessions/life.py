@@ -170,8 +170,8 @@ def marks_of(
     left out, and the file's own time tells when it was last active. Of a long one the part from
     *start* on may be enough.
     """
-    from turnlog.log.find_lines import find_lines  # noqa: PLC0415 - The fold needs no search.
     from turnlog.records.annotations import session_of  # noqa: PLC0415
+    from turnlog.storage.scan import find_lines  # noqa: PLC0415 - The fold needs no search.
 
     life = Life()
     for _, line in find_lines(path, _MARK, start=start):
@@ -289,7 +289,7 @@ def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> boo
 
     Of a long log only the end is looked at: who opened it before that, and lives, is overlooked.
     """
-    from turnlog.sessions.beside import size_at  # noqa: PLC0415 - The fold writes nothing.
+    from turnlog.storage.atomic_files import size_at  # noqa: PLC0415 - The fold writes nothing.
 
     program = running_sessions(homes).get(session_id)
     if program is not None and program.is_alive:

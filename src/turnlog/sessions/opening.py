@@ -9,11 +9,11 @@ from pathlib import Path
 from turnlog.errors import UsageError
 from turnlog.layout import LayoutName, claude_log, dated_log, flat_directory, flat_log
 from turnlog.layout.directories import whole
-from turnlog.log.writer import Durability
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.flat_writing import FlatWriter
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import SessionWriter
+from turnlog.storage.writer import Durability
 
 
 def open_writer(

@@ -12,8 +12,8 @@ from msgspec import structs
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, LogFile, find_everywhere
 from turnlog.layout.find import only_one
-from turnlog.log.reader import scan_log
 from turnlog.records.codec import Envelope
+from turnlog.storage.reader import scan_log
 
 MARK: Final = "turnlog"
 """The type of turnlog's own marks, which say nothing of a session."""

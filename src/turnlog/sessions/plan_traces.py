@@ -14,11 +14,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from turnlog.layout import LogFile
-from turnlog.log.lines import Splitter
-from turnlog.log.sources import BrokenArchive, open_source
 from turnlog.records.codec import decode
 from turnlog.records.record import Attachment, Linked, User
-from turnlog.sessions.beside import text_of
+from turnlog.storage.atomic_files import text_of
+from turnlog.storage.lines import Splitter
+from turnlog.storage.sources import BrokenArchive, open_source
 
 _KEYS: Final = (b'"planContent"', b'"planFilePath"', b'"plan"')
 _SLUG: Final = re.compile(rb'"slug"\s*:\s*"([^"\\]*)"')

@@ -23,11 +23,11 @@ from msgspec.structs import replace
 
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, Problem, find_everywhere, plans
-from turnlog.sessions.beside import Unreadable, changed_at, read_file, text_of
 from turnlog.sessions.file_history import SessionFiles
 from turnlog.sessions.plan_traces import PlanTrace, traces_of
 from turnlog.sessions.restore import content_of
 from turnlog.sessions.session import Session
+from turnlog.storage.atomic_files import Unreadable, changed_at, read_file, text_of
 
 LIMIT: Final = 4 * 1024 * 1024
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)

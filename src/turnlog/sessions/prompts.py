@@ -19,12 +19,12 @@ from msgspec import Struct
 from turnlog.errors import TurnlogError
 from turnlog.layout import Home, Problem, history_log
 from turnlog.layout.directories import is_within, whole
-from turnlog.log.reader import Placed, read_log
 from turnlog.records.date_expressions import is_between
 from turnlog.records.record import Record
 from turnlog.records.timestamps import instant
-from turnlog.sessions.beside import text_of
 from turnlog.sessions.touches import whole_path
+from turnlog.storage.atomic_files import text_of
+from turnlog.storage.reader import Placed, read_log
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 

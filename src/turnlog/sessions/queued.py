@@ -24,12 +24,12 @@ from typing import Final
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound
-from turnlog.log.find_lines import find_lines
 from turnlog.records.annotations import session_of
 from turnlog.records.blocks import text_in
 from turnlog.records.codec import decode
 from turnlog.records.meaning import is_news
 from turnlog.records.record import QueueOperation, Record
+from turnlog.storage.scan import find_lines
 
 _NEEDLE: Final = b'"queue-operation"'
 # How the program's own notices began in earlier versions.

@@ -36,22 +36,22 @@ from uuid import uuid4
 from msgspec import Struct, structs, to_builtins
 
 from turnlog.errors import UnsafeRecovery, UsageError
-from turnlog.log.reader import Placed
-from turnlog.log.repair import Repair, repair
-from turnlog.log.replacing import Change, Locked, rewrite
-from turnlog.log.sources import open_regular
-from turnlog.log.system import read_at
 from turnlog.records.codec import decode, encode
 from turnlog.records.lenient_json import loads
 from turnlog.records.record import Linked, Record
 from turnlog.records.timestamps import instant, iso
 from turnlog.sessions import build
-from turnlog.sessions.beside import size_at
 from turnlog.sessions.life import Running
 from turnlog.sessions.session import Session
 from turnlog.sessions.threads import across_boundaries, main_end, main_tip, newest_leaf
 from turnlog.sessions.tree import Gap, GapReason, Node, Tree
 from turnlog.sessions.writing import SessionWriter
+from turnlog.storage.atomic_files import size_at
+from turnlog.storage.reader import Placed
+from turnlog.storage.repair import Repair, repair
+from turnlog.storage.replace import Locked, Replacement, rewrite
+from turnlog.storage.sources import open_regular
+from turnlog.storage.system import read_at
 
 _BATCH: Final = 200
 _WRITTEN_DOWN: Final = ("salvaged", "torn", "relinked", "bridges", "lost")
@@ -440,7 +440,7 @@ def _relink(session: Session, links: list[Relink]) -> Path:
     nodes = sorted((session.tree.by_uuid[link.record] for link in links), key=lambda n: n.offset)
     parents = {link.record: link.to for link in links}
 
-    def relinked(held: Locked) -> Iterator[Change]:
+    def relinked(held: Locked) -> Iterator[Replacement]:
         for node in nodes:
             line = read_at(held.fd, node.length, node.offset)
             fields = loads(line)
@@ -450,7 +450,7 @@ def _relink(session: Session, links: list[Relink]) -> Path:
                     hint="end the program that writes it, then recover it again",
                 )
             fields["parentUuid"] = parents[node.uuid]
-            yield Change(node.offset, node.length, (encode(fields),))
+            yield Replacement(node.offset, node.length, (encode(fields),))
 
     return rewrite(session.path, relinked, "recovery")
 

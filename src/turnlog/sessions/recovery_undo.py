@@ -19,17 +19,17 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import NotFound, UnsafeRecovery
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.reader import Placed
-from turnlog.log.replacing import Change, Locked, chunks, rewrite
-from turnlog.log.sources import open_regular
 from turnlog.records.codec import decode
 from turnlog.records.record import Linked, Record, User
 from turnlog.records.record_types import Format, LastPrompt
-from turnlog.sessions.beside import size_at
 from turnlog.sessions.life import Running
 from turnlog.sessions.recover import TouchedLog, digest_of, refuse_if_running
 from turnlog.sessions.session import Session
+from turnlog.storage.atomic_files import size_at
+from turnlog.storage.reader import Placed
+from turnlog.storage.replace import Locked, Replacement, chunks, rewrite
+from turnlog.storage.sources import open_regular
+from turnlog.storage.writer import LOCK_TIMEOUT
 
 
 class UndoneRecovery(Struct, kw_only=True):
@@ -138,7 +138,7 @@ class _Undo:
         size = size_at(original)
         return size == size_at(path) and digest_of(path, size) == digest_of(original, size)
 
-    def change(self, path: Path, held: Locked) -> Iterator[Change]:
+    def change(self, path: Path, held: Locked) -> Iterator[Replacement]:
         """Give the change that takes back what the recovery did to the log at *path*."""
         self._check_log(path)
         log, original = self.logs[path], self._original(path)
@@ -152,7 +152,7 @@ class _Undo:
             kept = b"\n" + kept
         start = log.size_bytes if original is None else 0
         pieces = () if original is None else _read(original, size)
-        yield Change(start, held.size_bytes - start, (*pieces, kept))
+        yield Replacement(start, held.size_bytes - start, (*pieces, kept))
 
     def _sort(self, fd: int, size: int) -> tuple[list[bytes], bytes]:
         """Give the lines that the recovery appended, and all others appended since it began."""

@@ -23,9 +23,6 @@ from msgspec.structs import replace
 from turnlog.errors import LogError, NotFound, TurnlogError
 from turnlog.layout import Problem, flat_index, flat_log, flat_meta
 from turnlog.layout.walk import Unseen
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.reader import Placed, read_log
-from turnlog.sessions.beside import Unreadable
 from turnlog.sessions.flat_files import (
     Damaged,
     Found,
@@ -56,6 +53,9 @@ from turnlog.sessions.flat_meta import (
     meta_of,
     read_meta,
 )
+from turnlog.storage.atomic_files import Unreadable
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.writer import LOCK_TIMEOUT
 
 __all__ = [
     "Entry",

@@ -18,9 +18,17 @@ from typing import Final
 from msgspec import Struct
 
 from turnlog.errors import NotFound
-from turnlog.sessions.beside import Unreadable, failure, open_file, pieces, put, read_file, text_of
 from turnlog.sessions.file_history import FileAt, SessionFiles, Version
 from turnlog.sessions.touches import safe_parts
+from turnlog.storage.atomic_files import (
+    Unreadable,
+    failure,
+    open_file,
+    pieces,
+    put,
+    read_file,
+    text_of,
+)
 
 CONTENT_LIMIT: Final = 64 * 1024 * 1024
 # Comparing takes time that grows faster than the files do.

@@ -19,9 +19,6 @@ from msgspec import Struct
 
 from turnlog.errors import AmbiguousSession, NotFound
 from turnlog.layout import Home, LayoutName, LogFile, find_logs
-from turnlog.log.blobs import decode_line
-from turnlog.log.reader import Placed, read_log
-from turnlog.log.sources import Seekable, open_source
 from turnlog.records.record import Record
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.agents import Agent, Traces, link_agents
@@ -33,6 +30,9 @@ from turnlog.sessions.queued import Queued, queued_in
 from turnlog.sessions.threads import main_thread, whole_thread
 from turnlog.sessions.totals import Account, SessionTotals
 from turnlog.sessions.tree import Node, Tree
+from turnlog.storage.blobs import decode_line
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.sources import Seekable, open_source
 
 
 class Turn(Struct):

@@ -10,7 +10,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from turnlog.log.mutex import interrupted, is_owned, refuse_if_abandoned
+from turnlog.storage.thread_lock import interrupted, is_owned, refuse_if_abandoned
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

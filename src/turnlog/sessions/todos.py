@@ -32,8 +32,8 @@ from turnlog.layout import (
 from turnlog.layout.walk import Walk
 from turnlog.records.codec import encode
 from turnlog.records.lenient_json import NotJson, loads
-from turnlog.sessions.beside import Unreadable, changed_at, failure, put, read_file, text_of
 from turnlog.sessions.owners import owner_in
+from turnlog.storage.atomic_files import Unreadable, changed_at, failure, put, read_file, text_of
 
 LIMIT: Final = 4 * 1024 * 1024
 _SEPARATOR: Final = "-agent-"

@@ -16,10 +16,10 @@ from msgspec import Struct, field
 
 from turnlog.errors import NotFound
 from turnlog.layout import agent_logs_beside, turnlog_home
-from turnlog.log.reader import Placed, Reader
 from turnlog.pricing.cost import Bill, Prices, RunningBill, configured_prices
 from turnlog.records.responses import Response, RunningTotals
 from turnlog.records.usage import Counters
+from turnlog.storage.reader import Placed, Reader
 
 
 class SessionTotals(Struct, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ from turnlog.records.record import (
     User,
 )
 from turnlog.records.timestamps import instant
-from turnlog.sessions.beside import text_of
+from turnlog.storage.atomic_files import text_of
 
 # Which argument of a call names the file it writes.
 WRITERS: Final = {

@@ -22,10 +22,10 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from turnlog.log.reader import Placed
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Assistant, Linked, Spoken, System, User
 from turnlog.records.record_types import LastPrompt
+from turnlog.storage.reader import Placed
 
 # Two dialects give calls and results records of their own.
 _SPOKEN: Final = frozenset({"user", "assistant", "tool_use", "tool_call", "tool_result"})

@@ -23,22 +23,21 @@ from turnlog import __version__
 from turnlog.errors import NotFound, UsageError
 from turnlog.layout import agent_log_beside, new_agent_id
 from turnlog.layout.directories import absolute
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.reader import Placed, read_log, scan_log
-from turnlog.log.tail import read_last
-from turnlog.log.writer import Appended, Decide, Durability, LogWriter, News
 from turnlog.records.annotations import format_marker
 from turnlog.records.codec import Envelope, decode, encode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Linked, Record
 from turnlog.sessions import build
-from turnlog.sessions.beside import size_at
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.metadata import Metadata, MetadataFold
 from turnlog.sessions.placing import TREE_TYPES, Placer, names_itself
 from turnlog.sessions.sharing import Shared, alone
 from turnlog.sessions.surroundings import Clock, git_branch, git_commit, utc_now
 from turnlog.sessions.totals import Account, SessionTotals
+from turnlog.storage.atomic_files import size_at
+from turnlog.storage.reader import Placed, read_log, scan_log
+from turnlog.storage.tail import read_last
+from turnlog.storage.writer import LOCK_TIMEOUT, Appended, Decide, Durability, LogWriter, News
 
 WRITER: Final = f"turnlog {__version__}"
 

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from turnlog.errors import BrokenCopy
-from turnlog.log.frames import (
+from turnlog.storage.frames import (
     FRAME_BYTES,
     BrokenFrame,
     Frame,
@@ -33,8 +33,8 @@ from turnlog.log.frames import (
     read_table,
     unpack_frame,
 )
-from turnlog.log.sources import open_regular
-from turnlog.log.system import read_at, write_all
+from turnlog.storage.sources import open_regular
+from turnlog.storage.system import read_at, write_all
 
 DIGEST_BYTES: Final = 32
 _SUM_BYTES: Final = 4

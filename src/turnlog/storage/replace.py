@@ -21,10 +21,10 @@ from typing import Final, Literal, NamedTuple, Self, get_args
 import msgspec
 
 from turnlog.errors import LogError, StorageFull, WriteFailed
-from turnlog.log import system
-from turnlog.log.handle import LOCK_TIMEOUT, Handle
-from turnlog.log.sources import open_regular
-from turnlog.log.telling import logger
+from turnlog.storage import system
+from turnlog.storage.logger import logger
+from turnlog.storage.sources import open_regular
+from turnlog.storage.writer import LOCK_TIMEOUT, Handle
 
 _COPY_BYTES: Final = 1024 * 1024
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -185,7 +185,7 @@ def locked(path: Path, lock_timeout: float | None, aside: Aside = "original") ->
         handle.close()
 
 
-class Change(NamedTuple):
+class Replacement(NamedTuple):
     """A range of a log, and the bytes that replace it."""
 
     offset: int
@@ -195,7 +195,7 @@ class Change(NamedTuple):
 
 def rewrite(
     path: Path,
-    changes: Callable[[Locked], Iterable[Change]],
+    changes: Callable[[Locked], Iterable[Replacement]],
     what: str,
     *,
     lock_timeout: float | None = LOCK_TIMEOUT,
@@ -222,7 +222,7 @@ def rewrite(
         raise failed(error, what, path) from None
 
 
-def _changed(held: Locked, changes: Iterable[Change]) -> Iterator[bytes]:
+def _changed(held: Locked, changes: Iterable[Replacement]) -> Iterator[bytes]:
     """Give the log with *changes* made."""
     done = 0
     for change in changes:

@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from turnlog.errors import NotFound
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.reader import Placed, Reader
-from turnlog.log.sources import PlainSource, open_regular
-from turnlog.log.system import read_at
-from turnlog.log.telling import logger
 from turnlog.records.damage import Damage
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.logger import logger
+from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.sources import PlainSource, open_regular
+from turnlog.storage.system import read_at
 
 _POLL_SECONDS: Final = 0.2
 _FINGERPRINT_BYTES: Final = 256

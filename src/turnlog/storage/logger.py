@@ -1,6 +1,6 @@
 """The logger of this room, imported by those modules that have something to tell.
 
-All is told under ``turnlog.log``: openings and closings at INFO, appends at DEBUG, damage, torn
+All is told under ``turnlog.storage``: openings and closings at INFO, appends at DEBUG, damage, torn
 tails and replaced logs at WARNING.
 """
 
@@ -15,7 +15,7 @@ from turnlog.text import inert
 # A library does not talk unless it is asked to.
 logging.getLogger("turnlog").addHandler(logging.NullHandler())
 
-logger = logging.getLogger("turnlog.log")
+logger = logging.getLogger("turnlog.storage")
 
 
 def warn_of_settings(problems: Iterable[SettingProblem]) -> None:

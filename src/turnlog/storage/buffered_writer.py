@@ -26,11 +26,11 @@ from types import FrameType
 from typing import Any, Final, Generic, TypeVar
 
 from turnlog.errors import ClosedLog, StorageFull, TurnlogError
-from turnlog.log.closing import Closing
-from turnlog.log.mutex import interrupted, is_owned, refuse_if_abandoned
-from turnlog.log.telling import logger
-from turnlog.log.writer import LogWriter
 from turnlog.records.record import Record
+from turnlog.storage.context import Closing
+from turnlog.storage.logger import logger
+from turnlog.storage.thread_lock import interrupted, is_owned, refuse_if_abandoned
+from turnlog.storage.writer import LogWriter
 
 EVERY_SECONDS: Final = 5.0
 MAX_RECORDS: Final = 500

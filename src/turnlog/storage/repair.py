@@ -25,15 +25,15 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.errors import NotALog
-from turnlog.log import system
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.reader import Placed, Reader
-from turnlog.log.replacing import Locked, NewFile, failed, locked
-from turnlog.log.sources import PlainSource, Source, open_source
-from turnlog.log.telling import logger
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.lenient_json import to_strict
+from turnlog.storage import system
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.logger import logger
+from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.replace import Locked, NewFile, failed, locked
+from turnlog.storage.sources import PlainSource, Source, open_source
+from turnlog.storage.writer import LOCK_TIMEOUT
 
 
 class Repair(Struct, kw_only=True):

@@ -25,12 +25,12 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.sources import open_regular
-from turnlog.log.system import read_at
 from turnlog.records.codec import Envelope, decode, decode_envelope, encode
 from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.record import Record
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.sources import open_regular
+from turnlog.storage.system import read_at
 
 STUB: Final = b'{"type":"turnlog","event":"blob","sha256":"'
 """What every stub begins with, and no other line: it is told by its bytes, at no cost to others."""
@@ -96,7 +96,7 @@ def blob_of(line: bytes) -> Blob:
     """Make the blob of *line*, given without its newline."""
     from hashlib import sha256  # noqa: PLC0415 - Few logs have blobs, and it brings all of OpenSSL.
 
-    from turnlog.log.frames import pack  # noqa: PLC0415 - It brings the compressor.
+    from turnlog.storage.frames import pack  # noqa: PLC0415 - It brings the compressor.
 
     digest = sha256(line).hexdigest()
     said: dict[str, object] = {"length": len(line)}

@@ -7,7 +7,7 @@
 
 Promises: it survives any bytes, also while the log grows, shrinks or is replaced; it holds one
 buffer and one line; it loses no complete record up to the line cap; it reports every bad range and
-never writes. Damage is logged at WARNING under ``turnlog.log``. A line that was moved to a blob is
+never writes. Damage is logged at WARNING under ``turnlog.storage``. A line that was moved to a blob is
 read from there, unless told not to; its place and length are those of the stub.
 
 ``offset`` of a reader is where the next read should begin: after the last line that ended in a
@@ -24,14 +24,14 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from turnlog.errors import UsageError
-from turnlog.log.blobs import STUB, decode_line
-from turnlog.log.closing import Closing
-from turnlog.log.lines import LINE_CAP, BlankLines, Splitter, split_lines, too_long
-from turnlog.log.sources import BrokenArchive, Source, open_source
 from turnlog.records.codec import Envelope, decode, decode_envelope, envelope_decoder, is_complete
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason, damage_at
 from turnlog.records.lenient_json import BOM
 from turnlog.records.record import Record
+from turnlog.storage.blobs import STUB, decode_line
+from turnlog.storage.context import Closing
+from turnlog.storage.lines import LINE_CAP, BlankLines, Splitter, split_lines, too_long
+from turnlog.storage.sources import BrokenArchive, Source, open_source
 
 Tail = Literal["take", "wait", "seal"]
 
@@ -174,7 +174,7 @@ class Reader(Closing):
         return decode(data)
 
     def _warn(self, damage: Damage) -> Damage:
-        from turnlog.log.telling import logger  # noqa: PLC0415
+        from turnlog.storage.logger import logger  # noqa: PLC0415
         from turnlog.text import inert_bytes  # noqa: PLC0415 - Most logs have no damage.
 
         logger.warning(
@@ -201,7 +201,7 @@ def pieces_of(
     if damage.reason in (Reason.NOT_AN_OBJECT, Reason.BROKEN_BLOB):
         yield damage.moved(offset, line)
         return
-    from turnlog.log.salvage import salvage  # noqa: PLC0415 - Most logs have no damage.
+    from turnlog.storage.salvage import salvage  # noqa: PLC0415 - Most logs have no damage.
 
     for piece in salvage(data):
         part = data[piece.start : piece.end]

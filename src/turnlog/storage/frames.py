@@ -21,7 +21,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from turnlog.log.system import read_at
+from turnlog.storage.system import read_at
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -6,11 +6,10 @@ import os
 from typing import Literal, overload
 
 from turnlog import __version__
-from turnlog.log.buffered import BufferedLog
-from turnlog.log.handle import LOCK_TIMEOUT
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.writer import LogWriter
 from turnlog.records.annotations import format_marker
+from turnlog.storage.buffered_writer import BufferedLog
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.writer import LOCK_TIMEOUT, LogWriter
 
 
 @overload

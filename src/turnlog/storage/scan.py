@@ -24,11 +24,11 @@ from io import FileIO
 from typing import Final
 
 from turnlog.errors import LogError, UsageError
-from turnlog.log.closing import Closing
-from turnlog.log.lines import LINE_CAP, too_long
-from turnlog.log.reader import Tail
-from turnlog.log.sources import BrokenArchive, FramedSource, PlainSource, Source, open_source
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
+from turnlog.storage.context import Closing
+from turnlog.storage.lines import LINE_CAP, too_long
+from turnlog.storage.reader import Tail
+from turnlog.storage.sources import BrokenArchive, FramedSource, PlainSource, Source, open_source
 
 # As much as stays in a processor's own cache between being read and being searched.
 BUFFER_BYTES: Final = 1024 * 1024

@@ -37,7 +37,7 @@ _MAX_ENDLESS: Final = 2  # Objects of a line with more tokens than the walker's 
 _MAX_NESTED: Final = 16
 
 
-class Piece(Struct, frozen=True):
+class SalvagedPiece(Struct, frozen=True):
     """Bytes *start* to *end* of the line: a record, or the reason why they are none."""
 
     start: int
@@ -46,13 +46,13 @@ class Piece(Struct, frozen=True):
     reason: Reason = Reason.FRAGMENT
 
 
-def salvage(line: bytes) -> list[Piece]:
+def salvage(line: bytes) -> list[SalvagedPiece]:
     """Take *line* apart into records and rubble."""
-    pieces: list[Piece] = []
+    pieces: list[SalvagedPiece] = []
     done = 0
     for start, end, record in _records(line):
         pieces += _rubble(line, done, start)
-        pieces.append(Piece(start, end, record))
+        pieces.append(SalvagedPiece(start, end, record))
         done = end
     pieces += _rubble(line, done, len(line))
     return pieces
@@ -132,20 +132,20 @@ def _is_surely_a_record(record: Record) -> bool:
     return any(getattr(record, name) is not None for name in own)
 
 
-def _rubble(line: bytes, start: int, end: int) -> Iterator[Piece]:
+def _rubble(line: bytes, start: int, end: int) -> Iterator[SalvagedPiece]:
     """Describe the bytes between records; runs of NULs are told apart from fragments."""
     rubble = line[start:end]
     done = 0
     for run in islice(re.finditer(rb"\x00{8,}|\A\x00+|\x00+\Z", rubble), _MAX_RUBBLE):
         yield from _fragment(rubble, start, done, run.start())
-        yield Piece(start + run.start(), start + run.end(), reason=Reason.NUL_RUN)
+        yield SalvagedPiece(start + run.start(), start + run.end(), reason=Reason.NUL_RUN)
         done = run.end()
     yield from _fragment(rubble, start, done, len(rubble))
 
 
-def _fragment(rubble: bytes, base: int, start: int, end: int) -> Iterator[Piece]:
+def _fragment(rubble: bytes, base: int, start: int, end: int) -> Iterator[SalvagedPiece]:
     if start == end:
         return
     broken = Reason.FRAGMENT if b'"' in rubble[start:end] else Reason.NOT_JSON
     reason = Reason.BLANK if _BLANKS.fullmatch(rubble, start, end) else broken
-    yield Piece(base + start, base + end, reason=reason)
+    yield SalvagedPiece(base + start, base + end, reason=reason)

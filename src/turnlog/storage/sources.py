@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeAlias
 from msgspec import Struct
 
 from turnlog.errors import LogError, NotALog, NotFound, StorageFull
-from turnlog.log.lines import CHUNK_BYTES
-from turnlog.log.system import read_at
+from turnlog.storage.lines import CHUNK_BYTES
+from turnlog.storage.system import read_at
 
 if TYPE_CHECKING:
-    from turnlog.log.frames import FrameTable
+    from turnlog.storage.frames import FrameTable
 
 READ_ONLY: Final = "it can be read only: change a copy of its home"
 """What helps where an agent's own files cannot be written."""
@@ -113,7 +113,7 @@ class FramedSource:
     plain = False
 
     def __init__(self, fd: int, table: FrameTable, start: int = 0) -> None:
-        from turnlog.log.frames import Frames
+        from turnlog.storage.frames import Frames
 
         self.fd = fd
         self.table = table
@@ -148,7 +148,7 @@ class FramedSource:
             os.close(fd)
 
     def _frame(self, number: int) -> bytes:
-        from turnlog.log.frames import BrokenFrame
+        from turnlog.storage.frames import BrokenFrame
 
         try:
             return self._frames.unpacked(number)
@@ -157,7 +157,7 @@ class FramedSource:
             broken = Broken(frame.start, frame.size_bytes, str(error))
             if broken not in self.broken:
                 self.broken.append(broken)
-                from turnlog.log.telling import logger  # Logging takes a while to import.
+                from turnlog.storage.logger import logger  # Logging takes a while to import.
 
                 logger.warning(
                     "a frame of %d bytes at %d does not unpack", broken.length, broken.offset
@@ -229,7 +229,7 @@ def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:
     if not _is_packed(magic):
         return PlainSource(fd, start, path=os.fspath(path))
     if not magic.startswith(_GZIP):
-        from turnlog.log.frames import read_table
+        from turnlog.storage.frames import read_table
 
         table = read_table(fd)
         if table is not None and (

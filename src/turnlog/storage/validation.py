@@ -19,14 +19,14 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from turnlog.log.lines import LINE_CAP
-from turnlog.log.reader import Placed, Reader
 from turnlog.records.annotations import FORMAT
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.lenient_json import to_strict
 from turnlog.records.record import Linked, Record, Unknown
 from turnlog.records.record_types import Format
 from turnlog.records.required_fields import breaches
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.reader import Placed, Reader
 from turnlog.text import inert_bytes
 
 _NO_PICTURE: Final = (Reason.NUL_RUN, Reason.BROKEN_BLOB)

@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from turnlog.log.blobs import STUB, decode_line, whole_line
-from turnlog.log.lines import ENDS_BYTES, LINE_CAP, too_long
-from turnlog.log.reader import Placed, Reader, pieces_of
-from turnlog.log.sources import Seekable, open_source
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.fast_decode import QuickRecord, quick_decode, quick_run
 from turnlog.records.record import Record
+from turnlog.storage.blobs import STUB, decode_line, whole_line
+from turnlog.storage.lines import ENDS_BYTES, LINE_CAP, too_long
+from turnlog.storage.reader import Placed, Reader, pieces_of
+from turnlog.storage.sources import Seekable, open_source
 
 _Path: TypeAlias = str | os.PathLike[str]
 
