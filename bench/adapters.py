@@ -24,7 +24,7 @@ from typing import Any
 import anyio
 
 from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
-from turnlog.layout import key_of
+from turnlog.formats import key_of
 
 from .data import BASE, line_of, record_of, records
 from .table import Row, ms

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
+from turnlog.formats import Home
+from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.keep.copying import keep
-from turnlog.layout import Home
-from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.storage.tail import read_last
 
 from .data import BASE, log_of

@@ -11,7 +11,7 @@ import importlib.util
 import os
 from typing import Any
 
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.questions.catalog import list_sessions
 
 from .table import Row, ms

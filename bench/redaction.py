@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from tests.planted import KINDS, Planted, plant, survives
 
 from mcp import Client
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.framing import unframed
 from turnlog.mcp.server import make_server

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
+from turnlog.formats import find_homes
 from turnlog.index.opening import open_fresh
-from turnlog.layout import find_homes
 from turnlog.questions.search import search
 
 from .programs import TURNLOG, run

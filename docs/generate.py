@@ -42,9 +42,9 @@ from turnlog.cli.trash import TrashDocument
 from turnlog.cli.unarchive import UnarchiveDocument
 from turnlog.cli.verify import VerifyDocument
 from turnlog.cli.watch_line import WatchedRow
+from turnlog.formats import find_homes, find_logs
 from turnlog.keep.retention import RetentionReport
 from turnlog.keep.status import KeepStatus
-from turnlog.layout import find_homes, find_logs
 from turnlog.mcp.installing import SettingsDocument
 from turnlog.questions.blocks import BlockLedger
 from turnlog.questions.budgets import BudgetReport

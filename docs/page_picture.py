@@ -20,7 +20,7 @@ from uuid import UUID
 from playwright.sync_api import sync_playwright
 
 import turnlog
-from turnlog.layout import claude_log
+from turnlog.formats import claude_log
 from turnlog.storage.writer import LogWriter
 
 IMAGES: Final = Path(__file__).parent / "images"

@@ -575,7 +575,7 @@ def _silent() -> Iterator[None]:
 
 def _web_page(home: Path) -> None:
     """Draw the session's page as the web server does."""
-    from turnlog.layout import find_homes
+    from turnlog.formats import find_homes
     from turnlog.pricing.cost import configured_prices
     from turnlog.store import Store
     from turnlog.web.asked import Asked
@@ -590,7 +590,7 @@ def _mcp(tool: str, **arguments: Any) -> Callable[[Path], None]:
     """Ask a tool as the MCP server does."""
 
     def ask(home: Path) -> None:
-        from turnlog.layout import find_homes
+        from turnlog.formats import find_homes
         from turnlog.mcp.calling import Calls
         from turnlog.mcp.desk import Desk
         from turnlog.mcp.reading_on import ReadingOn

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from turnlog.formats.kept_copies import kept_place
 from turnlog.keep.catalogue import CATALOGUE, Catalogue
-from turnlog.layout.kept import kept_place
 from turnlog.storage.compressed import unpack
 
 from .arena import Arena, CannotMount, command, is_root, plain_environment, say

@@ -18,11 +18,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from turnlog.formats import Home, find_homes
 from turnlog.index import pipeline
 from turnlog.index.database import index_path
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
-from turnlog.layout import Home, find_homes
 
 from .arena import Arena, say
 from .child import Child, Tell

@@ -17,10 +17,10 @@ from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from turnlog.formats import Home
 from turnlog.keep.copying import keep
 from turnlog.keep.restorable import all_mirrors, find_restorable
 from turnlog.keep.restoring import restore
-from turnlog.layout import Home
 
 from .arena import Arena, say
 from .recovery import ID, PROGRAMS, Made, arriving, claude_with, encoded

@@ -22,7 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from turnlog.errors import UnsafeRecovery
-from turnlog.layout.keys import key_of
+from turnlog.formats.projects import key_of
 from turnlog.records.timestamps import iso
 from turnlog.sessions.session import tree_of
 from turnlog.sessions.threads import main_thread, main_tip, visible

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from turnlog.cli.app import run as run_command
-from turnlog.layout.find import find_everywhere
+from turnlog.formats.find import find_everywhere
 from turnlog.storage.compressed import unpack
 from turnlog.storage.reader import Placed, Reader
 

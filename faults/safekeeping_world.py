@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from turnlog.cli.app import run
+from turnlog.formats import Home
 from turnlog.keep import copying
-from turnlog.layout import Home
 from turnlog.storage import compressed
 from turnlog.store import open_store
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.errors import NotFound
-from turnlog.layout import Home, flat_directory, flat_index, flat_meta
+from turnlog.formats import Home, flat_directory, flat_index, flat_meta
 from turnlog.records.timestamps import instant, iso
 from turnlog.sessions.session import Session
 from turnlog.sessions.todos import todos_of

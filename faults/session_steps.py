@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from turnlog.layout import Home, dated_log
+from turnlog.formats import Home, dated_log
 from turnlog.sessions import build
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.fork import fork

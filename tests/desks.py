@@ -13,7 +13,7 @@ from functools import partial
 
 import planted
 from index.homes import own_index
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.mcp.calling import Calls
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.framing import unframed

@@ -15,7 +15,7 @@ import anyio
 import turnlog
 from index.homes import own_index
 from mcp import Client
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.framing import unframed
 from turnlog.mcp.reading_on import ReadingOn

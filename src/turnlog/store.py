@@ -20,6 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnlog.errors import NotFound, UsageError
+from turnlog.formats import (
+    Home,
+    LayoutName,
+    all_homes,
+    check_session_id,
+    flat_directory,
+    new_session_id,
+    turnlog_home,
+)
+from turnlog.formats.flat.registry import Reindexed, reindex
+from turnlog.formats.projects import whole
 from turnlog.keep.archiving import Archived, Unarchived
 from turnlog.keep.copying import KeepRun, keep
 from turnlog.keep.deleting import ASKED, Deletion, Terms, delete_session
@@ -29,16 +40,6 @@ from turnlog.keep.retention_policy import load_grace
 from turnlog.keep.session import KeptSession
 from turnlog.keep.trash import Trash
 from turnlog.keep.undeleting import put_all_back, trashed_named
-from turnlog.layout import (
-    Home,
-    LayoutName,
-    all_homes,
-    check_session_id,
-    flat_directory,
-    new_session_id,
-    turnlog_home,
-)
-from turnlog.layout.directories import whole
 from turnlog.questions.asking import Asking
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.meant import project_meant
@@ -49,7 +50,6 @@ from turnlog.sessions.life import Running, State, check_move, running_sessions, 
 from turnlog.sessions.opening import open_writer
 from turnlog.sessions.recover import Recovery, examine, recover
 from turnlog.sessions.recovery_undo import UndoneRecovery, undo_recovery
-from turnlog.sessions.registry import Reindexed, reindex
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import SessionWriter
 from turnlog.storage.context import Closing

@@ -12,10 +12,10 @@ import turnlog
 from adapters.claude_entries import AGENT, KEY, PROJECT, SESSION, log_of, prompt, talk
 from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import LogLocked
+from turnlog.formats import Home
 from turnlog.keep.copying import keep
 from turnlog.keep.deleting import put_back
 from turnlog.keep.trash import Trash
-from turnlog.layout import Home
 
 pytestmark = pytest.mark.anyio
 

@@ -204,7 +204,7 @@ async def test_a_home_that_cannot_be_written_is_listed_all_the_same(tmp_path, st
 
 async def test_they_are_not_taken_for_sessions_or_kept(tmp_path, store, at_once):
     import turnlog
-    from turnlog.layout.home_files import home_files
+    from turnlog.formats.home_files import home_files
 
     await store.append(KEY, STORY)
     assert sidecar(tmp_path).exists()

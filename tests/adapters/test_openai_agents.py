@@ -551,7 +551,7 @@ def test_a_name_that_can_be_an_id_is_one(name):
 def test_every_other_name_has_an_id_of_its_own_and_keeps_its_name(tmp_path, name):
     session = TurnlogSession(name, tmp_path, project=tmp_path)
     assert session.log_id != name
-    assert turnlog.layout.is_uuid(session.log_id)
+    assert turnlog.formats.is_uuid(session.log_id)
     add(session, [PROMPT])
     assert log_of(tmp_path).stem == session.log_id
     assert items_of(TurnlogSession(name, tmp_path, project=tmp_path)) == [PROMPT]

@@ -35,7 +35,7 @@ from turnlog.adapters.provider import (
 )
 from turnlog.cli.app import app
 from turnlog.errors import LogLocked, NotFound, UsageError
-from turnlog.layout import project_key
+from turnlog.formats import project_key
 from turnlog.sessions.todos import replace_todos
 from turnlog.storage.reader import read_log
 
@@ -347,7 +347,7 @@ def test_the_main_agents_id_is_the_sessions(provider, home, project):
 
 def test_todos_that_an_agent_has_are_not_touched(provider, home, project):
     todos = [{"content": "Prune", "status": "pending"}]
-    path = replace_todos(turnlog.layout.Home(home), "s-1", "a1", todos)
+    path = replace_todos(turnlog.formats.Home(home), "s-1", "a1", todos)
     on_loop(provider.log_message, project, ChatMessage.prompt("Go on"), "s-1", "a1")
     assert json.loads(path.read_bytes()) == todos
 

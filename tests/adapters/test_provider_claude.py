@@ -13,7 +13,7 @@ from e2e.fake_api import FakeApi
 from e2e.program import PROGRAM, Claude
 from turnlog import build
 from turnlog.adapters.provider import ChatMessage, ClaudeStorageProvider
-from turnlog.layout import Home, find_logs
+from turnlog.formats import Home, find_logs
 from turnlog.questions.catalog import list_sessions
 from turnlog.storage.reader import Placed, read_log
 

@@ -12,8 +12,8 @@ import time
 import pytest
 
 from cli.conftest import DAMAGED, WHOLE, prompt
-from turnlog.keep.hook import hooks_in
-from turnlog.layout.kept import kept_copy, kept_place
+from turnlog.formats.claude_code.hooks import hooks_in
+from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.storage.compressed import unpack
 
 START = [sys.executable, "-c", "from turnlog.cli import main; main()", "keep"]

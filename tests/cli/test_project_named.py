@@ -7,7 +7,7 @@ import pytest
 
 from cli.conftest import prompt
 from records.answers import answer, log_of
-from turnlog.layout import key_of
+from turnlog.formats import key_of
 
 SESSIONS = {
     "11111111-aaaa-4aaa-8aaa-111111111111": "/home/ada/orchard",

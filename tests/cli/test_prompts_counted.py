@@ -7,7 +7,7 @@ import pytest
 
 from desks import asked, desk_of
 from index.homes import own_index
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.mcp.turns_tool import TURNS
 
 ONE, TWO = (f"{each * 8}-aaaa-4aaa-8aaa-{each * 12}" for each in "12")

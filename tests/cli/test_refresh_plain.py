@@ -12,9 +12,9 @@ import platformdirs
 import pytest
 
 from index.homes import SESSIONS, answered, asked, lines, log_path, made_home, made_tree, own_index
+from turnlog.formats.homes import turnlog_home_path
 from turnlog.index.database import LAST_INDEX, index_path
 from turnlog.index.refresh import refresh
-from turnlog.layout.home_paths import turnlog_home_path
 
 PLAIN = "from turnlog.cli import main; main()"
 COMMAND = "import sys; from turnlog.cli.app import run; sys.exit(run(sys.argv[1:]))"
@@ -27,8 +27,8 @@ HEAVY = (
     "turnlog.index.beside",
     "turnlog.index.parallel",
     "turnlog.index.processes",
-    "turnlog.layout.kept",
-    "turnlog.layout.walk",
+    "turnlog.formats.kept_copies",
+    "turnlog.formats.walk",
     "turnlog.storage.scan",
     "turnlog.storage.tail",
     "turnlog.records.responses",

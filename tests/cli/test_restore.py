@@ -20,7 +20,7 @@ from keep.orchard_home import (
     write_files,
 )
 from turnlog.cli.restore import RestorableDocument, RestoreDocument
-from turnlog.layout import key_of
+from turnlog.formats import key_of
 
 MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"
 

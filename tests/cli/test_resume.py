@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import forked
 from sessions.trees import log_of, record
 from turnlog.cli.resume import ResumeDocument, command
-from turnlog.layout import project_key
+from turnlog.formats import project_key
 
 ID = "88888888-dddd-4ddd-8ddd-888888888888"
 OTHER = "99999999-eeee-4eee-8eee-999999999999"

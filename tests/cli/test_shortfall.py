@@ -7,7 +7,7 @@ import time
 import pytest
 
 from keep.orchard_home import ID, OTHER, PROJECT, conversation, files_in, parts_of, write_files
-from turnlog.layout import key_of
+from turnlog.formats import key_of
 
 MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"
 REMEDY = f"turnlog restore {ID[:8]} --replace"

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_world import ask, cli, opened
 from turnlog.cli.app import run
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.render.conversation import Choice
 from turnlog.render.exporting import exported
 from turnlog.sessions.session import Session

@@ -10,7 +10,7 @@ import pytest
 
 from keep.orchard_home import ID, PROJECT, SHARED, conversation, parts_of, write_files
 from turnlog.cli.verify import VerifyDocument
-from turnlog.layout import key_of
+from turnlog.formats import key_of
 
 MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"
 

@@ -12,7 +12,7 @@ import pytest
 import turnlog
 from e2e.orchard import ID, LONG, MODEL, arrived, write_long_session
 from turnlog import build
-from turnlog.layout import Home, hash_of
+from turnlog.formats import Home, hash_of
 from turnlog.sessions.convert import convert
 from turnlog.sessions.session import Session
 

@@ -7,10 +7,10 @@ import sys
 import time
 
 from e2e.orchard import ID
-from turnlog.keep.hook import hooks_in
+from turnlog.formats import claude_log
+from turnlog.formats.claude_code.hooks import hooks_in
+from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.keep.installing import carry_out, install_steps
-from turnlog.layout import claude_log
-from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.storage.compressed import unpack
 
 

@@ -14,11 +14,11 @@ import pytest
 from e2e.fake_api import said_since
 from e2e.orchard import ID, arrived
 from turnlog import build
+from turnlog.formats import Home, key_of
 from turnlog.keep.copying import keep
 from turnlog.keep.restorable import all_mirrors, find_restorable
 from turnlog.keep.restoring import Outcome, restore
 from turnlog.keep.verifying import verify
-from turnlog.layout import Home, key_of
 from turnlog.sessions.agents import AGENT_TOOLS
 from turnlog.sessions.threads import visible
 

@@ -14,7 +14,7 @@ from e2e.fake_api import said_since
 from e2e.orchard import ID
 from e2e.program import PATIENCE_SECONDS
 from turnlog import build
-from turnlog.layout import Home, claude_log
+from turnlog.formats import Home, claude_log
 from turnlog.sessions.agents import AGENT_TOOLS, How
 from turnlog.sessions.life import claude_processes
 from turnlog.sessions.threads import visible

@@ -21,7 +21,7 @@ from e2e.orchard import arrived
 from turnlog import build
 from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.adapters.claude_moving import Outcome, export_sessions, import_sessions
-from turnlog.layout import project_key
+from turnlog.formats import project_key
 from turnlog.sessions.agents import AGENT_TOOLS
 from turnlog.sessions.threads import visible
 from turnlog.storage.reader import Placed, read_log

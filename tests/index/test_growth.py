@@ -29,11 +29,11 @@ from index.homes import (
 )
 from index.rows import differences, rows_of
 from strategies import untidy_logs
+from turnlog.formats import find_homes
 from turnlog.index import folds, placing, reading
 from turnlog.index import refresh as refreshing
 from turnlog.index.database import open_for_reading
 from turnlog.index.refresh import refresh
-from turnlog.layout import find_homes
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 

@@ -25,12 +25,12 @@ from index.homes import (
 )
 from index.rows import differences, rows_of
 from keep.keeping_world import quick_directory
+from turnlog.formats import dated_log, find_everywhere
+from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.index.database import index_path
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
 from turnlog.keep.copying import keep
-from turnlog.layout import dated_log, find_everywhere
-from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.storage.compressed import unpack
 
 DATA = lines(asked(1), answered(1), calling(2), told(2), asked(3), answered(3))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from records.samples import CLAUDE
 from strategies import good_lines, good_records, json_values, spoiled, spoiled_lines, to_line, words
+from turnlog.formats import Home, LogFile, find_everywhere, find_homes
 from turnlog.index.chunks import Usage, Work
 from turnlog.index.folds import Folded, OpenCall, Passing, take_record, unpacked
 from turnlog.index.ids import long_uuid, microseconds, short_uuid
@@ -25,7 +26,6 @@ from turnlog.index.rows import Rows
 from turnlog.index.sound import sound
 from turnlog.index.usage import Tellings, needles_of
 from turnlog.index.words import as_indexed
-from turnlog.layout import Home, LogFile, find_everywhere, find_homes
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record

@@ -13,10 +13,10 @@ import pytest
 
 from index.homes import made_tree, own_index, rebuilt
 from index.rows import differences, rows_of
+from turnlog.formats import find_homes
 from turnlog.index import parallel
 from turnlog.index.database import index_path
 from turnlog.index.refresh import refresh
-from turnlog.layout import find_homes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are forked on Linux only")
 

@@ -27,6 +27,7 @@ from index.homes import (
     told,
 )
 from index.rows import differences, rows_of
+from turnlog.formats import dated_log, find_everywhere, find_homes
 from turnlog.index import refresh as refreshing
 from turnlog.index import repeats, settling
 from turnlog.index.database import index_path, make_indexes, open_for_reading
@@ -34,7 +35,6 @@ from turnlog.index.freshness import Look, logs_if_fresh, look_at
 from turnlog.index.ids import microseconds
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
-from turnlog.layout import dated_log, find_everywhere, find_homes
 from turnlog.questions.catalog import list_sessions
 from turnlog.questions.usage_scan import scan_usage
 from turnlog.questions.vocabulary import Vocabulary

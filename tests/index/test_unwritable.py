@@ -85,7 +85,7 @@ def test_one_is_made_for_this_run_and_kept_fresh(homes, nowhere):
 
 def test_it_goes_with_its_process(homes, nowhere, tmp_path):
     code = (
-        "import sys; from turnlog.layout import find_homes; from turnlog.index.opening import"
+        "import sys; from turnlog.formats import find_homes; from turnlog.index.opening import"
         " open_fresh; from turnlog.index.database import index_path\n"
         "homes = find_homes((sys.argv[1],)); open_fresh(homes).close(); print(index_path(homes))"
     )

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from keep.orchard_store import ID, KEY, put, said
 from turnlog.errors import TurnlogError
+from turnlog.formats import Home
+from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.keep.session import KeptSession
-from turnlog.layout import Home
-from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.storage.compressed import unpack
 
 CORPUS = Path(

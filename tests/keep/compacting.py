@@ -7,7 +7,7 @@ import uuid
 
 from sessions.trees import answer, call, line, record
 from sessions.trees import result as bare_result
-from turnlog.layout import Home
+from turnlog.formats import Home
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.context import context_of, digests_of
 from turnlog.sessions.file_history import SessionFiles

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from log.packed import QUICK
+from turnlog.formats import Home
+from turnlog.formats.home_files import home_files
+from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import KeepRun, keep
-from turnlog.layout import Home
-from turnlog.layout.home_files import home_files
-from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.storage.compressed import unpack
 
 KEY = "-srv-kites"

@@ -5,7 +5,7 @@ import json
 import os
 from contextlib import contextmanager
 
-from turnlog.layout import Home
+from turnlog.formats import Home
 
 ID = "5f0c0000-aaaa-4aaa-8aaa-000000000001"
 OTHER = "61aa0000-bbbb-4bbb-8bbb-000000000002"

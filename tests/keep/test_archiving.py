@@ -24,11 +24,11 @@ from keep.archives import (
 )
 from keep.orchard_store import ID, KEY, OTHER, files, line, put, said
 from turnlog.errors import BrokenCopy, LogLocked, NotALog, UsageError
+from turnlog.formats import Home, find_everywhere
+from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.keep import proving
 from turnlog.keep.archived import Archives
 from turnlog.keep.catalogue import Catalogue
-from turnlog.layout import Home, find_everywhere
-from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.questions.catalog import list_sessions
 from turnlog.storage.writer import LogWriter
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from keep.keeping_world import KEY, LOG, OTHER, SESSIONS, TODOS, new_world, sizes
 from log.packed import frames_of
+from turnlog.formats.kept_copies import CopyName, generation_copy
 from turnlog.keep.catalogue import (
     CATALOGUE,
     HOME,
@@ -27,7 +28,6 @@ from turnlog.keep.catalogue import (
     note_run,
 )
 from turnlog.keep.copying import keep
-from turnlog.layout.kept import CopyName, generation_copy
 from turnlog.storage.compressed import unpack
 
 FRAME = 512

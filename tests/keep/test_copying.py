@@ -20,11 +20,11 @@ from keep.keeping_world import KEY, LOG, OTHER, SESSIONS, TODOS, new_world, size
 from log.logs import SOURCE, in_child
 from log.packed import frames_of
 from turnlog.errors import LogError, LogLocked, StorageFull, TurnlogError, WriteFailed
+from turnlog.formats import Home
+from turnlog.formats.home_files import home_files
+from turnlog.formats.kept_copies import generation_copy, kept_copy, kept_place
 from turnlog.keep.catalogue import CATALOGUE, Catalogue, last_run_at
 from turnlog.keep.copying import keep, turn
-from turnlog.layout import Home
-from turnlog.layout.home_files import home_files
-from turnlog.layout.kept import generation_copy, kept_copy, kept_place
 from turnlog.storage.compressed import unpack
 
 FRAME = 1024
@@ -93,7 +93,7 @@ def test_the_system_sees_no_unchanged_file_opened(world, tmp_path):
     world.keep()
     code = (
         "import sys; from pathlib import Path; from turnlog.keep.copying import keep;"
-        "from turnlog.layout import Home; print(keep([Home(Path(sys.argv[1]))]).copied)"
+        "from turnlog.formats import Home; print(keep([Home(Path(sys.argv[1]))]).copied)"
     )
     trace = tmp_path / "trace"
     run = [sys.executable, "-c", code, str(world.root)]
@@ -785,7 +785,7 @@ def test_keeps_at_once_and_a_writer(world):
     fill(world)
     code = (
         "import sys; from pathlib import Path; from turnlog.keep.copying import keep;"
-        "from turnlog.layout import Home\n"
+        "from turnlog.formats import Home\n"
         "for _ in range(3): keep([Home(Path(sys.argv[1]))])"
     )
     environ = os.environ | {"PYTHONPATH": str(SOURCE)}

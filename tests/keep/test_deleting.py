@@ -34,6 +34,9 @@ from turnlog.errors import (
     TurnlogError,
     UsageError,
 )
+from turnlog.formats import Home
+from turnlog.formats.flat.registry import read_index
+from turnlog.formats.kept_copies import kept_place
 from turnlog.keep.belongings import Belongings
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import keep
@@ -41,10 +44,7 @@ from turnlog.keep.deleting import Terms, delete_session, put_back
 from turnlog.keep.listings import remember_kept
 from turnlog.keep.resetting import reset_project
 from turnlog.keep.trash import Trash
-from turnlog.layout import Home
-from turnlog.layout.kept import kept_place
 from turnlog.sessions.life import State
-from turnlog.sessions.registry import read_index
 from turnlog.sessions.surroundings import process
 from turnlog.storage.system import lock
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from keep.archives import HUGE, LOGS, copied, flat_store, session_in, somewhere, there
 from keep.orchard_store import ID, said
 from turnlog.errors import BrokenCopy, LogLocked, NotALog, UsageError
+from turnlog.formats import Home, find_everywhere
+from turnlog.formats.flat.registry import read_index, reindex
 from turnlog.keep import flat_archiving
 from turnlog.keep.copying import keep
 from turnlog.keep.flat_archiving import archive_flat
 from turnlog.keep.restorable import find_restorable, mirrors
 from turnlog.keep.restoring import restore, restore_each
-from turnlog.layout import Home, find_everywhere
 from turnlog.questions.catalog import list_sessions
-from turnlog.sessions.registry import read_index, reindex
 from turnlog.storage.blobs import blob_of
 from turnlog.store import open_store
 

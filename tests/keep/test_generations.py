@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from keep.keeping_world import LOG, OTHER, TODOS, new_world, unfinished
 from log.logs import in_child
 from log.packed import frames_of
+from turnlog.formats.kept_copies import generation_copy
 from turnlog.keep.catalogue import CATALOGUE
 from turnlog.keep.copying import keep
-from turnlog.layout.kept import generation_copy
 from turnlog.storage import compressed
 
 FRAME = 512

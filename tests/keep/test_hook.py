@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnlog.errors import WriteFailed
-from turnlog.keep.hook import (
+from turnlog.formats import Home
+from turnlog.formats.claude_code.hooks import (
     COPY_NAME,
     hook_command,
     hook_step,
@@ -19,9 +20,8 @@ from turnlog.keep.hook import (
     with_hook,
     without_hook,
 )
-from turnlog.keep.settings_text import read_object
-from turnlog.keep.steps import carry_out
-from turnlog.layout import Home
+from turnlog.formats.claude_code.settings_text import read_object
+from turnlog.formats.settings_changes import carry_out
 
 COMMAND = "/opt/turnlog/bin/turnlog keep --hook || true"
 OURS = {"type": "command", "command": COMMAND, "timeout": 60}

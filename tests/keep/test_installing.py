@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from turnlog.errors import UsageError
+from turnlog.formats.claude_code.hooks import hooks_in
 from turnlog.keep import installing
-from turnlog.keep.hook import hooks_in
 from turnlog.keep.installing import carry_out, install_steps, program, uninstall_steps
 
 SYSTEMCTL = '#!/bin/sh\ncase "$2" in is-enabled) exit 0;; esac\n'

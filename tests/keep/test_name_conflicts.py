@@ -10,12 +10,12 @@ import shutil
 import pytest
 
 from keep.keeping_world import new_world
+from turnlog.formats import find_logs, turnlog_home
 from turnlog.keep.adopting import adopt_all
 from turnlog.keep.catalogue import CATALOGUE, Catalogue
 from turnlog.keep.deleting import delete_session, put_back
 from turnlog.keep.restorable import mirrors
 from turnlog.keep.trash import Trash
-from turnlog.layout import find_logs, turnlog_home
 from turnlog.storage.compressed import unpack
 
 ID = "7c1d9f0e-5a52-4c11-9a3d-2f6f0d0c4b00"

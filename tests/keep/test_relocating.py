@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from turnlog.errors import UsageError, WriteFailed
+from turnlog.formats import hash_of, key_of
 from turnlog.keep import relocating
 from turnlog.keep.relocating import (
     Move,
@@ -21,7 +22,6 @@ from turnlog.keep.relocating import (
     shape_of,
     split,
 )
-from turnlog.layout import hash_of, key_of
 
 OLD, NEW = "/home/ann/orchard", "/srv/new place/obst garten"
 MOVE = Move(OLD, NEW)

@@ -39,6 +39,7 @@ from turnlog.errors import (
     UsageError,
     WriteFailed,
 )
+from turnlog.formats import Home, hash_of, key_of
 from turnlog.keep import putting_back, reading
 from turnlog.keep.catalogue import CATALOGUE, Catalogue
 from turnlog.keep.copying import keep
@@ -52,7 +53,6 @@ from turnlog.keep.restoring import (
     restore_each,
     restore_rest,
 )
-from turnlog.layout import Home, hash_of, key_of
 from turnlog.sessions.session import Session
 from turnlog.storage import atomic_files
 from turnlog.storage.frames import FrameTable, pack

@@ -27,6 +27,8 @@ from keep.orchard_store import (
 )
 from turnlog import build
 from turnlog.errors import LogError, StorageFull, TurnlogError, UsageError, WriteFailed
+from turnlog.formats import Home
+from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.keep import proving, retention
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import keep
@@ -34,8 +36,6 @@ from turnlog.keep.deleting import put_back
 from turnlog.keep.retention import retain, retain_configured
 from turnlog.keep.retention_policy import Policy, ProjectRule, policy_from
 from turnlog.keep.trash import Trash
-from turnlog.layout import Home
-from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.surroundings import process
 from turnlog.storage.compressed import unpack

@@ -13,6 +13,7 @@ import subprocess
 import pytest
 
 from turnlog.errors import UsageError, WriteFailed
+from turnlog.formats.settings_changes import carry_out
 from turnlog.keep.schedules import (
     Cron,
     Launchd,
@@ -23,7 +24,6 @@ from turnlog.keep.schedules import (
     service_unit,
     timer_unit,
 )
-from turnlog.keep.steps import carry_out
 
 WORDS = ("/opt/turnlog/bin/turnlog", "keep", "--quiet")
 ODD = ["plain", "a b", "it's", 'say "x"', "$HOME", "100%", "%h", "a;b", "`id`", "é\\n", "x=y", "#"]

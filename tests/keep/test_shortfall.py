@@ -6,12 +6,12 @@ import pytest
 
 from keep.orchard_home import ID, OTHER, PROJECT, conversation, files_in, line, parts_of
 from turnlog.errors import LogLocked, UsageError
+from turnlog.formats import Home, find_logs, key_of
 from turnlog.keep import shortfall
 from turnlog.keep.catalogue import CATALOGUE, Catalogue
 from turnlog.keep.compaction import compact
 from turnlog.keep.restoring import Outcome, restore
 from turnlog.keep.shortfall import Shortfalls
-from turnlog.layout import Home, find_logs, key_of
 from turnlog.sessions.session import Session
 from turnlog.storage.repair import repair
 

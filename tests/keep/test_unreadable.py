@@ -13,6 +13,8 @@ from keep.permissions import permissions_count
 from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.adapters.provider import ClaudeStorageProvider
 from turnlog.errors import AmbiguousSession, TurnlogError, UnreadableHome
+from turnlog.formats import Home
+from turnlog.formats.flat.registry import reindex
 from turnlog.keep.belongings import Belongings
 from turnlog.keep.compaction import compact
 from turnlog.keep.copying import keep
@@ -22,8 +24,6 @@ from turnlog.keep.retention import retain
 from turnlog.keep.retention_policy import Policy
 from turnlog.keep.session import KeptSession
 from turnlog.keep.trash import Trash
-from turnlog.layout import Home
-from turnlog.sessions.registry import reindex
 
 LATER = datetime(2026, 8, 1, tzinfo=UTC)
 BARN = "projects/-home-ada-barn"

@@ -25,6 +25,8 @@ from keep.orchard_home import (
     parts_of,
     write_files,
 )
+from turnlog.formats import Home
+from turnlog.formats.kept_copies import generation_copy
 from turnlog.keep import verifying
 from turnlog.keep.catalogue import CATALOGUE, Catalogue
 from turnlog.keep.copying import keep, turn
@@ -33,8 +35,6 @@ from turnlog.keep.reading import content
 from turnlog.keep.restorable import Mirror, all_mirrors
 from turnlog.keep.verified import Kind, Parity
 from turnlog.keep.verifying import bytes_to_verify, verify
-from turnlog.layout import Home
-from turnlog.layout.kept import generation_copy
 from turnlog.records.damage import Damage
 from turnlog.storage.compressed import unpack
 from turnlog.storage.frames import FrameTable, pack
@@ -524,7 +524,7 @@ def test_it_needs_little_memory_however_long_the_logs_are(tmp_path, monkeypatch)
     orchard.keep()
     code = (
         "import resource, sys; from turnlog.keep.verifying import verify;"
-        "from turnlog.layout import Home; from pathlib import Path;"
+        "from turnlog.formats import Home; from pathlib import Path;"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
         "done = verify([Home(Path(sys.argv[1]))]);"
         "assert not done.findings and done.homes[0].same;"

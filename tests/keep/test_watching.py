@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sessions.homes import log, make_home, prompt, write
 from turnlog.errors import LogError, UsageError
+from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.keep import watching
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.watching import (
@@ -22,7 +23,6 @@ from turnlog.keep.watching import (
     stale,
     watch,
 )
-from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.storage.compressed import unpack
 
 ONE = "11111111-aaaa-4aaa-8aaa-111111111111"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.layout import Home, find_logs, find_session
+from turnlog.formats import Home, find_logs, find_session
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORPUS = Path(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.layout import Home, find_everywhere, find_logs
+from turnlog.formats import Home, find_everywhere, find_logs
 
 SID = "0ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
 OTHER = "1ccf1a04-1b4c-43b6-8aa5-79e41db43a68"

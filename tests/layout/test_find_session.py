@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from turnlog.errors import AmbiguousSession, InvalidId, NotFound
-from turnlog.layout import Home, find_session
+from turnlog.formats import Home, find_session
 
 SID = "0ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
 OTHER = "0cda1a04-1b4c-43b6-8aa5-79e41db43a68"

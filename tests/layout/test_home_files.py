@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.logs import in_child
-from turnlog.layout.home_files import home_files, owner_of, source_of
-from turnlog.layout.walk import Problem
+from turnlog.formats.home_files import home_files, owner_of, source_of
+from turnlog.formats.walk import Problem
 
 ID = "7c1d9f0e-5a52-4c11-9a3d-2f6f0d0c4b00"
 KEY = "projects/-srv-kites"

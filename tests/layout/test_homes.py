@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from turnlog.errors import NotFound
-from turnlog.layout import Home, find_homes, turnlog_home
+from turnlog.formats import Home, find_homes, turnlog_home
 
 
 @pytest.fixture

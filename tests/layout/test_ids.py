@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.errors import InvalidId
-from turnlog.layout import (
-    check_agent_id,
+from turnlog.formats import (
     check_session_id,
-    is_agent_id,
+    check_subagent_id,
     is_session_id,
+    is_subagent_id,
     is_uuid,
-    new_agent_id,
     new_session_id,
+    new_subagent_id,
 )
 
 
@@ -26,12 +26,12 @@ from turnlog.layout import (
 )
 def test_plain_ids_pass(text):
     assert check_session_id(text) == text
-    assert check_agent_id(text) == text
+    assert check_subagent_id(text) == text
 
 
 @pytest.mark.parametrize("text", ["a1a93487", "acompact-1f", "aprompt_suggestion-9", "-x", "_"])
 def test_agents_ids_seen_in_the_wild_pass(text):
-    assert check_agent_id(text) == text
+    assert check_subagent_id(text) == text
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_agents_ids_seen_in_the_wild_pass(text):
     ["", ".", "..", "a/b", "a\\b", "../x", "/x", "C:", "a\0", "a\n", "é", "x" * 129, "a b", "a.b"],
 )
 def test_anything_that_is_not_one_plain_component_is_refused_with_a_hint(text):
-    for check in (check_session_id, check_agent_id):
+    for check in (check_session_id, check_subagent_id):
         with pytest.raises(InvalidId) as caught:
             check(text)
         assert caught.value.hint
@@ -47,7 +47,7 @@ def test_anything_that_is_not_one_plain_component_is_refused_with_a_hint(text):
 
 @pytest.mark.parametrize("given", [None, 7, b"a1", ["a1"], object()])
 def test_what_is_no_text_is_no_id(given):
-    for check in (check_session_id, check_agent_id):
+    for check in (check_session_id, check_subagent_id):
         with pytest.raises(InvalidId, match=type(given).__name__) as caught:
             check(given)
         assert "text" in caught.value.hint
@@ -55,7 +55,7 @@ def test_what_is_no_text_is_no_id(given):
 
 @pytest.mark.parametrize("text", ["CON", "nul", "Aux", "PRN", "com1", "LPT9", "COM0"])
 def test_windows_devices_are_refused(text):
-    for check in (check_session_id, check_agent_id):
+    for check in (check_session_id, check_subagent_id):
         with pytest.raises(InvalidId, match="cannot be") as caught:
             check(text)
         assert "Windows" in caught.value.hint
@@ -75,7 +75,7 @@ def test_the_message_for_a_huge_id_stays_short():
 
 @given(st.text(max_size=140))
 def test_the_check_and_the_question_agree(text):
-    for check, question in ((check_session_id, is_session_id), (check_agent_id, is_agent_id)):
+    for check, question in ((check_session_id, is_session_id), (check_subagent_id, is_subagent_id)):
         if question(text):
             assert check(text) == text
         else:
@@ -87,7 +87,7 @@ def test_new_ids_are_fresh_and_pass_their_own_checks():
     sessions = {new_session_id() for _ in range(50)}
     assert len(sessions) == 50
     assert all(is_uuid(each) and uuid.UUID(each).version == 4 for each in sessions)
-    assert re.fullmatch(r"a[0-9a-f]{6}", check_agent_id(new_agent_id()))
+    assert re.fullmatch(r"a[0-9a-f]{6}", check_subagent_id(new_subagent_id()))
 
 
 def test_a_uuid_is_known_in_either_case_and_only_in_full():

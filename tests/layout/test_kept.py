@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from log.packed import quick_folder
 from turnlog.errors import InvalidId, NotFound
-from turnlog.keep.copying import keep
-from turnlog.layout import Home, Problem, all_homes, find_everywhere, find_homes, find_session
-from turnlog.layout.kept import (
+from turnlog.formats import Home, Problem, all_homes, find_everywhere, find_homes, find_session
+from turnlog.formats.kept_copies import (
     generation_copy,
     is_inner_name,
     kept_copy,
     kept_place,
     other_place,
 )
+from turnlog.keep.copying import keep
 
 IDS = [f"7c1d9f0e-5a52-4c11-9a3d-2f6f0d0c4b{number:02x}" for number in range(6)]
 ID = IDS[0]

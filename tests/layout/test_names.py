@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.layout import LogName, is_agent_id, is_session_id, looks_like_log, read_name
-from turnlog.layout.names import agent_name, session_name
+from turnlog.formats import LogName, is_session_id, is_subagent_id, looks_like_log, read_name
+from turnlog.formats.log_file import session_name, subagent_name
 
 UUID = "0ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
 
@@ -77,12 +77,12 @@ def test_reading_any_name_gives_nothing_or_a_checked_id(stem, ending):
     if name is None:
         return
     assert looks_like_log(stem + ending)
-    assert is_agent_id(name.id) if name.kind == "agent" else is_session_id(name.id)
+    assert is_subagent_id(name.id) if name.kind == "agent" else is_session_id(name.id)
 
 
-@given(st.from_regex(r"[A-Za-z0-9_-]{1,128}", fullmatch=True).filter(is_agent_id))
+@given(st.from_regex(r"[A-Za-z0-9_-]{1,128}", fullmatch=True).filter(is_subagent_id))
 def test_every_agents_log_reads_back(agent_id):
-    assert read_name(agent_name(agent_id)) == LogName("agent", agent_id, None)
+    assert read_name(subagent_name(agent_id)) == LogName("agent", agent_id, None)
 
 
 @given(st.uuids())

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.errors import InvalidId, UsageError
-from turnlog.layout import (
+from turnlog.formats import (
     Home,
-    claude_agent_log,
     claude_log,
+    claude_subagent_log,
     dated_log,
     find_logs,
     flat_archive,
@@ -40,8 +40,8 @@ hostile = st.one_of(
 
 def places(session_id, agent_id):
     yield lambda: claude_log(BASE, "/p", session_id, environ={})
-    yield lambda: claude_agent_log(BASE, "/p", session_id, agent_id, environ={})
-    yield lambda: claude_agent_log(BASE, "/p", session_id, agent_id, nested=False, environ={})
+    yield lambda: claude_subagent_log(BASE, "/p", session_id, agent_id, environ={})
+    yield lambda: claude_subagent_log(BASE, "/p", session_id, agent_id, nested=False, environ={})
     yield lambda: flat_log(BASE, session_id)
     yield lambda: flat_meta(BASE, session_id)
     yield lambda: flat_archive(BASE, session_id)
@@ -64,9 +64,9 @@ def test_the_three_layouts_put_logs_where_agents_do(tmp_path):
     key, hashed = project_key(tmp_path, environ={}), project_hash(tmp_path)
     day = dt.date(2025, 11, 16)
     assert claude_log(BASE, tmp_path, SID, environ={}) == BASE / "projects" / key / f"{SID}.jsonl"
-    nested = claude_agent_log(BASE, tmp_path, SID, "a1", environ={})
+    nested = claude_subagent_log(BASE, tmp_path, SID, "a1", environ={})
     assert nested == BASE / "projects" / key / SID / "subagents" / "agent-a1.jsonl"
-    beside = claude_agent_log(BASE, tmp_path, SID, "a1", nested=False, environ={})
+    beside = claude_subagent_log(BASE, tmp_path, SID, "a1", nested=False, environ={})
     assert beside == BASE / "projects" / key / "agent-a1.jsonl"
     assert dated_log(BASE, tmp_path, day) == BASE / "projects" / hashed / "2025-11-16.jsonl"
     assert flat_log(BASE, SID) == BASE / f"{SID}.jsonl"
@@ -81,8 +81,11 @@ def test_what_is_placed_is_found_as_what_it_was_placed_as(tmp_path):
     store = home.path / "sessions"
     wanted = {
         claude_log(home, tmp_path, SID, environ={}): ("claude", "session"),
-        claude_agent_log(home, tmp_path, SID, "a1", environ={}): ("claude", "agent"),
-        claude_agent_log(home, tmp_path, SID, "a2", nested=False, environ={}): ("claude", "agent"),
+        claude_subagent_log(home, tmp_path, SID, "a1", environ={}): ("claude", "agent"),
+        claude_subagent_log(home, tmp_path, SID, "a2", nested=False, environ={}): (
+            "claude",
+            "agent",
+        ),
         dated_log(home, tmp_path, dt.date(2025, 11, 16)): ("dated", "day"),
         flat_log(store, "one"): ("flat", "session"),
         flat_archive(store, "two"): ("flat", "session"),

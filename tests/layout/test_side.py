@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnlog.errors import InvalidId
-from turnlog.layout import Home, SideFiles, history_log, plans, programs_own, running, side_files
+from turnlog.formats import Home, SideFiles, history_log, plans, program_files, running, side_files
 
 SID = "0ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
 OTHER = "1ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
@@ -141,4 +141,4 @@ def test_history_plans_and_running_processes_are_listed(home):
 def test_what_is_the_programs_own_is_recognised_and_nothing_else(home):
     own = ["config.json", "settings.json", "cache/x", "plugins/a/b", "skills/c/SKILL.md"]
     touch(home, *own, "projects/-p/x.jsonl", "todos/x", "history.jsonl")
-    assert relative(home, programs_own(home)) == sorted(name.split("/")[0] for name in own)
+    assert relative(home, program_files(home)) == sorted(name.split("/")[0] for name in own)

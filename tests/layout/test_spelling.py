@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.layout.spelling import Spellings, folded, is_spelt, prefixes
+from turnlog.formats.file_name_case import Spellings, folded, is_spelt, prefixes
 
 PARTS = st.sampled_from(["a", "A", "b", "\u00e9", "e\u0301", "E\u0301"])
 NAMES = st.lists(PARTS, min_size=1, max_size=3)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from desks import HUSHED, ONE, ORCHARD, OUTSIDE, Log, desk_of, text_of
 from index.homes import own_index
 from turnlog.errors import TurnlogError
-from turnlog.layout import find_homes
-from turnlog.layout.directories import is_within
+from turnlog.formats import find_homes
+from turnlog.formats.projects import is_within
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.tools import TOOLS
 

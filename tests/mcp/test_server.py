@@ -36,7 +36,7 @@ from index.homes import own_index
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_world import ask
 from turnlog.errors import LogError, UsageError
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.mcp import reading_on
 from turnlog.mcp.calling import AT_ONCE
 from turnlog.mcp.framing import NOTICE, unframed

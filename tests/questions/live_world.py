@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from turnlog.layout import Home, all_homes, claude_log
+from turnlog.formats import Home, all_homes, claude_log
 from turnlog.pricing.cost import configured_prices
 from turnlog.questions.live import Live
 from turnlog.render.calls import asked

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.questions.catalog import list_sessions
 
 CORPUS = Path(

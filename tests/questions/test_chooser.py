@@ -9,7 +9,7 @@ from hypothesis import given
 
 from sessions.shapes import logs
 from sessions.trees import answer, call, log_of, record, result, tree
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.questions import chooser
 from turnlog.questions.chooser import recent_sessions
 from turnlog.sessions.ranges import count_steps

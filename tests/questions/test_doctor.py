@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from sessions.trees import answer, call, line, log_of, record, result
 from turnlog.cli.app import COMMANDS
 from turnlog.errors import IndexUnavailable
+from turnlog.formats import Home, find_homes
 from turnlog.index.database import index_path
 from turnlog.index.opening import open_fresh
 from turnlog.keep.cleanup import SETTING
 from turnlog.keep.copying import keep
-from turnlog.layout import Home, find_homes
 from turnlog.questions.doctor import CHECKS, Checkup, Patient, Urgency, check_up
 from turnlog.questions.doctor_checks import EXAMPLES
 from turnlog.sessions.life import running_sessions

@@ -23,10 +23,10 @@ from index.homes import (
     made_tree,
 )
 from keep.keeping_world import quick_directory
+from turnlog.formats import Home, dated_log
+from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.index.opening import open_fresh
 from turnlog.keep.copying import keep
-from turnlog.layout import Home, dated_log
-from turnlog.layout.kept import kept_copy, kept_place
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.indexed_catalog import list_indexed
 from turnlog.questions.keeping import Keepings

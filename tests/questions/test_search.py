@@ -24,9 +24,9 @@ from questions.search_world import (
     make_world,
 )  # fmt: skip
 from turnlog.errors import UsageError
+from turnlog.formats import find_homes
 from turnlog.index.opening import open_fresh
 from turnlog.index.texts import Kind
-from turnlog.layout import find_homes
 from turnlog.questions import scan_search
 from turnlog.questions import search as searching
 from turnlog.questions.patience import Patience

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from questions.search_world import NOW, ORCHARD, START
 from questions.test_search import ask, expected, filters, keys, prefixes, trees, words
+from turnlog.formats import find_homes
 from turnlog.index import read_back
 from turnlog.index.opening import open_fresh
 from turnlog.index.texts import texts_of
-from turnlog.layout import find_homes
 from turnlog.questions import scan_logs, search_newest
 from turnlog.questions import search as searching
 from turnlog.questions.patience import Patience

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from planted import KINDS, SHAPES, plant
-from turnlog.layout import find_homes, turnlog_home
+from turnlog.formats import find_homes, turnlog_home
 from turnlog.questions import secrets
 from turnlog.questions.secrets import EXPORTED, export_fact, scan_secrets
 from turnlog.redact import find_secrets, rules_from

@@ -453,8 +453,8 @@ def test_any_text_gives_rows_or_a_usage_error(statement):
 
 
 def _empty():
+    from turnlog.formats import Home
     from turnlog.index.opening import Index
-    from turnlog.layout import Home
 
     if not hasattr(_empty, "index"):
         homes = (Home(Path("/nowhere")),)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
+from turnlog.formats import turnlog_home
 from turnlog.index.opening import open_fresh
-from turnlog.layout import turnlog_home
 from turnlog.pricing.cost import configured_prices
 from turnlog.questions.blocks import blocks
 from turnlog.questions.ledger import Question, ledger

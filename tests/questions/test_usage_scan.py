@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from records.answers import AT, FORK, MODEL, SESSION, answer, as_set, echo, log_of, logs, usage
 from strategies import rubble, to_line
 from turnlog.errors import LogError
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.questions import usage_scan
 from turnlog.questions.usage_scan import scan_usage
 from turnlog.records.responses import RunningTotals

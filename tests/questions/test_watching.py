@@ -13,9 +13,9 @@ import pytest
 import turnlog
 from sessions.homes import prompt
 from turnlog.errors import UsageError
+from turnlog.formats import Home
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
-from turnlog.layout import Home
 from turnlog.questions.watching import watch
 from turnlog.sessions import build
 

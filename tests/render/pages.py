@@ -4,7 +4,7 @@ import json
 import re
 from html.parser import HTMLParser
 
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.render.conversation import Choice
 from turnlog.render.markdown import session_markdown
 from turnlog.render.outgoing import Outgoing

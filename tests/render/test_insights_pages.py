@@ -14,8 +14,8 @@ from render.browser import (
     needs_browser,
     smallest_word,
 )
+from turnlog.formats import find_homes
 from turnlog.index.opening import open_fresh
-from turnlog.layout import find_homes
 from turnlog.pricing.cost import load_prices
 from turnlog.questions.insights import insights
 from turnlog.questions.insights_asked import Asked

@@ -15,13 +15,13 @@ import pytest
 
 from log.logs import Script
 from turnlog.errors import LogLocked
-from turnlog.layout import (
+from turnlog.formats import (
     Home,
     claude_log,
     dated_log,
     find_logs,
     flat_log,
-    is_agent_id,
+    is_subagent_id,
     key_of,
     project_hash,
     project_key,
@@ -252,7 +252,7 @@ def test_c41_one_model_for_all_dialects():
 
 
 def test_c42_agent_ids_have_no_fixed_length():
-    assert all(map(is_agent_id, ("a753668", "a1a93487", "0123456789abcdef0", "acompact-1f2e")))
+    assert all(map(is_subagent_id, ("a753668", "a1a93487", "0123456789abcdef0", "acompact-1f2e")))
 
 
 def test_c49_the_project_hash_is_the_true_one():

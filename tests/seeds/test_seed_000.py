@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from turnlog.errors import LogLocked, NotFound, NotSerialisable
-from turnlog.layout import dated_log, project_hash
+from turnlog.formats import dated_log, project_hash
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.record import Assistant, Call, Result, User
 from turnlog.records.usage import Usage

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from turnlog.layout import is_agent_id, new_agent_id, project_key, todo_file
+from turnlog.formats import is_subagent_id, new_subagent_id, project_key, todo_file
 from turnlog.records import record as r
 from turnlog.records.codec import decode, encode
 
@@ -113,11 +113,11 @@ def test_a_project_path_keeps_its_leading_dash():
 
 
 def test_an_agents_id_is_an_a_and_hex_digits():
-    made = new_agent_id()
+    made = new_subagent_id()
     assert made.startswith("a")
     assert int(made, 16)
-    assert is_agent_id("a753668")
-    assert is_agent_id("a1a93487")
+    assert is_subagent_id("a753668")
+    assert is_subagent_id("a1a93487")
 
 
 def test_the_main_agents_todos_carry_the_session_twice(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turnlog.layout import project_key
+from turnlog.formats import project_key
 from turnlog.records.codec import decode, encode
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.usage import Usage

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from turnlog.layout import flat_archive, flat_log, flat_meta
+from turnlog.formats import flat_archive, flat_log, flat_meta
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.record import Assistant, Call, Result, SystemInit, User

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from records.samples import CLAUDE
 from strategies import good_records, spoiled, to_line
-from turnlog.layout import Home, hash_of, key_of
+from turnlog.formats import Home, hash_of, key_of
 from turnlog.records.annotations import note_on, with_note
 from turnlog.records.codec import decode
 from turnlog.records.record import Record

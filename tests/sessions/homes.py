@@ -3,7 +3,7 @@
 import json
 import os
 
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 
 PROJECT = "/home/ada/orchard"
 

@@ -7,7 +7,7 @@ import pytest
 
 from sessions.trees import answer, call, line, log_of, placed, record, result
 from turnlog.errors import NotFound
-from turnlog.layout import find_homes
+from turnlog.formats import find_homes
 from turnlog.sessions.agents import How, Traces, link_agents
 from turnlog.sessions.session import Session
 

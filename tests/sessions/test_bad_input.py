@@ -18,7 +18,7 @@ import turnlog
 from sessions.homes import log, make_home, prompt, write
 from turnlog import AmbiguousSession, NotFound, UsageError, build
 from turnlog.cli.app import run
-from turnlog.layout import dated_log
+from turnlog.formats import dated_log
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.fork import fork
 from turnlog.sessions.session import Session

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from turnlog.formats import Home
 from turnlog.index.database import index_path
 from turnlog.index.opening import open_fresh
 from turnlog.keep.activity import activity_of, title_of
-from turnlog.layout import Home
 from turnlog.questions.catalog import list_sessions
 from turnlog.render.reading import read_session
 from turnlog.sessions.session import Session

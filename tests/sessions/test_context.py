@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sessions.shapes import logs
 from sessions.trees import answer, call, log_of, names, record, result, tree
-from turnlog.layout import find_homes, find_logs
+from turnlog.formats import find_homes, find_logs
 from turnlog.records.codec import decode
 from turnlog.sessions.context import Kind, context_of, digests_of
 from turnlog.sessions.session import Session

@@ -40,7 +40,7 @@ from sessions.conversions import (
 from strategies import to_line
 from turnlog import build
 from turnlog.errors import FormatTooNew, InvalidId, NotFound, NotSerialisable, UsageError
-from turnlog.layout import Home, find_logs, is_uuid
+from turnlog.formats import Home, find_logs, is_uuid
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record_types import Format
@@ -442,7 +442,7 @@ def test_a_beginning_that_somebody_went_on_from_is_a_session(root, tmp_path):
 CHILD = """
 import sys
 from pathlib import Path
-from turnlog.layout import Home
+from turnlog.formats import Home
 from turnlog.sessions.session import Session
 from turnlog.sessions.convert import convert
 print("ready", flush=True)

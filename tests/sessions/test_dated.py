@@ -10,7 +10,7 @@ import pytest
 import turnlog
 from turnlog import build
 from turnlog.errors import UsageError
-from turnlog.layout import Home, dated_log, project_hash
+from turnlog.formats import Home, dated_log, project_hash
 from turnlog.records.record_types import Format
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.session import Session

@@ -7,7 +7,7 @@ import pytest
 import turnlog
 from turnlog import build
 from turnlog.errors import UsageError
-from turnlog.layout import Home
+from turnlog.formats import Home
 from turnlog.records.record_types import Format
 from turnlog.sessions.session import Session
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 
 from sessions.homes import edit, kept, log, make_home, prompt, snapshot, write
-from turnlog.layout import Home
+from turnlog.formats import Home
 from turnlog.sessions.plans import LIMIT, Hint, Origin, find_plans, title_of, with_kept_versions
 
 ID = "44444444-dddd-4ddd-8ddd-444444444444"

@@ -93,7 +93,7 @@ def test_pasted_things_of_any_shape_are_taken(home):
 
 
 def test_homes_are_read_together_and_one_without_a_history_is_none(home, tmp_path):
-    from turnlog.layout import Home
+    from turnlog.formats import Home
 
     write(home, "history.jsonl", line("here"))
     other = Home(tmp_path / "other")

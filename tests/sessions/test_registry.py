@@ -15,12 +15,11 @@ from msgspec.structs import replace
 
 from strategies import json_values, to_line, words
 from turnlog.errors import InvalidId, LogError, NotALog, NotFound
-from turnlog.layout import flat_archive, flat_index, flat_log, flat_meta
-from turnlog.records.codec import decode
-from turnlog.sessions.registry import (
-    Entry,
+from turnlog.formats import flat_archive, flat_index, flat_log, flat_meta
+from turnlog.formats.flat.registry import (
     Meta,
     MetaFold,
+    RegistryEntry,
     TokenUsage,
     entry_of,
     meta_of,
@@ -30,6 +29,7 @@ from turnlog.sessions.registry import (
     update_registry,
     write_meta,
 )
+from turnlog.records.codec import decode
 from turnlog.storage import atomic_files
 from turnlog.storage.atomic_files import Unreadable
 
@@ -139,7 +139,9 @@ def test_what_only_some_sessions_have_comes_last(tmp_path):
 
 
 def test_the_registry_has_the_seeds_keys_in_the_seeds_order(tmp_path):
-    older = Entry(id="older", created_at=AT, last_active_at=AT, message_count=3, is_archived=True)
+    older = RegistryEntry(
+        id="older", created_at=AT, last_active_at=AT, message_count=3, is_archived=True
+    )
     newer = replace(older, id="newer", last_active_at=AT + timedelta(hours=1), title="Tails")
     for entry in (newer, older):
         update_registry(tmp_path, entry)
@@ -163,7 +165,7 @@ def test_both_files_are_private_whatever_the_umask(tmp_path):
     previous = os.umask(0)
     try:
         write_meta(tmp_path / "store", Meta(session_id=ID))
-        update_registry(tmp_path / "store", Entry(id=ID))
+        update_registry(tmp_path / "store", RegistryEntry(id=ID))
     finally:
         os.umask(previous)
     assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
@@ -258,7 +260,7 @@ def test_numbers_are_instants_too(tmp_path):
     assert (meta.created_at, meta.ended_at) == (AT, AT)
     put(flat_index(tmp_path), {"sessions": [{"id": ID, "lastActiveAt": MS}, {"id": "b"}]})
     assert [each.last_active_at for each in read_index(tmp_path).entries] == [AT, None]
-    update_registry(tmp_path, Entry(id="c", created_at=AT, last_active_at=AT))
+    update_registry(tmp_path, RegistryEntry(id="c", created_at=AT, last_active_at=AT))
     assert [each["lastActiveAt"] for each in index_json(tmp_path)["sessions"]] == [
         "2026-03-04T05:06:07.089Z",
         "2026-03-04T05:06:07.089Z",
@@ -297,8 +299,8 @@ def test_what_other_programs_put_in_is_kept(tmp_path):
     assert found["tokenUsage"] == {"input": 2, "output": 3, "cacheRead": 5}
     entry = {"id": ID, "createdAt": MS, "lastActiveAt": MS, "title": "T", "messageCount": 1}
     put(flat_index(tmp_path), {"version": 1, "sessions": [entry | stranger], "by": stranger})
-    update_registry(tmp_path, Entry(id=ID, last_active_at=AT, message_count=2))
-    update_registry(tmp_path, Entry(id="other", last_active_at=AT))
+    update_registry(tmp_path, RegistryEntry(id=ID, last_active_at=AT, message_count=2))
+    update_registry(tmp_path, RegistryEntry(id="other", last_active_at=AT))
     found = index_json(tmp_path)
     assert list(found) == ["version", "sessions", "by"]
     assert found["by"] == stranger
@@ -338,7 +340,7 @@ def test_whatever_a_registry_holds_an_entry_finds_its_way_in(data):
         directory = Path(name)
         put(flat_index(directory), data)
         before = read_index(directory)
-        entry = Entry(id=ID, created_at=AT, last_active_at=AT, message_count=1)
+        entry = RegistryEntry(id=ID, created_at=AT, last_active_at=AT, message_count=1)
         update_registry(directory, entry)
         after = read_index(directory)
         assert after.problem is None
@@ -402,7 +404,7 @@ def test_nothing_is_written_through_a_link(tmp_path):
     for path in (flat_meta(store, ID), flat_index(store)):
         os.symlink(outside, path)
     with pytest.raises(NotALog, match="symbolic link") as refusal:
-        update_registry(store, Entry(id=ID))
+        update_registry(store, RegistryEntry(id=ID))
     assert refusal.value.hint
     with pytest.raises(NotALog, match="symbolic link"):
         write_meta(store, Meta(session_id=ID))
@@ -415,7 +417,7 @@ def test_a_fifo_or_a_directory_is_refused(tmp_path):
     os.mkfifo(flat_index(tmp_path))
     flat_meta(tmp_path, ID).mkdir()
     with pytest.raises(NotALog, match="not a regular file"):
-        update_registry(tmp_path, Entry(id=ID))
+        update_registry(tmp_path, RegistryEntry(id=ID))
     with pytest.raises(LogError):
         write_meta(tmp_path, Meta(session_id=ID))
 
@@ -423,7 +425,7 @@ def test_a_fifo_or_a_directory_is_refused(tmp_path):
 @pytest.mark.parametrize("bad", ["../x", "a/b", "", "agent-1", "2026-03-04", "history"])
 def test_no_id_leads_anywhere_else(tmp_path, bad):
     with pytest.raises(InvalidId):
-        update_registry(tmp_path, Entry(id=bad))
+        update_registry(tmp_path, RegistryEntry(id=bad))
     with pytest.raises(InvalidId):
         write_meta(tmp_path, Meta(session_id=bad))
     assert files(tmp_path) == set()
@@ -433,14 +435,14 @@ def test_a_store_in_a_place_where_none_can_be(tmp_path):
     put(tmp_path / "file", b"")
     for place in (tmp_path / "file", tmp_path / "file" / "store"):
         with pytest.raises(LogError):
-            update_registry(place, Entry(id=ID))
+            update_registry(place, RegistryEntry(id=ID))
     with pytest.raises(NotFound):
         reindex(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("step", ["sync", "sync_directory"])
 def test_a_full_disk_is_loud_and_leaves_the_old_file_or_the_new(tmp_path, monkeypatch, step):
-    update_registry(tmp_path, Entry(id="first", last_active_at=AT))
+    update_registry(tmp_path, RegistryEntry(id="first", last_active_at=AT))
     before = flat_index(tmp_path).read_bytes()
 
     def fail(fd):
@@ -448,12 +450,12 @@ def test_a_full_disk_is_loud_and_leaves_the_old_file_or_the_new(tmp_path, monkey
 
     monkeypatch.setattr(atomic_files, step, fail)
     with pytest.raises(LogError, match="no room"):
-        update_registry(tmp_path, Entry(id=ID, last_active_at=AT))
+        update_registry(tmp_path, RegistryEntry(id=ID, last_active_at=AT))
     monkeypatch.undo()
     assert files(tmp_path) == {"index.json"}
     if step == "sync":
         assert flat_index(tmp_path).read_bytes() == before
-    update_registry(tmp_path, Entry(id=ID, last_active_at=AT))
+    update_registry(tmp_path, RegistryEntry(id=ID, last_active_at=AT))
     assert set(ids(tmp_path)) == {"first", ID}
 
 
@@ -463,10 +465,10 @@ def test_a_full_disk_is_loud_and_leaves_the_old_file_or_the_new(tmp_path, monkey
 def test_an_update_replaces_the_entry_of_its_session_and_no_other(tmp_path):
     for number in range(5):
         at = AT + timedelta(minutes=number)
-        update_registry(tmp_path, Entry(id=f"s{number}", created_at=at, last_active_at=at))
+        update_registry(tmp_path, RegistryEntry(id=f"s{number}", created_at=at, last_active_at=at))
     assert ids(tmp_path) == ["s4", "s3", "s2", "s1", "s0"]
     late = AT + timedelta(days=1)
-    update_registry(tmp_path, Entry(id="s1", last_active_at=late, message_count=7))
+    update_registry(tmp_path, RegistryEntry(id="s1", last_active_at=late, message_count=7))
     assert ids(tmp_path) == ["s1", "s4", "s3", "s2", "s0"]
     first = read_index(tmp_path).entries[0]
     assert (first.created_at, first.message_count) == (AT + timedelta(minutes=1), 7)
@@ -475,12 +477,14 @@ def test_an_update_replaces_the_entry_of_its_session_and_no_other(tmp_path):
 def test_equal_and_unknown_times_have_an_order_too(tmp_path):
     log(tmp_path, session_id="unsaid")
     for name in ("b", "c", "a"):
-        update_registry(tmp_path, Entry(id=name, last_active_at=AT + timedelta(microseconds=3)))
+        update_registry(
+            tmp_path, RegistryEntry(id=name, last_active_at=AT + timedelta(microseconds=3))
+        )
     put(flat_index(tmp_path), index_json(tmp_path) | {"by": "hand"})
     entries = index_json(tmp_path)["sessions"]
     entries.append({"id": "0", "lastActiveAt": "long ago"})
     put(flat_index(tmp_path), {"sessions": entries[::-1]})
-    update_registry(tmp_path, Entry(id="d", last_active_at=AT))
+    update_registry(tmp_path, RegistryEntry(id="d", last_active_at=AT))
     # The log in which nothing was said is as new as its file, which is of today.
     assert ids(tmp_path) == ["unsaid", "a", "b", "c", "d", "0"]
 
@@ -492,7 +496,7 @@ def test_a_damaged_registry_is_kept_aside_and_made_anew(tmp_path):
     for number in (1, 2, 3):
         damage = b'{"sessions": [' + b"x" * number
         put(flat_index(tmp_path), damage)
-        update_registry(tmp_path, Entry(id=ID, created_at=AT, last_active_at=AT))
+        update_registry(tmp_path, RegistryEntry(id=ID, created_at=AT, last_active_at=AT))
         assert (tmp_path / f"index.json.damaged-{number}").read_bytes() == damage
         titles = {each.id: each.title for each in read_index(tmp_path).entries}
         assert titles == {"with-meta": "From the file", "without": "No file beside me", ID: None}
@@ -504,7 +508,7 @@ def test_entries_among_rubble_keep_what_they_carry(tmp_path):
     put(flat_index(tmp_path), {"sessions": odd, "version": 1})
     assert read_index(tmp_path).problem == "2 of 4 are no sessions"
     assert [each.id for each in read_index(tmp_path).entries] == [ID, "gone"]
-    update_registry(tmp_path, Entry(id="new", last_active_at=AT))
+    update_registry(tmp_path, RegistryEntry(id="new", last_active_at=AT))
     assert index_json(tmp_path)["version"] == 1
     kept = {each["id"]: each for each in index_json(tmp_path)["sessions"]}
     assert kept[ID]["colour"] == "red"
@@ -519,7 +523,7 @@ def test_metadata_that_is_damaged_is_kept_aside(tmp_path):
 
 
 def test_nothing_is_written_that_stands_there_already(tmp_path):
-    entry = Entry(id=ID, created_at=AT, last_active_at=AT)
+    entry = RegistryEntry(id=ID, created_at=AT, last_active_at=AT)
     for _ in range(2):
         write_meta(tmp_path, Meta(session_id=ID, created_at=AT, last_active_at=AT))
         update_registry(tmp_path, entry)
@@ -679,16 +683,16 @@ def test_a_log_that_fails_to_be_read_stays_in_the_registry(tmp_path, monkeypatch
     log(tmp_path, init(), session_id="good")
     reindex(tmp_path)
     before = index_json(tmp_path)
-    from turnlog.sessions import flat_logs
+    from turnlog.formats.flat import logs
 
-    whole = flat_logs.read_log
+    whole = logs.read_log
 
     def fail(wanted, **how):
         if wanted == path:
             raise LogError("reading failed at byte 0", path=wanted)
         return whole(wanted, **how)
 
-    monkeypatch.setattr(flat_logs, "read_log", fail)
+    monkeypatch.setattr(logs, "read_log", fail)
     report = reindex(tmp_path)
     assert [problem.path for problem in report.problems] == [path]
     assert (report.sessions, report.dropped) == (1, 0)

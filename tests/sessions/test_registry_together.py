@@ -14,12 +14,12 @@ import pytest
 
 from strategies import to_line
 from turnlog.errors import LogLocked
-from turnlog.layout import flat_index, flat_log, flat_meta
-from turnlog.sessions import flat_files
-from turnlog.sessions.flat_files import LOCK_FILE, hold
-from turnlog.sessions.registry import (
-    Entry,
+from turnlog.formats import flat_index, flat_log, flat_meta
+from turnlog.formats.flat import files
+from turnlog.formats.flat.files import LOCK_FILE, hold
+from turnlog.formats.flat.registry import (
     Meta,
+    RegistryEntry,
     read_index,
     read_meta,
     reindex,
@@ -35,7 +35,7 @@ PROCESSES, EACH = 8, 20
 UPDATES = """
 import sys
 from datetime import UTC, datetime, timedelta
-from turnlog.sessions.registry import Entry, Meta, update_registry, write_meta
+from turnlog.formats.flat.registry import Entry, Meta, update_registry, write_meta
 directory, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 start = datetime(2026, 3, 4, tzinfo=UTC)
 print("ready", flush=True)
@@ -54,7 +54,7 @@ for number in range(count):
 # A writer that appends a record, in one write, and then follows it with the caches.
 APPENDS = """
 import json, os, sys
-from turnlog.sessions.registry import MetaFold, update_registry, write_meta
+from turnlog.formats.flat.registry import MetaFold, update_registry, write_meta
 from turnlog.records.codec import decode
 directory, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 print("ready", flush=True)
@@ -147,7 +147,7 @@ def test_eight_processes_lose_nothing_and_no_moment_is_half(start, tmp_path):
 def test_threads_lose_nothing(tmp_path):
     def work(name):
         for number in range(EACH):
-            update_registry(tmp_path, Entry(id=f"{name}-{number}", last_active_at=AT))
+            update_registry(tmp_path, RegistryEntry(id=f"{name}-{number}", last_active_at=AT))
 
     threads = [threading.Thread(target=work, args=(f"t{number}",)) for number in range(6)]
     for thread in threads:
@@ -179,7 +179,7 @@ def test_reindex_beside_writers_ends_with_the_truth(start, tmp_path):
 
 
 def test_a_session_made_while_reindex_reads_is_not_dropped(tmp_path, monkeypatch):
-    from turnlog.sessions import registry
+    from turnlog.formats.flat import registry
 
     for name in ("one", "two"):
         flat_log(tmp_path, name).write_bytes(record(name, 1772600000000))
@@ -204,7 +204,7 @@ def test_a_session_made_while_reindex_reads_is_not_dropped(tmp_path, monkeypatch
 
 
 def test_sessions_that_keep_coming_do_not_keep_reindex_from_ending(tmp_path, monkeypatch):
-    from turnlog.sessions import registry
+    from turnlog.formats.flat import registry
 
     listed = registry.sessions_in
     count = 0
@@ -225,7 +225,7 @@ def test_sessions_that_keep_coming_do_not_keep_reindex_from_ending(tmp_path, mon
 HOLDER = """
 import sys, time
 from pathlib import Path
-from turnlog.sessions.flat_files import hold
+from turnlog.formats.flat.files import hold
 with hold(Path(sys.argv[1])):
     print("ready", flush=True)
     sys.stdin.readline()
@@ -236,13 +236,13 @@ with hold(Path(sys.argv[1])):
 def test_a_store_that_is_held_is_waited_for(start, tmp_path, monkeypatch, fallback):
     code = HOLDER
     if fallback:
-        monkeypatch.setattr(flat_files, "_LOCKS_DIRECTORIES", False)
-        code = "import turnlog.sessions.flat_files as f; f._LOCKS_DIRECTORIES = False" + HOLDER
+        monkeypatch.setattr(files, "_LOCKS_DIRECTORIES", False)
+        code = "import turnlog.formats.flat.files as f; f._LOCKS_DIRECTORIES = False" + HOLDER
     child = start(code)
     for timeout in (0, 0.05):
         begun = time.monotonic()
         with pytest.raises(LogLocked) as locked:
-            update_registry(tmp_path, Entry(id="a"), lock_timeout=timeout)
+            update_registry(tmp_path, RegistryEntry(id="a"), lock_timeout=timeout)
         assert time.monotonic() - begun >= timeout
     assert locked.value.holder == child.pid
     assert locked.value.hint
@@ -252,14 +252,14 @@ def test_a_store_that_is_held_is_waited_for(start, tmp_path, monkeypatch, fallba
         reindex(tmp_path, lock_timeout=0)
     child.kill()  # The kernel gives the lock back; there is nothing to clear away.
     child.wait()
-    update_registry(tmp_path, Entry(id="a", last_active_at=AT), lock_timeout=0)
+    update_registry(tmp_path, RegistryEntry(id="a", last_active_at=AT), lock_timeout=0)
     assert [each.id for each in read_index(tmp_path).entries] == ["a"]
     assert (tmp_path / LOCK_FILE).exists() is fallback
 
 
 def test_the_lock_file_serves_where_directories_cannot_be_locked(start, tmp_path, monkeypatch):
-    monkeypatch.setattr(flat_files, "_LOCKS_DIRECTORIES", False)
-    code = "import turnlog.sessions.flat_files as f; f._LOCKS_DIRECTORIES = False" + UPDATES
+    monkeypatch.setattr(files, "_LOCKS_DIRECTORIES", False)
+    code = "import turnlog.formats.flat.files as f; f._LOCKS_DIRECTORIES = False" + UPDATES
     children = [start(code, f"p{number}", 8) for number in range(3)]
     go(*children)
     for child in children:
@@ -270,9 +270,9 @@ def test_the_lock_file_serves_where_directories_cannot_be_locked(start, tmp_path
 
 def test_a_thread_that_holds_the_store_is_told_so_at_once(tmp_path):
     with hold(tmp_path), pytest.raises(LogLocked) as locked:
-        update_registry(tmp_path, Entry(id="a"), lock_timeout=None)
+        update_registry(tmp_path, RegistryEntry(id="a"), lock_timeout=None)
     assert locked.value.holder == os.getpid()
-    update_registry(tmp_path, Entry(id="a"), lock_timeout=0)
+    update_registry(tmp_path, RegistryEntry(id="a"), lock_timeout=0)
 
 
 def test_another_thread_waits_its_turn(tmp_path):
@@ -289,7 +289,7 @@ def test_another_thread_waits_its_turn(tmp_path):
 
 def _try(directory, timeout):
     try:
-        update_registry(directory, Entry(id="a"), lock_timeout=timeout)
+        update_registry(directory, RegistryEntry(id="a"), lock_timeout=timeout)
     except LogLocked:
         return "locked"
     return "done"
@@ -321,7 +321,9 @@ def test_a_directory_that_was_replaced_while_we_waited_is_not_the_one_we_write(s
     store = tmp_path / "store"
     child = start(HOLDER, directory=store)
     waiting = threading.Thread(
-        target=lambda: update_registry(store, Entry(id="a", last_active_at=AT), lock_timeout=30)
+        target=lambda: update_registry(
+            store, RegistryEntry(id="a", last_active_at=AT), lock_timeout=30
+        )
     )
     waiting.start()
     time.sleep(0.1)

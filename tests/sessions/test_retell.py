@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from records.samples import CLAUDE, FLAT, ORCHESTRATOR, TEXT, THINKING
 from sessions.conversions import ID, NAMELESS, found, lines, named, write
 from strategies import to_line
-from turnlog.layout import is_uuid
+from turnlog.formats import is_uuid
 from turnlog.records.codec import decode, encode
 from turnlog.records.record import Call, Record, Result
 from turnlog.records.required_fields import breaches

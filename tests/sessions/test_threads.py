@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sessions.trees import answer, call, names, record, result, tree
-from turnlog.layout import find_homes, find_logs
+from turnlog.formats import find_homes, find_logs
 from turnlog.sessions.session import opening_of, turns_of
 from turnlog.sessions.threads import main_thread, main_tip, visible, whole_thread
 from turnlog.sessions.tree import Node, Tree

@@ -241,7 +241,7 @@ def test_a_reader_never_sees_half_a_list(home):
 
 def test_a_kill_leaves_the_old_list_or_the_new_one(home):
     code = (
-        "import itertools, sys; from pathlib import Path; from turnlog.layout import Home\n"
+        "import itertools, sys; from pathlib import Path; from turnlog.formats import Home\n"
         "from turnlog.sessions.todos import replace_todos\n"
         "for n in itertools.count():\n"
         "    items = [{'content': f'{n}'}] * 3000\n"

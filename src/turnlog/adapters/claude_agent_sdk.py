@@ -44,7 +44,7 @@ from turnlog.adapters.claude_restoring import bring_back
 from turnlog.adapters.claude_summaries import Summary
 from turnlog.adapters.threads import settled
 from turnlog.errors import NotFound, UsageError
-from turnlog.layout import turnlog_home
+from turnlog.formats import turnlog_home
 from turnlog.store import Store
 
 if TYPE_CHECKING:

@@ -18,6 +18,9 @@ from typing import Final
 from turnlog.adapters.claude_finding import PACKED, find_log, subpath_in
 from turnlog.adapters.claude_keys import Key, place
 from turnlog.errors import LogLocked, NotFound, TurnlogError
+from turnlog.formats import Home, LogFile, turnlog_home
+from turnlog.formats.kept_copies import kept_place
+from turnlog.formats.walk import refuse_unseen
 from turnlog.keep.activity import title_of
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
@@ -29,9 +32,6 @@ from turnlog.keep.retention_policy import load_grace
 from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
 from turnlog.keep.trash import Trash, told
 from turnlog.keep.trashed import Doomed
-from turnlog.layout import Home, LogFile, turnlog_home
-from turnlog.layout.kept import kept_place
-from turnlog.layout.walk import refuse_unseen
 from turnlog.storage.writer import LOCK_TIMEOUT as WRITERS_TIMEOUT
 
 _PAUSE: Final = 0.01

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 
 from turnlog.adapters.claude_keys import LOG, Key, place, subpath_of
 from turnlog.errors import LogError, TurnlogError
+from turnlog.formats import read_name
+from turnlog.formats.kept_copies import KEPT_SUFFIX, copy_roots, kept_place
+from turnlog.formats.walk import DirectoryWalk
 from turnlog.keep.catalogue import find_copy
-from turnlog.layout import read_name
-from turnlog.layout.kept import KEPT_SUFFIX, copy_roots, kept_place
-from turnlog.layout.walk import Walk
 from turnlog.sessions.glanced import glance_at
 
 PACKED: Final = (".zst", ".gz")
@@ -98,7 +98,7 @@ def find_subpaths(root: Path, key: Key) -> list[str]:
     found: dict[str, bool] = {}
     for top, ending in _tops(root, key.project):
         base = os.path.join(top, "")
-        for item in Walk().files_beneath(str(place(top, key.directory))):
+        for item in DirectoryWalk().files_beneath(str(place(top, key.directory))):
             name = item.path.removeprefix(base).replace(os.sep, "/")
             is_one = name.endswith(ending)
             subpath = subpath_in(key, name.removesuffix(ending)) if is_one else None

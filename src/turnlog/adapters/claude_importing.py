@@ -22,7 +22,7 @@ from turnlog.adapters.claude_held import Finding, Held
 from turnlog.adapters.claude_metadata import as_metadata, last_metadata
 from turnlog.adapters.claude_sources import Source, find_sources, read_metadata
 from turnlog.errors import NotSerialisable, TurnlogError, UsageError
-from turnlog.layout import Problem
+from turnlog.formats import Problem
 from turnlog.records.codec import encode
 from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.lenient_json import NOT_UTF8, TOO_DEEP

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from turnlog.errors import InvalidId, UsageError
-from turnlog.layout import check_session_id, looks_like_log, read_name
-from turnlog.layout.ids import is_device
+from turnlog.formats import check_session_id, looks_like_log, read_name
+from turnlog.formats.ids import is_device
 
 LOG: Final = ".jsonl"
 OPAQUE: Final = "opaque"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from turnlog.adapters.claude_finding import find_log
 from turnlog.adapters.claude_keys import Key, place
+from turnlog.formats import Home
 from turnlog.keep.flat_archiving import unpack_beside
 from turnlog.keep.restorable import Restorable, mirrors, project_of
 from turnlog.keep.restoring import restore
-from turnlog.layout import Home
 
 
 def bring_back(root: Path, key: Key) -> None:

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 
 from turnlog.adapters.claude_keys import LOG, OPAQUE, subpath_of
 from turnlog.errors import NotFound, TurnlogError
-from turnlog.layout import Home, LogFile, find_homes, find_logs, project_key, same_project_key
-from turnlog.layout.walk import Item, Problem, Walk
+from turnlog.formats import Home, LogFile, find_homes, find_logs, project_key, same_project_key
+from turnlog.formats.walk import DirectoryWalk, Item, Problem
 from turnlog.records.lenient_json import NotJson, loads
 from turnlog.sessions.owners import owner_in
 from turnlog.storage.atomic_files import READ_LIMIT
@@ -123,7 +123,7 @@ def _place(log: LogFile, session_id: str) -> tuple[Path, str | None]:
 
 def _beneath(place: Path, problems: list[Problem]) -> Iterator[tuple[str, Path]]:
     """Give the logs and the agents' metadata beneath a session, whatever wrote them."""
-    for item in Walk(problems).files_beneath(str(place)):
+    for item in DirectoryWalk(problems).files_beneath(str(place)):
         above = Path(item.path).relative_to(place).parent.parts
         stem = _stem(item)
         inner = "/".join((*above, stem))

@@ -16,10 +16,10 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from turnlog.errors import UsageError
+from turnlog.formats import Home, LogName, claude_log, is_uuid, read_name
+from turnlog.formats.find import LATEST
+from turnlog.formats.kept_copies import copy_roots, kept_place
 from turnlog.keep.session import KeptSession
-from turnlog.layout import Home, LogName, claude_log, is_uuid, read_name
-from turnlog.layout.find import LATEST
-from turnlog.layout.kept import copy_roots, kept_place
 
 _NAMES: Final = UUID("0b8f3f0e-6a35-4c57-9d0c-2f6f1f6f8a41")
 _LONGEST: Final = 512

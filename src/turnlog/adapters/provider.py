@@ -54,8 +54,8 @@ from turnlog.adapters.provider_statistics import Counts, counts_of, statistics_o
 from turnlog.adapters.provider_writers import OPEN_LOGS, Writers
 from turnlog.adapters.threads import settled
 from turnlog.errors import UsageError
+from turnlog.formats import same_project_key
 from turnlog.keep.deleting import Deletion
-from turnlog.layout import same_project_key
 from turnlog.questions.catalog import SessionRow
 from turnlog.questions.ledger import Ledger, Unit
 from turnlog.sessions import build

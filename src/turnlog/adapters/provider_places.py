@@ -17,13 +17,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.layout import (
+from turnlog.formats import (
     Home,
     LogFile,
-    check_agent_id,
     check_session_id,
-    claude_agent_log,
+    check_subagent_id,
     claude_log,
+    claude_subagent_log,
     find_logs,
     project_key,
     same_project_key,
@@ -67,10 +67,10 @@ class Project(Struct, frozen=True):
 
     def agent_log(self, session_id: str, agent_id: str) -> Path:
         """Give the place of an agent's log: where it lies, else beside the session's."""
-        nested = claude_agent_log(self.home, self.directory, session_id, agent_id)
+        nested = claude_subagent_log(self.home, self.directory, session_id, agent_id)
         if os.path.lexists(nested):
             return nested
-        return claude_agent_log(self.home, self.directory, session_id, agent_id, nested=False)
+        return claude_subagent_log(self.home, self.directory, session_id, agent_id, nested=False)
 
 
 def home_at(base_dir: PathLike) -> Home:
@@ -88,7 +88,7 @@ def check_ids(session_id: str, agent_id: str | None = None) -> str | None:
     check_session_id(session_id)
     if agent_id is None or agent_id == session_id:
         return None
-    return check_agent_id(agent_id)
+    return check_subagent_id(agent_id)
 
 
 def find_log(project: Project, session_id: str, agent_id: str | None = None) -> Session:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from turnlog.adapters.provider_places import Project, logs_in, sessions_in
+from turnlog.formats import LogFile, find_logs, turnlog_home
+from turnlog.formats.walk import refuse_unseen
 from turnlog.keep.belongings import Belongings
 from turnlog.keep.deleting import Deletion, Terms, delete_found
 from turnlog.keep.retention_policy import load_grace
 from turnlog.keep.running import refuse_if_running
 from turnlog.keep.trash import Trash
-from turnlog.layout import LogFile, find_logs, turnlog_home
-from turnlog.layout.walk import refuse_unseen
 
 
 def reset(project: Project) -> list[Deletion]:

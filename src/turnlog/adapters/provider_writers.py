@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple
 
 from turnlog.adapters.provider_places import Project, check_ids
 from turnlog.errors import LogError, NotFound, TurnlogError, UsageError
+from turnlog.formats import todo_file
 from turnlog.keep.session import KeptSession
-from turnlog.layout import todo_file
 from turnlog.records.codec import encode
 from turnlog.records.record import Record
 from turnlog.sessions.owners import owner_in

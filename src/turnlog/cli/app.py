@@ -255,8 +255,8 @@ def _own_place(error: Exception) -> str:
     """Tell what helps if it is turnlog's own place that cannot be written; else nothing."""
     import errno
 
-    from turnlog.layout.directories import is_within
-    from turnlog.layout.homes import turnlog_home
+    from turnlog.formats.homes import turnlog_home
+    from turnlog.formats.projects import is_within
 
     path = getattr(error, "path", None) or getattr(error, "filename", None)
     if getattr(error, "errno", None) != errno.EROFS or not isinstance(path, str | bytes):

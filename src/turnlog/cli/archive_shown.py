@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from turnlog.cli.terminal import console, counted, safe, short_path, size
 from turnlog.errors import StorageFull, TurnlogError
+from turnlog.formats import all_homes
 from turnlog.keep.archiving import Archived, Unarchived
 from turnlog.keep.restoring import Refused
 from turnlog.keep.session import KeptSession
-from turnlog.layout import all_homes
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ from turnlog.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.layout import LogFile, Problem
+    from turnlog.formats import LogFile, Problem
     from turnlog.questions.health import Health, LocatedFinding, Totals
 
 _SHOWN_LOGS = 8
@@ -118,7 +118,7 @@ def show(out: Console, health: Health, homes: tuple[str, ...], *, everything: bo
 
 
 def _logs(names: tuple[str, ...], homes: tuple[str, ...], problems: list[Problem]) -> list[LogFile]:
-    from turnlog.layout import all_homes, find_everywhere
+    from turnlog.formats import all_homes, find_everywhere
 
     if names:
         return list(logs_named(names, homes, problems))

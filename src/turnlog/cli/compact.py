@@ -54,7 +54,7 @@ def command(
 
     SESSION is the beginning of a session's id, or "latest".
     """
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.sessions.session import Session
 
     session = Session.find(all_homes(homes), name)

@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from turnlog.errors import TurnlogError
-from turnlog.layout.directories import last_part
+from turnlog.formats.projects import last_part
 from turnlog.text import inert
 
 _MOST: Final = 50
@@ -91,8 +91,8 @@ def _items(what: str, begun: str, named: Sequence[str]) -> list[CompletionItem]:
 
 
 def _in_index(what: str, named: Sequence[str]) -> list[tuple[str, str | None]] | None:
+    from turnlog.formats import all_homes
     from turnlog.index.database import open_for_reading
-    from turnlog.layout import all_homes
 
     db = open_for_reading(all_homes(named))
     if db is None:
@@ -104,7 +104,7 @@ def _in_index(what: str, named: Sequence[str]) -> list[tuple[str, str | None]] |
 
 
 def _by_name(named: Sequence[str]) -> list[tuple[str, str | None]]:
-    from turnlog.layout import all_homes, find_everywhere
+    from turnlog.formats import all_homes, find_everywhere
 
     logs: list[Any] = [log for log in find_everywhere(all_homes(named)) if log.kind == "session"]
     return [(log.session_id, None) for log in logs]

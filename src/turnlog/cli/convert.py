@@ -10,7 +10,7 @@ from msgspec import Struct
 from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
-    from turnlog.layout import LayoutName
+    from turnlog.formats import LayoutName
     from turnlog.sessions.convert import DialectChoice
     from turnlog.sessions.session import Session
 
@@ -83,7 +83,7 @@ def command(
 
     SESSION is the beginning of a session's id, or "latest".
     """
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.sessions.convert import convert
     from turnlog.sessions.session import Session
 

@@ -120,7 +120,7 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     or budgets. Days are those of this machine's time zone unless another is named.
     """
     from turnlog.config import load_config
-    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
     from turnlog.questions.budgets import budgets_from
 

@@ -10,7 +10,7 @@ import click
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.layout import Home
+    from turnlog.formats import Home
     from turnlog.pricing.cost import Prices
     from turnlog.questions.sources import Source
 

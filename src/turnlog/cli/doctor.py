@@ -12,8 +12,8 @@ from turnlog.cli.indexed import no_refresh_option
 from turnlog.cli.options import csv_option, home_option, json_option, line_cap, show_json
 
 if TYPE_CHECKING:
+    from turnlog.formats import Home
     from turnlog.index.opening import Index
-    from turnlog.layout import Home
     from turnlog.questions.doctor import Checkup
 
 
@@ -39,7 +39,7 @@ def command(
     Checks logs, threads, what lies beside them, permissions, disk space, the index and the agent's
     own cleanup. Each finding comes with the command that mends it. Nothing is changed.
     """
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
 
     began = time.monotonic()
     checkup = _check_up(all_homes(homes), homes, no_refresh=no_refresh)
@@ -64,7 +64,7 @@ def command(
 
 def _check_up(homes: tuple[Home, ...], named: tuple[str, ...], *, no_refresh: bool) -> Checkup:
     from turnlog.cli.terminal import progress
-    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.formats import all_homes, turnlog_home
     from turnlog.questions.doctor import Patient, check_up
 
     index, why = _index(homes, no_refresh=no_refresh)

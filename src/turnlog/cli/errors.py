@@ -69,7 +69,7 @@ def command(
     from turnlog.cli.csv_shown import show_csv
     from turnlog.cli.nothing import tell_nothing
     from turnlog.cli.query_shown import show_table, tell_rest
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.questions.error_patterns import (
         ErrorPattern,
         Occurrence,

@@ -106,7 +106,7 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
     unless --no-redact is given. Pages are files of their own: nothing in them runs or asks for
     anything. Without -o, text goes to the screen.
     """
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
 
     period = _period(options)
     if not names and period.since is None and period.until is None and period.project is None:

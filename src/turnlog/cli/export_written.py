@@ -26,7 +26,7 @@ from turnlog.cli.options import tell_unread
 from turnlog.cli.terminal import counted, size
 from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
-from turnlog.layout import Home, Problem, hash_of, key_of
+from turnlog.formats import Home, Problem, hash_of, key_of
 from turnlog.questions.periods import Period
 from turnlog.redact import Rules, Secret, gather_known
 from turnlog.render.contents import (
@@ -110,7 +110,7 @@ class Export(Struct, kw_only=True, dict=True):
         """Tell the journal where secrets went, by digest, so that a scan can say so."""
         if self.target is None or not self.secrets:
             return
-        from turnlog.layout import turnlog_home
+        from turnlog.formats import turnlog_home
         from turnlog.questions.secrets import EXPORTED, export_fact
         from turnlog.sessions.journal import Journal
 

@@ -124,7 +124,7 @@ def command(
     Nothing is written but by --restore, which needs a place and replaces no file there unless
     told to.
     """
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.sessions.session import Session
 
     _check(path, ats, diff=diff, into=into, raw=raw, is_table=as_json or as_csv)

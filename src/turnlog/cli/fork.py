@@ -10,7 +10,7 @@ from msgspec import Struct
 from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
-    from turnlog.layout import LayoutName
+    from turnlog.formats import LayoutName
 
 
 class ForkDocument(Struct, kw_only=True):
@@ -57,7 +57,7 @@ def command(
 
     SESSION is the beginning of a session's id, or "latest".
     """
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.sessions.fork import fork, thread_to
     from turnlog.sessions.session import Session
     from turnlog.store import open_store

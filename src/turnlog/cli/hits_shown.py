@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
-from turnlog.layout.directories import last_part
+from turnlog.formats.projects import last_part
 from turnlog.text import inert
 
 if TYPE_CHECKING:

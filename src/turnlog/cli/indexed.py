@@ -14,10 +14,10 @@ from turnlog.text import inert
 __all__ = ["bar", "no_refresh_option", "open_index", "refreshed", "tell_all", "tell_notices"]
 
 if TYPE_CHECKING:
+    from turnlog.formats import Home
     from turnlog.index.opening import Index
     from turnlog.index.refreshed import Refreshed, Stage
     from turnlog.index.unwritable import Fallback
-    from turnlog.layout import Home
 
 no_refresh_option = click.option(
     "--no-refresh",

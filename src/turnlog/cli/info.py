@@ -12,7 +12,7 @@ from msgspec import Struct
 from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
-    from turnlog.layout import Home
+    from turnlog.formats import Home
     from turnlog.sessions.life import Running
     from turnlog.sessions.session import Session
 
@@ -107,7 +107,7 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
 
     SESSION is the beginning of a session's id, or "latest".
     """
-    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.formats import all_homes, turnlog_home
     from turnlog.sessions.agents_left import what_is_left
     from turnlog.store import Store
 

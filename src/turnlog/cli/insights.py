@@ -74,7 +74,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **option
     Costs and tokens are those of `turnlog cost`. --explain defines a figure and lists the records
     behind it; FIGURE is tools, tools:Bash, days:2026-07-22 and so on.
     """
-    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
     from turnlog.questions.meant import zone_meant
 

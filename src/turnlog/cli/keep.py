@@ -17,8 +17,8 @@ from turnlog.cli.options import home_option, json_option, poll_option, session_o
 if TYPE_CHECKING:
     import threading
 
+    from turnlog.formats import Home
     from turnlog.keep.copying import KeepRun
-    from turnlog.layout import Home
 
 _HOOK_LIMIT_BYTES = 1024 * 1024
 
@@ -73,7 +73,7 @@ def command(what: str | None, homes: tuple[str, ...], **options: Any) -> int:
 
         do = install if options["install"] else uninstall
         return do(homes, is_agreed=options["yes"], as_json=options["as_json"])
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
 
     found = all_homes(homes)
     if options["watch"]:
@@ -202,8 +202,8 @@ def _from_hook() -> int:
 
 def _keep_told(told: bytes) -> None:
     from turnlog.errors import TurnlogError
+    from turnlog.formats.claude_code.hooks import ended_session
     from turnlog.keep.copying import keep
-    from turnlog.keep.ended import ended_session
 
     session, homes = ended_session(told)
     if session is not None:

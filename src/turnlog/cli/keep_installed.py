@@ -14,7 +14,7 @@ from turnlog.cli.options import show_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.keep.steps import Deed, Step
+    from turnlog.formats.settings_changes import Deed, Step
 
 _WHEN = {
     "claude": "At the end of each session",
@@ -91,7 +91,7 @@ def uninstall(homes: tuple[str, ...], *, is_agreed: bool, as_json: bool) -> int:
 
 
 def _settle(out: Console, steps: list[Step], question: str, *, is_agreed: bool, done: str) -> int:
-    from turnlog.keep.steps import carry_out
+    from turnlog.formats.settings_changes import carry_out
 
     is_refused = any(step.state == "refused" for step in steps)
     if not any(step.deeds for step in steps):
@@ -113,7 +113,7 @@ def _settle(out: Console, steps: list[Step], question: str, *, is_agreed: bool, 
 
 
 def _as_document(steps: list[Step], *, is_agreed: bool) -> int:
-    from turnlog.keep.steps import carry_out
+    from turnlog.formats.settings_changes import carry_out
 
     for step in steps if is_agreed else ():
         carry_out(step)
@@ -123,7 +123,7 @@ def _as_document(steps: list[Step], *, is_agreed: bool) -> int:
 
 
 def _row(step: Step) -> StepRow:
-    from turnlog.keep.steps import Remove, Run, Write
+    from turnlog.formats.settings_changes import Remove, Run, Write
 
     return StepRow(
         kind=step.kind,
@@ -162,7 +162,7 @@ def _show(out: Console, steps: list[Step], settled: str) -> None:
 
 def _show_deed(out: Console, deed: Deed) -> None:
     from turnlog.cli.terminal import safe, short_path
-    from turnlog.keep.steps import Remove, Write
+    from turnlog.formats.settings_changes import Remove, Write
 
     if isinstance(deed, Remove):
         out.print(f"  remove {short_path(deed.path)}", soft_wrap=True)

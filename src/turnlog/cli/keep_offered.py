@@ -15,9 +15,9 @@ def offer_keeping(out: Console, names: tuple[str, ...]) -> None:
     """Say in two lines what will be lost, or that it could be; nothing if all is kept."""
     from turnlog.cli.options import to_type
     from turnlog.cli.terminal import counted, safe
+    from turnlog.formats import find_homes
+    from turnlog.formats.kept_copies import kept_place
     from turnlog.keep.cleanup import is_cleaned, losses, period_of
-    from turnlog.layout import find_homes
-    from turnlog.layout.kept import kept_place
 
     homes = [home for home in find_homes(names) if is_cleaned(home)]
     lost = [loss for loss in losses(homes, datetime.now(UTC), WITHIN_DAYS) if not loss.is_kept]

@@ -31,7 +31,7 @@ def label(
     pinned: bool | None = None,
 ) -> tuple[Session, LabelsDocument]:
     """Set what is given of the session called *name*."""
-    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.formats import all_homes, turnlog_home
     from turnlog.store import Store
 
     store = Store(all_homes(homes), turnlog_home())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from turnlog.config import SettingProblem
-    from turnlog.layout import Home, LogFile, Problem
+    from turnlog.formats import Home, LogFile, Problem
     from turnlog.redact import Rules
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,7 +65,7 @@ def _where(context: click.Context, _parameter: click.Parameter, value: str | Non
     """Read a directory as people say it: ``.`` is this one, a name that of a project."""
     if not value:
         return None
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.questions.meant import project_meant
 
     return project_meant(value, all_homes(context.params.get("homes") or ()))
@@ -167,7 +167,7 @@ def session_meant(name: str | None, homes: Iterable[str]) -> str | None:
     """Give the beginning of the ids that *name* means: itself, or that of the latest session."""
     if name is None:
         return None
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.questions import meant
 
     return meant.session_meant(name, all_homes(tuple(homes)))
@@ -187,7 +187,7 @@ def logs_named(
     names: Iterable[str], homes: Iterable[str], problems: list[Problem]
 ) -> Iterator[LogFile]:
     """Give the logs that *names* mean: files, directories, ids' beginnings or ``latest``."""
-    from turnlog.layout import Home, all_homes, find_everywhere
+    from turnlog.formats import Home, all_homes, find_everywhere
     from turnlog.sessions.dated import find_any_session
 
     for name in names:
@@ -202,7 +202,7 @@ def logs_named(
 
 def log_at(path: Path) -> LogFile:
     """Describe the file at *path* as the log it is taken for."""
-    from turnlog.layout import Home, LogFile, read_name
+    from turnlog.formats import Home, LogFile, read_name
     from turnlog.storage.sources import open_regular
 
     os.close(open_regular(path))  # A mistake in the name is told at once, not as a finding.
@@ -223,7 +223,7 @@ def log_at(path: Path) -> LogFile:
 def line_cap() -> int:
     """Give the length beyond which a line is damage: what is set, or the usual one."""
     from turnlog.config import load_config
-    from turnlog.layout import turnlog_home
+    from turnlog.formats import turnlog_home
     from turnlog.storage.lines import LINE_CAP
 
     config = load_config(turnlog_home())
@@ -234,7 +234,7 @@ def line_cap() -> int:
 def redaction_rules(*, is_rest_told: bool = False) -> Rules:
     """Give the rules for secrets with what config.toml adds; tell what of it cannot be read."""
     from turnlog.config import load_config
-    from turnlog.layout import turnlog_home
+    from turnlog.formats import turnlog_home
     from turnlog.redact import rules_from
 
     config = load_config(turnlog_home())
@@ -246,7 +246,7 @@ def redaction_rules(*, is_rest_told: bool = False) -> Rules:
 def tell_problems(problems: Iterable[SettingProblem]) -> None:
     """Say on stderr which settings could not be read, and where; they change nothing."""
     from turnlog.config import in_words
-    from turnlog.layout import turnlog_home
+    from turnlog.formats import turnlog_home
 
     for problem in problems:
         click.echo(f"warning: {inert(in_words(problem, turnlog_home()))}", err=True)

@@ -12,7 +12,7 @@ from turnlog.cli.options import show_json, tell_problems, to_type
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.layout import Home
+    from turnlog.formats import Home
     from turnlog.pricing.cost import Prices
     from turnlog.questions.overview import Attention, Overview
     from turnlog.questions.overview_bare import BareOverview
@@ -27,7 +27,7 @@ _HELP: Final = ("turnlog --help", "everything else")
 
 def show_overview(names: tuple[str, ...], *, as_json: bool, or_sample: str | None = None) -> int:
     """Show how things are, or how *or_sample* is if there are no sessions; give the exit code."""
-    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
 
     prices, problems = configured_prices(turnlog_home())

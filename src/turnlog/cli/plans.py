@@ -103,7 +103,7 @@ def command(
     --since and --until go by when a plan changed last.
     """
     from turnlog.errors import UsageError
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.sessions.dated import find_any_session
     from turnlog.sessions.plans import find_plans, with_kept_versions
 

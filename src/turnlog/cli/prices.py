@@ -95,7 +95,7 @@ def command(model: str | None, at: datetime | None, *, as_json: bool, as_csv: bo
     MODEL is a name as logs or tables have it. Without one the models of Anthropic are listed.
     Nobody tells when a model came out, so its first price holds for any time before, also for --at.
     """
-    from turnlog.layout import turnlog_home
+    from turnlog.formats import turnlog_home
     from turnlog.pricing.cost import configured_prices
 
     prices, problems = configured_prices(turnlog_home())

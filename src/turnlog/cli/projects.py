@@ -66,7 +66,7 @@ def command(
     cost project
     """
     from turnlog.cli.indexed import open_index
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.questions.indexed_projects import list_projects
 
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:

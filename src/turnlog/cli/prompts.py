@@ -21,7 +21,7 @@ from turnlog.cli.options import (
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.layout import Problem
+    from turnlog.formats import Problem
     from turnlog.sessions.prompts import Prompt, PromptPage
 
 
@@ -86,7 +86,7 @@ def command(
     **asked: Any,
 ) -> int:
     """List the prompts that were typed, newest first, from the history that a home keeps."""
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.sessions.prompts import find_prompts
 
     problems: list[Problem] = []

@@ -272,7 +272,7 @@ def ask(asked: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh
     from turnlog.cli.indexed import open_index
     from turnlog.cli.nothing import tell_nothing
     from turnlog.cli.query_shown import show_table, tell_rest
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.questions.query import answer
     from turnlog.questions.query_filters import parse_query, resource_named
     from turnlog.records.time_zone import MachineZone

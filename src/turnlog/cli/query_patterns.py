@@ -20,7 +20,7 @@ from turnlog.cli.options import (
     show_json,
     timezone_option,
 )
-from turnlog.layout import all_homes
+from turnlog.formats import all_homes
 
 if TYPE_CHECKING:
     from rich.console import Console

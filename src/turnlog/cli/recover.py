@@ -43,8 +43,8 @@ def command(
 
     SESSION is the beginning of a session's id, or "latest".
     """
+    from turnlog.formats import all_homes, turnlog_home
     from turnlog.keep.shortfall import Shortfalls
-    from turnlog.layout import all_homes, turnlog_home
     from turnlog.store import Store
 
     store = Store(all_homes(homes), turnlog_home())

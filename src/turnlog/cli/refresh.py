@@ -56,7 +56,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, rebuild: bool) -> int:
     Every command that needs the index does this first; by itself it is for scripts, and for those
     who want the work done before they ask. The index can be deleted at any time.
     """
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
 
     done = refreshed(all_homes(homes), rebuild=rebuild)
     if as_json:

@@ -10,8 +10,8 @@ import sys
 
 from turnlog.cli import lead_nowhere
 from turnlog.errors import TurnlogError
+from turnlog.formats.homes import all_home_paths
 from turnlog.index.freshness import look_at
-from turnlog.layout.home_paths import all_home_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def _refreshed(homes: list[str], look: Look) -> Refreshed:
     from pathlib import Path
 
     from turnlog.cli.bars import bar
+    from turnlog.formats.homes import Home
     from turnlog.index.refresh import refresh
-    from turnlog.layout.homes import Home
 
     with bar() as progress:
         return refresh([Home(Path(home)) for home in homes], progress=progress, look=look)

@@ -215,7 +215,7 @@ def _chosen(
     until: datetime | None,
 ) -> tuple[list[Restorable], list[Mirror]]:
     """Find the sessions that are meant, the one that was active last first."""
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
 
     found_homes = all_homes(homes)
     among = mirrors(found_homes) if homes or not names else all_mirrors(found_homes)

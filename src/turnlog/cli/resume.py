@@ -26,7 +26,7 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.layout import Home
+    from turnlog.formats import Home
     from turnlog.records.session_summary import SessionSummary
 
 PROGRAM = "claude"
@@ -104,7 +104,7 @@ def command(
     """
     if run and as_json:
         raise click.UsageError("--run and --json cannot be given together")
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
 
     found_homes = all_homes(homes)
     if name is None:
@@ -169,7 +169,7 @@ def _directory(session: Session, first: str | None) -> str | None:
     Claude Code files a session under the directory that it began in, and an agent may go elsewhere
     before it says a word.
     """
-    from turnlog.layout import same_project_key
+    from turnlog.formats import same_project_key
 
     log = session.main_logs[-1]
     if first is None or log.layout != "claude" or log.project_key is None:
@@ -202,14 +202,14 @@ def _quoted(directory: str) -> str:
 
 
 def _key(directory: str) -> str:
-    from turnlog.layout import key_of
+    from turnlog.formats import key_of
 
     return key_of(unicodedata.normalize("NFC", directory))
 
 
 def _expected(session_id: str, directory: str) -> str | None:
     """Tell where Claude Code, started in *directory*, looks for the session's log."""
-    from turnlog.layout import claude_log
+    from turnlog.formats import claude_log
 
     try:
         return str(claude_log(_claude_home(), directory, session_id))
@@ -283,7 +283,7 @@ def _copying(session: Session) -> list[str]:
 
 def _is_same(path: Path, expected: str) -> bool:
     """Tell whether the log at *path* is the one that Claude Code would open as *expected*."""
-    from turnlog.layout import same_project_key
+    from turnlog.formats import same_project_key
 
     there = Path(expected)
     if os.path.realpath(path) == os.path.realpath(there):
@@ -348,7 +348,7 @@ def _console() -> Console:
 def _show(found: Choices, homes: tuple[str, ...], project: str | None) -> None:
     from turnlog.cli.nothing import show_hint
     from turnlog.cli.terminal import age, counted, safe, titled
-    from turnlog.layout.directories import last_part
+    from turnlog.formats.projects import last_part
 
     out = _console()
     if not found.sessions:

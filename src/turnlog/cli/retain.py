@@ -64,8 +64,8 @@ def command(
     record, not that of its files. What runs, is locked, pinned or was touched within the hour
     stays. Kept copies stay, too; turnlog delete takes them along.
     """
+    from turnlog.formats import Home, all_homes, find_homes, turnlog_home
     from turnlog.keep.retention import retain_configured
-    from turnlog.layout import Home, all_homes, find_homes, turnlog_home
 
     own = turnlog_home()
     mine = (Home(own),) if own.is_dir() else ()

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from turnlog.formats import Home
     from turnlog.keep.expiry import ExpiredSession
     from turnlog.keep.orphans import Orphan
     from turnlog.keep.retention import RetentionReport
-    from turnlog.layout import Home
 
 _TITLE_AT_LEAST = 16
 _SHOWN = 20

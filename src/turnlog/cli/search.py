@@ -71,7 +71,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
     if options["exact"] and options["regex"]:
         raise click.UsageError("--exact and --regex cannot be given together")
     from turnlog.cli.indexed import open_index
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.questions.search import search
 
     now = datetime.now(UTC)

@@ -59,7 +59,7 @@ def command(
     names. They are shown masked and stored nowhere.
     """
     from turnlog.cli.indexed import bar
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.questions.secrets import scan_secrets
 
     rules = redaction_rules()

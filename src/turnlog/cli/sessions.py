@@ -27,8 +27,8 @@ from turnlog.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.formats import Problem
     from turnlog.index.opening import Index
-    from turnlog.layout import Problem
     from turnlog.questions.catalog import SessionList, SessionRow
     from turnlog.questions.indexed_catalog import IndexedSession, SessionCatalog, SessionSort
 
@@ -93,7 +93,7 @@ def command(
     asks the index, which is brought up to date first. The plain list reads the two ends of each
     log: a name given between them it knows only if an index was made before.
     """
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
 
     found: SessionList | SessionCatalog
     problems: list[Problem] = []
@@ -334,6 +334,6 @@ def short_models(models: list[str]) -> str:
 
 def project_name(path: str | None) -> str:
     """Give the last part of a project's path, of whatever system it is."""
-    from turnlog.layout.directories import last_part
+    from turnlog.formats.projects import last_part
 
     return last_part(path or "") or "?"

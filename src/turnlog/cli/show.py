@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from turnlog.cli.session_shown import Transcript
     from turnlog.cli.show_document import BranchRow
     from turnlog.cli.show_view import Asked, View
-    from turnlog.layout import Home
+    from turnlog.formats import Home
     from turnlog.sessions.agents import Agent
     from turnlog.sessions.filters import Filter
 
@@ -105,7 +105,7 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     SESSION and UUID are the beginning of an id; SESSION may be "latest".
     """
     _check(options)
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.sessions.agents_left import what_is_left
     from turnlog.sessions.session import Session
 

@@ -77,7 +77,7 @@ def command(
         return _schema(statement, as_json=as_json)
     if statement is None:
         raise UsageError("there is no statement", hint="turnlog sql --schema shows the views")
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.questions.sql import MOST_ROWS, run_sql
 
     text = _typed() if statement == "-" else statement

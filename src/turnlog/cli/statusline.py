@@ -66,7 +66,7 @@ def command(
 
 def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
     """Show what to add; settings are the user's to change."""
-    from turnlog.layout.home_paths import configured_homes, turnlog_home_path
+    from turnlog.formats.homes import configured_homes, turnlog_home_path
     from turnlog.text import inert
 
     program = "turnlog"
@@ -86,7 +86,7 @@ def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
 
 
 def _update(homes: tuple[str, ...], session: str | None) -> None:
-    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
     from turnlog.questions.statusline import update_figures
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from turnlog.cli.statusline_asked import asked, log_path, session_id
 from turnlog.cli.statusline_shown import NOTHING, line_of
 from turnlog.errors import TurnlogError
-from turnlog.layout.home_paths import all_home_paths, turnlog_home_path
+from turnlog.formats.homes import all_home_paths, turnlog_home_path
 from turnlog.questions.status_figures import FiguresFile, within
 from turnlog.text import inert
 

@@ -104,7 +104,7 @@ def from_user(path: str | os.PathLike[str]) -> str:
 def settings_file() -> str:
     """Name the file that holds the settings, which need not be there yet."""
     from turnlog.config import FILE_NAME
-    from turnlog.layout import turnlog_home
+    from turnlog.formats import turnlog_home
 
     return short_path(turnlog_home() / FILE_NAME)
 

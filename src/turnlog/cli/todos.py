@@ -20,7 +20,7 @@ from turnlog.cli.options import (
 from turnlog.records.date_expressions import is_between
 
 if TYPE_CHECKING:
-    from turnlog.layout import Home
+    from turnlog.formats import Home
     from turnlog.sessions.todos import Task, TodoList
 
 _MARKS = {"completed": "[green]✓[/]", "in_progress": "[yellow]▸[/]"}
@@ -110,7 +110,7 @@ def command(
     SESSION is the beginning of a session's id, or "latest". --since and --until go by when a list
     changed last; tasks have no such time, and are left out then.
     """
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
     from turnlog.sessions.todos import all_todos, sessions_with_tasks, tasks_of
 
     found_homes = all_homes(homes)

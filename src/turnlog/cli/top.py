@@ -89,7 +89,7 @@ def _app() -> Any:
 def _live(homes: tuple[str, ...], project: str | None, since: datetime | None) -> Live:
     from datetime import UTC, datetime, timedelta
 
-    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
     from turnlog.questions.live import RECENT, Live
     from turnlog.records.time_zone import MachineZone

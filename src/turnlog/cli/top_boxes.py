@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 from turnlog.cli.top_lines import Line, one_line
 from turnlog.cli.top_sessions import content_of
 from turnlog.errors import TurnlogError
-from turnlog.layout import Home, agent_logs_beside
+from turnlog.formats import Home, subagent_logs_near
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class AgentsBox(ModalScreen[Path | None]):
 def agents_of(session: LiveSession) -> list[Path]:
     """Give the logs of a session's agents, the newest first."""
     try:
-        found = list(agent_logs_beside(session.path, session.id))
+        found = list(subagent_logs_near(session.path, session.id))
         return sorted(found, key=lambda path: -path.stat().st_mtime_ns)
     except (OSError, TurnlogError):
         return []

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from turnlog.cli.terminal import age, counted, short_count
 from turnlog.cli.top_lines import Line, Piece, clock, fit, justified, one_line, seconds, wrapped
-from turnlog.layout.directories import last_part
+from turnlog.formats.projects import last_part
 from turnlog.pricing.money import shown
 from turnlog.questions.blocks import BlockRow
 from turnlog.questions.keeping import Keeping

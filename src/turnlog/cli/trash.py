@@ -72,8 +72,8 @@ def command(
     trash longer than the time of grace: 30 days, or [retention] grace_days in config.toml.
     """
     from turnlog.errors import NotFound
+    from turnlog.formats import Problem, turnlog_home
     from turnlog.keep.trash import Trash
-    from turnlog.layout import Problem, turnlog_home
 
     _check(what, name, as_csv=as_csv, is_all=is_all, write=write)
     trash, now = Trash(turnlog_home()), datetime.now(UTC)

@@ -56,8 +56,8 @@ def _table(rows: list[TrashRow], now: datetime, width: int) -> Any:
     from rich.table import Table
 
     from turnlog.cli.terminal import age, at_most, day, safe, short_path, size, titled
+    from turnlog.formats.homes import all_home_paths
     from turnlog.keep.retention import ORPHANED
-    from turnlog.layout.home_paths import all_home_paths
 
     usual = {os.path.realpath(each) for each in all_home_paths()}
 

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from turnlog.cli.options import csv_option, home_option, json_option, show_json
 from turnlog.cli.refresh import Unread
+from turnlog.formats import Home, all_homes
 from turnlog.keep.catalogue import kept_homes
 from turnlog.keep.verified import Finding, HomeVerified
 from turnlog.keep.verifying import bytes_to_verify, verify
-from turnlog.layout import Home, all_homes
 
 
 class VerifyTotals(Struct, kw_only=True):

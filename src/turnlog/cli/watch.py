@@ -22,13 +22,13 @@ from turnlog.cli.options import (
     since_option,
 )
 from turnlog.cli.watch_line import WatchedRow, is_noise, row_of, show_row
-from turnlog.layout.directories import is_within
+from turnlog.formats.projects import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from turnlog.layout import Home
+    from turnlog.formats import Home
     from turnlog.questions.news import Change, Happened
 
 
@@ -169,7 +169,7 @@ def _homes(names: tuple[str, ...]) -> tuple[Home, ...]:
     """Give the homes to watch; one that is named need not be there yet."""
     from pathlib import Path
 
-    from turnlog.layout import Home, all_homes, find_homes
+    from turnlog.formats import Home, all_homes, find_homes
 
     if not names:
         if find_homes():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from turnlog.layout.directories import last_part
+from turnlog.formats.projects import last_part
 from turnlog.records.blocks import CallBlock, ResultBlock, ThinkingBlock
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Call, Result, Spoken

@@ -13,10 +13,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from turnlog.formats import Home
+from turnlog.formats.kept_copies import KEPT_SUFFIX, copy_roots, kept_place
 from turnlog.index.ids import BESIDE
 from turnlog.index.texts import Kind, Text, leaves
-from turnlog.layout import Home
-from turnlog.layout.kept import KEPT_SUFFIX, copy_roots, kept_place
 from turnlog.records.lenient_json import NotJson, loads
 
 PROMPTS, PLAN, TODOS, TASK = "prompts", "plan", "todos", "task"

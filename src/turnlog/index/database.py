@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
+from turnlog.formats.homes import Home
 from turnlog.index.freshness import MARK, VERSION, path_of_index, uri_of
-from turnlog.layout.homes import Home
 
 T = TypeVar("T")
 

@@ -25,11 +25,11 @@ from turnlog.index.freshness import Look, changed_logs, has_leftovers
 from turnlog.storage.context import Closing
 
 if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find a fresh index.
+    from turnlog.formats import Home
     from turnlog.index.read_back import ReadBack
     from turnlog.index.refreshed import Progress, Refreshed, Stage
     from turnlog.index.texts import Text
     from turnlog.index.unwritable import Fallback
-    from turnlog.layout import Home
     from turnlog.records.record import Record
 
 

@@ -19,17 +19,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from turnlog.errors import TurnlogError
+from turnlog.formats.homes import Home
+from turnlog.formats.log_file import LogFile
 from turnlog.index.bookmarks import Bookmark, Change, change_since, length_of
 from turnlog.index.chunks import Work
 from turnlog.index.ids import BESIDE
 from turnlog.index.sound import is_sound_text
 from turnlog.index.writing import Writer
-from turnlog.layout.homes import Home
-from turnlog.layout.log_file import LogFile
 
 if TYPE_CHECKING:
+    from turnlog.formats import Problem
     from turnlog.index.usage import Readable
-    from turnlog.layout import Problem
 
 _COLUMNS: Final = (
     "id, path, generation, layout, gone_at, device, inode, usage_offset, usage_size_bytes,"
@@ -88,7 +88,7 @@ def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dic
         path = os.fspath(log.path)
         if not is_sound_text(path):
             if problems is not None:
-                from turnlog.layout import Problem  # noqa: PLC0415 - They are few.
+                from turnlog.formats import Problem  # noqa: PLC0415 - They are few.
 
                 problems.append(Problem(log.path, "its name is no text, so no index can hold it"))
             continue
@@ -235,7 +235,7 @@ def _moved(
 
     A log whose place only a kept copy takes has moved there, and one that was restored, back.
     """
-    from turnlog.layout.kept import other_place  # noqa: PLC0415 - A log that grew did not move.
+    from turnlog.formats.kept_copies import other_place  # noqa: PLC0415 - A log that grew did not move.
 
     other = other_place(each.log) if absent and isinstance(each.log, LogFile) else None
     # Where it should have been is looked at first: a whole home may be gone.
@@ -321,8 +321,8 @@ def _note_absent(
     """
     if not absent:
         return
-    from turnlog.layout.kept import source_of_copy  # noqa: PLC0415 - Logs go seldom.
-    from turnlog.layout.walk import is_gone  # noqa: PLC0415
+    from turnlog.formats.kept_copies import source_of_copy  # noqa: PLC0415 - Logs go seldom.
+    from turnlog.formats.walk import is_gone  # noqa: PLC0415
 
     deleted = _deleted()
     for path, entry in absent.items():
@@ -353,7 +353,7 @@ def _note_absent(
 
 def _deleted() -> frozenset[str]:
     """Give the ids of the sessions that are in the trash, or were."""
-    from turnlog.layout import turnlog_home  # noqa: PLC0415 - Logs go seldom.
+    from turnlog.formats import turnlog_home  # noqa: PLC0415 - Logs go seldom.
     from turnlog.sessions.journal import Journal  # noqa: PLC0415
 
     try:

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Final
 
 from turnlog.errors import TurnlogError
+from turnlog.formats.log_file import LogFile
 from turnlog.index.bookmarks import Bookmark, length_of
 from turnlog.index.chunks import Chunk, Usage, Work
 from turnlog.index.folds import Folded, Passing, repeats_title, take_record, unpacked
@@ -30,7 +31,6 @@ from turnlog.index.lines import (
 from turnlog.index.rows import Rows
 from turnlog.index.sound import sound
 from turnlog.index.usage import needles_of
-from turnlog.layout.log_file import LogFile
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.meaning import Author

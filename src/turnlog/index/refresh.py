@@ -58,9 +58,9 @@ from turnlog.index.writing import MOST_CHUNKS, Writer, all_or_nothing
 from turnlog.storage.system import lock
 
 if TYPE_CHECKING:
+    from turnlog.formats import Home
     from turnlog.index.chunks import Chunk
     from turnlog.index.usage import Readable
-    from turnlog.layout import Home
 
 __all__ = ["Progress", "Refreshed", "Stage", "refresh"]
 
@@ -194,8 +194,8 @@ class _Listed(Struct, frozen=True):
 
 def _walk(homes: Sequence[Home], done: Refreshed, listed: _Listed) -> dict[str, Seen]:
     """Look for all logs of *homes*."""
+    from turnlog.formats import find_everywhere  # noqa: PLC0415
     from turnlog.index.beside import side_files_of  # noqa: PLC0415 - Seldom needed.
-    from turnlog.layout import find_everywhere  # noqa: PLC0415
 
     done.problems = []
     beside = listed.times_beside

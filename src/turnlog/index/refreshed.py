@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from turnlog.layout import Problem
+    from turnlog.formats import Problem
 
 Stage = Literal["usage", "text"]
 Progress = Callable[[int, int], None]

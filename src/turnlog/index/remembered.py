@@ -20,7 +20,7 @@ from turnlog.storage.lines import ENDS_BYTES
 if TYPE_CHECKING:
     import sqlite3
 
-    from turnlog.layout import Home
+    from turnlog.formats import Home
 
 
 class Remembered:

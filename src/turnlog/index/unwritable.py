@@ -20,17 +20,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
+from turnlog.formats import find_everywhere
 from turnlog.index.beside import side_files_of
 from turnlog.index.database import open_for_reading
 from turnlog.index.freshness import ELSEWHERE, has_leftovers, path_of_index
 from turnlog.index.plan import changed_among, known_logs, look
 from turnlog.index.refresh import refresh
 from turnlog.index.refreshed import Refreshed
-from turnlog.layout import find_everywhere
 
 if TYPE_CHECKING:
+    from turnlog.formats import Home
     from turnlog.index.refreshed import Progress, Stage
-    from turnlog.layout import Home
 
 Fallback = Literal["made", "read", "none"]
 """What serves instead: an index that is read as it is or made for this run, one that is there to be

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol
 
-    from turnlog.layout import Home
+    from turnlog.formats import Home
 
     class Readable(Protocol):
         """A log, or a file beside the logs that is read like one."""

@@ -14,7 +14,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from turnlog.layout import LogFile
+from turnlog.formats import LogFile
 from turnlog.records.record import Record
 from turnlog.sessions import glanced
 from turnlog.sessions.called import Called, size_listed

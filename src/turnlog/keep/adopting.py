@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from turnlog.errors import TurnlogError
+from turnlog.formats.kept_copies import generation_copy, is_inner_name, kept_copy
 from turnlog.keep.catalogue import Catalogue, KeptFile
-from turnlog.layout.kept import generation_copy, is_inner_name, kept_copy
 from turnlog.storage.compressed import Packed, packed_at
 
 

@@ -13,8 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import journal_log, turnlog_home
-from turnlog.layout.home_paths import kept_root
+from turnlog.formats import journal_log, turnlog_home
+from turnlog.formats.homes import kept_root
 
 if TYPE_CHECKING:
     from turnlog.sessions.journal import ArchivedFact, Journal

@@ -16,6 +16,8 @@ import os
 from msgspec import Struct
 
 from turnlog.errors import UsageError
+from turnlog.formats import LayoutName, LogFile
+from turnlog.formats.walk import refuse_unseen
 from turnlog.keep.archived import Archives, is_flat_archive, journal
 from turnlog.keep.belongings import Belongings
 from turnlog.keep.catalogue import Catalogue
@@ -31,8 +33,6 @@ from turnlog.keep.kept_archiving import KeptArchiving, own_bytes
 from turnlog.keep.restorable import find_restorable, mirrors
 from turnlog.keep.restoring import note_restored, restore
 from turnlog.keep.running import refuse_if_opened, refuse_if_running
-from turnlog.layout import LayoutName, LogFile
-from turnlog.layout.walk import refuse_unseen
 from turnlog.sessions.journal import ArchivedFact
 from turnlog.sessions.session import Session
 

@@ -18,12 +18,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from turnlog.formats import Home, LogName, Problem, find_logs, read_name
+from turnlog.formats.home_files import OF_SESSIONS, home_files, owner_of
+from turnlog.formats.kept_copies import KEPT_SUFFIX, kept_place, name_of_copy, read_copy_name
+from turnlog.formats.walk import DirectoryWalk, UnreadablePlace, reason_of
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.trashed import Tree
-from turnlog.layout import Home, LogName, Problem, find_logs, read_name
-from turnlog.layout.home_files import OF_SESSIONS, home_files, owner_of
-from turnlog.layout.kept import KEPT_SUFFIX, kept_place, name_of_copy, read_copy_name
-from turnlog.layout.walk import Unseen, Walk, reason_of
 from turnlog.sessions.owners import owner_in
 
 _ASIDE: Final = re.compile(r"\.(?:original|quarantine|replaced)-[0-9TZ.]+$|\.damaged-[0-9]+$")
@@ -62,7 +62,7 @@ class Belongings:
         self._owners: dict[tuple[str, str], str | None] = {}
 
     @cached_property
-    def unseen(self) -> list[Unseen]:
+    def unseen(self) -> list[UnreadablePlace]:
         """The places in the home, or among its kept copies, that could not be read.
 
         Whoever removes something asks for them first: a session that is not found may lie there.
@@ -71,7 +71,7 @@ class Belongings:
         problems = list(self.problems)
         for _ in find_logs(self.home, problems=problems):
             pass  # Links that lead nowhere count only where a log may be.
-        return list(dict.fromkeys(each for each in problems if isinstance(each, Unseen)))
+        return list(dict.fromkeys(each for each in problems if isinstance(each, UnreadablePlace)))
 
     def has_any(self, name: str) -> bool:
         """Tell whether something is in the directory of the home that the file *name* is below.
@@ -79,7 +79,7 @@ class Belongings:
         If nothing is, that may be a mount point, and its volume not mounted.
         """
         top = os.path.join(os.path.realpath(self.home), *name.split("/")[:-1][:1])
-        return any(not each.name.startswith(".") for each in Walk().enter(top))
+        return any(not each.name.startswith(".") for each in DirectoryWalk().enter(top))
 
     def of(self, session_id: str) -> list[Belonging]:
         """Give what belongs to a session: what lies beside, then agents' logs, main logs last.
@@ -150,7 +150,7 @@ class Belongings:
 
     def _kept(self) -> Iterator[Belonging]:
         top = os.path.join(self.place, "")
-        for item in Walk(self.problems).files_beneath(str(self.place)):
+        for item in DirectoryWalk(self.problems).files_beneath(str(self.place)):
             name = item.path.removeprefix(top).replace(os.sep, "/")
             if item.linked or item.name.startswith(".") or not name.endswith(KEPT_SUFFIX):
                 continue
@@ -159,7 +159,7 @@ class Belongings:
             except FileNotFoundError:
                 continue  # Gone since it was listed.
             except OSError as error:
-                self.problems.append(Unseen(Path(item.path), reason_of(error)))
+                self.problems.append(UnreadablePlace(Path(item.path), reason_of(error)))
                 continue
             home_name = name_of_copy(name)
             if not name.isascii():  # A file system may compose it in another way than the home.

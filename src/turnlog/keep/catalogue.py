@@ -18,9 +18,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field, structs
 
-from turnlog.layout import home_paths
-from turnlog.layout.home_paths import kept_root
-from turnlog.layout.kept import (
+from turnlog.formats import homes
+from turnlog.formats.file_name_case import Spellings, is_spelt, prefixes
+from turnlog.formats.homes import kept_root
+from turnlog.formats.kept_copies import (
     CONFLICTS,
     GENERATIONS,
     KEPT_SUFFIX,
@@ -33,8 +34,7 @@ from turnlog.layout.kept import (
     kept_place,
     read_copy_name,
 )
-from turnlog.layout.spelling import Spellings, is_spelt, prefixes
-from turnlog.layout.walk import Walk
+from turnlog.formats.walk import DirectoryWalk
 from turnlog.storage.atomic_files import put
 from turnlog.storage.compressed import digest_of
 
@@ -266,7 +266,7 @@ class Catalogue(Struct):
     def copies(self) -> Iterator[tuple[CopyName, Path]]:
         """Give the copies that lie there, listed or not."""
         top = os.path.join(self.place, "")
-        for item in Walk().files_beneath(top):
+        for item in DirectoryWalk().files_beneath(top):
             if item.name.endswith(KEPT_SUFFIX) and not item.name.startswith(".turnlog-"):
                 name = item.path.removeprefix(top).replace(os.sep, "/")
                 yield read_copy_name(name), Path(item.path)
@@ -311,9 +311,9 @@ def last_run_at(place: Path) -> datetime | None:
 
 def note_home(place: Path, home: str) -> None:
     """Write down which home of which machine is mirrored at *place*, unless it says so already."""
-    machine = home_paths.machine_id()
-    if home_paths.noted_machine(os.fspath(place)) != machine:
-        put(place, (home_paths.MACHINE,), (machine.encode(),), overwrite=True)
+    machine = homes.machine_id()
+    if homes.noted_machine(os.fspath(place)) != machine:
+        put(place, (homes.MACHINE,), (machine.encode(),), overwrite=True)
     if home_of(place) != home:
         # Not every path is text; this way it is written down, and read, all the same.
         put(place, (HOME,), (json.dumps({"path": home}).encode(),), overwrite=True)

@@ -23,10 +23,10 @@ from msgspec import Struct
 
 from turnlog.config import SettingProblem
 from turnlog.errors import UsageError
-from turnlog.layout import Home, LogFile, LogKind, Problem, find_logs, turnlog_home
-from turnlog.layout.home_files import HomeFile
-from turnlog.layout.home_paths import configured_homes, usual_homes
-from turnlog.layout.walk import Walk
+from turnlog.formats import Home, LogFile, LogKind, Problem, find_logs, turnlog_home
+from turnlog.formats.home_files import HomeFile
+from turnlog.formats.homes import configured_homes, usual_homes
+from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.timestamps import instant_of_ns
 from turnlog.sessions.owners import is_agents_log
 from turnlog.storage.atomic_files import Unreadable, read_file
@@ -276,7 +276,7 @@ def _beside(home: Home, log: LogFile) -> Iterator[HomeFile]:
     """Give what lies in the directory of a session's own."""
     if log.kind != "session" or log.session_id is None:
         return
-    for item in Walk().files_beneath(str(log.path.parent / log.session_id)):
+    for item in DirectoryWalk().files_beneath(str(log.path.parent / log.session_id)):
         try:
             yield _described(home, item.path, os.stat(item.path))
         except OSError:

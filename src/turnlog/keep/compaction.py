@@ -26,16 +26,16 @@ from typing import Final
 from msgspec import Struct, field
 
 from turnlog.errors import LogError, NotALog, NotFound, UsageError
+from turnlog.formats import LogFile, turnlog_home
+from turnlog.formats.flat.logs import LiveMeta
+from turnlog.formats.flat.registry import update_registry, write_meta
+from turnlog.formats.walk import refuse_unseen
 from turnlog.keep.belongings import Belongings
 from turnlog.keep.compaction_echoes import Read
 from turnlog.keep.compaction_rules import BLOB_BYTES, LOSSLESS, Change, Rule, changes_in
 from turnlog.keep.compaction_views import differences, views_of
 from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
-from turnlog.layout import LogFile, turnlog_home
-from turnlog.layout.walk import refuse_unseen
 from turnlog.records.record import Record
-from turnlog.sessions.flat_logs import LiveMeta
-from turnlog.sessions.registry import update_registry, write_meta
 from turnlog.sessions.session import Session
 from turnlog.storage.atomic_files import put
 from turnlog.storage.blobs import Blob, blob_of, blob_place, whole_line

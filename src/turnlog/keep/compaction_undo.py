@@ -24,8 +24,8 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound
+from turnlog.formats import LogFile
 from turnlog.keep.compaction import plain_logs, refuse_opened, refuse_running
-from turnlog.layout import LogFile
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import STUB, whole_line
 from turnlog.storage.lines import LINE_CAP

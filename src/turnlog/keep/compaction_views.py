@@ -20,9 +20,9 @@ from pathlib import Path
 
 from msgspec import Struct, field, structs
 
+from turnlog.formats import LogFile
 from turnlog.keep.compaction_echoes import Read
 from turnlog.keep.compaction_rules import SAID_BY
-from turnlog.layout import LogFile
 from turnlog.records.record import Linked, Record
 from turnlog.records.responses import RunningTotals
 from turnlog.sessions.agents import Traces

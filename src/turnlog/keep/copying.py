@@ -27,16 +27,16 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from turnlog.errors import LogError, LogLocked, StorageFull
+from turnlog.formats import Home, Problem, read_name
+from turnlog.formats.home_files import HomeFile, home_files, owner_of
+from turnlog.formats.homes import kept_path
+from turnlog.formats.kept_copies import copy_roots, generation_copy, kept_copy
 from turnlog.keep.adopting import adopt_all
 from turnlog.keep.catalogue import HOME, Catalogue, note_home, note_run
 from turnlog.keep.making import Made, Unkept, discard, make_copy, refused_name
 from turnlog.keep.placing import place_all, sweep, sweep_beneath
 from turnlog.keep.reading import Copy, begins_with
 from turnlog.keep.shortfall import lacks_nothing
-from turnlog.layout import Home, Problem, read_name
-from turnlog.layout.home_files import HomeFile, home_files, owner_of
-from turnlog.layout.home_paths import kept_path
-from turnlog.layout.kept import copy_roots, generation_copy, kept_copy
 from turnlog.sessions.owners import is_agents_log, owner_in
 from turnlog.storage.atomic_files import failure, make_directory
 from turnlog.storage.system import lock

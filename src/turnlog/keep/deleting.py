@@ -21,6 +21,9 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from turnlog.errors import AmbiguousSession, LogLocked, NotALog, NotFound, TurnlogError, UsageError
+from turnlog.formats import Home, LogFile, Problem, turnlog_home
+from turnlog.formats.kept_copies import kept_place, name_of_copy
+from turnlog.formats.walk import refuse_unseen
 from turnlog.keep.activity import title_of
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
@@ -36,9 +39,6 @@ from turnlog.keep.placing import HOUR, sweep
 from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.keep.trash import GRACE, Trash, told
 from turnlog.keep.trashed import Doomed, Trashed, place_of
-from turnlog.layout import Home, LogFile, Problem, turnlog_home
-from turnlog.layout.kept import kept_place, name_of_copy
-from turnlog.layout.walk import refuse_unseen
 from turnlog.sessions.dated import find_any_session, share_out
 from turnlog.sessions.life import State
 

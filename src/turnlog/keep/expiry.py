@@ -19,14 +19,14 @@ from typing import Final
 from msgspec import Struct
 
 from turnlog.errors import LogLocked, TurnlogError
+from turnlog.formats import Home, LogFile, Problem, find_logs
+from turnlog.formats.projects import is_within
+from turnlog.formats.walk import UnreadablePlace
 from turnlog.keep.activity import Activity, activity_of, glance_at
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.deleting import goods_of, home_name
 from turnlog.keep.retention_policy import Policy
 from turnlog.keep.running import refuse_if_running
-from turnlog.layout import Home, LogFile, Problem, find_logs
-from turnlog.layout.directories import is_within
-from turnlog.layout.walk import Unseen
 from turnlog.sessions.dated import share_out
 from turnlog.sessions.owners import owner_in
 
@@ -199,10 +199,10 @@ class Judgement:
         )
 
 
-def unseen_in(belongings: Belongings, problems: list[Problem]) -> list[Unseen]:
+def unseen_in(belongings: Belongings, problems: list[Problem]) -> list[UnreadablePlace]:
     """Give the places that could not be read; *problems*, of a scan, get those they lack."""
     problems += [each for each in belongings.unseen if each not in problems]
-    return [each for each in problems if isinstance(each, Unseen)]
+    return [each for each in problems if isinstance(each, UnreadablePlace)]
 
 
 def sessions_of(home: Home, problems: list[Problem] | None = None) -> dict[str, list[LogFile]]:

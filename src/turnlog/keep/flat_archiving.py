@@ -24,6 +24,12 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from turnlog.errors import BrokenCopy, NotFound, UsageError
+from turnlog.formats import flat_meta, looks_like_log
+from turnlog.formats.flat.files import hold_directory, set_aside
+from turnlog.formats.flat.logs import LiveMeta, find_log
+from turnlog.formats.flat.meta import Meta
+from turnlog.formats.flat.registry import read_meta, update_registry, write_meta
+from turnlog.formats.walk import DirectoryWalk
 from turnlog.keep.moving import Spot, locked, remove_empty
 from turnlog.keep.placing import HOUR, sweep
 from turnlog.keep.proving import (
@@ -38,12 +44,6 @@ from turnlog.keep.proving import (
     typed,
     unpacked,
 )
-from turnlog.layout import flat_meta, looks_like_log
-from turnlog.layout.walk import Walk
-from turnlog.sessions.flat_files import hold_directory, set_aside
-from turnlog.sessions.flat_logs import LiveMeta, find_log
-from turnlog.sessions.flat_meta import Meta
-from turnlog.sessions.registry import read_meta, update_registry, write_meta
 from turnlog.storage.atomic_files import Unreadable
 from turnlog.storage.sources import open_source
 from turnlog.storage.system import sync, write_all
@@ -123,7 +123,7 @@ def _archive(directory: Path, session_id: str, when_held: Callable[[], None]) ->
 def _beside(directory: Path, session_id: str) -> Iterator[FlatFile]:
     """Give the files that lie in the session's own directory."""
     top = os.path.join(directory, "")
-    for item in Walk().files_beneath(os.path.join(top, session_id)):
+    for item in DirectoryWalk().files_beneath(os.path.join(top, session_id)):
         if not item.linked and not item.name.startswith(".turnlog-"):
             plain = item.path.removeprefix(top).replace(os.sep, "/")
             is_blob = plain.startswith(f"{session_id}/blobs/")
@@ -263,7 +263,7 @@ def is_left(directory: Path, session_id: str) -> bool:
 
 def _packed_beside(directory: Path, session_id: str) -> list[str]:
     top = os.path.join(directory, "")
-    found = Walk().files_beneath(os.path.join(top, COMPRESSED, session_id))
+    found = DirectoryWalk().files_beneath(os.path.join(top, COMPRESSED, session_id))
     names = (each.path.removeprefix(top).replace(os.sep, "/") for each in found if not each.linked)
     return [name for name in names if name.endswith(".gz") or _is_blob(name)]
 

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from turnlog.errors import UsageError
-from turnlog.keep.hook import FILE_NAME, hook_command, hook_step, unhook_step
+from turnlog.formats import Home, find_homes
+from turnlog.formats.claude_code.hooks import FILE_NAME, hook_command, hook_step, unhook_step
+from turnlog.formats.settings_changes import Step, carry_out
 from turnlog.keep.schedules import all_schedules, check_text, schedule_here
-from turnlog.keep.steps import Step, carry_out
-from turnlog.layout import Home, find_homes
 
 __all__ = ["Step", "carry_out", "install_steps", "passing_place", "program", "uninstall_steps"]
 

@@ -27,6 +27,10 @@ from turnlog.errors import (
     UsageError,
     WriteFailed,
 )
+from turnlog.formats import Home
+from turnlog.formats.home_files import OF_SESSIONS
+from turnlog.formats.kept_copies import kept_place, name_of_copy, read_copy_name
+from turnlog.formats.walk import refuse_unseen
 from turnlog.keep.archived import journal
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.catalogue import Catalogue
@@ -37,10 +41,6 @@ from turnlog.keep.moving import Spot, locked, remove_empty
 from turnlog.keep.proving import Proof, content_of, remove_proved, typed
 from turnlog.keep.reading import content
 from turnlog.keep.running import refuse_if_opened
-from turnlog.layout import Home
-from turnlog.layout.home_files import OF_SESSIONS
-from turnlog.layout.kept import kept_place, name_of_copy, read_copy_name
-from turnlog.layout.walk import refuse_unseen
 from turnlog.sessions.journal import ArchivedFact
 from turnlog.sessions.session import Session
 from turnlog.storage.sources import open_source

@@ -11,13 +11,13 @@ import os
 from pathlib import Path
 
 from turnlog.errors import LogLocked
+from turnlog.formats import Home
+from turnlog.formats.kept_copies import kept_copy
 from turnlog.keep.belongings import Belonging
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.keep.moving import Spot
 from turnlog.keep.proving import Proof, check_copy, prove
 from turnlog.keep.reading import Copy, as_it_lies, content
-from turnlog.layout import Home
-from turnlog.layout.kept import kept_copy
 
 
 def prove_kept(good: Belonging, home: Home, catalogue: Catalogue) -> Proof | None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from msgspec import structs
 
+from turnlog.formats import flat_index
+from turnlog.formats.flat.registry import forget, known_meta, update_registry
+from turnlog.formats.kept_copies import copy_root, generation_copy, kept_copy
+from turnlog.formats.walk import is_gone
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
-from turnlog.layout import flat_index
-from turnlog.layout.kept import copy_root, generation_copy, kept_copy
-from turnlog.layout.walk import is_gone
-from turnlog.sessions.registry import forget, known_meta, update_registry
 
 
 def catalogued(place: Path, names: Iterable[str]) -> list[KeptFile]:

@@ -27,10 +27,10 @@ from typing import Final
 from msgspec import Struct, structs
 
 from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
+from turnlog.formats.home_files import HomeFile
+from turnlog.formats.kept_copies import CONFLICTS, GENERATIONS, generation_copy, kept_copy
 from turnlog.keep.adopting import adopted, generation_in_place
 from turnlog.keep.catalogue import Catalogue, KeptFile
-from turnlog.layout.home_files import HomeFile
-from turnlog.layout.kept import CONFLICTS, GENERATIONS, generation_copy, kept_copy
 from turnlog.storage.compressed import DIGEST_BYTES, Packed, Packer, check_packed
 from turnlog.storage.frames import BrokenFrame, FrameTable, read_table
 from turnlog.storage.sources import FramedSource, open_regular

@@ -11,10 +11,10 @@ import os
 import unicodedata
 
 from turnlog.errors import UsageError
+from turnlog.formats import hash_of, key_of, project_hash, project_key
 from turnlog.keep.reading import Copy, what_is_left
 from turnlog.keep.relocating import Move, is_windows, new_project, project_in, split
 from turnlog.keep.restorable import Restorable, log_in, project_of
-from turnlog.layout import hash_of, key_of, project_hash, project_key
 
 
 class NewPlaces:

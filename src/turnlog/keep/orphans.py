@@ -15,9 +15,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from turnlog.formats import is_session_id
+from turnlog.formats.home_files import OF_SESSIONS
 from turnlog.keep.belongings import Belonging, Belongings
-from turnlog.layout import is_session_id
-from turnlog.layout.home_files import OF_SESSIONS
 from turnlog.records.timestamps import instant_of_ns
 
 REST: Final = timedelta(days=1)

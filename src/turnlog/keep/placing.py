@@ -21,10 +21,10 @@ from typing import Final
 
 from msgspec import structs
 
+from turnlog.formats.kept_copies import generation_copy, kept_copy
+from turnlog.formats.walk import DirectoryWalk
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.making import Made, discard
-from turnlog.layout.kept import generation_copy, kept_copy
-from turnlog.layout.walk import Walk
 from turnlog.storage.atomic_files import NO_LINKS, make_directory, rename_new
 from turnlog.storage.system import sync, sync_directory_at
 
@@ -162,7 +162,7 @@ def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
 
 def sweep_beneath(top: Path) -> None:
     """Sweep a directory, which is held, and all that are in it."""
-    for item in Walk().files_beneath(os.fspath(top)):  # However deep they are.
+    for item in DirectoryWalk().files_beneath(os.fspath(top)):  # However deep they are.
         if _is_unfinished(item.name):
             with contextlib.suppress(OSError):
                 os.unlink(item.path)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from turnlog.errors import BrokenCopy, LogError, LogLocked
+from turnlog.formats import looks_like_log
 from turnlog.keep.moving import Spot
-from turnlog.layout import looks_like_log
 from turnlog.storage.atomic_files import failure, put
 from turnlog.storage.reader import Placed, Reader
 from turnlog.storage.sources import (

@@ -26,7 +26,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turnlog.errors import UsageError, WriteFailed
-from turnlog.layout import hash_of, key_of, same_project_key
+from turnlog.formats import hash_of, key_of, same_project_key
 from turnlog.records.codec import decode
 from turnlog.records.damage import Reason
 from turnlog.records.lenient_json import walk_object

@@ -10,6 +10,9 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
 
+from turnlog.formats import Home, LogFile, Problem
+from turnlog.formats.projects import absolute
+from turnlog.formats.walk import refuse_unseen
 from turnlog.keep.activity import glance_at
 from turnlog.keep.belongings import Belongings
 from turnlog.keep.deleting import (
@@ -21,9 +24,6 @@ from turnlog.keep.deleting import (
 from turnlog.keep.expiry import sessions_of, sharers
 from turnlog.keep.running import refuse_if_running
 from turnlog.keep.trash import Trash
-from turnlog.layout import Home, LogFile, Problem
-from turnlog.layout.directories import absolute
-from turnlog.layout.walk import refuse_unseen
 
 
 def reset_project(

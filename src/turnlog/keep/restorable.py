@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
+from turnlog.formats import Home, LogFile, LogName, find_logs, is_session_id, read_name
+from turnlog.formats.find import LATEST
+from turnlog.formats.home_files import KEPT_DIRECTORIES, owner_of
+from turnlog.formats.kept_copies import is_inner_name, kept_place, name_of_copy
 from turnlog.keep.archived import is_flat_archive
 from turnlog.keep.catalogue import Catalogue, home_of, kept_homes
 from turnlog.keep.reading import Copy, as_it_lies, begins_with
 from turnlog.keep.relocating import project_in, split
-from turnlog.layout import Home, LogFile, LogName, find_logs, is_session_id, read_name
-from turnlog.layout.find import LATEST
-from turnlog.layout.home_files import KEPT_DIRECTORIES, owner_of
-from turnlog.layout.kept import is_inner_name, kept_place, name_of_copy
 from turnlog.sessions.dated import share_out
 from turnlog.sessions.owners import is_agents_log, owner_in
 from turnlog.sessions.plan_traces import traces_of

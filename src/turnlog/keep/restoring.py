@@ -26,6 +26,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound, StorageFull, TurnlogError, UsageError
+from turnlog.formats import Home
+from turnlog.formats.flat.registry import note_log
 from turnlog.keep.copying import keep
 from turnlog.keep.listings import note_injured
 from turnlog.keep.new_places import NewPlaces
@@ -34,8 +36,6 @@ from turnlog.keep.reading import Copy
 from turnlog.keep.restorable import Mirror, Restorable, log_in
 from turnlog.keep.running import refuse_if_opened
 from turnlog.keep.shortfall import Shortfalls, fullest
-from turnlog.layout import Home
-from turnlog.sessions.registry import note_log
 
 __all__ = [
     "Outcome",

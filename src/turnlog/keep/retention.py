@@ -29,6 +29,10 @@ from turnlog.errors import (
     TurnlogError,
     UsageError,
 )
+from turnlog.formats import Home, Problem, turnlog_home
+from turnlog.formats.home_files import OF_SESSIONS
+from turnlog.formats.projects import whole
+from turnlog.formats.walk import UnreadablePlace
 from turnlog.keep.belongings import Belonging, Belongings
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import LOCK_TIMEOUT, keep, turn
@@ -54,10 +58,6 @@ from turnlog.keep.moving import remove_empty
 from turnlog.keep.orphans import Orphan, empty_directories, empty_projects, find_orphans
 from turnlog.keep.retention_policy import MOST_DAYS, Policy, is_days, load_policy
 from turnlog.keep.trash import Trash
-from turnlog.layout import Home, Problem, turnlog_home
-from turnlog.layout.directories import whole
-from turnlog.layout.home_files import OF_SESSIONS
-from turnlog.layout.walk import Unseen
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.life import running_sessions
 
@@ -220,7 +220,9 @@ class _Run:
                 found = [each for each in found if each not in beside]
                 path = Path(belongings.home, "projects")
                 if beside:
-                    self.report.problems.append(Unseen(path, f"no session is there: {UNMOUNTED}"))
+                    self.report.problems.append(
+                        UnreadablePlace(path, f"no session is there: {UNMOUNTED}")
+                    )
             self.report.orphans += found
 
     def carry_out(self, archive: Archive) -> None:
@@ -365,10 +367,10 @@ class _Run:
         return {each for home in self._everywhere for each in sessions_of(home, self._problems)}
 
     @cached_property
-    def _unseen(self) -> list[Unseen]:
+    def _unseen(self) -> list[UnreadablePlace]:
         """The places that could not be read, where a session may be, or may be said to run."""
         self._there  # noqa: B018 - Looking for them finds these.
-        unseen = [each for each in self._problems if isinstance(each, Unseen)]
+        unseen = [each for each in self._problems if isinstance(each, UnreadablePlace)]
         unseen += [each for belongings in self._belongings for each in belongings.unseen]
         return list(dict.fromkeys(unseen))
 

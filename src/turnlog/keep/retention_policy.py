@@ -26,7 +26,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from turnlog.config import SettingProblem, load_config
-from turnlog.layout.directories import is_within
+from turnlog.formats.projects import is_within
 
 DAYS: Final = 30
 MOST_DAYS: Final = 100_000

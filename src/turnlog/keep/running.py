@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.errors import LogLocked, NotFound
+from turnlog.formats import Home, LogFile, Problem
+from turnlog.formats.walk import refuse_unseen
 from turnlog.keep.moving import Spot, locked
-from turnlog.layout import Home, LogFile, Problem
-from turnlog.layout.walk import refuse_unseen
 from turnlog.sessions.life import marks_of, running_sessions
 
 _CLOSE: Final = "close it first; nothing was changed"

@@ -20,7 +20,17 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from turnlog.errors import UsageError
-from turnlog.keep.steps import Deed, Kind, Remove, Run, State, Step, Write, content, ran
+from turnlog.formats.settings_changes import (
+    Deed,
+    Kind,
+    Remove,
+    Run,
+    State,
+    Step,
+    Write,
+    content,
+    ran,
+)
 from turnlog.storage.atomic_files import Unreadable
 
 _UNIT: Final = "turnlog-keep"

@@ -13,11 +13,11 @@ from pathlib import Path
 from msgspec import structs
 
 from turnlog.errors import NotFound, UsageError
+from turnlog.formats import Home, turnlog_home
 from turnlog.keep.archiving import Archived, Unarchived, archive, is_archived, unarchive
 from turnlog.keep.copying import KeepRun, keep
 from turnlog.keep.deleting import ASKED, Deletion, Terms, delete_session
 from turnlog.keep.retention_policy import load_grace
-from turnlog.layout import Home, turnlog_home
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.metadata import Metadata
 from turnlog.sessions.session import Session

@@ -17,11 +17,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError
+from turnlog.formats import Home, LogFile
+from turnlog.formats.kept_copies import kept_place
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.keep.compaction_rules import SAID_BY
 from turnlog.keep.reading import Copy, as_it_lies, file_begins_with
-from turnlog.layout import Home, LogFile
-from turnlog.layout.kept import kept_place
 from turnlog.records.record import Progress, Record
 from turnlog.storage.reader import Placed, Reader
 from turnlog.storage.sources import open_regular

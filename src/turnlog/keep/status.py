@@ -14,14 +14,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.errors import UsageError
+from turnlog.formats import Home, Problem, all_homes
+from turnlog.formats.home_files import HomeFile, home_files, owner_of
+from turnlog.formats.kept_copies import kept_place
+from turnlog.formats.settings_changes import Kind, State, Step
 from turnlog.keep.catalogue import Catalogue, find_copy, kept_homes, last_run_at
 from turnlog.keep.cleanup import Loss, Period, is_cleaned, losses, period_of
 from turnlog.keep.copying import changed_files, is_main_log, owner_of_file
 from turnlog.keep.installing import install_steps
-from turnlog.keep.steps import Kind, State, Step
-from turnlog.layout import Home, Problem, all_homes
-from turnlog.layout.home_files import HomeFile, home_files, owner_of
-from turnlog.layout.kept import kept_place
 from turnlog.sessions.owners import is_agents_log
 
 WITHIN_DAYS = 7

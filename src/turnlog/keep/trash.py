@@ -30,16 +30,16 @@ import msgspec
 from msgspec import structs
 
 from turnlog.errors import LogError, NotFound, TurnlogError, UsageError
+from turnlog.formats import Problem, looks_like_log
+from turnlog.formats.file_name_case import Spellings
+from turnlog.formats.flat.files import hold, is_missing, read_object, write_object
+from turnlog.formats.kept_copies import CONFLICTS, KEPT_SUFFIX, is_inner_name, name_of_copy
+from turnlog.formats.walk import reason_of
 from turnlog.keep.catalogue import KeptFile
 from turnlog.keep.moving import Moved, Spot, is_same_file, locked, move
 from turnlog.keep.placing import sweep_beneath
 from turnlog.keep.restorable import is_of_a_home
 from turnlog.keep.trashed import Doomed, Trashed, TrashedFile, TrashEntry, described, place_of
-from turnlog.layout import Problem, looks_like_log
-from turnlog.layout.kept import CONFLICTS, KEPT_SUFFIX, is_inner_name, name_of_copy
-from turnlog.layout.spelling import Spellings
-from turnlog.layout.walk import reason_of
-from turnlog.sessions.flat_files import hold, is_missing, put_object, read_object
 from turnlog.sessions.journal import DELETED, PURGED, RESTORED, Journal
 from turnlog.storage.atomic_files import Folder, Unreadable, failure
 
@@ -240,7 +240,7 @@ class Trash:
             Folder.beneath(self.path, (name,)).close()
         except OSError as error:
             raise failure(error, self.path / name) from None
-        put_object(self.path / name / ENTRY, msgspec.to_builtins(entry), None)
+        write_object(self.path / name / ENTRY, msgspec.to_builtins(entry), None)
         return name
 
     def _move_all(

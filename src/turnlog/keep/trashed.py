@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from turnlog.errors import NotALog
+from turnlog.formats.kept_copies import kept_place
 from turnlog.keep.catalogue import KeptFile
 from turnlog.keep.moving import Spot
-from turnlog.layout.kept import kept_place
 from turnlog.storage.atomic_files import failure
 
 Tree = Literal["home", "kept"]

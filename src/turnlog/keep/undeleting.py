@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnlog.errors import AmbiguousSession, NotFound
+from turnlog.formats.find import LATEST
 from turnlog.keep.deleting import put_back
 from turnlog.keep.trash import Trash
 from turnlog.keep.trashed import Trashed
-from turnlog.layout.find import LATEST
 
 
 def trashed_named(found: Sequence[Trashed], name: str) -> list[Trashed]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from turnlog.layout import Problem
+from turnlog.formats import Problem
 
 
 class Kind(StrEnum):

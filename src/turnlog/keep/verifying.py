@@ -22,6 +22,8 @@ from hashlib import sha256
 from msgspec import structs
 
 from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
+from turnlog.formats import Home
+from turnlog.formats.home_files import home_files, owner_of
 from turnlog.keep.catalogue import Catalogue, KeptFile
 from turnlog.keep.copying import LOCK_TIMEOUT, turn
 from turnlog.keep.reading import Copy, as_it_lies, file_begins_with, what_is_left
@@ -36,8 +38,6 @@ from turnlog.keep.verified import (
     Verified,
 )
 from turnlog.keep.verifying_archives import verify_archives
-from turnlog.layout import Home
-from turnlog.layout.home_files import home_files, owner_of
 from turnlog.storage.compressed import DIGEST_BYTES
 from turnlog.storage.frames import BrokenFrame, Frames, read_table
 from turnlog.storage.sources import open_regular

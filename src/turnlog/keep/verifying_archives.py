@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.errors import BrokenCopy, LogError, NotFound
+from turnlog.formats import Home, is_session_id
+from turnlog.formats.flat.registry import Meta, read_meta
+from turnlog.formats.home_files import HomeFile, owner_of
 from turnlog.keep.proving import unpacked
 from turnlog.keep.restorable import log_in
 from turnlog.keep.verified import Finding, HomeVerified, Kind, Range
-from turnlog.layout import Home, is_session_id
-from turnlog.layout.home_files import HomeFile, owner_of
-from turnlog.sessions.registry import Meta, read_meta
 
 Advance = Callable[[int], None]
 

@@ -19,11 +19,11 @@ from typing import Final
 from msgspec import Struct
 
 from turnlog.errors import LogError
+from turnlog.formats import Home
+from turnlog.formats.home_files import home_files
+from turnlog.formats.homes import kept_root
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import KeepRun, Progress, Sessions, changed_files, keep, owner_of_file
-from turnlog.layout import Home
-from turnlog.layout.home_files import home_files
-from turnlog.layout.home_paths import kept_root
 from turnlog.sessions.changes import changes, check_poll
 
 REST: Final = 20

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from turnlog.errors import LogError, TurnlogError, UsageError
-from turnlog.layout import turnlog_home
+from turnlog.formats import turnlog_home
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.naming import spelled
 from turnlog.mcp.paging import Cursors, bounded, question_of

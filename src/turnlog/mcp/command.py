@@ -140,7 +140,7 @@ def make_desk(
 ) -> Desk:
     """Lay out the desk as the options and config.toml say; tell what of that cannot be read."""
     from turnlog.config import in_words, load_config
-    from turnlog.layout import all_homes, turnlog_home
+    from turnlog.formats import all_homes, turnlog_home
     from turnlog.mcp.desk import Desk
     from turnlog.mcp.reading_on import ReadingOn
     from turnlog.mcp.settings import settings_from

@@ -25,9 +25,9 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final, NamedTuple
 
 from turnlog.errors import AmbiguousSession, NotFound, UsageError
+from turnlog.formats import Home, check_session_id
+from turnlog.formats.projects import is_windows_path, is_within, whole
 from turnlog.index.opening import Index, open_fresh
-from turnlog.layout import Home, check_session_id
-from turnlog.layout.directories import is_windows_path, is_within, whole
 from turnlog.mcp.reading_on import ReadingOn
 from turnlog.mcp.settings import Settings
 from turnlog.questions.query_filters import projects_in

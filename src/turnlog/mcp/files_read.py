@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import NotFound, UsageError
+from turnlog.formats import Home, side_files
+from turnlog.formats.walk import DirectoryWalk, Item, Problem
 from turnlog.index.ids import AGENT
 from turnlog.index.opening import Index
-from turnlog.layout import Home, side_files
-from turnlog.layout.walk import Item, Problem, Walk
 from turnlog.mcp.desk import Desk, Known
 from turnlog.mcp.naming import file_glob
 from turnlog.sessions.file_history import SessionFiles, TouchedFile
@@ -123,7 +123,7 @@ def _kept(home: Home, session_id: str, problems: list[Problem]) -> list[Item]:
     """List the kept versions of a session, wherever its layout puts them."""
     beside = home.path.parent if home.path.name == "sessions" else home.path
     snapshots = beside / "snapshots" / session_id
-    walk = Walk(problems)
+    walk = DirectoryWalk(problems)
     directories = (side_files(home, session_id).file_history, snapshots)
     return [
         item

@@ -10,8 +10,8 @@ from msgspec import Struct, structs
 from pydantic import BeforeValidator, Field
 
 from turnlog.errors import UsageError
+from turnlog.formats import turnlog_home
 from turnlog.index.opening import Index
-from turnlog.layout import turnlog_home
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.naming import listed
 from turnlog.mcp.paging import Answer

@@ -19,7 +19,7 @@ from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
 from turnlog.errors import NotFound, TurnlogError
-from turnlog.layout import Home
+from turnlog.formats import Home
 from turnlog.mcp.calling import Calls, told
 from turnlog.mcp.desk import LATEST, BoundedIndex, Desk, Known
 from turnlog.mcp.framing import Cleaner, frame_bytes, framed

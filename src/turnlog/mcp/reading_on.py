@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from turnlog.errors import IndexUnavailable, TurnlogError, UsageError
+from turnlog.formats import Home, find_everywhere
 from turnlog.index.database import index_path, open_for_reading
 from turnlog.index.freshness import changed_logs, logs_if_fresh
 from turnlog.index.refresh import refresh
 from turnlog.index.unwritable import is_elsewhere, refreshed_otherwise
-from turnlog.layout import Home, find_everywhere
 
 if TYPE_CHECKING:
     from turnlog.mcp.desk import Deadline

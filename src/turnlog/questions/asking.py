@@ -239,7 +239,7 @@ class Asking(AskingCosts):
         also holds each record to the rules of its type.
         """
         from turnlog.config import load_config
-        from turnlog.layout import Problem, find_everywhere, turnlog_home
+        from turnlog.formats import Problem, find_everywhere, turnlog_home
         from turnlog.questions.health import examine
         from turnlog.sessions.dated import find_any_session
         from turnlog.storage.lines import LINE_CAP

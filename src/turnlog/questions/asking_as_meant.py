@@ -12,7 +12,7 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnlog.errors import UsageError
-from turnlog.layout import Home
+from turnlog.formats import Home
 
 if TYPE_CHECKING:
     from turnlog.pricing.cost import Prices
@@ -58,7 +58,7 @@ class AskingAsMeant:
 
 def configured() -> Prices:
     """Load the prices, with those that config.toml sets."""
-    from turnlog.layout import turnlog_home
+    from turnlog.formats import turnlog_home
     from turnlog.pricing.cost import configured_prices
     from turnlog.storage.logger import warn_of_settings
 

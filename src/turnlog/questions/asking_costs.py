@@ -215,7 +215,7 @@ class AskingCosts(AskingAsMeant):
     ) -> BudgetReport:
         """Tell how much is spent of every budget that config.toml sets, and where it leads."""
         from turnlog.config import load_config
-        from turnlog.layout import turnlog_home
+        from turnlog.formats import turnlog_home
         from turnlog.questions.budgets import budget_report, budgets_from
         from turnlog.questions.sources import open_source
         from turnlog.storage.logger import warn_of_settings

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from turnlog.errors import TurnlogError
+from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere
+from turnlog.formats.find import in_reading_order
+from turnlog.formats.projects import is_within, whole
 from turnlog.index.remembered import Remembered
 from turnlog.keep.archived import Archives, is_flat_archive
-from turnlog.layout import Home, LayoutName, LogFile, Problem, find_everywhere
-from turnlog.layout.directories import is_within, whole
-from turnlog.layout.find import in_reading_order
 from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import Home, Problem, read_name
+from turnlog.formats import Home, Problem, read_name
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.records.record import Linked, Record
 from turnlog.sessions.life import State

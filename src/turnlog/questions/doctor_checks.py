@@ -20,9 +20,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from turnlog.formats import Home, LogFile, Problem, find_everywhere
 from turnlog.index.opening import Index
 from turnlog.keep.shortfall import Shortfall, Shortfalls
-from turnlog.layout import Home, LogFile, Problem, find_everywhere
 from turnlog.questions.doctor_checks_look import Look, Planned, look_closer, plans_of
 from turnlog.questions.doctor_checks_survey import Surveyed, survey
 from turnlog.sessions.life import Running, running_sessions

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from turnlog.formats import LogFile, find_everywhere
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.lines import OF_AGENT
 from turnlog.index.opening import Index
 from turnlog.keep.belongings import Belongings
 from turnlog.keep.orphans import find_orphans
-from turnlog.layout import LogFile, find_everywhere
 from turnlog.questions.doctor_checks import Example, Finding, Patient, Urgency, counted, finding
 from turnlog.records.record import Spoken
 from turnlog.sessions.life import running_sessions

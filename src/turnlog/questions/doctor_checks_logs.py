@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from turnlog.layout import LogFile
+from turnlog.formats import LogFile
 from turnlog.questions.doctor_checks import Example, Finding, Patient, Urgency, counted, finding
 from turnlog.questions.doctor_checks_survey import Surveyed
 from turnlog.storage.repair import Repair

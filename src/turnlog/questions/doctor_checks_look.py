@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import LogFile
+from turnlog.formats import LogFile
 from turnlog.questions.doctor_checks_survey import UNREACHED, Surveyed
 from turnlog.sessions.recover import Recovery, examine
 from turnlog.sessions.session import Session

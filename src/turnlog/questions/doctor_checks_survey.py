@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from turnlog.formats import LogFile
 from turnlog.index.ids import OFFSET_BITS, short_uuid
 from turnlog.index.lines import OF_AGENT, SLIPPED_IN
 from turnlog.index.opening import Index
-from turnlog.layout import LogFile
 from turnlog.records.record import System
 from turnlog.records.record_types import LastPrompt
 from turnlog.storage.atomic_files import size_at

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import LogFile
+from turnlog.formats import LogFile
 from turnlog.questions.doctor_checks import Finding, Patient, Urgency, counted, finding
 from turnlog.sessions.dated import share_out
 from turnlog.sessions.life import Life, Running, marks_of

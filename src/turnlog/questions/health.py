@@ -16,8 +16,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
+from turnlog.formats import LogFile, Problem
 from turnlog.keep.shortfall import Shortfall, Shortfalls
-from turnlog.layout import LogFile, Problem
 from turnlog.storage.lines import LINE_CAP
 from turnlog.storage.validation import Finding, Severity, Validation, validate
 

@@ -21,12 +21,12 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import UsageError
+from turnlog.formats import Home
+from turnlog.formats.projects import is_within, whole
 from turnlog.index.conditions import IS_CALL
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
 from turnlog.keep.archived import Archives
-from turnlog.layout import Home
-from turnlog.layout.directories import is_within, whole
 from turnlog.questions.catalog import SessionRow
 from turnlog.questions.keeping import Keepings
 from turnlog.questions.known_names import tools_named

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from turnlog.layout.home_paths import kept_root
+from turnlog.formats.homes import kept_root
 
 if TYPE_CHECKING:
     from turnlog.keep.catalogue import Catalogue

@@ -21,10 +21,10 @@ from typing import Any, Final
 from msgspec import Struct, field, structs
 
 from turnlog.errors import TurnlogError
+from turnlog.formats import Home, claude_log, read_name, subagent_logs_near
+from turnlog.formats.projects import is_within
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import Progress
-from turnlog.layout import Home, agent_logs_beside, claude_log, read_name
-from turnlog.layout.directories import is_within
 from turnlog.pricing.cost import Prices
 from turnlog.questions.blocks import BlockRow, active_block
 from turnlog.questions.keeping import Keeping
@@ -251,7 +251,7 @@ class Live:
         """Tell what the agents of a session are doing that are at work."""
         found = []
         try:
-            for path in agent_logs_beside(main, session_id):
+            for path in subagent_logs_near(main, session_id):
                 if now.timestamp() - os.stat(path).st_mtime <= _AGENTS_SECONDS:
                     name = read_name(path.name)
                     activity = self._end(path, agent=name.id if name else path.stem).look()

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import Home
+from turnlog.formats import Home
 from turnlog.records.annotations import session_of
 from turnlog.records.blocks import CallBlock, ThinkingBlock
 from turnlog.records.meaning import Author, Meaning, author_of, is_interruption, is_news, meaning_of

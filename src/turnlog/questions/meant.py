@@ -12,10 +12,9 @@ from datetime import UTC, date, datetime, time, tzinfo
 from typing import Final, TypeAlias
 
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.layout import Home, LogFile, find_everywhere
-from turnlog.layout.directories import last_part, whole
-from turnlog.layout.find import LATEST
-from turnlog.layout.keys import key_of
+from turnlog.formats import Home, LogFile, find_everywhere
+from turnlog.formats.find import LATEST
+from turnlog.formats.projects import key_of, last_part, whole
 from turnlog.records.time_zone import MachineZone
 
 When: TypeAlias = str | date

@@ -18,12 +18,12 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from turnlog.errors import IndexUnavailable
+from turnlog.formats import Home
 from turnlog.index.database import index_path, open_for_reading
 from turnlog.index.ids import AGENT, OFFSET_BITS, instant_at, microseconds
 from turnlog.index.opening import Index, open_fresh
 from turnlog.index.refresh import Refreshed, refresh
 from turnlog.index.unwritable import make_elsewhere
-from turnlog.layout import Home
 from turnlog.records.record import Record
 from turnlog.storage.context import Closing
 

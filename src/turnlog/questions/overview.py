@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Struct
 
+from turnlog.formats import Home
 from turnlog.index.ids import microseconds
 from turnlog.index.opening import Index
 from turnlog.keep.cleanup import is_cleaned, period_of
-from turnlog.layout import Home
 from turnlog.pricing.cost import Prices
 from turnlog.questions.indexed_catalog import IndexedSession, list_indexed
 from turnlog.questions.keeping import Keepings

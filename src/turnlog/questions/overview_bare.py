@@ -11,9 +11,9 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
+from turnlog.formats import Home
 from turnlog.index.processes import processors
 from turnlog.keep.cleanup import LossCount, losses
-from turnlog.layout import Home
 from turnlog.pricing.cost import Prices
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.overview import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from turnlog.layout.directories import is_within
+from turnlog.formats.projects import is_within
 
 if TYPE_CHECKING:
     from turnlog.records.responses import Response

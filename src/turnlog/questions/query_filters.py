@@ -17,11 +17,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from turnlog.errors import UsageError
+from turnlog.formats.projects import is_within, whole
 from turnlog.index.conditions import IS_PROMPT
 from turnlog.index.ids import microseconds, short_uuid
 from turnlog.index.sound import sound
 from turnlog.index.texts import Kind
-from turnlog.layout.directories import is_within, whole
 from turnlog.questions import known_names
 from turnlog.questions.patience import PATIENCE_SECONDS, SLOW_PATTERN
 from turnlog.questions.query_fields import (

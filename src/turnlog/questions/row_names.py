@@ -14,7 +14,7 @@ from itertools import product
 from typing import Final, TypeVar
 
 from turnlog.errors import UsageError
-from turnlog.layout.directories import last_part
+from turnlog.formats.projects import last_part
 from turnlog.records.time_zone import TIMES
 from turnlog.text import inert
 

@@ -17,9 +17,9 @@ from fnmatch import translate
 from functools import cached_property
 from typing import Final, Literal
 
+from turnlog.formats.projects import is_windows_path, is_within
 from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, Kind
-from turnlog.layout.directories import is_windows_path, is_within
 from turnlog.questions.search_conditions import IS_GONE, NEVER, Condition, both, one_of, surely
 from turnlog.questions.search_language import Filter, Node
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound, TurnlogError
-from turnlog.layout import (
+from turnlog.formats import (
     Home,
     LogFile,
     Problem,
@@ -28,7 +28,7 @@ from turnlog.layout import (
     journal_log,
     turnlog_home,
 )
-from turnlog.layout.directories import is_within, whole
+from turnlog.formats.projects import is_within, whole
 from turnlog.questions.catalog import list_sessions
 from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.record_types import Format

@@ -12,9 +12,9 @@ from turnlog.questions.spending import every_response, spent
 from turnlog.questions.traced import every_traced
 
 if TYPE_CHECKING:
+    from turnlog.formats import Home
     from turnlog.index.refreshed import Stage
     from turnlog.index.unwritable import Fallback
-    from turnlog.layout import Home
     from turnlog.pricing.cost import Prices
     from turnlog.questions.ledger import Question
     from turnlog.questions.periods import Period

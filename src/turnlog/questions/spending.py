@@ -31,8 +31,8 @@ from turnlog.records.responses import Response, ResponseGroup
 from turnlog.records.usage import Counters
 
 if TYPE_CHECKING:
+    from turnlog.formats import Home
     from turnlog.index.opening import Index
-    from turnlog.layout import Home
     from turnlog.pricing.cost import Prices
     from turnlog.questions.periods import Period
     from turnlog.records.usage_entries import UsageEntry

@@ -27,7 +27,7 @@ from turnlog.questions.status_figures import FiguresFile, number_of, within
 from turnlog.records.time_zone import LocalTimes, MachineZone
 
 if TYPE_CHECKING:
-    from turnlog.layout import Home
+    from turnlog.formats import Home
 
 _REMEMBERED_SECONDS: Final = 86_400
 _MOST_SESSIONS: Final = 32

@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from turnlog.formats import Home, LogFile, Problem, find_everywhere
 from turnlog.index.processes import Children, can_fork, share_out
 from turnlog.index.usage import LogScan, Skipped
-from turnlog.layout import Home, LogFile, Problem, find_everywhere
 from turnlog.records.responses import Response, Responses
 from turnlog.records.usage_entries import UsageEntry
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from turnlog.layout import Home
+from turnlog.formats import Home
 from turnlog.questions.news import Change, News
 from turnlog.sessions.changes import changes, check_poll
 

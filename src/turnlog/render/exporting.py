@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 
 from turnlog.config import load_config
 from turnlog.errors import UsageError
-from turnlog.layout import turnlog_home
+from turnlog.formats import turnlog_home
 from turnlog.redact import gather_known, rules_from
 from turnlog.render.conversation import Choice, Conversation, ThreadName
 from turnlog.render.gathering import known_lines

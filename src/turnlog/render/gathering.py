@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import Home, LogFile, find_everywhere
-from turnlog.layout.find import in_reading_order
+from turnlog.formats import Home, LogFile, find_everywhere
+from turnlog.formats.find import in_reading_order
 from turnlog.records.damage import Damage
 from turnlog.sessions.dated import share_out
 from turnlog.sessions.glanced import last_heard

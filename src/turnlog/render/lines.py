@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from turnlog.layout import LogFile
+from turnlog.formats import LogFile
 from turnlog.render.outgoing import Outgoing
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import whole_line

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound
-from turnlog.layout import LogFile
+from turnlog.formats import LogFile
 from turnlog.records.session_summary import SessionSummary
 from turnlog.render.conversation import Damaged
 from turnlog.sessions.agents import Agent, Traces, link_agents

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import json
 
-from turnlog.layout import is_uuid
+from turnlog.formats import is_uuid
 from turnlog.pricing.cost import Prices
 from turnlog.questions.periods import Period
 from turnlog.questions.sources import Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from turnlog.layout import LayoutName
+from turnlog.formats import LayoutName
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.metadata import MetadataFold
 from turnlog.sessions.session import Session

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast, get_args
 
 from turnlog.errors import NotSerialisable
-from turnlog.layout import LayoutName, LogFile
+from turnlog.formats import LayoutName, LogFile
 from turnlog.records.annotations import format_marker, note_on, session_of, with_note, without_note
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage

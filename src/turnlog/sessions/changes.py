@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.errors import UsageError
-from turnlog.layout import Home
+from turnlog.formats import Home
 from turnlog.storage.system import filesystem, is_network
 
 logger = logging.getLogger("turnlog.sessions")

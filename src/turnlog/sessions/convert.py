@@ -25,14 +25,14 @@ from typing import Final, Literal, NamedTuple
 from msgspec import Struct, field
 
 from turnlog.errors import FormatTooNew, LogError, UsageError
-from turnlog.layout import LayoutName, LogFile
+from turnlog.formats import LayoutName, LogFile
+from turnlog.formats.flat.registry import note_log
 from turnlog.records.annotations import FORMAT, format_marker, with_note
 from turnlog.records.codec import encode
 from turnlog.records.record_types import Format
 from turnlog.sessions.carry import LAYOUTS, Carried, Carrier, SourceLog
 from turnlog.sessions.dated import day_of
 from turnlog.sessions.destination import Destination, agents_of
-from turnlog.sessions.registry import note_log
 from turnlog.sessions.retell import ClaudeTeller, NativeTeller, Teller
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import WRITER

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import Home, LogFile, Problem, find_session, read_name
-from turnlog.layout.walk import Unseen
+from turnlog.formats import Home, LogFile, Problem, find_session, read_name
+from turnlog.formats.walk import UnreadablePlace
 from turnlog.records.annotations import session_of
 from turnlog.records.record import Record
 from turnlog.records.record_types import Format
@@ -60,7 +60,7 @@ def share_out(
                 heard[said.session_id] = None
         except (TurnlogError, OSError) as error:
             if problems is not None:  # Which sessions it holds is not known.
-                problems.append(Unseen(log.path, str(error)))
+                problems.append(UnreadablePlace(log.path, str(error)))
         for session_id in heard:
             logs = found.pop(session_id, [])
             if not logs or not is_elsewhere(logs[0], log):

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.errors import InvalidId
-from turnlog.layout import (
+from turnlog.formats import (
     Home,
     LayoutName,
     LogFile,
-    agent_log_beside,
     claude_log,
     dated_log,
     find_logs,
@@ -31,6 +30,7 @@ from turnlog.layout import (
     key_of,
     project_hash,
     project_key,
+    subagent_log_near,
 )
 from turnlog.sessions.carry import Origin
 from turnlog.sessions.dated import nameless_id, share_out
@@ -76,7 +76,7 @@ class Destination:
         known = self._known(origin)
         if known is not None:  # Agents may work in another project than their session.
             main = main.parent.with_name(_project_name(self.layout, "", known)) / main.name
-        nested = agent_log_beside(main, name, agent_id)
+        nested = subagent_log_near(main, name, agent_id)
         if origin.is_beside and origin.layout == self.layout:
             return main.with_name(nested.name)
         return nested.parent.joinpath(*inner, nested.name)

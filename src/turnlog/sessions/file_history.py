@@ -23,8 +23,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.layout import Home, Problem, side_files
-from turnlog.layout.walk import Item, Walk
+from turnlog.formats import Home, Problem, side_files
+from turnlog.formats.walk import DirectoryWalk, Item
 from turnlog.records.timestamps import instant
 from turnlog.sessions.session import Session
 from turnlog.sessions.touches import (
@@ -283,7 +283,7 @@ def _items(home: Home, session_id: str, problems: list[Problem]) -> Iterator[Ite
     beside = home.path.parent if home.path.name == "sessions" else home.path
     kept = side_files(home, session_id).file_history
     snapshots = beside / "snapshots" / session_id
-    walk = Walk(problems)
+    walk = DirectoryWalk(problems)
     for directory in (kept, snapshots if snapshots.is_dir() else None):
         if directory is not None:
             yield from walk.enter(str(Path(directory)))

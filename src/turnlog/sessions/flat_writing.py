@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from turnlog.formats.flat.registry import MetaFold, update_registry, write_meta
 from turnlog.records.codec import encode
-from turnlog.sessions.registry import MetaFold, update_registry, write_meta
 from turnlog.sessions.surroundings import Clock, utc_now
 from turnlog.sessions.writing import Records, SessionWriter
 from turnlog.storage.writer import LOCK_TIMEOUT, Durability, News

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from turnlog.layout import LogFile, agent_logs_beside, read_name
+from turnlog.formats import LogFile, read_name, subagent_logs_near
 from turnlog.records.annotations import session_of
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record
@@ -112,7 +112,7 @@ class _Following:
                 if path not in known:
                     yield structs.replace(main, path=path)
             return
-        for path in agent_logs_beside(main.path, self._id):
+        for path in subagent_logs_near(main.path, self._id):
             if path not in known:
                 yield _agent_log(main, path)
         # Older programs put agents' logs beside the main one; only their records tell whose.

@@ -13,7 +13,7 @@ from os import PathLike
 from typing import NamedTuple
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import LogFile
+from turnlog.formats import LogFile
 from turnlog.records.record import Record
 from turnlog.records.record_types import AiTitle, CustomTitle, Tag
 from turnlog.records.session_summary import SessionSummary, is_local_command

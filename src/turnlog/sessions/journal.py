@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import NotFound
-from turnlog.layout import journal_log
+from turnlog.formats import journal_log
 from turnlog.records.damage import Damage
 from turnlog.records.record_types import Format
 from turnlog.records.timestamps import iso

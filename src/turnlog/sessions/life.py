@@ -30,7 +30,7 @@ from turnlog.records.record_types import Format
 from turnlog.sessions.surroundings import Process, process, utc_now
 
 if TYPE_CHECKING:
-    from turnlog.layout import Home, Problem
+    from turnlog.formats import Home, Problem
 
 IDLE: Final = timedelta(days=30)
 OUT_OF_SIGHT: Final = timedelta(days=1)
@@ -233,8 +233,8 @@ def claude_processes(home: "Home", *, problems: "list[Problem] | None" = None) -
 
     PID files and directories that cannot be read are added to *problems*.
     """
-    from turnlog.layout import running  # noqa: PLC0415 - Nor does it look for programs.
-    from turnlog.layout.walk import Unseen, reason_of  # noqa: PLC0415
+    from turnlog.formats import running  # noqa: PLC0415 - Nor does it look for programs.
+    from turnlog.formats.walk import UnreadablePlace, reason_of  # noqa: PLC0415
 
     found = []
     for path in running(home, problems=problems):
@@ -245,7 +245,7 @@ def claude_processes(home: "Home", *, problems: "list[Problem] | None" = None) -
             continue  # The program ended just now.
         except OSError as error:
             if problems is not None:
-                problems.append(Unseen(path, reason_of(error)))
+                problems.append(UnreadablePlace(path, reason_of(error)))
             continue
         except (ValueError, KeyError, TypeError, RecursionError):
             continue

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from turnlog.errors import UsageError
-from turnlog.layout import LayoutName, claude_log, dated_log, flat_directory, flat_log
-from turnlog.layout.directories import whole
+from turnlog.formats import LayoutName, claude_log, dated_log, flat_directory, flat_log
+from turnlog.formats.projects import whole
 from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.flat_writing import FlatWriter
 from turnlog.sessions.session import Session

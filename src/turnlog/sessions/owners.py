@@ -10,8 +10,8 @@ from typing import Final
 from msgspec import structs
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import Home, LogFile, find_everywhere
-from turnlog.layout.find import only_one
+from turnlog.formats import Home, LogFile, find_everywhere
+from turnlog.formats.find import only_one
 from turnlog.records.codec import Envelope
 from turnlog.storage.reader import scan_log
 

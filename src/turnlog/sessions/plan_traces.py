@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from turnlog.layout import LogFile
+from turnlog.formats import LogFile
 from turnlog.records.codec import decode
 from turnlog.records.record import Attachment, Linked, User
 from turnlog.storage.atomic_files import text_of

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import Home, Problem, find_everywhere, plans
+from turnlog.formats import Home, Problem, find_everywhere, plans
 from turnlog.sessions.file_history import SessionFiles
 from turnlog.sessions.plan_traces import PlanTrace, traces_of
 from turnlog.sessions.restore import content_of

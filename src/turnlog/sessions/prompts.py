@@ -17,8 +17,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError
-from turnlog.layout import Home, Problem, history_log
-from turnlog.layout.directories import is_within, whole
+from turnlog.formats import Home, Problem, history_log
+from turnlog.formats.projects import is_within, whole
 from turnlog.records.date_expressions import is_between
 from turnlog.records.record import Record
 from turnlog.records.timestamps import instant

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID, uuid5
 
 from turnlog import __version__
-from turnlog.layout import is_uuid
+from turnlog.formats import is_uuid
 from turnlog.records.dialects import BY_NAME
 from turnlog.records.dialects.translate import in_dialect
 from turnlog.records.record import Call, Linked, Record, Spoken

@@ -18,7 +18,7 @@ from typing import Self
 from msgspec import Struct
 
 from turnlog.errors import AmbiguousSession, NotFound
-from turnlog.layout import Home, LayoutName, LogFile, find_logs
+from turnlog.formats import Home, LayoutName, LogFile, find_logs
 from turnlog.records.record import Record
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.agents import Agent, Traces, link_agents

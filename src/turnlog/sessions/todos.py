@@ -17,19 +17,19 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from turnlog.errors import NotALog, UsageError
-from turnlog.layout import (
+from turnlog.formats import (
     Home,
     Problem,
-    check_agent_id,
     check_session_id,
+    check_subagent_id,
     find_logs,
-    is_agent_id,
     is_session_id,
+    is_subagent_id,
     is_uuid,
     side_files,
     todo_file,
 )
-from turnlog.layout.walk import Walk
+from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.codec import encode
 from turnlog.records.lenient_json import NotJson, loads
 from turnlog.sessions.owners import owner_in
@@ -96,7 +96,7 @@ def todos_of(
 
 def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
     """Give every list of todos in *home*; each says whether the log it belongs to is lost."""
-    walk = Walk(problems)
+    walk = DirectoryWalk(problems)
     items = [item for item in walk.enter(str(home.path / "todos")) if item.name.endswith(".json")]
     if not items:
         return ()
@@ -142,7 +142,7 @@ def tasks_of(
     directory = side_files(home, session_id, problems=problems).tasks
     if directory is None:
         return ()
-    items = Walk(problems).enter(str(directory))
+    items = DirectoryWalk(problems).enter(str(directory))
     files = [item for item in items if item.kind == "file" and item.name.endswith(".json")]
     tasks = (_task(session_id, Path(item.path)) for item in files if not item.name.startswith("."))
     return tuple(sorted(tasks, key=lambda task: (len(task.id), task.id)))
@@ -150,7 +150,7 @@ def tasks_of(
 
 def sessions_with_tasks(home: Home, *, problems: list[Problem] | None = None) -> tuple[str, ...]:
     """Give the ids of the sessions that *home* has a tasks directory for."""
-    items = Walk(problems).enter(str(home.path / "tasks"))
+    items = DirectoryWalk(problems).enter(str(home.path / "tasks"))
     names = (item.name for item in items if item.kind == "directory")
     return tuple(name for name in names if is_session_id(name))
 
@@ -162,7 +162,7 @@ def replace_todos(
 
     Mappings keep whatever further keys they have. A kill leaves the old list or the new one.
     """
-    path = todo_file(home, check_session_id(session_id), check_agent_id(agent_id))
+    path = todo_file(home, check_session_id(session_id), check_subagent_id(agent_id))
     lines = [encode(_wire(item)) for item in items]
     if path.is_symlink():
         hint = "symbolic links are not followed when writing; remove it or write to its target"
@@ -238,7 +238,7 @@ def _read_name(stem: str, sessions: set[str]) -> tuple[str, str] | None:
     """Read SESSION-agent-AGENT; where the ids hold the separator too, the logs may tell."""
     cuts: Iterator[int] = (at for at in range(len(stem)) if stem.startswith(_SEPARATOR, at))
     pairs = [(stem[:at], stem[at + len(_SEPARATOR) :]) for at in cuts]
-    pairs = [pair for pair in pairs if is_session_id(pair[0]) and is_agent_id(pair[1])]
+    pairs = [pair for pair in pairs if is_session_id(pair[0]) and is_subagent_id(pair[1])]
     surest = [pair for pair in pairs if pair[0] in sessions] or [
         pair for pair in pairs if is_uuid(pair[0]) or pair[0] == pair[1]
     ]

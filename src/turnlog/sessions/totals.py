@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound
-from turnlog.layout import agent_logs_beside, turnlog_home
+from turnlog.formats import subagent_logs_near, turnlog_home
 from turnlog.pricing.cost import Bill, Prices, RunningBill, configured_prices
 from turnlog.records.responses import Response, RunningTotals
 from turnlog.records.usage import Counters
@@ -48,7 +48,7 @@ class Account(RunningTotals):
 
     def read_agents(self, main: Path, session_id: str) -> None:
         """Take what the agents' logs beside the *main* one have said since the last time."""
-        for path in agent_logs_beside(main, session_id):
+        for path in subagent_logs_near(main, session_id):
             try:
                 reader = Reader(path, start=self._read.get(path, 0), tail="wait")
             except NotFound:

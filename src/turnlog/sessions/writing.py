@@ -21,8 +21,8 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 from turnlog import __version__
 from turnlog.errors import NotFound, UsageError
-from turnlog.layout import agent_log_beside, new_agent_id
-from turnlog.layout.directories import absolute
+from turnlog.formats import new_subagent_id, subagent_log_near
+from turnlog.formats.projects import absolute
 from turnlog.records.annotations import format_marker
 from turnlog.records.codec import Envelope, decode, encode
 from turnlog.records.damage import Damage
@@ -180,9 +180,9 @@ class SessionWriter(Shared):
 
     def agent(self, agent_id: str | None = None) -> SessionWriter:
         """Begin an agent: a log of its own in the same session. Without an id it gets a new one."""
-        made = agent_id or new_agent_id()
+        made = agent_id or new_subagent_id()
         return SessionWriter(
-            agent_log_beside(self.path, self.session_id, made),
+            subagent_log_near(self.path, self.session_id, made),
             session_id=self.session_id,
             cwd=self.cwd,
             agent_id=made,

@@ -13,7 +13,7 @@ from turnlog.errors import UsageError
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.layout import Home
+    from turnlog.formats import Home
     from turnlog.web.desk import Desk
 
 PORT: Final = 7434
@@ -70,7 +70,7 @@ def command(
         from turnlog.loopback import Place, listen, new_token, serve, token_in
         from turnlog.web.app import make_app
         from turnlog.web.door import TOKEN, Door
-    from turnlog.layout import all_homes
+    from turnlog.formats import all_homes
 
     found = all_homes(homes)
     desk = _desk(found, is_redacted=redact)
@@ -89,7 +89,7 @@ def command(
 
 def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> Desk:
     from turnlog.config import in_words, load_config
-    from turnlog.layout import turnlog_home
+    from turnlog.formats import turnlog_home
     from turnlog.pricing.cost import configured_prices
     from turnlog.redact import rules_from
     from turnlog.store import Store

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
-from turnlog.layout.directories import last_part
+from turnlog.formats.projects import last_part
 from turnlog.pricing.cost import Prices
 from turnlog.questions.live import Live
 from turnlog.records.time_zone import MachineZone

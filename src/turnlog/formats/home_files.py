@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from turnlog.layout.ids import is_session_id, is_uuid
-from turnlog.layout.names import read_name
-from turnlog.layout.walk import Item, Problem, Walk, reason_of
+from turnlog.formats.ids import is_session_id, is_uuid
+from turnlog.formats.log_file import read_name
+from turnlog.formats.walk import DirectoryWalk, Item, Problem, reason_of
 
 OF_SESSIONS: Final = ("file-history", "image-cache", "session-env", "tasks")
 """Directories of a home that have one directory for each session."""
@@ -47,13 +47,13 @@ def home_files(
     home: str | os.PathLike[str], *, problems: list[Problem] | None = None
 ) -> Iterator[HomeFile]:
     """Give every file of *home* that is worth keeping."""
-    return _Files(Walk(problems)).beneath(os.path.abspath(home))
+    return _Files(DirectoryWalk(problems)).beneath(os.path.abspath(home))
 
 
 class _Files:
     """The files that one walk finds. Links are followed last, and to no file of the home again."""
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: DirectoryWalk) -> None:
         self._walk = walk
         self._within = ""
         self._found: set[str] = set()
@@ -160,7 +160,7 @@ def _id(text: str) -> str | None:
     return text if is_session_id(text) else None
 
 
-def _kept_at_the_top(walk: Walk, items: list[Item]) -> tuple[list[Item], list[Item]]:
+def _kept_at_the_top(walk: DirectoryWalk, items: list[Item]) -> tuple[list[Item], list[Item]]:
     """Choose what is worth keeping of a home's own directory: some files, some directories."""
     files = [item for item in items if item.name == "history.jsonl"]
     directories = [item for item in items if item.name in KEPT_DIRECTORIES]

@@ -15,14 +15,14 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from turnlog.layout import flat_index
+from turnlog.formats import flat_index
+from turnlog.formats.flat.files import Fields, JsonFile, read_object
+from turnlog.formats.flat.meta import Meta, Table, count, flag, part, text
 from turnlog.records.timestamps import instant, iso
-from turnlog.sessions.flat_files import Fields, Found, read_object
-from turnlog.sessions.flat_meta import Meta, Table, count, flag, part, text
 from turnlog.storage.atomic_files import Unreadable
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class RegistryEntry(Struct, frozen=True, kw_only=True):
     """One session in the registry."""
 
     id: str
@@ -35,15 +35,15 @@ class Entry(Struct, frozen=True, kw_only=True):
     """Keys that are not known, and known ones whose value is not what they should hold."""
 
 
-class Index(Struct, frozen=True, kw_only=True):
+class Registry(Struct, frozen=True, kw_only=True):
     """What the registry says, and what is wrong with it."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[RegistryEntry, ...] = ()
     problem: str | None = None
     more: Fields = field(default_factory=dict)
 
     @property
-    def listed(self) -> tuple[Entry, ...]:
+    def listed(self) -> tuple[RegistryEntry, ...]:
         """The sessions that a list shows: those that are not archived."""
         return tuple(entry for entry in self.entries if not entry.is_archived)
 
@@ -58,9 +58,9 @@ _FIELDS: Final[Table] = {
 }
 
 
-def entry_of(meta: Meta) -> Entry:
+def entry_of(meta: Meta) -> RegistryEntry:
     """Give what the registry says of a session."""
-    return Entry(
+    return RegistryEntry(
         id=meta.session_id,
         created_at=meta.created_at,
         last_active_at=meta.last_active_at,
@@ -70,44 +70,44 @@ def entry_of(meta: Meta) -> Entry:
     )
 
 
-def read_index(directory: str | os.PathLike[str]) -> Index:
+def read_index(directory: str | os.PathLike[str]) -> Registry:
     """Read the registry of the flat store at *directory*; what cannot be read is a problem."""
     return index_from(read_object(flat_index(directory)))
 
 
-def index_from(found: Found | Unreadable) -> Index:
+def index_from(found: JsonFile | Unreadable) -> Registry:
     """Read a registry from the object that was found in its file."""
     if isinstance(found, Unreadable):
-        return Index(problem=found.reason)
+        return Registry(problem=found.reason)
     listed = found.fields.get("sessions")
     if not isinstance(listed, list):
-        return Index(problem="no list of sessions", more=found.fields)
-    entries: dict[str, Entry] = {}
+        return Registry(problem="no list of sessions", more=found.fields)
+    entries: dict[str, RegistryEntry] = {}
     odd = 0
     for item in listed:
         said, more = part(item, _FIELDS) if isinstance(item, dict) else ({}, {})
         if "id" in said:
-            entries.setdefault(said["id"], Entry(**said, more=more))
+            entries.setdefault(said["id"], RegistryEntry(**said, more=more))
         else:
             odd += 1
     problem = f"{odd:,} of {len(listed):,} are no sessions" if odd else None
-    return Index(entries=_sorted(entries.values()), problem=problem, more=found.fields)
+    return Registry(entries=_sorted(entries.values()), problem=problem, more=found.fields)
 
 
-def index_fields(entries: Iterable[Entry], more: Fields) -> Fields:
+def index_fields(entries: Iterable[RegistryEntry], more: Fields) -> Fields:
     """Give a registry as its file holds it; *more* is what else stands there."""
     sessions = {"sessions": [_wire(entry) for entry in _sorted(entries)]}
     # What was there keeps its place.
     return more | sessions if "sessions" in more else sessions | more
 
 
-def _sorted(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+def _sorted(entries: Iterable[RegistryEntry]) -> tuple[RegistryEntry, ...]:
     """Newest first, those that nobody knows last; the id settles a tie."""
     by_id = sorted(entries, key=lambda entry: entry.id)
     return tuple(sorted(by_id, key=_recency, reverse=True))
 
 
-def _recency(entry: Entry) -> tuple[bool, datetime]:
+def _recency(entry: RegistryEntry) -> tuple[bool, datetime]:
     at = entry.last_active_at
     if at is None:
         return False, datetime.min.replace(tzinfo=UTC)
@@ -115,7 +115,7 @@ def _recency(entry: Entry) -> tuple[bool, datetime]:
     return True, at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
-def _wire(entry: Entry) -> Fields:
+def _wire(entry: RegistryEntry) -> Fields:
     said: Fields = {}
     for key, (name, _) in _FIELDS.items():
         value = getattr(entry, name)
@@ -124,9 +124,9 @@ def _wire(entry: Entry) -> Fields:
         value = entry.more.get(key, value)
         if value is not None or key != "title":
             said[key] = value
-    return said | strangers(entry)
+    return said | unknown_keys(entry)
 
 
-def strangers(entry: Entry) -> Fields:
+def unknown_keys(entry: RegistryEntry) -> Fields:
     """Give the keys of *entry* that only another program knows."""
     return {key: value for key, value in entry.more.items() if key not in _FIELDS}

@@ -1,4 +1,6 @@
-"""Where homes are, as plain text: for those who cannot wait for more to be imported.
+"""Homes: the directories in which agents keep their sessions. ``home_paths`` knows where.
+
+Where homes are, as plain text: for those who cannot wait for more to be imported.
 
 Owns where to look when nobody says where, and what was meant when somebody does. It promises that
 a home is listed once however many ways lead to it, that a home named by hand either exists or is
@@ -11,13 +13,18 @@ from __future__ import annotations
 import os
 import sys
 from binascii import crc32
+from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
 
 from turnlog.errors import NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
 
 _WITH_SESSIONS = ("projects", "sessions")
 MACHINE = "machine"
@@ -244,3 +251,31 @@ def _absolute(text: str, environ: Mapping[str, str]) -> str:
     if text == "~" or text.startswith("~/"):
         text = _user_directory(environ) + text[1:]
     return os.path.abspath(text)
+
+
+class Home(Struct, frozen=True):
+    """A directory in which an agent keeps its sessions. Serves wherever a path is asked for."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+
+def find_homes(
+    named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
+) -> tuple[Home, ...]:
+    """List the homes: those *named*, else CLAUDE_CONFIG_DIR's, else the usual two that exist."""
+    return tuple(Home(Path(path)) for path in home_paths(named, environ))
+
+
+def all_homes(
+    named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
+) -> tuple[Home, ...]:
+    """List the homes as `find_homes` does, and turnlog's own unless others are *named*."""
+    return tuple(Home(Path(path)) for path in all_home_paths(named, environ))
+
+
+def turnlog_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """Tell where turnlog keeps its own things; the directory need not exist yet."""
+    return Path(turnlog_home_path(environ))

@@ -23,12 +23,12 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from turnlog.formats.flat.files import Fields, read_object
 from turnlog.records.record import Assistant, Call, Record, Result, User
 from turnlog.records.record_types import Format
 from turnlog.records.responses import RunningTotals
 from turnlog.records.session_summary import SessionSummary
 from turnlog.records.timestamps import instant, iso
-from turnlog.sessions.flat_files import Fields, read_object
 from turnlog.storage.atomic_files import Unreadable
 
 META: Final = ".meta.json"

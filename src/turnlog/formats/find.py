@@ -16,12 +16,11 @@ from typing import TypeAlias
 from msgspec import structs
 
 from turnlog.errors import AmbiguousSession, InvalidId, NotFound
-from turnlog.layout.home_paths import configured_homes, kept_path, usual_homes
-from turnlog.layout.homes import Home
-from turnlog.layout.kept import copy_roots
-from turnlog.layout.log_file import LayoutName, LogFile
-from turnlog.layout.search import Search
-from turnlog.layout.walk import Problem, Walk
+from turnlog.formats.home_logs import Search
+from turnlog.formats.homes import Home, configured_homes, kept_path, usual_homes
+from turnlog.formats.kept_copies import copy_roots
+from turnlog.formats.log_file import LayoutName, LogFile
+from turnlog.formats.walk import DirectoryWalk, Problem
 
 __all__ = [
     "LATEST",
@@ -69,7 +68,7 @@ def find_everywhere(
     A log that is gone from its home, and of which turnlog keeps a copy, is given as that copy. The
     directories that were listed, and when they had last changed, are added to *times*.
     """
-    walk = Walk(problems, times)
+    walk = DirectoryWalk(problems, times)
     found: set[str] = set()
     for home in homes:
         place = kept_path(os.fspath(home))

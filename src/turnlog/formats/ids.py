@@ -33,7 +33,7 @@ def check_session_id(text: str) -> str:
     return _check(text, _SESSION, "a session id", _SESSION_HINT)
 
 
-def check_agent_id(text: str) -> str:
+def check_subagent_id(text: str) -> str:
     """Return *text* if it is an agent id; raise InvalidId otherwise."""
     return _check(text, _AGENT, "an agent id", _AGENT_HINT)
 
@@ -42,7 +42,7 @@ def is_session_id(text: str) -> bool:
     return _SESSION.fullmatch(text) is not None and not is_device(text)
 
 
-def is_agent_id(text: str) -> bool:
+def is_subagent_id(text: str) -> bool:
     return _AGENT.fullmatch(text) is not None and not is_device(text)
 
 
@@ -62,7 +62,7 @@ def new_session_id() -> str:
     return str(uuid.uuid4())
 
 
-def new_agent_id() -> str:
+def new_subagent_id() -> str:
     """Make an agent id in Claude Code's early short form: an "a" and six hex digits."""
     import secrets
 

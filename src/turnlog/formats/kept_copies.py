@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.errors import InvalidId
-from turnlog.layout.home_paths import kept_path
-from turnlog.layout.log_file import LogFile
-from turnlog.layout.walk import Walk
+from turnlog.formats.homes import kept_path
+from turnlog.formats.log_file import LogFile
+from turnlog.formats.walk import DirectoryWalk
 
 KEPT_SUFFIX = ".zst"
 GENERATIONS = "generations"
@@ -59,7 +59,7 @@ def copy_root(place: Path, conflict: int) -> Path:
 
 def copy_roots(place: Path) -> dict[int, Path]:
     """Give all such directories of a mirror, by their numbers."""
-    names = (item.name for item in Walk().enter(os.path.join(place, CONFLICTS)))
+    names = (item.name for item in DirectoryWalk().enter(os.path.join(place, CONFLICTS)))
     numbers = sorted(int(name) for name in names if name.isascii() and name.isdecimal())
     return {each: copy_root(place, each) for each in (0, *numbers)}
 

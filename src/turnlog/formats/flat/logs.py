@@ -17,11 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import NotFound
-from turnlog.layout import Problem, flat_archive, flat_log, looks_like_log, read_name
-from turnlog.layout.names import session_name
-from turnlog.layout.walk import Walk
+from turnlog.formats import Problem, flat_archive, flat_log, looks_like_log, read_name
+from turnlog.formats.flat.meta import META, Meta, MetaFold
+from turnlog.formats.log_file import session_name
+from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.damage import Reason
-from turnlog.sessions.flat_meta import META, Meta, MetaFold
 from turnlog.storage.reader import Placed, Reader, read_log
 from turnlog.storage.sources import open_error
 
@@ -47,7 +47,7 @@ class FlatLog(Struct, frozen=True):
 
 def sessions_in(directory: Path, problems: list[Problem] | None = None) -> set[str]:
     """Give the ids of the sessions that have a log or an archive in *directory*."""
-    walk = Walk(problems)
+    walk = DirectoryWalk(problems)
     items = walk.enter(str(directory), expected=True)
     if any(item.name == "compressed" and item.kind == "directory" for item in items):
         items += walk.enter(str(directory / "compressed"))
@@ -59,7 +59,7 @@ def sessions_in(directory: Path, problems: list[Problem] | None = None) -> set[s
 
 def metas_in(directory: Path) -> set[str]:
     """Give the ids of the sessions that have a metadata file in *directory*."""
-    items = Walk().enter(str(directory))
+    items = DirectoryWalk().enter(str(directory))
     stems = (item.name.removesuffix(META) for item in items if item.name.endswith(META))
     return _sessions(session_name(stem) for stem in stems)
 

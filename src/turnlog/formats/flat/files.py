@@ -44,34 +44,34 @@ _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 # -- reading --------------------------------------------------------------------------------
 
 
-class Damaged(Unreadable, frozen=True):
+class DamagedFile(Unreadable, frozen=True):
     """The file was read, and is not what it should be."""
 
 
-class Found(Struct, frozen=True):
+class JsonFile(Struct, frozen=True):
     """A JSON object, and the bytes it was read from."""
 
     data: bytes
     fields: Fields
 
 
-def read_object(path: Path) -> Found | Unreadable:
+def read_object(path: Path) -> JsonFile | Unreadable:
     """Read the JSON object at *path*, or say why there is none."""
     data = read_file(path, limit=LIMIT, follow=False)
     if isinstance(data, Unreadable):
         return data
     if not data.strip():
-        return Damaged("empty")
+        return DamagedFile("empty")
     try:
         value = _parsed(data)
     except (ValueError, RecursionError):
-        return Damaged("not JSON")
+        return DamagedFile("not JSON")
     if not isinstance(value, dict):
-        return Damaged("not an object")
-    return Damaged("nested too deep") if _is_deep(value) else Found(data, value)
+        return DamagedFile("not an object")
+    return DamagedFile("nested too deep") if _is_deep(value) else JsonFile(data, value)
 
 
-def is_missing(found: Found | Unreadable) -> bool:
+def is_missing(found: JsonFile | Unreadable) -> bool:
     return isinstance(found, Unreadable) and found.reason == "missing"
 
 
@@ -110,7 +110,7 @@ def _is_deep(value: Any) -> bool:
 # -- writing, while the store is held -------------------------------------------------------
 
 
-def put_object(path: Path, fields: Fields, before: bytes | None) -> bool:
+def write_object(path: Path, fields: Fields, before: bytes | None) -> bool:
     """Write *fields* to *path*, unless *before*, what stands there, says so; tell whether."""
     data = pretty(fields)
     if data == before:
@@ -168,7 +168,7 @@ def refusal(path: Path, reason: str) -> LogError:
 # -- the lock -------------------------------------------------------------------------------
 
 
-class _Door:
+class _DirectoryLock:
     """Lets one thread of this process through at a time; the kernel tells processes apart."""
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ class _Door:
             os.close(fd)
 
 
-_door = _Door()
+_door = _DirectoryLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_door.after_fork_in_child)
 

@@ -11,24 +11,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from turnlog.layout.find import find_everywhere, find_logs, find_session
-    from turnlog.layout.homes import Home, all_homes, find_homes, turnlog_home
-    from turnlog.layout.ids import (
-        check_agent_id,
+    from turnlog.formats.find import find_everywhere, find_logs, find_session
+    from turnlog.formats.home_logs import subagent_logs_near
+    from turnlog.formats.homes import Home, all_homes, find_homes, turnlog_home
+    from turnlog.formats.ids import (
         check_session_id,
-        is_agent_id,
+        check_subagent_id,
         is_session_id,
+        is_subagent_id,
         is_uuid,
-        new_agent_id,
         new_session_id,
+        new_subagent_id,
     )
-    from turnlog.layout.keys import hash_of, key_of, project_hash, project_key, same_project_key
-    from turnlog.layout.log_file import LayoutName, LogFile
-    from turnlog.layout.names import Compression, LogKind, LogName, looks_like_log, read_name
-    from turnlog.layout.places import (
-        agent_log_beside,
-        claude_agent_log,
+    from turnlog.formats.log_file import (
+        Compression,
+        LayoutName,
+        LogFile,
+        LogKind,
+        LogName,
+        looks_like_log,
+        read_name,
+    )
+    from turnlog.formats.places import (
         claude_log,
+        claude_subagent_log,
         dated_log,
         flat_archive,
         flat_directory,
@@ -36,11 +42,25 @@ if TYPE_CHECKING:
         flat_log,
         flat_meta,
         journal_log,
+        subagent_log_near,
         todo_file,
     )
-    from turnlog.layout.search import agent_logs_beside
-    from turnlog.layout.side import SideFiles, history_log, plans, programs_own, running, side_files
-    from turnlog.layout.walk import Problem
+    from turnlog.formats.projects import (
+        hash_of,
+        key_of,
+        project_hash,
+        project_key,
+        same_project_key,
+    )
+    from turnlog.formats.side_files import (
+        SideFiles,
+        history_log,
+        plans,
+        program_files,
+        running,
+        side_files,
+    )
+    from turnlog.formats.walk import Problem
 
 __all__ = [
     "Compression",
@@ -51,13 +71,11 @@ __all__ = [
     "LogName",
     "Problem",
     "SideFiles",
-    "agent_log_beside",
-    "agent_logs_beside",
     "all_homes",
-    "check_agent_id",
     "check_session_id",
-    "claude_agent_log",
+    "check_subagent_id",
     "claude_log",
+    "claude_subagent_log",
     "dated_log",
     "find_everywhere",
     "find_homes",
@@ -70,70 +88,63 @@ __all__ = [
     "flat_meta",
     "hash_of",
     "history_log",
-    "is_agent_id",
     "is_session_id",
+    "is_subagent_id",
     "is_uuid",
     "journal_log",
     "key_of",
     "looks_like_log",
-    "new_agent_id",
     "new_session_id",
+    "new_subagent_id",
     "plans",
-    "programs_own",
+    "program_files",
     "project_hash",
     "project_key",
     "read_name",
     "running",
     "same_project_key",
     "side_files",
+    "subagent_log_near",
+    "subagent_logs_near",
     "todo_file",
     "turnlog_home",
 ]
 
 # Loaded when they are first used: whoever only asks where things are does not wait for the rest.
 _HOMES = {
-    "turnlog.layout.find": (
+    "turnlog.formats.find": (
         "find_everywhere",
         "find_logs",
         "find_session",
     ),
-    "turnlog.layout.homes": (
+    "turnlog.formats.home_logs": ("subagent_logs_near",),
+    "turnlog.formats.homes": (
         "Home",
         "all_homes",
         "find_homes",
         "turnlog_home",
     ),
-    "turnlog.layout.ids": (
-        "check_agent_id",
+    "turnlog.formats.ids": (
         "check_session_id",
-        "is_agent_id",
+        "check_subagent_id",
         "is_session_id",
+        "is_subagent_id",
         "is_uuid",
-        "new_agent_id",
         "new_session_id",
+        "new_subagent_id",
     ),
-    "turnlog.layout.keys": (
-        "hash_of",
-        "key_of",
-        "project_hash",
-        "project_key",
-        "same_project_key",
-    ),
-    "turnlog.layout.log_file": (
+    "turnlog.formats.log_file": (
+        "Compression",
         "LayoutName",
         "LogFile",
-    ),
-    "turnlog.layout.names": (
-        "Compression",
         "LogKind",
         "LogName",
         "looks_like_log",
         "read_name",
     ),
-    "turnlog.layout.places": (
-        "agent_log_beside",
-        "claude_agent_log",
+    "turnlog.formats.places": (
         "claude_log",
+        "claude_subagent_log",
         "dated_log",
         "flat_archive",
         "flat_directory",
@@ -141,18 +152,25 @@ _HOMES = {
         "flat_log",
         "flat_meta",
         "journal_log",
+        "subagent_log_near",
         "todo_file",
     ),
-    "turnlog.layout.search": ("agent_logs_beside",),
-    "turnlog.layout.side": (
+    "turnlog.formats.projects": (
+        "hash_of",
+        "key_of",
+        "project_hash",
+        "project_key",
+        "same_project_key",
+    ),
+    "turnlog.formats.side_files": (
         "SideFiles",
         "history_log",
         "plans",
-        "programs_own",
+        "program_files",
         "running",
         "side_files",
     ),
-    "turnlog.layout.walk": ("Problem",),
+    "turnlog.formats.walk": ("Problem",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

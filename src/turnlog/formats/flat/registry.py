@@ -21,29 +21,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import LogError, NotFound, TurnlogError
-from turnlog.layout import Problem, flat_index, flat_log, flat_meta
-from turnlog.layout.walk import Unseen
-from turnlog.sessions.flat_files import (
-    Damaged,
-    Found,
+from turnlog.formats import Problem, flat_index, flat_log, flat_meta
+from turnlog.formats.flat.files import (
+    DamagedFile,
+    JsonFile,
     hold,
     is_missing,
-    put_object,
     read_object,
     refusal,
     set_aside,
+    write_object,
 )
-from turnlog.sessions.flat_index import (
-    Entry,
-    Index,
+from turnlog.formats.flat.index import (
+    Registry,
+    RegistryEntry,
     entry_of,
     index_fields,
     index_from,
     read_index,
-    strangers,
+    unknown_keys,
 )
-from turnlog.sessions.flat_logs import FlatLog, LiveMeta, find_log, metas_in, sessions_in
-from turnlog.sessions.flat_meta import (
+from turnlog.formats.flat.logs import FlatLog, LiveMeta, find_log, metas_in, sessions_in
+from turnlog.formats.flat.meta import (
     Meta,
     MetaFold,
     TokenUsage,
@@ -53,15 +52,16 @@ from turnlog.sessions.flat_meta import (
     meta_of,
     read_meta,
 )
+from turnlog.formats.walk import UnreadablePlace
 from turnlog.storage.atomic_files import Unreadable
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.writer import LOCK_TIMEOUT
 
 __all__ = [
-    "Entry",
-    "Index",
     "Meta",
     "MetaFold",
+    "Registry",
+    "RegistryEntry",
     "Reindexed",
     "TokenUsage",
     "entry_of",
@@ -112,7 +112,7 @@ def note_log(log: Path, session_id: str) -> None:
 
 def update_registry(
     directory: str | os.PathLike[str],
-    entry: Entry | Meta,
+    entry: RegistryEntry | Meta,
     *,
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> None:
@@ -158,7 +158,7 @@ def forget(
         index = index_from(found)
         left = [entry for entry in index.entries if entry.id != session_id]
         is_there = len(left) < len(index.entries)
-        if is_there and index.problem is None and isinstance(found, Found):
+        if is_there and index.problem is None and isinstance(found, JsonFile):
             _put_index(where, left, index, found)
     return is_there
 
@@ -226,7 +226,7 @@ class _Reindexing:
         with hold(self._directory, self._timeout):
             problems: Problems = []
             found = sessions_in(self._directory, problems)
-            is_whole = not any(isinstance(each, Unseen) for each in problems)
+            is_whole = not any(isinstance(each, UnreadablePlace) for each in problems)
             for session_id in sorted(found - self._unread):
                 if _log_now(self._directory, session_id) == self._seen.get(session_id):
                     continue
@@ -300,7 +300,7 @@ class _Reindexing:
             if each not in gone and (each in self._unread or each not in found)
         }
         for session_id, meta in self._metas.items():
-            more = strangers(known[session_id]) if session_id in known else {}
+            more = unknown_keys(known[session_id]) if session_id in known else {}
             entries[session_id] = replace(entry_of(meta), more=more)
         self._dropped = gone
         _put_index(self._directory, entries.values(), index, old)
@@ -328,31 +328,35 @@ def _put_meta(
     whole = completed(meta, old, is_marked=live.is_marked if live else True)
     if whole.created_at is None:
         whole = replace(whole, created_at=whole.last_active_at)
-    return whole, put_object(path, fields_of(whole), found.data if found else None)
+    return whole, write_object(path, fields_of(whole), found.data if found else None)
 
 
-def _load_index(directory: Path, problems: Problems | None = None) -> tuple[Index, Found | None]:
+def _load_index(
+    directory: Path, problems: Problems | None = None
+) -> tuple[Registry, JsonFile | None]:
     """Read the registry to change it. A damaged one is set aside; what is good of it is given."""
     path = flat_index(directory)
     found = read_object(path)
     index = index_from(found)
-    if isinstance(found, Found) and index.problem:
-        found = Damaged(index.problem)
+    if isinstance(found, JsonFile) and index.problem:
+        found = DamagedFile(index.problem)
     return index, _to_change(path, found, problems)
 
 
 def _put_index(
-    directory: Path, entries: Iterable[Entry], index: Index, found: Found | None
+    directory: Path, entries: Iterable[RegistryEntry], index: Registry, found: JsonFile | None
 ) -> None:
     fields = index_fields(entries, index.more)
-    put_object(flat_index(directory), fields, found.data if found else None)
+    write_object(flat_index(directory), fields, found.data if found else None)
 
 
-def _to_change(path: Path, found: Found | Unreadable, problems: Problems | None) -> Found | None:
+def _to_change(
+    path: Path, found: JsonFile | Unreadable, problems: Problems | None
+) -> JsonFile | None:
     """Give what was found in a file that is about to be replaced, if it is whole."""
-    if isinstance(found, Found):
+    if isinstance(found, JsonFile):
         return found
-    if isinstance(found, Damaged):
+    if isinstance(found, DamagedFile):
         aside = set_aside(path)
         if problems is not None:
             problems.append(Problem(path, f"{found.reason}; kept as {aside.name}"))
@@ -361,7 +365,7 @@ def _to_change(path: Path, found: Found | Unreadable, problems: Problems | None)
     return None
 
 
-def _beside(directory: Path, known: str) -> Iterator[Entry]:
+def _beside(directory: Path, known: str) -> Iterator[RegistryEntry]:
     """Make entries of all sessions but the *known* one, from their metadata or else their logs."""
     for session_id in sorted(sessions_in(directory) - {known}):
         meta = known_meta(directory, session_id)
@@ -369,7 +373,7 @@ def _beside(directory: Path, known: str) -> Iterator[Entry]:
             yield entry_of(replace(meta, session_id=session_id))
 
 
-def _joined(directory: Path, told: Entry, known: Entry | None) -> Entry:
+def _joined(directory: Path, told: RegistryEntry, known: RegistryEntry | None) -> RegistryEntry:
     """Add to an entry what it leaves open and the one before knew."""
     before = known or told
     active_at = told.last_active_at or _changed_at(directory, told.id) or before.last_active_at
@@ -378,7 +382,7 @@ def _joined(directory: Path, told: Entry, known: Entry | None) -> Entry:
         created_at=told.created_at or before.created_at or active_at,
         last_active_at=active_at,
         title=told.title or before.title,
-        more=strangers(before) | strangers(told),
+        more=unknown_keys(before) | unknown_keys(told),
     )
 
 

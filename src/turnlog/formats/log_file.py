@@ -1,4 +1,6 @@
-"""File names: what a file is, told from its name alone.
+"""A log and what its place tells: what every search of this room gives.
+
+File names: what a file is, told from its name alone.
 
 Owns the endings of logs and the names that look like logs and are not. It promises that every name
 turnlog gives a log reads back as the same kind and id, and that copies put aside by a repair,
@@ -9,11 +11,40 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from turnlog.layout.ids import is_agent_id, is_session_id
+from turnlog.formats.ids import is_session_id, is_subagent_id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from turnlog.formats.homes import Home
+
+
+LayoutName: TypeAlias = Literal["claude", "dated", "flat"]
+
+
+class LogFile(Struct, frozen=True):
+    """A log and what its place tells about it.
+
+    *session_id* is None where only records can tell: for an agent's log that lies beside the
+    sessions, and for a day's log, which several sessions share. *project_key* is the name of the
+    directory under projects/ (a hash in the dated layout).
+    """
+
+    path: Path
+    home: Home
+    layout: LayoutName
+    kind: LogKind
+    session_id: str | None
+    agent_id: str | None
+    project_key: str | None
+    compression: Compression | None
+    is_kept: bool = False
+    """It is gone at its source: *path* is that of turnlog's own copy."""
+
 
 LogKind: TypeAlias = Literal["session", "agent", "day"]
 Compression: TypeAlias = Literal["gz", "zst"]
@@ -51,7 +82,7 @@ def read_name(name: str) -> LogName | None:
         return None
     if stem.startswith(AGENT_PREFIX):
         agent_id = stem.removeprefix(AGENT_PREFIX)
-        return LogName("agent", agent_id, compression) if is_agent_id(agent_id) else None
+        return LogName("agent", agent_id, compression) if is_subagent_id(agent_id) else None
     if _is_day(stem):
         return LogName("day", stem, compression)
     return LogName("session", stem, compression) if is_session_id(stem) else None
@@ -75,7 +106,7 @@ def session_name(session_id: str) -> str:
     return session_id + LOG_SUFFIX
 
 
-def agent_name(agent_id: str) -> str:
+def subagent_name(agent_id: str) -> str:
     return AGENT_PREFIX + agent_id + LOG_SUFFIX
 
 

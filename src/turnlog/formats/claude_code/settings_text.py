@@ -19,7 +19,7 @@ _BOM: Final = "\ufeff"
 _USUAL_INDENT: Final = "  "
 
 
-class Part(Struct, frozen=True):
+class JsonMember(Struct, frozen=True):
     """A member of an object or an item of an array: where it begins, its value, where it ends."""
 
     key: str | None
@@ -48,9 +48,9 @@ def root(text: str) -> int:
     return _after_blank(text, len(_BOM) if text.startswith(_BOM) else 0)
 
 
-def parts(text: str, start: int) -> list[Part]:
+def parts(text: str, start: int) -> list[JsonMember]:
     """List what the object or array that begins at *start* of a sound text holds."""
-    found: list[Part] = []
+    found: list[JsonMember] = []
     is_object = text[start] == "{"
     place = _after_blank(text, start + 1)
     while text[place] not in "}]":
@@ -61,7 +61,7 @@ def parts(text: str, start: int) -> list[Part]:
             key, place = _DECODER.raw_decode(text, place)
             place = _after_blank(text, _after_blank(text, place) + 1)
         _, end = _DECODER.raw_decode(text, place)
-        found.append(Part(key, begin, place, end))
+        found.append(JsonMember(key, begin, place, end))
         place = _after_blank(text, end)
     return found
 
@@ -71,7 +71,7 @@ def end_of(text: str, start: int) -> int:
     return _DECODER.raw_decode(text, start)[1]
 
 
-def put_last(text: str, start: int, value: Any, key: str | None = None) -> str:
+def append_member(text: str, start: int, value: Any, key: str | None = None) -> str:
     """Put *value* at the end of the object or array that begins at *start*."""
     held = parts(text, start)
     if held:
@@ -90,7 +90,7 @@ def put_last(text: str, start: int, value: Any, key: str | None = None) -> str:
     return _spliced(text, start + 1, close, inner + _lines(text, value, key, inner) + outer)
 
 
-def take(text: str, start: int, part: Part) -> str:
+def take(text: str, start: int, part: JsonMember) -> str:
     """Take *part* out of the object or array that begins at *start*."""
     held = parts(text, start)
     at = held.index(part)
@@ -101,7 +101,7 @@ def take(text: str, start: int, part: Part) -> str:
     return _spliced(text, held[at - 1].end, part.end, "")
 
 
-def replace(text: str, part: Part, value: Any) -> str:
+def replace(text: str, part: JsonMember, value: Any) -> str:
     """Give *part* another value, written on one line."""
     return _spliced(text, part.value, part.end, _line(text, value, None))
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.layout.homes import Home
-from turnlog.layout.ids import check_session_id
-from turnlog.layout.names import AGENT_PREFIX
-from turnlog.layout.walk import Problem, Walk
+from turnlog.formats.homes import Home
+from turnlog.formats.ids import check_session_id
+from turnlog.formats.log_file import AGENT_PREFIX
+from turnlog.formats.walk import DirectoryWalk, Problem
 
 PROGRAMS_OWN = frozenset(
     {
@@ -68,7 +68,7 @@ class SideFiles(Struct, frozen=True):
 def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = None) -> SideFiles:
     """List what lies beside the session in *home*, whether or not its log still exists."""
     check_session_id(session_id)
-    walk = Walk(problems)
+    walk = DirectoryWalk(problems)
     results: list[Path] = []
     metas: list[Path] = []
     for directory in _session_directories(home, session_id, walk):
@@ -90,9 +90,9 @@ def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = 
     )
 
 
-def programs_own(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
+def program_files(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
     """List what belongs to the agent program alone: its settings, plugins, skills and caches."""
-    items = Walk(problems).enter(str(home.path))
+    items = DirectoryWalk(problems).enter(str(home.path))
     return tuple(Path(item.path) for item in items if item.name in PROGRAMS_OWN)
 
 
@@ -103,7 +103,7 @@ def history_log(home: Home) -> Path | None:
 
 
 def plans(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
-    items = Walk(problems).enter(str(home.path / "plans"))
+    items = DirectoryWalk(problems).enter(str(home.path / "plans"))
     return tuple(
         Path(item.path) for item in items if item.kind == "file" and item.name.endswith(".md")
     )
@@ -114,12 +114,12 @@ def running(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path,
 
     The name's stem is the pid. Whether the process lives is not for this room to say.
     """
-    items = Walk(problems).enter(str(home.path / "sessions"))
+    items = DirectoryWalk(problems).enter(str(home.path / "sessions"))
     paths = [Path(item.path) for item in items if item.kind == "file" and _is_pid_file(item.name)]
     return tuple(sorted(paths, key=lambda path: (len(path.stem), path.stem)))
 
 
-def _session_directories(home: Home, session_id: str, walk: Walk) -> Iterator[str]:
+def _session_directories(home: Home, session_id: str, walk: DirectoryWalk) -> Iterator[str]:
     """Give the paths where a directory of the session's own may be: one in each project."""
     yield str(home.path / session_id)  # A project's directory that was copied and named as a home.
     for item in walk.enter(str(home.path / "projects")):
@@ -127,11 +127,11 @@ def _session_directories(home: Home, session_id: str, walk: Walk) -> Iterator[st
             yield os.path.join(item.path, session_id)
 
 
-def _files(walk: Walk, directory: str) -> Iterator[Path]:
+def _files(walk: DirectoryWalk, directory: str) -> Iterator[Path]:
     return (Path(item.path) for item in walk.files_beneath(directory))
 
 
-def _todos(home: Home, session_id: str, walk: Walk) -> Iterator[Path]:
+def _todos(home: Home, session_id: str, walk: DirectoryWalk) -> Iterator[Path]:
     prefix = session_id + "-agent-"
     for item in walk.enter(str(home.path / "todos")):
         if item.kind != "file" or not item.name.endswith(".json"):

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from turnlog.errors import InvalidId, UsageError
-from turnlog.layout.ids import check_agent_id, check_session_id
-from turnlog.layout.keys import project_hash, project_key
-from turnlog.layout.names import LogName, agent_name, day_name, read_name, session_name
+from turnlog.formats.ids import check_session_id, check_subagent_id
+from turnlog.formats.log_file import LogName, day_name, read_name, session_name, subagent_name
+from turnlog.formats.projects import project_hash, project_key
 
 _NAME_MAX = 255  # What the common file systems allow for one component.
 
@@ -32,7 +32,7 @@ def claude_log(
     return _beneath(home, "projects", key, _session_log(session_id))
 
 
-def claude_agent_log(
+def claude_subagent_log(
     home: str | os.PathLike[str],
     project_dir: str | os.PathLike[str],
     session_id: str,
@@ -43,16 +43,16 @@ def claude_agent_log(
 ) -> Path:
     """Give the place of an agent's log: under its session, or beside it as early versions did."""
     _session_log(session_id)
-    name = agent_name(check_agent_id(agent_id))
+    name = subagent_name(check_subagent_id(agent_id))
     key = project_key(project_dir, environ=environ)
     between = (session_id, "subagents") if nested else ()
     return _beneath(home, "projects", key, *between, name)
 
 
-def agent_log_beside(main: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
+def subagent_log_near(main: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
     """Give the place of an agent's log next to its session's main log, in any layout."""
     _session_log(session_id)
-    name = agent_name(check_agent_id(agent_id))
+    name = subagent_name(check_subagent_id(agent_id))
     return _beneath(Path(main).parent, session_id, "subagents", name)
 
 
@@ -95,7 +95,7 @@ def journal_log(root: str | os.PathLike[str]) -> Path:
 
 def todo_file(home: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
     """Give the place of an agent's todos. The main agent's id is the session's own."""
-    name = f"{check_session_id(session_id)}-agent-{check_agent_id(agent_id)}.json"
+    name = f"{check_session_id(session_id)}-agent-{check_subagent_id(agent_id)}.json"
     if len(name) > _NAME_MAX:
         raise InvalidId(
             f"the two ids make a file name of {len(name)} characters",

@@ -6,6 +6,11 @@ last character, also for astral characters and paths beyond the cap of 200.
 
 Both rules lose information (/a/b, /a-b and /a.b share a key), so nothing here turns a key back
 into a path, and nothing ever should: the true directory stands in the records.
+
+Is a project this directory, or below it? One answer for every question that asks.
+
+A path that a person types is made absolute first; a path that a log tells is taken as it is. Logs
+may come from another machine: a Windows path stays one wherever it is read.
 """
 
 from __future__ import annotations
@@ -16,10 +21,47 @@ import re
 import string
 import unicodedata
 from collections.abc import Mapping
+from pathlib import PurePath, PureWindowsPath
 
 from turnlog.errors import UsageError
-from turnlog.layout.directories import absolute, is_windows_path
-from turnlog.layout.ids import is_device
+from turnlog.formats.ids import is_device
+
+_WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]")  # S:\Repos, S:/Repos, \\server\share
+
+
+def is_windows_path(path: str) -> bool:
+    """Return whether *path* is absolute on Windows: it has a drive, or names a server."""
+    return _WINDOWS.match(path) is not None
+
+
+def absolute(directory: str | os.PathLike[str]) -> str:
+    """Return *directory* as an absolute path; a Windows path as it is, on any system."""
+    path = os.fspath(directory)
+    return path if os.name != "nt" and is_windows_path(path) else os.path.abspath(path)
+
+
+def whole(directory: str) -> str:
+    """Return the absolute path that a person means."""
+    return absolute(os.path.expanduser(directory))
+
+
+def last_part(path: str) -> str:
+    """Return the name of a directory, as lists show it."""
+    if is_windows_path(path):
+        return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def is_within(path: str | None, directory: str) -> bool:
+    """Return whether *path* is *directory*, which is an absolute path, or lies below it."""
+    if path is None:
+        return False
+    # Windows takes both slashes, and does not tell capitals apart.
+    is_windows = is_windows_path(path) and is_windows_path(directory)
+    flavour = PureWindowsPath if is_windows else PurePath
+    there, wanted = flavour(path), flavour(directory)
+    return there == wanted or wanted in there.parents
+
 
 KEY_CAP = 200
 """A key of more UTF-16 units than this is cut and gets a hash of the whole path behind it."""

@@ -5,6 +5,11 @@
 Only our own entry is ever touched, whatever else stands there. It is told by its command, so that
 one that an older turnlog put there, or one at another place, is found and brought up to date.
 Settings that cannot be read to the letter are left alone.
+
+What Claude Code tells its hooks: which session has ended, and in which home it lies.
+
+It arrives as JSON on stdin, from a program that may be of any version; what cannot be understood
+names no session, and then nothing is done.
 """
 
 from __future__ import annotations
@@ -16,10 +21,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+from msgspec import Struct
+
 from turnlog.errors import UsageError
-from turnlog.keep.settings_text import Part, parts, put_last, read_object, replace, root, take
-from turnlog.keep.steps import Deed, Remove, Step, Write, content
-from turnlog.layout import Home
+from turnlog.formats import Home, all_homes, is_session_id
+from turnlog.formats.claude_code.settings_text import (
+    JsonMember,
+    append_member,
+    parts,
+    read_object,
+    replace,
+    root,
+    take,
+)
+from turnlog.formats.settings_changes import Deed, Remove, Step, Write, content
 from turnlog.storage.atomic_files import Unreadable
 
 EVENT: Final = "SessionEnd"
@@ -110,11 +126,11 @@ def with_hook(text: str, command: str) -> str:
     group = {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]}
     events = _only(text, root(text), "hooks", "{")
     if events is None:
-        return put_last(text, root(text), {EVENT: [group]}, "hooks")
+        return append_member(text, root(text), {EVENT: [group]}, "hooks")
     groups = _only(text, events.value, EVENT, "[")
     if groups is None:
-        return put_last(text, events.value, [group], EVENT)
-    return put_last(text, groups.value, group)
+        return append_member(text, events.value, [group], EVENT)
+    return append_member(text, groups.value, group)
 
 
 def without_hook(text: str) -> str:
@@ -136,7 +152,7 @@ def without_hook(text: str) -> str:
     return text
 
 
-def _ours(text: str) -> Iterator[tuple[Part, Part, Part, str]]:
+def _ours(text: str) -> Iterator[tuple[JsonMember, JsonMember, JsonMember, str]]:
     """Give every entry of ours: the event's member, the group, the entry, and its command.
 
     A UsageError says what in the settings is not as Claude Code has it.
@@ -176,7 +192,7 @@ def _is_our(command: str) -> bool:
     return program[1:] == ["-m", "turnlog.cli"] or (len(program) == 1 and name == "turnlog")
 
 
-def _only(text: str, start: int, key: str, opening: str, where: str = "") -> Part | None:
+def _only(text: str, start: int, key: str, opening: str, where: str = "") -> JsonMember | None:
     """Give the one member of that name; None if there is none."""
     found = [part for part in parts(text, start) if part.key == key]
     if not found:
@@ -189,7 +205,7 @@ def _only(text: str, start: int, key: str, opening: str, where: str = "") -> Par
     return found[0]
 
 
-def _member(text: str, start: int, key: str) -> Part:
+def _member(text: str, start: int, key: str) -> JsonMember:
     return next(part for part in parts(text, start) if part.key == key)
 
 
@@ -280,3 +296,34 @@ def _step(
 
 def _quoted(command: str) -> str:
     return '"' + command.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class _SessionEnd(Struct):
+    session_id: str | None = None
+    transcript_path: str | None = None
+
+
+def ended_session(told: bytes) -> tuple[str | None, tuple[Home, ...]]:
+    """Give the session that has ended, and the homes to look for it in: its own, if that is told.
+
+    The hook may run where another environment holds than in the shell of whoever set it up, so
+    where the log lies says more than any setting.
+    """
+    try:
+        said = msgspec.json.decode(told, type=_SessionEnd)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None, ()
+    if said.session_id is None or not is_session_id(said.session_id):
+        return None, ()
+    home = _home_of(said.transcript_path or "", said.session_id)
+    return said.session_id, (home,) if home is not None else all_homes()
+
+
+def _home_of(log: str, session_id: str) -> Home | None:
+    """Give the home of a log that lies where Claude Code puts logs."""
+    if "\0" in log or not os.path.isabs(os.path.expanduser(log)):
+        return None
+    path = Path(os.path.abspath(os.path.expanduser(log)))
+    is_there = path.name == f"{session_id}.jsonl" and path.parent.parent.name == "projects"
+    home = path.parent.parent.parent
+    return Home(home) if is_there and home.is_dir() else None

@@ -24,16 +24,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from turnlog.layout.homes import Home
-from turnlog.layout.ids import check_session_id, is_session_id, is_uuid
-from turnlog.layout.log_file import LayoutName, LogFile
-from turnlog.layout.names import looks_like_log, read_name
-from turnlog.layout.walk import Item, Walk
+from turnlog.formats.homes import Home
+from turnlog.formats.ids import check_session_id, is_session_id, is_uuid
+from turnlog.formats.log_file import LayoutName, LogFile, looks_like_log, read_name
+from turnlog.formats.walk import DirectoryWalk, Item
 
 _Role: TypeAlias = Literal["projects", "project", "session", "agents", "flat", "compressed"]
 
 
-class _Place(NamedTuple):
+class _SearchPlace(NamedTuple):
     """A directory to look into, and what it is."""
 
     path: str
@@ -46,14 +45,16 @@ class _Place(NamedTuple):
 class Search:
     """The search of one home. *found* holds the true places of the logs given so far."""
 
-    def __init__(self, home: Home, walk: Walk, found: set[str], *, expected: bool = True) -> None:
+    def __init__(
+        self, home: Home, walk: DirectoryWalk, found: set[str], *, expected: bool = True
+    ) -> None:
         self.home = home
         self.expected = expected
         self.walk = walk
         self.found = found
-        self.waiting: list[_Place] = []  # A stack, not recursion: trees may be very deep.
-        self.linked_places: deque[_Place] = deque()
-        self.linked_files: list[tuple[_Place, Item]] = []
+        self.waiting: list[_SearchPlace] = []  # A stack, not recursion: trees may be very deep.
+        self.linked_places: deque[_SearchPlace] = deque()
+        self.linked_files: list[tuple[_SearchPlace, Item]] = []
 
     def logs(self) -> Iterator[LogFile]:
         yield from self._home()
@@ -68,23 +69,23 @@ class Search:
         path = os.fspath(self.home)
         real = os.path.realpath(path)
         items = self.walk.enter(path, real, expected=self.expected)
-        places: list[tuple[Item, _Place]] = []
+        places: list[tuple[Item, _SearchPlace]] = []
         for item in items:
             if item.name in {"projects", "sessions"} and item.kind == "broken":
                 self.walk.note_unseen(item.path, item.why)
             # A file of that name goes on as a place: entering it tells what is wrong.
             elif item.name == "projects":
-                places.append((item, _Place(item.path, item.real, "projects")))
+                places.append((item, _SearchPlace(item.path, item.real, "projects")))
             elif item.name == "sessions":
-                places.append((item, _Place(item.path, item.real, "flat")))
+                places.append((item, _SearchPlace(item.path, item.real, "flat")))
         has_projects = any(place.role == "projects" for _, place in places)
         self._queue(places)
         if not has_projects or _is_flat_store(items):
-            yield from self._look(_Place(path, real, "flat"), items)
+            yield from self._look(_SearchPlace(path, real, "flat"), items)
 
-    def _look(self, place: _Place, items: list[Item]) -> Iterator[LogFile]:
+    def _look(self, place: _SearchPlace, items: list[Item]) -> Iterator[LogFile]:
         """Give the logs of one directory, and queue the directories in it that may hold more."""
-        inner: list[tuple[Item, _Place]] = []
+        inner: list[tuple[Item, _SearchPlace]] = []
         names = (read_name(item.name) for item in items if place.role == "flat")
         ids = {name.id for name in names if name is not None}
         for item in items:
@@ -105,11 +106,11 @@ class Search:
                     self.walk.note_unseen(item.path, item.why)
         self._queue(inner)
 
-    def _queue(self, places: list[tuple[Item, _Place]]) -> None:
+    def _queue(self, places: list[tuple[Item, _SearchPlace]]) -> None:
         self.waiting.extend(place for item, place in reversed(places) if not item.linked)
         self.linked_places.extend(place for item, place in places if item.linked)
 
-    def _log(self, place: _Place, item: Item) -> LogFile | None:
+    def _log(self, place: _SearchPlace, item: Item) -> LogFile | None:
         """Give the log that *item* is; None if it is none, or was given before."""
         name = read_name(item.name)
         if name is None or (place.role == "agents" and name.kind != "agent"):
@@ -133,7 +134,7 @@ class Search:
         )
 
 
-def _below(place: _Place, item: Item, ids: set[str]) -> _Place | None:
+def _below(place: _SearchPlace, item: Item, ids: set[str]) -> _SearchPlace | None:
     """Tell what a directory called *item* is in *place*; None if it holds no logs.
 
     *ids* are those of the logs beside it in a flat store.
@@ -142,21 +143,21 @@ def _below(place: _Place, item: Item, ids: set[str]) -> _Place | None:
     if name.startswith("."):
         return None
     if place.role == "projects":
-        return _Place(item.path, item.real, "project", project_key=name)
+        return _SearchPlace(item.path, item.real, "project", project_key=name)
     if place.role == "agents":
         # Workflows nest their agents' logs in directories of their own.
-        return _Place(item.path, item.real, "agents", place.project_key, place.session_id)
+        return _SearchPlace(item.path, item.real, "agents", place.project_key, place.session_id)
     if place.role == "session" and name == "subagents":
-        return _Place(item.path, item.real, "agents", place.project_key, place.session_id)
+        return _SearchPlace(item.path, item.real, "agents", place.project_key, place.session_id)
     if place.role == "project" and is_session_id(name):
-        return _Place(item.path, item.real, "session", place.project_key, name)
+        return _SearchPlace(item.path, item.real, "session", place.project_key, name)
     if place.role == "flat" and name == "compressed":
-        return _Place(item.path, item.real, "compressed")
+        return _SearchPlace(item.path, item.real, "compressed")
     if place.role == "compressed" and is_session_id(name):
-        return _Place(item.path, item.real, "session", None, name)
+        return _SearchPlace(item.path, item.real, "session", None, name)
     if place.role == "flat" and (is_uuid(name) or name in ids):
         # A copy of one project's directory, lying anywhere: its agents came along.
-        return _Place(item.path, item.real, "session", None, name)
+        return _SearchPlace(item.path, item.real, "session", None, name)
     return None
 
 
@@ -165,10 +166,10 @@ def _is_flat_store(items: list[Item]) -> bool:
     return any(name == "index.json" or name.endswith(".meta.json") for name in names)
 
 
-def agent_logs_beside(main: str | os.PathLike[str], session_id: str) -> Iterator[Path]:
+def subagent_logs_near(main: str | os.PathLike[str], session_id: str) -> Iterator[Path]:
     """Give the plain logs of a session's agents in the directory beside its main log."""
     directory = Path(main).parent / check_session_id(session_id) / "subagents"
-    for item in Walk().files_beneath(str(directory)):
+    for item in DirectoryWalk().files_beneath(str(directory)):
         name = read_name(item.name)
         if name is not None and name.kind == "agent" and name.compression is None:
             yield Path(item.path)

@@ -31,13 +31,13 @@ class Problem(Struct, frozen=True):
     reason: str
 
 
-class Unseen(Problem, frozen=True):
+class UnreadablePlace(Problem, frozen=True):
     """A place that could not be read, so that nobody knows what it holds."""
 
 
 def refuse_unseen(problems: Iterable[Problem]) -> None:
     """Raise UnreadableHome if one of *problems* is a place that could not be read."""
-    unseen = [each for each in problems if isinstance(each, Unseen)]
+    unseen = [each for each in problems if isinstance(each, UnreadablePlace)]
     if unseen:
         first, more = unseen[0], len(unseen) - 1
         raise UnreadableHome(
@@ -73,7 +73,7 @@ class Item(NamedTuple):
     why: str = ""
 
 
-class Walk:
+class DirectoryWalk:
     """One walk over one or more trees: remembers where it has been and what went wrong."""
 
     __slots__ = ("_entered", "problems", "times")
@@ -91,7 +91,7 @@ class Walk:
 
     def note_unseen(self, path: str, reason: str) -> None:
         """Note a place that could not be read."""
-        self.problems.append(Unseen(Path(path), reason))
+        self.problems.append(UnreadablePlace(Path(path), reason))
 
     def enter(self, path: str, real: str = "", *, expected: bool = False) -> list[Item]:
         """List a directory; nothing if it was entered before or is gone.

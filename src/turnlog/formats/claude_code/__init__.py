@@ -1,0 +1,1 @@
+"""What only Claude Code does: its settings and its hooks."""
