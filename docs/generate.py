@@ -69,7 +69,7 @@ from turnlog.questions.sql import SchemaDocument, SqlDocument
 from turnlog.render.contents import ContentsDocument
 from turnlog.render.conversation import ConversationDocument
 from turnlog.sessions.recover import Recovery
-from turnlog.sessions.recovery_undo import UndoneRecovery
+from turnlog.sessions.recover_undo import UndoneRecovery
 
 DOCS = Path(__file__).parent
 SCHEMAS = {

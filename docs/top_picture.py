@@ -23,7 +23,7 @@ from turnlog.questions.ledger import sum_of
 from turnlog.questions.live import LiveDay, LiveDocument, LiveSession
 from turnlog.questions.live_doing import Doing, LiveCall
 from turnlog.questions.live_watching import LiveNews
-from turnlog.sessions.life import State
+from turnlog.sessions.state import State
 
 PICTURE: Final = Path(__file__).parent / "images" / "top.svg"
 _SIZE: Final = (100, 24)

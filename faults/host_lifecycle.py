@@ -20,7 +20,7 @@ from pathlib import Path
 
 import turnlog
 from turnlog.errors import NotFound
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 
 from .arena import Arena, say
 from .host_program import ENDS

@@ -40,7 +40,7 @@ def opened() -> Any:
 
 
 def say(session: Any = None, count: int = RECORDS) -> Any:
-    from turnlog.sessions import build
+    from turnlog.sessions.writing import build
 
     session = session or opened()
     for number in range(count):

@@ -23,7 +23,7 @@ from pathlib import Path
 import turnlog
 from turnlog.errors import LogLocked, NotFound, TurnlogError
 from turnlog.keep.compaction import compact
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 
 from .arena import Arena, command, say
 from .child import Child, Tell

@@ -24,9 +24,9 @@ from uuid import UUID
 from turnlog.errors import UnsafeRecovery
 from turnlog.formats.projects import key_of
 from turnlog.records.timestamps import iso
+from turnlog.sessions.reading.threads import main_thread, main_tip, visible
+from turnlog.sessions.reading.tree import Node, Tree
 from turnlog.sessions.session import tree_of
-from turnlog.sessions.threads import main_thread, main_tip, visible
-from turnlog.sessions.tree import Node, Tree
 from turnlog.store import Store, open_store
 
 from .arena import Arena, plain_environment, say

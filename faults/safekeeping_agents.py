@@ -18,9 +18,9 @@ from pathlib import Path
 from uuid import UUID
 
 from turnlog.errors import LogLocked, NotFound
-from turnlog.sessions import build
-from turnlog.sessions.surroundings import process
-from turnlog.sessions.writing import SessionWriter
+from turnlog.sessions.environment import process
+from turnlog.sessions.writing import build
+from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.store import open_store
 
 from .child import Tell

@@ -18,7 +18,7 @@ from turnlog.errors import NotFound
 from turnlog.formats import Home, flat_directory, flat_index, flat_meta
 from turnlog.records.timestamps import instant, iso
 from turnlog.sessions.session import Session
-from turnlog.sessions.todos import todos_of
+from turnlog.sessions.side_files.todos import todos_of
 from turnlog.store import open_store
 
 from .made import read

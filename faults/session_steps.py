@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from turnlog.formats import Home, dated_log
-from turnlog.sessions import build
-from turnlog.sessions.dated_writing import DatedWriter
-from turnlog.sessions.fork import fork
-from turnlog.sessions.todos import replace_todos
-from turnlog.sessions.writing import SessionWriter
+from turnlog.sessions.side_files.todos import replace_todos
+from turnlog.sessions.writing import build
+from turnlog.sessions.writing.fork import fork
+from turnlog.sessions.writing.open import DatedWriter
+from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.store import open_store
 
 from .child import Tell

@@ -25,7 +25,7 @@ from cli.screens import NOW, Home, Terminal
 from examples_found import at_home
 from turnlog.cli import watch_line
 from turnlog.cli.app import run
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 
 OPUS, SONNET = "claude-opus-4-6", "claude-sonnet-4-6"
 RETRY = "5f0c1d2e-0000-4000-8000-00000000005f"

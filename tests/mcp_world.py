@@ -21,7 +21,7 @@ from turnlog.mcp.framing import unframed
 from turnlog.mcp.reading_on import ReadingOn
 from turnlog.mcp.server import make_server
 from turnlog.mcp.settings import Settings
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 
 ORCHARD, PRESS, VAULT = "/home/ada/orchard", "/home/ada/orchard/press", "/home/ada/orchard-vault"
 ONE, TWO, OUT = (f"{each * 8}-bbbb-4bbb-8bbb-{each * 12}" for each in "12e")

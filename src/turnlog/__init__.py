@@ -172,23 +172,23 @@ if TYPE_CHECKING:
         User as User,
     )
     from turnlog.records.usage import Usage as Usage
-    from turnlog.sessions import build as build
-    from turnlog.sessions.buffering import BufferedSession as BufferedSession
-    from turnlog.sessions.convert import Converted as Converted
-    from turnlog.sessions.convert import convert as convert
-    from turnlog.sessions.following import Followed as Followed
-    from turnlog.sessions.fork import fork as fork
-    from turnlog.sessions.life import State as State
+    from turnlog.sessions.convert.convert import Converted as Converted
+    from turnlog.sessions.convert.convert import convert as convert
     from turnlog.sessions.metadata import Metadata as Metadata
-    from turnlog.sessions.queued import Queued as Queued
+    from turnlog.sessions.reading.follow import FollowedItem as FollowedItem
+    from turnlog.sessions.reading.prompt_queue import QueuedPrompt as QueuedPrompt
+    from turnlog.sessions.reading.ranges import replay as replay
     from turnlog.sessions.recover import Recovery as Recovery
-    from turnlog.sessions.recovery_undo import UndoneRecovery as UndoneRecovery
-    from turnlog.sessions.replay import replay as replay
+    from turnlog.sessions.recover_undo import UndoneRecovery as UndoneRecovery
     from turnlog.sessions.session import Session as Session
     from turnlog.sessions.session import Turn as Turn
-    from turnlog.sessions.streaming import StreamedMessage as StreamedMessage
+    from turnlog.sessions.state import State as State
     from turnlog.sessions.totals import SessionTotals as SessionTotals
-    from turnlog.sessions.writing import SessionWriter as SessionWriter
+    from turnlog.sessions.writing import build as build
+    from turnlog.sessions.writing.buffered import BufferedSession as BufferedSession
+    from turnlog.sessions.writing.fork import fork as fork
+    from turnlog.sessions.writing.streaming import StreamedMessage as StreamedMessage
+    from turnlog.sessions.writing.writer import SessionWriter as SessionWriter
     from turnlog.storage.buffered_writer import BufferedLog as BufferedLog
     from turnlog.storage.follow import Restart as Restart
     from turnlog.storage.follow import follow_log as follow_log
@@ -302,26 +302,26 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "turnlog.records.usage": ("Usage",),
     "turnlog.sessions": ("build",),
-    "turnlog.sessions.buffering": ("BufferedSession",),
-    "turnlog.sessions.convert": (
+    "turnlog.sessions.convert.convert": (
         "Converted",
         "convert",
     ),
-    "turnlog.sessions.following": ("Followed",),
-    "turnlog.sessions.fork": ("fork",),
-    "turnlog.sessions.life": ("State",),
     "turnlog.sessions.metadata": ("Metadata",),
-    "turnlog.sessions.queued": ("Queued",),
+    "turnlog.sessions.reading.follow": ("FollowedItem",),
+    "turnlog.sessions.reading.prompt_queue": ("QueuedPrompt",),
+    "turnlog.sessions.reading.ranges": ("replay",),
     "turnlog.sessions.recover": ("Recovery",),
-    "turnlog.sessions.recovery_undo": ("UndoneRecovery",),
-    "turnlog.sessions.replay": ("replay",),
+    "turnlog.sessions.recover_undo": ("UndoneRecovery",),
     "turnlog.sessions.session": (
         "Session",
         "Turn",
     ),
-    "turnlog.sessions.streaming": ("StreamedMessage",),
+    "turnlog.sessions.state": ("State",),
     "turnlog.sessions.totals": ("SessionTotals",),
-    "turnlog.sessions.writing": ("SessionWriter",),
+    "turnlog.sessions.writing.buffered": ("BufferedSession",),
+    "turnlog.sessions.writing.fork": ("fork",),
+    "turnlog.sessions.writing.streaming": ("StreamedMessage",),
+    "turnlog.sessions.writing.writer": ("SessionWriter",),
     "turnlog.storage.buffered_writer": ("BufferedLog",),
     "turnlog.storage.follow": (
         "Restart",

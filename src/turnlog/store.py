@@ -43,15 +43,15 @@ from turnlog.keep.undeleting import put_all_back, trashed_named
 from turnlog.questions.asking import Asking
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.meant import project_meant
-from turnlog.sessions import build
-from turnlog.sessions.following import Followed, follow_session
 from turnlog.sessions.journal import Journal
-from turnlog.sessions.life import Running, State, check_move, running_sessions, was_left
-from turnlog.sessions.opening import open_writer
+from turnlog.sessions.reading.follow import FollowedItem, follow_session
 from turnlog.sessions.recover import Recovery, examine, recover
-from turnlog.sessions.recovery_undo import UndoneRecovery, undo_recovery
+from turnlog.sessions.recover_undo import UndoneRecovery, undo_recovery
 from turnlog.sessions.session import Session
-from turnlog.sessions.writing import SessionWriter
+from turnlog.sessions.state import Running, State, check_move, running_sessions, was_abandoned
+from turnlog.sessions.writing import build
+from turnlog.sessions.writing.open import open_writer
+from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.storage.context import Closing
 from turnlog.storage.writer import Durability, LogWriter
 
@@ -332,7 +332,7 @@ class Store(Asking, Closing):
         """List the sessions whose writer is gone without having said goodbye."""
         running = self.running()
         rows = self.sessions()
-        return [row for row in rows if was_left(row.path, row.sharer, running.get(row.id))]
+        return [row for row in rows if was_abandoned(row.path, row.sharer, running.get(row.id))]
 
     def examine(self, text: str) -> Recovery:
         """Say what a crash left wrong in a session; nothing is changed."""
@@ -358,7 +358,7 @@ class Store(Asking, Closing):
 
     def follow(
         self, text: str, *, from_start: bool = False, stop: threading.Event | None = None
-    ) -> Iterator[Followed]:
+    ) -> Iterator[FollowedItem]:
         """Give what is appended to a session and its agents, as it happens, until *stop* is set.
 
         ``each.record`` is the record; it is None where a log was damaged or replaced, and

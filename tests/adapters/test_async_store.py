@@ -10,7 +10,7 @@ import pytest
 
 import turnlog
 from turnlog.errors import LogLocked, NotFound, NotSerialisable
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 from turnlog.storage.writer import LogWriter
 
 pytestmark = pytest.mark.anyio

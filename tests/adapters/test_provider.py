@@ -36,7 +36,7 @@ from turnlog.adapters.provider import (
 from turnlog.cli.app import app
 from turnlog.errors import LogLocked, NotFound, UsageError
 from turnlog.formats import project_key
-from turnlog.sessions.todos import replace_todos
+from turnlog.sessions.side_files.todos import replace_todos
 from turnlog.storage.reader import read_log
 
 USED = {"input_tokens": 100, "output_tokens": 20, "cache_read_input_tokens": 1000}

@@ -32,7 +32,7 @@ HEAVY = (
     "turnlog.storage.scan",
     "turnlog.storage.tail",
     "turnlog.records.responses",
-    "turnlog.sessions.build",
+    "turnlog.sessions.writing.build",
     "turnlog.sessions.dated",
 )
 IMPORTED = (

@@ -11,7 +11,7 @@ import pytest
 import turnlog as turnlog_library
 from turnlog.cli.sessions import SORTS, STATES
 from turnlog.questions.indexed_catalog import SESSION_SORTS, SessionCatalog
-from turnlog.sessions.life import State
+from turnlog.sessions.state import State
 
 WHOLE = "11111111-aaaa-4aaa-8aaa-111111111111"
 DAMAGED = "22222222-bbbb-4bbb-8bbb-222222222222"

@@ -16,7 +16,7 @@ from turnlog.cli.top_rows import head_lines, plain, row_lines, side_lines
 from turnlog.questions.live import LiveDocument, LiveSession
 from turnlog.questions.live_doing import Doing, LiveCall
 from turnlog.questions.live_watching import LiveNews
-from turnlog.sessions.life import State
+from turnlog.sessions.state import State
 from turnlog.text import inert
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)

@@ -13,7 +13,7 @@ import time
 import pytest
 
 import turnlog
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 
 START = "from turnlog.cli import main; main()"
 SESSION = "5f0c1111-aaaa-4aaa-8aaa-111111111111"

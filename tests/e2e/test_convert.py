@@ -13,7 +13,7 @@ import turnlog
 from e2e.orchard import ID, LONG, MODEL, arrived, write_long_session
 from turnlog import build
 from turnlog.formats import Home, hash_of
-from turnlog.sessions.convert import convert
+from turnlog.sessions.convert.convert import convert
 from turnlog.sessions.session import Session
 
 ASKED = {"apples": "forty-two", "plums": "seven", "figs": "nine"}

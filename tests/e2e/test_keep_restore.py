@@ -19,8 +19,8 @@ from turnlog.keep.copying import keep
 from turnlog.keep.restorable import all_mirrors, find_restorable
 from turnlog.keep.restoring import Outcome, restore
 from turnlog.keep.verifying import verify
-from turnlog.sessions.agents import AGENT_TOOLS
-from turnlog.sessions.threads import visible
+from turnlog.sessions.reading.subagents import AGENT_TOOLS
+from turnlog.sessions.reading.threads import visible
 
 OTHER = "66666666-ffff-4fff-8fff-777777777777"
 LONG_AGO = 1_700_000_000

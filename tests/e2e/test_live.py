@@ -15,9 +15,9 @@ from e2e.orchard import ID
 from e2e.program import PATIENCE_SECONDS
 from turnlog import build
 from turnlog.formats import Home, claude_log
-from turnlog.sessions.agents import AGENT_TOOLS, How
-from turnlog.sessions.life import claude_processes
-from turnlog.sessions.threads import visible
+from turnlog.sessions.reading.subagents import AGENT_TOOLS, How
+from turnlog.sessions.reading.threads import visible
+from turnlog.sessions.state import claude_processes
 
 PARALLEL = {"toolu_one", "toolu_two", "toolu_three", "toolu_agent"}
 

@@ -5,7 +5,7 @@ import pytest
 import turnlog
 from e2e.orchard import ID, write_session
 from turnlog import build
-from turnlog.sessions.fork import fork
+from turnlog.sessions.writing.fork import fork
 
 
 def roles(messages):

@@ -14,7 +14,7 @@ from e2e.orchard import ID, LONG, PARENTS, arrived, write_long_session
 from e2e.program import PATIENCE_SECONDS
 from sampling import sampled
 from turnlog import build
-from turnlog.sessions.threads import visible
+from turnlog.sessions.reading.threads import visible
 
 pytestmark = pytest.mark.skipif(
     not hasattr(turnlog.Store, "recover"), reason="this store cannot recover sessions"

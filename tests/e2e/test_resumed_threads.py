@@ -9,7 +9,7 @@ from e2e.orchard import ID, MODEL, arrived
 from sampling import sampled
 from turnlog import build
 from turnlog.formats.projects import key_of
-from turnlog.sessions.threads import visible
+from turnlog.sessions.reading.threads import visible
 
 NEXT = "And pears?"
 # What the program says by itself when a session ended with a prompt.

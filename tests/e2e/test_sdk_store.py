@@ -22,8 +22,8 @@ from turnlog import build
 from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.adapters.claude_moving import Outcome, export_sessions, import_sessions
 from turnlog.formats import project_key
-from turnlog.sessions.agents import AGENT_TOOLS
-from turnlog.sessions.threads import visible
+from turnlog.sessions.reading.subagents import AGENT_TOOLS
+from turnlog.sessions.reading.threads import visible
 from turnlog.storage.reader import Placed, read_log
 
 NEVER_MIRRORED = "api-request"

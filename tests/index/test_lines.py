@@ -31,8 +31,8 @@ from turnlog.records.damage import Damage
 from turnlog.records.record import Record
 from turnlog.records.timestamps import instant
 from turnlog.records.usage_entries import UsageEntry
-from turnlog.sessions.agents import AGENT_TOOLS, Traces
 from turnlog.sessions.metadata import MetadataFold
+from turnlog.sessions.reading.subagents import AGENT_TOOLS, Traces
 from turnlog.storage.reader import Placed, read_log
 
 REPOSITORY = Path(__file__).parents[2]

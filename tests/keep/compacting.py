@@ -9,11 +9,11 @@ from sessions.trees import answer, call, line, record
 from sessions.trees import result as bare_result
 from turnlog.formats import Home
 from turnlog.records.session_summary import SessionSummary
-from turnlog.sessions.context import context_of, digests_of
-from turnlog.sessions.file_history import SessionFiles
-from turnlog.sessions.plan_traces import traces_of
-from turnlog.sessions.replay import replay
+from turnlog.sessions.reading.context import context_of, digests_of
+from turnlog.sessions.reading.ranges import replay
 from turnlog.sessions.session import Session
+from turnlog.sessions.side_files.file_history import SessionFiles
+from turnlog.sessions.side_files.plans import traces_of
 
 ID = "77777777-dddd-4ddd-8ddd-777777777777"
 LARGE = 300

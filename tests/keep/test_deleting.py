@@ -44,8 +44,8 @@ from turnlog.keep.deleting import Terms, delete_session, put_back
 from turnlog.keep.listings import remember_kept
 from turnlog.keep.resetting import reset_project
 from turnlog.keep.trash import Trash
-from turnlog.sessions.life import State
-from turnlog.sessions.surroundings import process
+from turnlog.sessions.environment import process
+from turnlog.sessions.state import State
 from turnlog.storage.system import lock
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -36,8 +36,8 @@ from turnlog.keep.deleting import put_back
 from turnlog.keep.retention import retain, retain_configured
 from turnlog.keep.retention_policy import Policy, ProjectRule, policy_from
 from turnlog.keep.trash import Trash
+from turnlog.sessions.environment import process
 from turnlog.sessions.journal import Journal
-from turnlog.sessions.surroundings import process
 from turnlog.storage.compressed import unpack
 from turnlog.storage.repair import repair
 from turnlog.storage.system import lock

@@ -7,7 +7,7 @@ import pytest
 import turnlog
 from turnlog.errors import LogLocked, NotFound
 from turnlog.keep import archiving, compaction, compaction_undo, deleting
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 
 ASKS = (
     (archiving, "refuse_if_running"),
@@ -97,14 +97,14 @@ def test_a_log_that_goes_while_it_is_asked_for_is_not_found(tmp_path, own):
 
 def test_a_log_that_goes_while_it_is_opened_is_not_begun_anew(tmp_path, own, monkeypatch):
     store, session, path = with_a_session(tmp_path / "home", "claude")
-    read = turnlog.sessions.writing.read_last
+    read = turnlog.sessions.writing.writer.read_last
 
     def read_and_lost(*given):
         found = read(*given)
         path.unlink()
         return found
 
-    monkeypatch.setattr(turnlog.sessions.writing, "read_last", read_and_lost)
+    monkeypatch.setattr(turnlog.sessions.writing.writer, "read_last", read_and_lost)
     with pytest.raises(NotFound) as told, store.resume(session) as writer:
         writer.append(build.user("From the start"))
     assert told.value.hint

@@ -13,8 +13,8 @@ from turnlog.index.opening import open_fresh
 from turnlog.keep.session import KeptSession
 from turnlog.questions.catalog import list_sessions
 from turnlog.questions.indexed_catalog import list_indexed
-from turnlog.sessions.fork import fork
-from turnlog.sessions.writing import SessionWriter
+from turnlog.sessions.writing.fork import fork
+from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.store import Store, open_store
 
 HELLO = {"type": "user", "message": {"role": "user", "content": "Hello, orchard"}}

@@ -16,8 +16,8 @@ from strategies import good_lines, to_line
 from turnlog.records.codec import Envelope
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.session_summary import SessionSummary
-from turnlog.sessions.life import marks_of
 from turnlog.sessions.session import records_of, tree_of
+from turnlog.sessions.state import marks_of
 from turnlog.storage.blobs import STUB, blob_of, blob_place, whole_line
 from turnlog.storage.compressed import Packer
 from turnlog.storage.reader import Placed, read_range, scan_log

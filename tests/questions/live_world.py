@@ -16,8 +16,8 @@ from turnlog.formats import Home, all_homes, claude_log
 from turnlog.pricing.cost import configured_prices
 from turnlog.questions.live import Live
 from turnlog.render.calls import asked
-from turnlog.sessions import build
-from turnlog.sessions.surroundings import process
+from turnlog.sessions.environment import process
+from turnlog.sessions.writing import build
 
 MODEL = "claude-opus-4-6"
 USAGE = {

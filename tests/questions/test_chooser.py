@@ -12,7 +12,7 @@ from sessions.trees import answer, call, log_of, record, result, tree
 from turnlog.formats import find_homes
 from turnlog.questions import chooser
 from turnlog.questions.chooser import recent_sessions
-from turnlog.sessions.ranges import count_steps
+from turnlog.sessions.reading.ranges import count_steps
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 

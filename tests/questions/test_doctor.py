@@ -28,10 +28,10 @@ from turnlog.keep.cleanup import SETTING
 from turnlog.keep.copying import keep
 from turnlog.questions.doctor import CHECKS, Checkup, Patient, Urgency, check_up
 from turnlog.questions.doctor_checks import EXAMPLES
-from turnlog.sessions.life import running_sessions
 from turnlog.sessions.recover import recover
 from turnlog.sessions.session import Session
-from turnlog.sessions.todos import replace_todos
+from turnlog.sessions.side_files.todos import replace_todos
+from turnlog.sessions.state import running_sessions
 from turnlog.storage.repair import repair
 from turnlog.store import Store
 

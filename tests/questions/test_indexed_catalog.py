@@ -27,9 +27,9 @@ from turnlog.questions.indexed_catalog import (
 )
 from turnlog.questions.indexed_projects import PROJECT_SORTS, list_projects
 from turnlog.questions.usage_scan import scan_usage
-from turnlog.sessions.dated_writing import DatedWriter
-from turnlog.sessions.life import State
 from turnlog.sessions.session import Session
+from turnlog.sessions.state import State
+from turnlog.sessions.writing.open import DatedWriter
 from turnlog.storage.reader import Placed, read_log
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"

@@ -33,8 +33,8 @@ from turnlog.questions.ledger import ledger
 from turnlog.questions.listed import tokens_of
 from turnlog.questions.patterns import METRICS, file_access, time_series, tool_sequences
 from turnlog.questions.spending import spent
-from turnlog.sessions.fork import fork_records
 from turnlog.sessions.session import Session
+from turnlog.sessions.writing.fork import fork_records
 
 CORPUS = Path(
     os.environ.get("TURNLOG_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus" / "claude"

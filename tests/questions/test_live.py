@@ -24,7 +24,7 @@ from turnlog.questions.periods import Period
 from turnlog.questions.spending import every_response
 from turnlog.questions.status_figures import window_of
 from turnlog.records.codec import decode
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 
 ONE, TWO, THREE = (f"{each * 8}-aaaa-4aaa-8aaa-{each * 12}" for each in "123")
 

@@ -17,7 +17,7 @@ from turnlog.formats import Home
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
 from turnlog.questions.watching import watch
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 
 SESSION = "5f0c1111-aaaa-4aaa-8aaa-111111111111"
 WRITER = """
@@ -228,7 +228,7 @@ def test_what_happened_since_comes_first(home):
 def test_where_the_system_cannot_tell_the_logs_are_looked_at(home, monkeypatch, error):
     import watchfiles
 
-    from turnlog.sessions import changes
+    from turnlog.sessions import watcher as changes
 
     def fail(*_paths, **_options):
         raise error

@@ -8,7 +8,7 @@ import pytest
 from sessions.trees import answer, call, line, log_of, placed, record, result
 from turnlog.errors import NotFound
 from turnlog.formats import find_homes
-from turnlog.sessions.agents import How, Traces, link_agents
+from turnlog.sessions.reading.subagents import How, Traces, link_subagents
 from turnlog.sessions.session import Session
 
 ID = "33333333-cccc-4ccc-8ccc-333333333333"
@@ -34,7 +34,7 @@ def test_a_result_tells_surest(tmp_path):
         answer("a", None, "m", task("c1", description="Look")),
         result("r", "a", "c1", toolUseResult={"status": "completed", "agentId": "a1"}),
     )
-    (agent,) = link_agents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    (agent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
     assert (agent.how, agent.spawn.call_id, agent.spawn.uuid) == (How.RESULT, "c1", "a")
     assert (agent.kind, agent.description) == ("Explore", "Look")
 
@@ -47,7 +47,7 @@ def test_any_tool_whose_result_names_an_agent_started_it(tmp_path):
         answer("b", "r", "m", call("c2", "mcp__crew__fetch", agent="a1")),
         result("s", "b", "c2", toolUseResult={"agentId": "a1", "output": "a tree"}),
     )
-    (agent,) = link_agents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    (agent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
     assert (agent.how, agent.spawn.call_id, agent.spawn.uuid) == (How.RESULT, "c1", "a")
     assert agent.description == "Look"
 
@@ -59,7 +59,7 @@ def test_of_an_agent_that_went_on_the_last_call_of_a_known_tool_counts(tmp_path)
         answer("b", "r", "m", task("c2")),
         result("s", "b", "c2", toolUseResult={"agentId": "a1"}),
     )
-    (agent,) = link_agents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    (agent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
     assert (agent.spawn.call_id, agent.kind) == ("c2", "Explore")
 
 
@@ -67,7 +67,7 @@ def test_what_a_call_says_itself_counts_before_what_its_result_tells(tmp_path):
     told = traces(result("r", "a", "c1", toolUseResult={"agentId": "a1"}), caller="a2")
     main = traces(answer("a", None, "m", task("c1", description="Look")))
     agents = {"a1": (log_at(tmp_path, "a1"), traces()), "a2": (log_at(tmp_path, "a2"), told)}
-    found = {agent.id: agent for agent in link_agents(main, agents)}
+    found = {agent.id: agent for agent in link_subagents(main, agents)}
     assert (found["a1"].spawn.caller, found["a1"].description) == (None, "Look")
 
 
@@ -76,14 +76,14 @@ def test_the_meta_file_tells_where_no_result_does(tmp_path):
     path.with_name("agent-a1.meta.json").write_text(
         json.dumps({"agentType": "Plan", "toolUseId": "c1"})
     )
-    (agent,) = link_agents(traces(answer("a", None, "m", task("c1"))), {"a1": (path, traces())})
+    (agent,) = link_subagents(traces(answer("a", None, "m", task("c1"))), {"a1": (path, traces())})
     assert (agent.how, agent.kind) == (How.META, "Plan")
 
 
 def test_a_meta_file_that_is_not_json_is_passed_over(tmp_path):
     path = log_at(tmp_path, "a1")
     path.with_name("agent-a1.meta.json").write_bytes(b"\xff{")
-    (agent,) = link_agents(Traces(), {"a1": (path, traces())})
+    (agent,) = link_subagents(Traces(), {"a1": (path, traces())})
     assert agent.is_orphan
 
 
@@ -91,21 +91,21 @@ def test_progress_tells_of_an_agent_that_never_finished(tmp_path):
     progress = record("p", "a", "progress", parentToolUseID="c1", toolUseID="agent_1")
     progress["data"] = {"type": "agent_progress", "agentId": "a1", "prompt": "Look around"}
     main = traces(answer("a", None, "m", task("c1")), progress)
-    (agent,) = link_agents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    (agent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
     assert agent.how is How.PROGRESS
 
 
 def test_an_equal_prompt_is_a_guess_and_says_so(tmp_path):
     first = record("q", message={"role": "user", "content": "Look around"}, isSidechain=True)
     agents = {"a1": (log_at(tmp_path, "a1"), traces(first, caller="a1"))}
-    (agent,) = link_agents(traces(answer("a", None, "m", task("c1"))), agents)
+    (agent,) = link_subagents(traces(answer("a", None, "m", task("c1"))), agents)
     assert agent.how is How.PROMPT
 
 
 def test_one_call_is_not_guessed_for_two_agents(tmp_path):
     first = record("q", message={"role": "user", "content": "Look around"}, isSidechain=True)
     agents = {name: (log_at(tmp_path, name), traces(first)) for name in ("a1", "a2")}
-    found = link_agents(traces(answer("a", None, "m", task("c1"))), agents)
+    found = link_subagents(traces(answer("a", None, "m", task("c1"))), agents)
     assert [agent.how for agent in found] == [How.PROMPT, None]
 
 
@@ -122,7 +122,7 @@ def test_agents_call_agents(tmp_path):
         "a1": (log_at(tmp_path, "a1"), inner),
         "a2": (log_at(tmp_path, "a2"), traces(caller="a2")),
     }
-    found = {agent.id: agent for agent in link_agents(main, agents)}
+    found = {agent.id: agent for agent in link_subagents(main, agents)}
     assert found["a1"].spawn.caller is None
     assert found["a2"].spawn.caller == "a1"
 
@@ -136,7 +136,7 @@ def asks(uuid, prompt, **fields):
 
 
 def linked(main, agents=()):
-    found = link_agents(main, dict(agents), Path("main.jsonl"))
+    found = link_subagents(main, dict(agents), Path("main.jsonl"))
     return {agent.id: (agent.spawn.call_id if agent.spawn else None, agent.how) for agent in found}
 
 
@@ -177,7 +177,7 @@ def test_sidechains_call_agents():
         answer("x", "s", "m", task("c1", "Look closer"), isSidechain=True, agentId="a1"),
         asks("t", "Look closer"),
     )
-    found = {agent.id: agent for agent in link_agents(main, {}, Path("main.jsonl"))}
+    found = {agent.id: agent for agent in link_subagents(main, {}, Path("main.jsonl"))}
     assert (found["t"].spawn.call_id, found["t"].spawn.caller) == ("c1", "a1")
 
 

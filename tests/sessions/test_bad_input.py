@@ -19,11 +19,11 @@ from sessions.homes import log, make_home, prompt, write
 from turnlog import AmbiguousSession, NotFound, UsageError, build
 from turnlog.cli.app import run
 from turnlog.formats import dated_log
-from turnlog.sessions.dated_writing import DatedWriter
-from turnlog.sessions.fork import fork
+from turnlog.sessions.reading.tree import GapReason
 from turnlog.sessions.session import Session
-from turnlog.sessions.todos import replace_todos, todos_of
-from turnlog.sessions.tree import GapReason
+from turnlog.sessions.side_files.todos import replace_todos, todos_of
+from turnlog.sessions.writing.fork import fork
+from turnlog.sessions.writing.open import DatedWriter
 
 ONE = "1a111111-aaaa-4aaa-8aaa-111111111111"
 TWO = "1a222222-bbbb-4bbb-8bbb-222222222222"

@@ -11,10 +11,10 @@ from sessions.shapes import logs
 from sessions.trees import answer, call, log_of, names, record, result, tree
 from turnlog.formats import find_homes, find_logs
 from turnlog.records.codec import decode
-from turnlog.sessions.context import Kind, context_of, digests_of
+from turnlog.sessions.reading.context import SummaryKind, context_of, digests_of
+from turnlog.sessions.reading.threads import main_thread, whole_thread
+from turnlog.sessions.reading.tree import Tree
 from turnlog.sessions.session import Session
-from turnlog.sessions.threads import main_thread, whole_thread
-from turnlog.sessions.tree import Tree
 from turnlog.storage.reader import Placed, read_log
 
 CORPUS = Path(
@@ -63,7 +63,7 @@ def test_an_empty_log_has_an_empty_context():
 
 def test_a_compaction_stands_for_what_was_before_it():
     found = context(*BEFORE, boundary(), summary(), record("c", "sum"))
-    assert found.digest.kind is Kind.COMPACTION
+    assert found.digest.kind is SummaryKind.COMPACTION
     assert found.digest.text == "What was said"
     assert (found.digest.node.uuid, found.digest.boundary.uuid) == ("sum", "cut")
     assert (found.digest.until.uuid, found.digest.named) == ("b", "b")
@@ -119,7 +119,7 @@ def test_an_older_summary_speaks_up_to_the_record_it_names():
     said = {"summary": "Two said", "messageCount": 2, "summarizedUntil": "b"}
     loose = {"type": "summary", "sessionId": "s", "content": said}
     found = context(*BEFORE, record("c", "b"), loose, answer("d", "c", "m2"))
-    assert (found.digest.kind, found.digest.text) == (Kind.SUMMARY, "Two said")
+    assert (found.digest.kind, found.digest.text) == (SummaryKind.SUMMARY, "Two said")
     assert (found.digest.messages, found.digest.until.uuid) == (2, "b")
     assert names(found.nodes) == ["c", "d"]
 
@@ -165,9 +165,9 @@ def test_a_name_that_claude_code_gave_a_thread_cuts_nothing_unless_asked():
     found = context(label, *BEFORE, record("c", "b"))
     assert (found.digest, names(found.nodes)) == (None, ["a", "b", "c"])
     asked = context(label, *BEFORE, record("c", "b"), labels=True)
-    assert (asked.digest.kind, asked.digest.text) == (Kind.LABEL, "A kite")
+    assert (asked.digest.kind, asked.digest.text) == (SummaryKind.LABEL, "A kite")
     assert names(asked.nodes) == ["c"]
-    assert [digest.kind for digest in digests_of(*reading(label, *BEFORE))] == [Kind.LABEL]
+    assert [digest.kind for digest in digests_of(*reading(label, *BEFORE))] == [SummaryKind.LABEL]
 
 
 def test_a_name_of_another_sessions_thread_is_not_ours():
@@ -178,7 +178,7 @@ def test_a_name_of_another_sessions_thread_is_not_ours():
 def test_a_summary_that_an_agent_wrote_with_turnlog_counts():
     words = {"type": "summary", "summary": "A kite was built", "leafUuid": "b"}
     found = context(MARK, *BEFORE, words, record("c", "b"))
-    assert (found.digest.kind, names(found.nodes)) == (Kind.SUMMARY, ["c"])
+    assert (found.digest.kind, names(found.nodes)) == (SummaryKind.SUMMARY, ["c"])
     # What stood there before turnlog came is Claude Code's, and a name.
     assert context(words, *BEFORE, MARK, record("c", "b")).digest is None
 

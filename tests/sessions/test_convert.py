@@ -45,8 +45,8 @@ from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record_types import Format
 from turnlog.records.timestamps import iso
-from turnlog.sessions import carry
-from turnlog.sessions.convert import convert
+from turnlog.sessions.convert import carry
+from turnlog.sessions.convert.convert import convert
 from turnlog.sessions.session import Session
 from turnlog.storage.reader import read_log
 
@@ -444,7 +444,7 @@ import sys
 from pathlib import Path
 from turnlog.formats import Home
 from turnlog.sessions.session import Session
-from turnlog.sessions.convert import convert
+from turnlog.sessions.convert.convert import convert
 print("ready", flush=True)
 convert(Session.find((Home(Path(sys.argv[1])),), sys.argv[2]), sys.argv[3], sys.argv[4])
 """

@@ -12,8 +12,8 @@ from turnlog import build
 from turnlog.errors import UsageError
 from turnlog.formats import Home, dated_log, project_hash
 from turnlog.records.record_types import Format
-from turnlog.sessions.dated_writing import DatedWriter
 from turnlog.sessions.session import Session
+from turnlog.sessions.writing.open import DatedWriter
 from turnlog.storage.reader import Placed, read_log
 
 EVENING = datetime(2026, 3, 1, 23, 59, 59, tzinfo=UTC)

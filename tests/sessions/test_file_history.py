@@ -7,10 +7,17 @@ import pytest
 
 from sessions.homes import PROJECT, delta, edit, kept, log, make_home, prompt, snapshot, write
 from turnlog.errors import LogError, NotFound, UsageError
-from turnlog.sessions.file_history import SessionFiles
-from turnlog.sessions.restore import DIFF_LIMIT, Outcome, content_of, diff_of, restore, restore_all
 from turnlog.sessions.session import Session
-from turnlog.sessions.touches import OUTSIDE, safe_parts, shown_path, whole_path
+from turnlog.sessions.side_files.file_changes import OUTSIDE, safe_parts, shown_path, whole_path
+from turnlog.sessions.side_files.file_history import SessionFiles
+from turnlog.sessions.side_files.file_versions import (
+    DIFF_LIMIT,
+    VersionOutcome,
+    content_of,
+    diff_of,
+    restore,
+    restore_all,
+)
 from turnlog.storage import atomic_files
 from turnlog.storage.atomic_files import Unreadable
 
@@ -198,7 +205,7 @@ def test_a_version_that_vanishes_after_listing_is_a_value(orchard, tmp_path):
     files = files_of(orchard)
     os.unlink(orchard.path / "file-history" / ID / "aa@v2")
     found = restore(files, "a.py", "m2", tmp_path / "a.py")
-    assert (found.outcome, found.detail) == (Outcome.MISSING, "missing")
+    assert (found.outcome, found.detail) == (VersionOutcome.MISSING, "missing")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +221,7 @@ def test_a_name_that_could_lead_elsewhere_is_never_opened(home, tmp_path, name):
     assert version.problem
     assert isinstance(content_of(version), Unreadable)
     (found,) = restore_all(files, "m1", tmp_path / "out")
-    assert found.outcome is Outcome.MISSING
+    assert found.outcome is VersionOutcome.MISSING
     assert not (tmp_path / "out").exists()
 
 
@@ -225,7 +232,7 @@ def test_a_kept_version_that_is_a_link_is_not_followed(home, tmp_path):
     os.symlink(tmp_path / "secret", home.path / "file-history" / ID / "aa@v1")
     (home.path / "file-history" / ID / "bb@v1").mkdir()
     found = {each.path: each for each in restore_all(files_of(home), "m1", tmp_path / "out")}
-    assert {each.outcome for each in found.values()} == {Outcome.MISSING}
+    assert {each.outcome for each in found.values()} == {VersionOutcome.MISSING}
     assert found[f"{PROJECT}/a.py"].detail == "a symbolic link"
 
 
@@ -287,12 +294,16 @@ def test_a_file_is_restored_privately_where_the_caller_says(orchard, tmp_path):
     finally:
         os.umask(previous)
     target = tmp_path / "then" / "a.txt"
-    assert (found.outcome, found.target, found.size_bytes) == (Outcome.WRITTEN, str(target), 4)
+    assert (found.outcome, found.target, found.size_bytes) == (
+        VersionOutcome.WRITTEN,
+        str(target),
+        4,
+    )
     assert target.read_text() == "one\n"
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert stat.S_IMODE(target.parent.stat().st_mode) == 0o700
     assert restore(files_of(orchard), "new.py", None, tmp_path).target == str(tmp_path / "new.py")
-    assert restore(files_of(orchard), "a.py", "v2", tmp_path).outcome is Outcome.WRITTEN
+    assert restore(files_of(orchard), "a.py", "v2", tmp_path).outcome is VersionOutcome.WRITTEN
     assert (tmp_path / "a.py").read_text() == "two\n"
 
 
@@ -300,8 +311,8 @@ def test_all_files_are_restored_at_once(orchard, tmp_path):
     into = tmp_path / "then"
     found = {each.path: each.outcome for each in restore_all(files_of(orchard), "m1", into)}
     assert found == {
-        f"{PROJECT}/a.py": Outcome.WRITTEN,
-        f"{PROJECT}/src/new.py": Outcome.ABSENT,
+        f"{PROJECT}/a.py": VersionOutcome.WRITTEN,
+        f"{PROJECT}/src/new.py": VersionOutcome.ABSENT,
     }
     restore_all(files_of(orchard), "m2", tmp_path / "later")
     assert (tmp_path / "later" / "src" / "new.py").read_text() == "x\ny\n"
@@ -310,10 +321,10 @@ def test_all_files_are_restored_at_once(orchard, tmp_path):
 def test_a_file_that_exists_is_replaced_only_when_told(orchard, tmp_path):
     target = tmp_path / "a.py"
     target.write_text("mine")
-    assert restore(files_of(orchard), "a.py", "m1", target).outcome is Outcome.EXISTS
+    assert restore(files_of(orchard), "a.py", "m1", target).outcome is VersionOutcome.EXISTS
     assert target.read_text() == "mine"
     found = restore(files_of(orchard), "a.py", "m1", target, overwrite=True)
-    assert found.outcome is Outcome.WRITTEN
+    assert found.outcome is VersionOutcome.WRITTEN
     assert target.read_text() == "one\n"
     assert sorted(os.listdir(tmp_path)) == ["a.py", "home"]
 
@@ -324,11 +335,11 @@ def test_without_hard_links_nothing_is_overwritten_either(orchard, tmp_path, mon
 
     monkeypatch.setattr(os, "link", refuse)
     target = tmp_path / "a.py"
-    assert restore(files_of(orchard), "a.py", "m1", target).outcome is Outcome.WRITTEN
+    assert restore(files_of(orchard), "a.py", "m1", target).outcome is VersionOutcome.WRITTEN
     assert target.read_text() == "one\n"
     monkeypatch.setattr(atomic_files.Folder, "has", lambda *_: False)  # Made just now, by another.
     target.write_text("mine")
-    assert restore(files_of(orchard), "a.py", "m1", target).outcome is Outcome.EXISTS
+    assert restore(files_of(orchard), "a.py", "m1", target).outcome is VersionOutcome.EXISTS
     assert target.read_text() == "mine"
 
 
@@ -341,7 +352,10 @@ def test_links_in_the_way_are_not_followed(orchard, tmp_path):
     os.symlink(outside / "kept", into / "a.py")
     files = files_of(orchard)
     found = {each.path: each.outcome for each in restore_all(files, "m2", into)}
-    assert found == {f"{PROJECT}/a.py": Outcome.EXISTS, f"{PROJECT}/src/new.py": Outcome.BLOCKED}
+    assert found == {
+        f"{PROJECT}/a.py": VersionOutcome.EXISTS,
+        f"{PROJECT}/src/new.py": VersionOutcome.BLOCKED,
+    }
     restore_all(files, "m2", into, overwrite=True)
     assert (into / "a.py").read_text() == "two\n"
     assert not (into / "a.py").is_symlink()
@@ -352,11 +366,11 @@ def test_a_file_or_directory_in_the_way_is_a_value(orchard, tmp_path):
     (tmp_path / "file").write_text("")
     files = files_of(orchard)
     assert {each.outcome for each in restore_all(files, "m2", tmp_path / "file")} == {
-        Outcome.BLOCKED
+        VersionOutcome.BLOCKED
     }
     (tmp_path / "into" / "a.py" / "x").mkdir(parents=True)
     found = restore_all(files, "m2", tmp_path / "into", overwrite=True)
-    assert [each.outcome for each in found] == [Outcome.BLOCKED, Outcome.WRITTEN]
+    assert [each.outcome for each in found] == [VersionOutcome.BLOCKED, VersionOutcome.WRITTEN]
     assert sorted(os.listdir(tmp_path / "into")) == ["a.py", "src"]
 
 
@@ -382,7 +396,11 @@ def test_no_path_in_a_log_leads_outside(home, tmp_path):
     into = tmp_path / "deep" / "er" / "into"
     before = sorted(os.listdir(tmp_path))
     found = restore_all(files_of(home), "m1", into)
-    assert {each.outcome for each in found} <= {Outcome.WRITTEN, Outcome.UNSAFE, Outcome.BLOCKED}
+    assert {each.outcome for each in found} <= {
+        VersionOutcome.WRITTEN,
+        VersionOutcome.UNSAFE,
+        VersionOutcome.BLOCKED,
+    }
     assert all(each.target is None or each.target.startswith(f"{into}{os.sep}") for each in found)
     assert (into / OUTSIDE / "etc" / "passwd").read_text() == "1"
     assert sorted(set(os.listdir(tmp_path)) - {"deep"}) == before

@@ -15,7 +15,7 @@ from turnlog.errors import UsageError
 from turnlog.records.codec import decode, encode
 from turnlog.records.meaning import Author
 from turnlog.records.record import Assistant, Record, User
-from turnlog.sessions.filters import (
+from turnlog.sessions.reading.filters import (
     EVERYTHING,
     between,
     by_author,
@@ -24,7 +24,7 @@ from turnlog.sessions.filters import (
     without_system,
     without_tools,
 )
-from turnlog.sessions.replay import replay
+from turnlog.sessions.reading.ranges import replay
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 TEXT = {"type": "text", "text": "Here it is"}

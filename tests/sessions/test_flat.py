@@ -202,7 +202,7 @@ def test_the_caches_follow_by_themselves_after_a_while(store, tmp_path, monkeypa
     session = create(store, tmp_path)
     session.append(build.user("soon"))
     assert meta(store)["messageCount"] == 0
-    monkeypatch.setattr("turnlog.sessions.flat_writing.AUTOSAVE_S", 0.0)
+    monkeypatch.setattr("turnlog.sessions.writing.open.AUTOSAVE_S", 0.0)
     session.append(build.user("later"))
     assert meta(store)["messageCount"] == 2
 

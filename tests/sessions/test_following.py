@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import turnlog
 from sessions.homes import log, make_home, prompt
-from turnlog.sessions import build
-from turnlog.sessions.following import _FollowedLog, follow_session
+from turnlog.sessions.reading.follow import _FollowedLog, follow_session
 from turnlog.sessions.session import Session
+from turnlog.sessions.writing import build
 from turnlog.storage.follow import Restart
 
 SESSION = "5f0c1111-aaaa-4aaa-8aaa-111111111111"

@@ -6,10 +6,10 @@ import turnlog
 from sessions.trees import answer, call, line, placed, record, result
 from turnlog import build
 from turnlog.errors import NotFound
-from turnlog.sessions.fork import fork
-from turnlog.sessions.replay import INTERRUPTED, replay
-from turnlog.sessions.threads import whole_thread
-from turnlog.sessions.tree import Tree
+from turnlog.sessions.reading.ranges import INTERRUPTED, replay
+from turnlog.sessions.reading.threads import whole_thread
+from turnlog.sessions.reading.tree import Tree
+from turnlog.sessions.writing.fork import fork
 from turnlog.storage.reader import Placed, read_log
 
 ID = "77777777-abcd-4bcd-8bcd-777777777777"

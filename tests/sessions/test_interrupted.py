@@ -9,7 +9,7 @@ import pytest
 
 import turnlog
 from turnlog.errors import LogLocked, UsageError
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 
 LAYOUTS = ["claude", "dated", "flat"]
 KNOWN = uuid.UUID("0b29ae83-1111-4111-8111-111111111111")

@@ -14,9 +14,9 @@ import turnlog
 from log.logs import SOURCE, in_child
 from turnlog.errors import LogLocked, NotFound
 from turnlog.keep.compaction import compact
-from turnlog.sessions import build
-from turnlog.sessions.life import marks_of
-from turnlog.sessions.surroundings import Process, process
+from turnlog.sessions.environment import Process, process
+from turnlog.sessions.state import marks_of
+from turnlog.sessions.writing import build
 
 LAYOUTS = ["claude", "dated", "flat"]
 REMOVALS = {

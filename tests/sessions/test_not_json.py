@@ -12,7 +12,7 @@ import pytest
 
 import turnlog
 from turnlog.errors import NotSerialisable, UsageError
-from turnlog.sessions import build
+from turnlog.sessions.writing import build
 
 NOT_JSON = {
     "a set": {1, 2},

@@ -7,7 +7,14 @@ import pytest
 
 from sessions.homes import edit, kept, log, make_home, prompt, snapshot, write
 from turnlog.formats import Home
-from turnlog.sessions.plans import LIMIT, Hint, Origin, find_plans, title_of, with_kept_versions
+from turnlog.sessions.side_files.plans import (
+    LIMIT,
+    Hint,
+    PlanSource,
+    find_plans,
+    title_of,
+    with_kept_versions,
+)
 
 ID = "44444444-dddd-4ddd-8ddd-444444444444"
 OTHER = "55555555-eeee-4eee-8eee-555555555555"
@@ -94,7 +101,11 @@ def test_versions_are_told_apart_by_their_hash(home):
     )
     (plan,) = find_plans((home,))
     assert [each.title for each in plan.versions] == ["Draft 1", "Draft 2", "Prune the orchard"]
-    assert [each.origin for each in plan.versions] == [Origin.RECORD, Origin.RECORD, Origin.FILE]
+    assert [each.origin for each in plan.versions] == [
+        PlanSource.RECORD,
+        PlanSource.RECORD,
+        PlanSource.FILE,
+    ]
     assert plan.versions[0].at.day == 1
     assert plan.title == "Prune the orchard"
 
@@ -120,8 +131,8 @@ def test_the_file_history_knows_more_versions(home):
     (plan,) = find_plans((home,))
     more = with_kept_versions(plan, (home,))
     assert {each.title: each.origin for each in more.versions} == {
-        "First thought": Origin.FILE_HISTORY,
-        "Prune the orchard": Origin.FILE,
+        "First thought": PlanSource.FILE_HISTORY,
+        "Prune the orchard": PlanSource.FILE,
     }
     assert with_kept_versions(plan, ()).versions == plan.versions
 

@@ -6,8 +6,8 @@ import pytest
 
 from sessions.homes import make_home, write
 from turnlog.errors import LogError
-from turnlog.sessions import prompts
-from turnlog.sessions.prompts import find_prompts
+from turnlog.sessions.side_files import prompts
+from turnlog.sessions.side_files.prompts import find_prompts
 
 MS = 1_793_527_200_000  # 2026-11-01T10:00:00Z
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sessions.shapes import logs
 from sessions.trees import answer, call, names, placed, record, result, tree
 from turnlog.errors import UsageError
-from turnlog.sessions.ranges import count_steps, last_of, numbered, part_of, range_of
+from turnlog.sessions.reading.ranges import count_steps, last_of, numbered, part_of, range_of
 
 ends = st.none() | st.integers(-12, 12)
 

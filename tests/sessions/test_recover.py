@@ -14,7 +14,7 @@ from turnlog import build
 from turnlog.errors import UnsafeRecovery, UsageError
 from turnlog.keep.compaction_undo import undo as compaction_undo
 from turnlog.records.damage import Damage
-from turnlog.sessions.threads import main_tip, visible
+from turnlog.sessions.reading.threads import main_tip, visible
 from turnlog.storage.reader import Placed, read_log
 
 ID = "88888888-bbbb-4bbb-8bbb-888888888888"

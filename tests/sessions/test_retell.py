@@ -17,10 +17,10 @@ from turnlog.records.record import Call, Record, Result
 from turnlog.records.required_fields import breaches
 from turnlog.records.responses import RunningTotals
 from turnlog.records.timestamps import instant
-from turnlog.sessions.convert import convert
-from turnlog.sessions.replay import replay
-from turnlog.sessions.retell import NativeTeller
-from turnlog.sessions.threads import visible
+from turnlog.sessions.convert.convert import convert
+from turnlog.sessions.convert.translate import NativeTranslator
+from turnlog.sessions.reading.ranges import replay
+from turnlog.sessions.reading.threads import visible
 
 AT = 1_772_600_000_000
 
@@ -330,7 +330,7 @@ def test_whatever_stands_in_a_log_what_is_told_hangs_together(layout, data):
 @pytest.mark.parametrize("dialect", ["flat", "orchestrator"])
 @given(data=st.data())
 def test_native_records_are_of_the_dialect_at_home(dialect, data):
-    teller = NativeTeller(dialect)
+    teller = NativeTranslator(dialect)
     for line in data.draw(st.lists(lines, max_size=8)):
         record = decode(line)
         for fields in teller.tell(record) or ():
@@ -343,11 +343,11 @@ def test_native_records_are_of_the_dialect_at_home(dialect, data):
 
 
 def test_calls_and_results_go_from_one_dialect_to_the_other():
-    teller = NativeTeller("orchestrator")
+    teller = NativeTranslator("orchestrator")
     told = [decode(encode(teller.tell(decode(to_line(fields)))[0])) for fields in SEED[3:6]]
     assert [type(record) for record in told] == [Call, Call, Result]
     assert (told[2].call_id, told[2].content, told[2].at) == ("tool-001", "tail", instant(AT))
-    back = NativeTeller("flat").tell(decode(to_line(ORCHESTRATOR["tool_call"])))
+    back = NativeTranslator("flat").tell(decode(to_line(ORCHESTRATOR["tool_call"])))
     assert back[0]["timestamp"] == round(
         instant(ORCHESTRATOR["tool_call"]["timestamp"]).timestamp() * 1000
     )
@@ -355,7 +355,7 @@ def test_calls_and_results_go_from_one_dialect_to_the_other():
 
 
 def test_the_orchestrators_results_repeat_the_tools_name():
-    teller = NativeTeller("orchestrator")
+    teller = NativeTranslator("orchestrator")
     teller.tell(decode(to_line(CLAUDE["assistant/call"])))
     (told,) = teller.tell(decode(to_line(CLAUDE["user/result"])))
     assert told["tool"] == "Read"

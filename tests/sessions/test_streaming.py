@@ -15,8 +15,8 @@ from turnlog.records.blocks import CallBlock, TextBlock, ThinkingBlock
 from turnlog.records.codec import decode, encode
 from turnlog.records.record import Assistant
 from turnlog.records.usage import Usage
-from turnlog.sessions import build
-from turnlog.sessions.streaming import UNPARSED, StreamedMessage
+from turnlog.sessions.writing import build
+from turnlog.sessions.writing.streaming import UNPARSED, StreamedMessage
 
 START = {
     "type": "message_start",

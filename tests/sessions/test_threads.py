@@ -7,9 +7,9 @@ import pytest
 
 from sessions.trees import answer, call, names, record, result, tree
 from turnlog.formats import find_homes, find_logs
+from turnlog.sessions.reading.threads import main_thread, main_tip, visible, whole_thread
+from turnlog.sessions.reading.tree import Node, Tree
 from turnlog.sessions.session import opening_of, turns_of
-from turnlog.sessions.threads import main_thread, main_tip, visible, whole_thread
-from turnlog.sessions.tree import Node, Tree
 from turnlog.storage.reader import Placed, read_log
 
 CORPUS = Path(

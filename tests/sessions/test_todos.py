@@ -11,7 +11,7 @@ import pytest
 
 from sessions.homes import log, make_home, prompt, write
 from turnlog.errors import InvalidId, LogError, NotALog, NotSerialisable, UsageError
-from turnlog.sessions.todos import (
+from turnlog.sessions.side_files.todos import (
     LIMIT,
     Todo,
     all_todos,
@@ -242,7 +242,7 @@ def test_a_reader_never_sees_half_a_list(home):
 def test_a_kill_leaves_the_old_list_or_the_new_one(home):
     code = (
         "import itertools, sys; from pathlib import Path; from turnlog.formats import Home\n"
-        "from turnlog.sessions.todos import replace_todos\n"
+        "from turnlog.sessions.side_files.todos import replace_todos\n"
         "for n in itertools.count():\n"
         "    items = [{'content': f'{n}'}] * 3000\n"
         "    replace_todos(Home(Path(sys.argv[1])), sys.argv[2], sys.argv[2], items)\n"

@@ -17,7 +17,7 @@ import pytest
 
 import turnlog
 from turnlog import build
-from turnlog.sessions.fork import fork
+from turnlog.sessions.writing.fork import fork
 from turnlog.storage.reader import Placed, Reader
 
 LAYOUTS = ("claude", "dated", "flat")

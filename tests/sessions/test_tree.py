@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions.trees import names, record, tree
-from turnlog.sessions.tree import GapReason
+from turnlog.sessions.reading.tree import GapReason
 
 
 def test_a_plain_conversation_is_one_path():

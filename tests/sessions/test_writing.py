@@ -16,19 +16,19 @@ import turnlog
 from turnlog import build
 from turnlog.errors import InvalidId, LogLocked, UsageError
 from turnlog.records.record_types import Format
-from turnlog.sessions.life import (
+from turnlog.sessions.environment import git_branch, git_commit, process
+from turnlog.sessions.session import tree_of
+from turnlog.sessions.state import (
     IDLE,
     MOVES,
-    Life,
+    SessionState,
     State,
     check_move,
     claude_processes,
-    life_of,
     recency,
+    state_of,
 )
-from turnlog.sessions.session import tree_of
-from turnlog.sessions.surroundings import git_branch, git_commit, process
-from turnlog.sessions.writing import SessionWriter
+from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.storage.reader import Placed, read_log
 
 ID = "44444444-dddd-4ddd-8ddd-444444444444"
@@ -357,12 +357,12 @@ def test_a_writer_that_another_thread_uses_can_be_used_by_a_forked_child(store):
 
 
 def life(path):
-    return life_of(records(path))
+    return state_of(records(path))
 
 
 def test_a_session_lives_from_created_to_expired(store):
     now = datetime.now(UTC)
-    assert Life().state(now) is State.CREATED
+    assert SessionState().state(now) is State.CREATED
     with store.create(session_id=ID) as session:
         session.append(build.user("Hello"))
         assert life(session.path).state(now) is State.ACTIVE

@@ -3,7 +3,7 @@
 import json
 
 from turnlog.records.codec import decode
-from turnlog.sessions.tree import Tree
+from turnlog.sessions.reading.tree import Tree
 from turnlog.storage.reader import Placed
 
 

@@ -23,8 +23,8 @@ import anyio.to_thread
 
 from turnlog.adapters.threads import settled
 from turnlog.records.record import Record
-from turnlog.sessions.following import Followed
-from turnlog.sessions.writing import SessionWriter
+from turnlog.sessions.reading.follow import FollowedItem
+from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.store import Store, open_store
 
 P = ParamSpec("P")
@@ -142,7 +142,7 @@ class AsyncStore(_Over[Store]):
         """Read the records of a session's whole thread, from the first to the last."""
         return _Items(lambda: (each for _, each in self.sync.session(text).records()), _BATCH)
 
-    def follow(self, text: str, *, from_start: bool = False) -> AsyncIterator[Followed]:
+    def follow(self, text: str, *, from_start: bool = False) -> AsyncIterator[FollowedItem]:
         """Give what is appended to a session and its agents, as it happens, until cancelled.
 
         With *from_start*, what is there already comes first.

@@ -39,7 +39,7 @@ from turnlog.records.codec import encode
 from turnlog.records.dialects import BY_NAME
 from turnlog.records.lenient_json import build, loads
 from turnlog.records.record import Message, Record
-from turnlog.sessions import build as built
+from turnlog.sessions.writing import build as built
 
 Role = Literal["user", "assistant", "system"]
 ROLES: Final = get_args(Role)

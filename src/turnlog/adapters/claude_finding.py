@@ -21,7 +21,7 @@ from turnlog.formats import read_name
 from turnlog.formats.kept_copies import KEPT_SUFFIX, copy_roots, kept_place
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.keep.catalogue import find_copy
-from turnlog.sessions.glanced import glance_at
+from turnlog.sessions.head_tail import read_head_tail
 
 PACKED: Final = (".zst", ".gz")
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
@@ -88,7 +88,7 @@ def newest_first(found: Mapping[str, Found]) -> list[tuple[str, Found]]:
 
 def _last_record_at(path: Path) -> datetime:
     try:
-        return glance_at(path).life.last_active_at or _LONG_AGO
+        return read_head_tail(path).life.last_active_at or _LONG_AGO
     except (TurnlogError, OSError):
         return _LONG_AGO
 

@@ -33,11 +33,11 @@ from turnlog.adapters.threads import settled
 from turnlog.errors import ClosedLog, NotFound, UsageError
 from turnlog.records.annotations import format_marker
 from turnlog.records.timestamps import iso
-from turnlog.sessions import build
-from turnlog.sessions.build import Fields
-from turnlog.sessions.placing import Placer
-from turnlog.sessions.surroundings import git_branch, git_commit
-from turnlog.sessions.writing import WRITER
+from turnlog.sessions.environment import git_branch, git_commit
+from turnlog.sessions.writing import build
+from turnlog.sessions.writing.build import Fields
+from turnlog.sessions.writing.stamp import RecordStamper
+from turnlog.sessions.writing.writer import WRITER
 from turnlog.storage.writer import LogWriter, News
 from turnlog.store import Store, open_store
 
@@ -216,9 +216,9 @@ class TurnlogSession:
             openaiSession=self.session_id,
         )
 
-    def _placer(self) -> Placer:
+    def _placer(self) -> RecordStamper:
         branch = git_branch(Path(self._project)) or ""
-        return Placer(session_id=self.log_id, cwd=self._project, branch=branch)
+        return RecordStamper(session_id=self.log_id, cwd=self._project, branch=branch)
 
     def _needs_title(self, history: History) -> bool:
         """A person finds a session by its name, unless that is its id."""

@@ -17,8 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from turnlog.errors import NotSerialisable, UsageError
-from turnlog.sessions import build
-from turnlog.sessions.build import Fields
+from turnlog.sessions.writing import build
+from turnlog.sessions.writing.build import Fields
 
 ITEM: Final = "openaiItem"
 

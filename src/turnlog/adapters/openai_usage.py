@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from turnlog.errors import UsageError
-from turnlog.sessions import build
-from turnlog.sessions.build import Fields
+from turnlog.sessions.writing import build
+from turnlog.sessions.writing.build import Fields
 
 
 def usage_records(result: Any, model: str | None = None) -> list[Fields]:

@@ -58,9 +58,9 @@ from turnlog.formats import same_project_key
 from turnlog.keep.deleting import Deletion
 from turnlog.questions.catalog import SessionRow
 from turnlog.questions.ledger import Ledger, Unit
-from turnlog.sessions import build
-from turnlog.sessions.fork import fork
-from turnlog.sessions.prompts import Prompt
+from turnlog.sessions.side_files.prompts import Prompt
+from turnlog.sessions.writing import build
+from turnlog.sessions.writing.fork import fork
 from turnlog.store import Store
 
 __all__ = [

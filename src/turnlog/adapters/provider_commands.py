@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from turnlog.adapters.provider_places import Project, check_ids
 from turnlog.errors import UsageError
 from turnlog.formats import history_log
-from turnlog.sessions.prompts import Prompt, find_prompts
+from turnlog.sessions.side_files.prompts import Prompt, find_prompts
 from turnlog.storage.writer import LogWriter
 
 

@@ -18,7 +18,7 @@ from turnlog.adapters.provider_reading import Selection
 from turnlog.adapters.provider_statistics import Counts
 from turnlog.keep.deleting import Deletion
 from turnlog.questions.ledger import Ledger, Unit
-from turnlog.sessions.prompts import Prompt
+from turnlog.sessions.side_files.prompts import Prompt
 
 
 class SessionInfo(TypedDict):

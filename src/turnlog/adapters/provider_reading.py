@@ -20,22 +20,22 @@ from turnlog.adapters.chat_messages import ROLES, ChatMessage
 from turnlog.adapters.provider_places import Project, check_ids, find_log, logs_in
 from turnlog.errors import NotFound, UsageError
 from turnlog.records.record import Record, System
-from turnlog.sessions.ancestry import Lineage
-from turnlog.sessions.filters import (
-    Filter,
+from turnlog.sessions.reading.ancestry import Lineage
+from turnlog.sessions.reading.filters import (
+    RecordFilter,
     between,
     of_type,
     without_system,
     without_tools,
 )
+from turnlog.sessions.reading.threads import main_tip, whole_thread
+from turnlog.sessions.reading.tree import Node
 from turnlog.sessions.session import Session, records_of, tree_of
-from turnlog.sessions.threads import main_tip, whole_thread
-from turnlog.sessions.tree import Node
 from turnlog.storage.blobs import STUB, decode_line
 from turnlog.storage.scan import find_lines
 
 _MESSAGES: Final = frozenset(ROLES)
-_SAYS_SOMETHING: Final = Filter(
+_SAYS_SOMETHING: Final = RecordFilter(
     (
         lambda record: (
             not isinstance(record, System)
@@ -60,7 +60,7 @@ class Selection(TypedDict, total=False):
     """Whether what the program wrote for itself or the model is given."""
 
 
-def filter_of(selection: Selection) -> Filter:
+def filter_of(selection: Selection) -> RecordFilter:
     """Give the filter that keeps what is selected."""
     known = Selection.__annotations__
     for name in selection:
@@ -93,7 +93,7 @@ def check_limit(limit: int | None) -> int | None:
     return min(limit, sys.maxsize)
 
 
-def last_messages(session: Session, only: Filter, limit: int | None) -> list[ChatMessage]:
+def last_messages(session: Session, only: RecordFilter, limit: int | None) -> list[ChatMessage]:
     """Give the *last* so many messages of the session that *only* keeps, oldest first."""
     if limit == 0:
         return []

@@ -27,7 +27,7 @@ from turnlog.keep.session import KeptSession
 from turnlog.records.codec import encode
 from turnlog.records.record import Record
 from turnlog.sessions.owners import owner_in
-from turnlog.sessions.writing import SessionWriter
+from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.storage.atomic_files import failure, put
 
 OPEN_LOGS: Final = 16

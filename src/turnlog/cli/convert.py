@@ -11,7 +11,7 @@ from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
     from turnlog.formats import LayoutName
-    from turnlog.sessions.convert import DialectChoice
+    from turnlog.sessions.convert.convert import DialectChoice
     from turnlog.sessions.session import Session
 
 _LAYOUTS = click.Choice(("claude", "dated", "flat"))
@@ -84,7 +84,7 @@ def command(
     SESSION is the beginning of a session's id, or "latest".
     """
     from turnlog.formats import all_homes
-    from turnlog.sessions.convert import convert
+    from turnlog.sessions.convert.convert import convert
     from turnlog.sessions.session import Session
 
     session = _in_layout(Session.find(all_homes(homes), name), source)

@@ -42,7 +42,7 @@ from turnlog.render.gathering import gather, known_lines
 from turnlog.render.lines import log_lines, session_lines
 from turnlog.render.outgoing import Outgoing
 from turnlog.render.telling import tell
-from turnlog.sessions.destination import agents_of
+from turnlog.sessions.convert.convert import subagent_logs_of
 from turnlog.sessions.session import Session
 from turnlog.storage.atomic_files import failure
 from turnlog.text import inert
@@ -222,7 +222,7 @@ class Export(Struct, kw_only=True, dict=True):
         """Write the logs of a session as its home has them, the agents' below it."""
         own = file_name(session.id)
         total = self._put_quietly(folder / f"{own}.jsonl", session_lines(session, self.out))
-        for log, inner in agents_of(session):
+        for log, inner in subagent_logs_of(session):
             name = f"agent-{file_name(str(log.agent_id))}.jsonl"
             path = folder.joinpath(own, "subagents", *inner, name)
             total += self._put_quietly(path, log_lines(session, log, self.out), root=folder)

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from turnlog.cli.options import csv_option, home_option, json_option, show_json
 from turnlog.errors import UsageError
-from turnlog.sessions.file_history import FileAt, SessionFiles, TouchedFile, Version
-from turnlog.sessions.restore import (
-    Outcome,
-    Restored,
+from turnlog.sessions.side_files.file_history import FileAt, SessionFiles, TouchedFile, Version
+from turnlog.sessions.side_files.file_versions import (
+    RestoredVersion,
+    VersionOutcome,
     content_of,
     diff_of,
     restore,
@@ -64,7 +64,7 @@ class FilesDocument(Struct, kw_only=True):
     files: list[FileRow]
     strays: list[Version]
     """Kept versions that no record speaks of."""
-    restored: list[Restored]
+    restored: list[RestoredVersion]
     odd: int
     """Snapshot records of a shape nobody expects."""
     next: int | None = None
@@ -197,7 +197,7 @@ def _raw(files: SessionFiles, file: TouchedFile, ats: tuple[str, ...]) -> int:
 
 def _restore(
     files: SessionFiles, path: str | None, ats: tuple[str, ...], into: str, *, overwrite: bool
-) -> list[Restored]:
+) -> list[RestoredVersion]:
     at = ats[0] if ats else None
     if path is not None:
         return [restore(files, path, at, into, overwrite=overwrite)]
@@ -261,7 +261,7 @@ def _add_state(
 
 def _exit_code(document: FilesDocument) -> int:
     if document.restored:
-        done = {Outcome.WRITTEN, Outcome.ABSENT}
+        done = {VersionOutcome.WRITTEN, VersionOutcome.ABSENT}
         return 0 if all(row.outcome in done for row in document.restored) else 1
     wrong = any(
         (row.version and row.version.problem) or (row.diff and row.diff.problem)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.cli.files import DiffRow, FileRow, FilesDocument
-    from turnlog.sessions.file_history import Version
-    from turnlog.sessions.restore import Restored
+    from turnlog.sessions.side_files.file_history import Version
+    from turnlog.sessions.side_files.file_versions import RestoredVersion
 
 _OUTCOMES = {
     "written": "[green]✓[/] written",
@@ -122,7 +122,7 @@ def _show_diff(out: Console, row: FileRow, diff: DiffRow | None) -> None:
         out.print(f"[{colour}]{text}[/]" if colour else text)
 
 
-def _show_restored(out: Console, row: Restored) -> None:
+def _show_restored(out: Console, row: RestoredVersion) -> None:
     detail = f" [dim]({safe(row.detail)})[/]" if row.detail else ""
     where = short_path(row.target) if row.target else safe(row.path)
     out.print(f"{where} {_OUTCOMES[row.outcome.value]}{detail}", soft_wrap=True)

@@ -58,8 +58,8 @@ def command(
     SESSION is the beginning of a session's id, or "latest".
     """
     from turnlog.formats import all_homes
-    from turnlog.sessions.fork import fork, thread_to
     from turnlog.sessions.session import Session
+    from turnlog.sessions.writing.fork import fork, thread_to
     from turnlog.store import open_store
 
     session = Session.find(all_homes(homes), name)

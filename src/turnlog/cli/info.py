@@ -13,8 +13,8 @@ from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
-    from turnlog.sessions.life import Running
     from turnlog.sessions.session import Session
+    from turnlog.sessions.state import Running
 
 
 class AgentRow(Struct, kw_only=True):
@@ -108,11 +108,11 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
     SESSION is the beginning of a session's id, or "latest".
     """
     from turnlog.formats import all_homes, turnlog_home
-    from turnlog.sessions.agents_left import what_is_left
+    from turnlog.sessions.reading.lost_main_log import readable_session
     from turnlog.store import Store
 
     store = Store(all_homes(homes), turnlog_home())
-    session = what_is_left(store.session(name))
+    session = readable_session(store.session(name))
     document = describe(session, store.pins(), store.running().get(session.id))
     _tell_carried(document, store.homes)
     if as_json:
@@ -129,8 +129,8 @@ def describe(
 
     *pins* are the ids of those that are pinned, *running* what its program left about itself.
     """
-    from turnlog.sessions.branches import branches_of
-    from turnlog.sessions.life import recency
+    from turnlog.sessions.reading.branches import branches_of
+    from turnlog.sessions.state import recency
 
     alive = running is not None and running.is_alive
     own = "running" if session.facts.life.is_running else None

@@ -21,7 +21,7 @@ from turnlog.cli.options import (
 from turnlog.records.date_expressions import is_between
 
 if TYPE_CHECKING:
-    from turnlog.sessions.plans import Plan, PlanVersion
+    from turnlog.sessions.side_files.plans import Plan, PlanVersion
 
 
 class PlanSession(Struct, kw_only=True):
@@ -105,7 +105,7 @@ def command(
     from turnlog.errors import UsageError
     from turnlog.formats import all_homes
     from turnlog.sessions.dated import find_any_session
-    from turnlog.sessions.plans import find_plans, with_kept_versions
+    from turnlog.sessions.side_files.plans import find_plans, with_kept_versions
 
     if digest is not None and name is None:
         raise UsageError("--version needs a plan", hint="name it: turnlog plans NAME --version …")

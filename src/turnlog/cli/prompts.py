@@ -22,7 +22,7 @@ from turnlog.text import inert
 
 if TYPE_CHECKING:
     from turnlog.formats import Problem
-    from turnlog.sessions.prompts import Prompt, PromptPage
+    from turnlog.sessions.side_files.prompts import Prompt, PromptPage
 
 
 class PastedRow(Struct, kw_only=True):
@@ -87,7 +87,7 @@ def command(
 ) -> int:
     """List the prompts that were typed, newest first, from the history that a home keeps."""
     from turnlog.formats import all_homes
-    from turnlog.sessions.prompts import find_prompts
+    from turnlog.sessions.side_files.prompts import find_prompts
 
     problems: list[Problem] = []
     found = find_prompts(

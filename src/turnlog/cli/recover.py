@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from turnlog.questions.catalog import SessionRow
     from turnlog.sessions.recover import Recovery
-    from turnlog.sessions.recovery_undo import UndoneRecovery
+    from turnlog.sessions.recover_undo import UndoneRecovery
     from turnlog.store import Store
 
 

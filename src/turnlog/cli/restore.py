@@ -370,11 +370,11 @@ def _part_row(session: Restorable, name: str) -> PartRow:
 
 
 def _title(session: Restorable) -> str | None:
-    from turnlog.sessions.glanced import glance_at
+    from turnlog.sessions.head_tail import read_head_tail
 
     try:
         for name in session.mains[-1:]:
-            return glance_at(session.mirror.newest(name).path).summary.title
+            return read_head_tail(session.mirror.newest(name).path).summary.title
     except (TurnlogError, OSError):
         pass
     return None

@@ -19,7 +19,7 @@ from turnlog.cli.options import home_option, json_option, project_option, show_j
 from turnlog.errors import NotFound, UsageError
 from turnlog.questions.chooser import Choice, Choices, recent_sessions
 from turnlog.records.record import Linked
-from turnlog.sessions.glanced import glance_at
+from turnlog.sessions.head_tail import read_head_tail
 from turnlog.sessions.session import Session
 from turnlog.text import inert
 
@@ -145,7 +145,7 @@ def _brought_back(homes: tuple[Home, ...], name: str) -> Session:
 def resumption(session: Session) -> Resumption:
     """Find out how to go on with *session*, and what stands in the way."""
     path = session.path
-    found = session.summary if session.layout == "dated" else glance_at(path).summary
+    found = session.summary if session.layout == "dated" else read_head_tail(path).summary
     directory = _directory(session, found.cwd)
     expected = _expected(session.id, directory) if directory else None
     command = [PROGRAM, "--resume", session.id]
@@ -297,7 +297,7 @@ def _is_same(path: Path, expected: str) -> bool:
 
 
 def _running(session: Session) -> list[Obstacle]:
-    from turnlog.sessions.life import claude_processes
+    from turnlog.sessions.state import claude_processes
 
     home = session.main_logs[-1].home
     return [

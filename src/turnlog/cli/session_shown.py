@@ -39,13 +39,13 @@ from turnlog.records.record import (
 )
 from turnlog.render.calls import Words, answered, asked
 from turnlog.render.wrapped import Kind, unwrap
-from turnlog.sessions.tree import Gap, GapReason, Node
+from turnlog.sessions.reading.tree import Gap, GapReason, Node
 from turnlog.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from turnlog.sessions.agents import Agent
+    from turnlog.sessions.reading.subagents import Subagent
 
 Pair = tuple[Node | None, Record]
 ReadAgent = Callable[["Agent"], Iterable[Pair]]
@@ -74,7 +74,7 @@ class Transcript:
         thinking: bool = False,
         full: bool = False,
         gaps: Mapping[str, Gap] | None = None,
-        agents: Mapping[str, list[Agent]] | None = None,
+        agents: Mapping[str, list[Subagent]] | None = None,
         read_agent: ReadAgent | None = None,
         margin: int = 0,
         is_cut: bool = False,
@@ -129,7 +129,7 @@ class Transcript:
         if left:
             self._print(Text(f"  … {left}; --full shows all", "dim"))
 
-    def agent(self, agent: Agent) -> None:
+    def agent(self, agent: Subagent) -> None:
         """Write the session of *agent*, set off by a bar."""
         if agent.id in self.shown or self.read_agent is None:
             return

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from turnlog.cli.show_document import BranchRow
     from turnlog.cli.show_view import Asked, View
     from turnlog.formats import Home
-    from turnlog.sessions.agents import Agent
-    from turnlog.sessions.filters import Filter
+    from turnlog.sessions.reading.filters import RecordFilter
+    from turnlog.sessions.reading.subagents import Subagent
 
 # Options that leave something out, and the names of their values.
 _FILTERS: Final = {
@@ -106,11 +106,11 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     """
     _check(options)
     from turnlog.formats import all_homes
-    from turnlog.sessions.agents_left import what_is_left
+    from turnlog.sessions.reading.lost_main_log import readable_session
     from turnlog.sessions.session import Session
 
     places = all_homes(homes)
-    session = what_is_left(Session.find(places, name))
+    session = readable_session(Session.find(places, name))
     if not session.main_logs:
         if options["raw"]:
             session.path  # noqa: B018 - An error: its agents are all there is to show.
@@ -172,9 +172,9 @@ def _asked(options: dict[str, Any]) -> Asked:
     )
 
 
-def _filter(options: dict[str, Any]) -> Filter:
+def _filter(options: dict[str, Any]) -> RecordFilter:
     from turnlog.records.meaning import Author
-    from turnlog.sessions import filters
+    from turnlog.sessions.reading import filters
 
     only = filters.EVERYTHING
     if options["types"]:
@@ -193,11 +193,11 @@ def _filter(options: dict[str, Any]) -> Filter:
 def _show(view: View, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
     from turnlog.cli.session_shown import Transcript
     from turnlog.cli.terminal import console, safe
-    from turnlog.sessions.life import is_being_written
+    from turnlog.sessions.state import is_being_written
 
     out, session = console(), view.session
     agents = session.agents if options["agents"] else ()
-    made: dict[str, list[Agent]] = {}
+    made: dict[str, list[Subagent]] = {}
     for agent in agents:
         if agent.spawn is not None:
             made.setdefault(agent.spawn.call_id, []).append(agent)
@@ -258,7 +258,7 @@ def _show_view(shown: Transcript, view: View) -> Iterator[None]:
         yield
 
 
-def _show_others(shown: Transcript, view: View, agents: tuple[Agent, ...]) -> Iterator[None]:
+def _show_others(shown: Transcript, view: View, agents: tuple[Subagent, ...]) -> Iterator[None]:
     """Show the agents that no call on the screen has made."""
     from turnlog.cli.terminal import counted
 

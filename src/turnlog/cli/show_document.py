@@ -12,12 +12,12 @@ from turnlog.cli.show_view import Pair, View, ViewName
 from turnlog.records.blocks import TextBlock, ThinkingBlock
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Assistant, Call, Linked, Record, Result, Spoken
-from turnlog.sessions.agents import Agent
-from turnlog.sessions.branches import branches_of
-from turnlog.sessions.context import Context
-from turnlog.sessions.context import Kind as DigestKind
+from turnlog.sessions.reading.branches import branches_of
+from turnlog.sessions.reading.context import Context
+from turnlog.sessions.reading.context import SummaryKind as DigestKind
+from turnlog.sessions.reading.subagents import Subagent
+from turnlog.sessions.reading.tree import Gap, GapReason, Node
 from turnlog.sessions.session import Session
-from turnlog.sessions.tree import Gap, GapReason, Node
 
 
 class CallRow(Struct, kw_only=True):
@@ -261,7 +261,7 @@ def _gap(gap: Gap) -> GapRow:
     )
 
 
-def _agent(view: View, agent: Agent, *, thinking: bool) -> AgentShown:
+def _agent(view: View, agent: Subagent, *, thinking: bool) -> AgentShown:
     records = [_row(None, record, {}, thinking=thinking) for _, record in view.agent_pairs(agent)]
     return AgentShown(
         id=agent.id,

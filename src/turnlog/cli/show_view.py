@@ -15,14 +15,14 @@ from msgspec import Struct, field
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.records.record import Linked, Record
-from turnlog.sessions.agents import Agent
-from turnlog.sessions.ancestry import Lineage, find_record
-from turnlog.sessions.context import Context, context_of
-from turnlog.sessions.filters import EVERYTHING, Filter
-from turnlog.sessions.ranges import Part, last_of, numbered, range_of
+from turnlog.sessions.reading.ancestry import Lineage, find_record
+from turnlog.sessions.reading.context import Context, context_of
+from turnlog.sessions.reading.filters import EVERYTHING, RecordFilter
+from turnlog.sessions.reading.ranges import ThreadRange, last_of, numbered, range_of
+from turnlog.sessions.reading.subagents import Subagent
+from turnlog.sessions.reading.threads import whole_thread, with_parallel
+from turnlog.sessions.reading.tree import Gap, Node, Tree
 from turnlog.sessions.session import Session
-from turnlog.sessions.threads import whole_thread, with_parallel
-from turnlog.sessions.tree import Gap, Node, Tree
 from turnlog.storage.reader import Placed
 from turnlog.storage.tail import read_last
 
@@ -45,7 +45,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     span: tuple[int | None, int | None] | None = None
     prompts: bool = False
     """All that was typed, whichever branch it stands on, unless one was chosen."""
-    only: Filter = EVERYTHING
+    only: RecordFilter = EVERYTHING
 
     @property
     def wants_the_end(self) -> bool:
@@ -60,7 +60,7 @@ class View(Struct):
     session: Session
     name: ViewName
     nodes: list[Node] | None
-    only: Filter
+    only: RecordFilter
     kept: list[Node] = field(default_factory=list)
     """Records from before a context that are seen with it."""
     context: Context | None = None
@@ -72,7 +72,7 @@ class View(Struct):
     next: int | None = None
     """The number of the step that follows it, if any does."""
     total: int | None = None
-    agent: Agent | None = None
+    agent: Subagent | None = None
     """The agent whose records it shows; None for the session itself."""
 
     @property
@@ -90,7 +90,7 @@ class View(Struct):
         """Read the records that a context keeps from before it."""
         return self.read(self.kept)
 
-    def agent_pairs(self, agent: Agent) -> Iterator[Pair]:
+    def agent_pairs(self, agent: Subagent) -> Iterator[Pair]:
         """Read the records of an agent."""
         found = self.session.agent_records(agent, whole_thread(self.session.agent_tree(agent)))
         return ((node, record) for node, record in self.only.pairs(found))
@@ -115,7 +115,7 @@ def choose(session: Session, asked: Asked) -> View:
         nodes = [node for node, _ in view.read(nodes)]
     view.numbers = {node.uuid: number for number, node in numbered(nodes) if number is not None}
     view.total = len(view.numbers)
-    part: Part[Node] | None = None
+    part: ThreadRange[Node] | None = None
     if asked.last is not None:
         part = last_of(nodes, asked.last)
     elif asked.span is not None:
@@ -170,7 +170,7 @@ def _ancestry(session: Session, asked: Asked, at: str) -> View:
     )
 
 
-def _where(session: Session, text: str) -> tuple[Agent | None, Tree, Node]:
+def _where(session: Session, text: str) -> tuple[Subagent | None, Tree, Node]:
     """Find the record whose uuid begins with *text*: in the main log, else in an agent's."""
     try:
         node = find_record(session.tree, text)

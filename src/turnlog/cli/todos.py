@@ -21,7 +21,7 @@ from turnlog.records.date_expressions import is_between
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
-    from turnlog.sessions.todos import Task, TodoList
+    from turnlog.sessions.side_files.todos import Task, TodoList
 
 _MARKS = {"completed": "[green]✓[/]", "in_progress": "[yellow]▸[/]"}
 
@@ -111,7 +111,7 @@ def command(
     changed last; tasks have no such time, and are left out then.
     """
     from turnlog.formats import all_homes
-    from turnlog.sessions.todos import all_todos, sessions_with_tasks, tasks_of
+    from turnlog.sessions.side_files.todos import all_todos, sessions_with_tasks, tasks_of
 
     found_homes = all_homes(homes)
     lists = [each for home in found_homes for each in all_todos(home)]
@@ -176,7 +176,7 @@ def _session_id(homes: tuple[Home, ...], name: str, lists: list[TodoList]) -> st
     """Find the session that *name* means, also one of which only todos or tasks are left."""
     from turnlog.errors import NotFound
     from turnlog.sessions.dated import find_any_session
-    from turnlog.sessions.todos import sessions_with_tasks
+    from turnlog.sessions.side_files.todos import sessions_with_tasks
 
     try:
         return find_any_session(homes, name)[0].session_id or ""

@@ -65,7 +65,7 @@ def command(
             hint="turnlog watch prints what happens, turnlog top --json prints the facts once",
         )
     top_app = _app()
-    from turnlog.sessions.changes import check_poll
+    from turnlog.sessions.watcher import check_poll
 
     check_poll(poll)
     top_app.TopApp(_live(homes, project, since), poll=poll).run()

@@ -19,9 +19,8 @@ from turnlog.index.sound import sound
 from turnlog.records.fast_decode import QuickRun
 from turnlog.records.record import Record
 from turnlog.records.record_types import AiTitle, CustomTitle, Tag
-from turnlog.sessions.agents import Traces
-from turnlog.sessions.called import Called
-from turnlog.sessions.metadata import MetadataFold
+from turnlog.sessions.metadata import MetadataFold, TitleCandidates
+from turnlog.sessions.reading.subagents import Traces
 
 # Calls that never got an answer are few; one that is older than that many others never will.
 _OPEN_CALLS: Final = 1000
@@ -60,7 +59,7 @@ class Folded(Struct, array_like=True):
     """When the last record that says so was written: the next may not say."""
     session: str | None = None
     """Whose log it is, where its place does not tell."""
-    called: Called = field(default_factory=Called)
+    called: TitleCandidates = field(default_factory=TitleCandidates)
     early_results: dict[str, EarlyResult] = field(default_factory=dict)
 
     def wait_for(self, call_id: str, call: OpenCall) -> None:

@@ -73,9 +73,9 @@ class LogReading:
         self._is_day = work.log.kind == "day"
         self._nameless = ""
         if self._is_day and isinstance(work.log, LogFile):
-            from turnlog.sessions.dated import nameless_id  # noqa: PLC0415 - Days are few.
+            from turnlog.sessions.dated import anonymous_id  # noqa: PLC0415 - Days are few.
 
-            self._nameless = nameless_id(work.log)
+            self._nameless = anonymous_id(work.log)
         self._is_fast = work.log.layout == "claude" and not self._is_day
         self._needles = needles_of(work.log.layout)
         self._passing = Passing()

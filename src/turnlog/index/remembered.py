@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.index.freshness import path_of_index
-from turnlog.sessions.called import Named
+from turnlog.sessions.metadata import NamedTitle
 from turnlog.storage.lines import ENDS_BYTES
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Remembered:
         self._db: sqlite3.Connection | None = None
         self._is_there = os.path.isfile(path_of_index([os.fspath(home) for home in homes]))
 
-    def named(self, path: str | os.PathLike[str]) -> Named | None:
+    def named(self, path: str | os.PathLike[str]) -> NamedTitle | None:
         """Tell the names in the log at *path*; None if no more of it was read than its beginning.
 
         The list reads that itself.
@@ -78,7 +78,7 @@ _ASKED = (
 
 # Of all that is folded of a log, only this is unpacked.
 class _Fold(Struct):
-    summary: Named = field(default_factory=Named)
+    summary: NamedTitle = field(default_factory=NamedTitle)
 
 
 class _Folded(Struct, array_like=True):

@@ -30,7 +30,7 @@ from turnlog.index.words import as_indexed
 from turnlog.records.blocks import CallBlock, ResultBlock
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Author
-from turnlog.sessions.agents import AGENT_TOOLS
+from turnlog.sessions.reading.subagents import AGENT_TOOLS
 
 if TYPE_CHECKING:
     from turnlog.index.chunks import Unplaced

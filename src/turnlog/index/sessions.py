@@ -21,8 +21,8 @@ from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
 from turnlog.index.lines import OF_AGENT
 from turnlog.index.sound import sound
 from turnlog.records.session_summary import SessionSummary
-from turnlog.sessions.agents import Traces, link_agents
-from turnlog.sessions.life import Life
+from turnlog.sessions.reading.subagents import Traces, link_subagents
+from turnlog.sessions.state import SessionState
 
 
 class _Log(Struct, frozen=True):
@@ -97,7 +97,7 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log])
             (f.summary.last_active_at for f in own if f.summary.last_active_at), default=None
         )
         summary.cwd = next((f.summary.cwd for f in own if f.summary.cwd), None)
-    life = folds[-1].life if folds else Life()
+    life = folds[-1].life if folds else SessionState()
     gone = [log.gone_at for log in mains or agents.values()]
     row = {
         "layout": mains[-1].layout if mains else "",
@@ -193,7 +193,7 @@ def _note_agents(
     if not agents and not main.sidechains:
         return 0
     own = {agent: (Path(log.path), log.folded.traces) for agent, log in agents.items()}
-    linked = link_agents(main, own, Path(mains[-1].path) if mains else None)
+    linked = link_subagents(main, own, Path(mains[-1].path) if mains else None)
     inner = {agent.id: places[agent.sidechain] for agent in linked if agent.sidechain is not None}
     db.executemany(
         "INSERT OR REPLACE INTO sidechains VALUES (?, ?)",

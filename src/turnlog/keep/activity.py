@@ -16,10 +16,9 @@ from msgspec import Struct
 
 from turnlog.formats import LogFile
 from turnlog.records.record import Record
-from turnlog.sessions import glanced
-from turnlog.sessions.called import Called, size_listed
+from turnlog.sessions import head_tail
 from turnlog.sessions.dated import read_day
-from turnlog.sessions.metadata import MetadataFold
+from turnlog.sessions.metadata import MetadataFold, TitleCandidates, size_listed
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.tail import read_ends
 
@@ -72,7 +71,7 @@ def title_of(session_id: str, logs: Sequence[LogFile]) -> str | None:
     """Tell what a session is called; its logs are read as lists read them."""
     own = next((log for log in logs if log.kind == "session"), None)
     if own is not None:
-        return glanced.glance_at(own.path).summary.title
+        return head_tail.read_head_tail(own.path).summary.title
     fold = _Fold()
     for log in logs:
         if log.kind == "day":
@@ -88,7 +87,7 @@ def _take_day(session_id: str, log: LogFile, fold: _Fold) -> None:
 
 class _Fold:
     def __init__(self) -> None:
-        self.facts, self.called = MetadataFold(), Called()
+        self.facts, self.called = MetadataFold(), TitleCandidates()
         self.last_at: datetime | None = None
 
     def take(self, record: Record, offset: int = 0, *, is_main: bool = True) -> None:

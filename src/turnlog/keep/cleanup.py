@@ -28,7 +28,7 @@ from turnlog.formats.home_files import HomeFile
 from turnlog.formats.homes import configured_homes, usual_homes
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.timestamps import instant_of_ns
-from turnlog.sessions.owners import is_agents_log
+from turnlog.sessions.owners import is_subagent_log
 from turnlog.storage.atomic_files import Unreadable, read_file
 
 SETTING: Final = "cleanupPeriodDays"
@@ -173,7 +173,7 @@ def losses(
             loss = Loss(
                 home=str(home.path),
                 id=log.session_id or log.agent_id or "",
-                kind="agent" if log.kind == "session" and is_agents_log(log.path) else log.kind,
+                kind="agent" if log.kind == "session" and is_subagent_log(log.path) else log.kind,
                 path=str(log.path),
                 title=title_of(log) if title_of is not None else None,
                 size_bytes=sum(file.size_bytes for file in files),

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from turnlog.errors import NotFound
 from turnlog.records.record import Record, User
-from turnlog.sessions.tree import Tree
+from turnlog.sessions.reading.tree import Tree
 from turnlog.storage.reader import Placed, Reader
 
 _KEYS: Final = {"type", "agentId", "message", "normalizedMessages", "prompt"}

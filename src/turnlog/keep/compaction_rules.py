@@ -43,8 +43,8 @@ from turnlog.records.record_types import (
 )
 from turnlog.records.session_summary import SessionSummary
 from turnlog.records.usage_entries import usage_entries_of
-from turnlog.sessions.agents import Traces
-from turnlog.sessions.touches import WRITERS, FileTraces
+from turnlog.sessions.reading.subagents import Traces
+from turnlog.sessions.side_files.file_changes import WRITERS, FileTraces
 from turnlog.storage.blobs import blob_of
 from turnlog.storage.reader import Placed
 

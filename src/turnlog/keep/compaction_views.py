@@ -25,15 +25,15 @@ from turnlog.keep.compaction_echoes import Read
 from turnlog.keep.compaction_rules import SAID_BY
 from turnlog.records.record import Linked, Record
 from turnlog.records.responses import RunningTotals
-from turnlog.sessions.agents import Traces
-from turnlog.sessions.context import Context, Digest, context_of, digests_of
 from turnlog.sessions.metadata import MetadataFold
-from turnlog.sessions.plan_traces import traces_of
-from turnlog.sessions.replay import replay
+from turnlog.sessions.reading.context import Context, Digest, context_of, digests_of
+from turnlog.sessions.reading.ranges import replay
+from turnlog.sessions.reading.subagents import Traces
+from turnlog.sessions.reading.threads import main_thread, whole_thread
+from turnlog.sessions.reading.tree import Node, Tree
 from turnlog.sessions.session import records_of, turns_of
-from turnlog.sessions.threads import main_thread, whole_thread
-from turnlog.sessions.touches import FileTraces
-from turnlog.sessions.tree import Node, Tree
+from turnlog.sessions.side_files.file_changes import FileTraces
+from turnlog.sessions.side_files.plans import traces_of
 from turnlog.storage.reader import Placed
 
 

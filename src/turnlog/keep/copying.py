@@ -37,7 +37,7 @@ from turnlog.keep.making import Made, Unkept, discard, make_copy, refused_name
 from turnlog.keep.placing import place_all, sweep, sweep_beneath
 from turnlog.keep.reading import Copy, begins_with
 from turnlog.keep.shortfall import lacks_nothing
-from turnlog.sessions.owners import is_agents_log, owner_in
+from turnlog.sessions.owners import is_subagent_log, owner_in
 from turnlog.storage.atomic_files import failure, make_directory
 from turnlog.storage.system import lock
 
@@ -112,7 +112,9 @@ def keep(
     }
     owners = sorted(set(run.sessions))
     run.without_log = [each for each in owners if each not in mains]
-    run.sessions = [each for each in owners if each not in mains or not is_agents_log(mains[each])]
+    run.sessions = [
+        each for each in owners if each not in mains or not is_subagent_log(mains[each])
+    ]
     return run
 
 

@@ -40,7 +40,7 @@ from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.keep.trash import GRACE, Trash, told
 from turnlog.keep.trashed import Doomed, Trashed, place_of
 from turnlog.sessions.dated import find_any_session, share_out
-from turnlog.sessions.life import State
+from turnlog.sessions.state import State
 
 ASKED: Final = "asked for"
 _SHOWN: Final = 3

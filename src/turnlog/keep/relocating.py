@@ -31,8 +31,8 @@ from turnlog.records.codec import decode
 from turnlog.records.damage import Reason
 from turnlog.records.lenient_json import walk_object
 from turnlog.records.record import Record
-from turnlog.sessions.threads import main_thread, whole_thread
-from turnlog.sessions.tree import Tree
+from turnlog.sessions.reading.threads import main_thread, whole_thread
+from turnlog.sessions.reading.tree import Tree
 from turnlog.storage.lines import LINE_CAP
 from turnlog.storage.reader import Placed, pieces_of
 

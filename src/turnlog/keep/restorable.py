@@ -24,8 +24,8 @@ from turnlog.keep.catalogue import Catalogue, home_of, kept_homes
 from turnlog.keep.reading import Copy, as_it_lies, begins_with
 from turnlog.keep.relocating import project_in, split
 from turnlog.sessions.dated import share_out
-from turnlog.sessions.owners import is_agents_log, owner_in
-from turnlog.sessions.plan_traces import traces_of
+from turnlog.sessions.owners import is_subagent_log, owner_in
+from turnlog.sessions.side_files.plans import traces_of
 from turnlog.storage.sources import open_source
 from turnlog.storage.tail import read_ends
 
@@ -327,7 +327,7 @@ class Restorable:
     def is_agents(self) -> bool:
         """Whether its main log is an agent's, which no list of sessions has."""
         newest = self.mirror.newest(self.mains[0])
-        return _kind(newest.name) == "session" and is_agents_log(newest.path)
+        return _kind(newest.name) == "session" and is_subagent_log(newest.path)
 
     @property
     def plans(self) -> list[str]:

@@ -59,7 +59,7 @@ from turnlog.keep.orphans import Orphan, empty_directories, empty_projects, find
 from turnlog.keep.retention_policy import MOST_DAYS, Policy, is_days, load_policy
 from turnlog.keep.trash import Trash
 from turnlog.sessions.journal import Journal
-from turnlog.sessions.life import running_sessions
+from turnlog.sessions.state import running_sessions
 
 EXPIRED: Final = "expired"
 ORPHANED: Final = "orphaned"

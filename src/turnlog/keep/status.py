@@ -22,7 +22,7 @@ from turnlog.keep.catalogue import Catalogue, find_copy, kept_homes, last_run_at
 from turnlog.keep.cleanup import Loss, Period, is_cleaned, losses, period_of
 from turnlog.keep.copying import changed_files, is_main_log, owner_of_file
 from turnlog.keep.installing import install_steps
-from turnlog.sessions.owners import is_agents_log
+from turnlog.sessions.owners import is_subagent_log
 
 WITHIN_DAYS = 7
 
@@ -167,7 +167,7 @@ def _home_status(home: Home, period: Period | None, problems: list[Problem]) -> 
 def _is_agents(home: Home, name: str) -> bool:
     """Return whether a log with a session's name is an agent's, told by its copy if it is gone."""
     path = home.path / name
-    return is_agents_log(path if path.is_file() else find_copy(kept_place(home), name))
+    return is_subagent_log(path if path.is_file() else find_copy(kept_place(home), name))
 
 
 def _owners(files: Iterable[HomeFile]) -> set[str | None]:

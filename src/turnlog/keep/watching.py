@@ -24,7 +24,7 @@ from turnlog.formats.home_files import home_files
 from turnlog.formats.homes import kept_root
 from turnlog.keep.catalogue import Catalogue
 from turnlog.keep.copying import KeepRun, Progress, Sessions, changed_files, keep, owner_of_file
-from turnlog.sessions.changes import changes, check_poll
+from turnlog.sessions.watcher import changes, check_poll
 
 REST: Final = 20
 QUIET_SECONDS: Final = 1.0

@@ -34,7 +34,7 @@ from turnlog.questions.query_filters import projects_in
 from turnlog.records.date_expressions import moment
 from turnlog.records.time_zone import MachineZone
 from turnlog.redact import NO_RULES, Rules, redact, redact_line
-from turnlog.sessions.life import running_sessions
+from turnlog.sessions.state import running_sessions
 
 LARGEST_RECORD_BYTES: Final = 8 * 1024 * 1024
 """A longer record is not read: in memory it takes several times as much."""

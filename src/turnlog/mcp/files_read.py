@@ -17,8 +17,8 @@ from turnlog.index.ids import AGENT
 from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk, Known
 from turnlog.mcp.naming import file_glob
-from turnlog.sessions.file_history import SessionFiles, TouchedFile
-from turnlog.sessions.touches import FileTraces, whole_path
+from turnlog.sessions.side_files.file_changes import FileTraces, whole_path
+from turnlog.sessions.side_files.file_history import SessionFiles, TouchedFile
 
 _SOME: Final = 5
 MOST_SNAPSHOTS: Final = 1_000

@@ -17,9 +17,9 @@ from turnlog.mcp.pointing import sparse, told_at
 from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Until
 from turnlog.questions.patterns import FileAccess, file_access
 from turnlog.questions.query_filters import projects_in
-from turnlog.sessions.file_history import TouchedFile, Version
-from turnlog.sessions.restore import content_of
-from turnlog.sessions.touches import shown_path
+from turnlog.sessions.side_files.file_changes import shown_path
+from turnlog.sessions.side_files.file_history import TouchedFile, Version
+from turnlog.sessions.side_files.file_versions import content_of
 from turnlog.storage.atomic_files import Unreadable
 
 _PIECE: Final = 1_900

@@ -26,7 +26,7 @@ from turnlog.mcp.framing import Cleaner, frame_bytes, framed
 from turnlog.mcp.naming import spelled
 from turnlog.mcp.session_page import SAID, day, facts, quoted
 from turnlog.questions.one_session import newest_records, session_figures
-from turnlog.sessions.todos import tasks_of, todos_of
+from turnlog.sessions.side_files.todos import tasks_of, todos_of
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

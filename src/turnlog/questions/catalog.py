@@ -28,10 +28,10 @@ from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Linked
 from turnlog.records.session_summary import SessionSummary
-from turnlog.sessions.dated import day_of, is_elsewhere, read_day
-from turnlog.sessions.glanced import glance_at
-from turnlog.sessions.life import Life, State, running_sessions
+from turnlog.sessions.dated import day_of, is_other_project, read_day
+from turnlog.sessions.head_tail import read_head_tail
 from turnlog.sessions.owners import owner_in
+from turnlog.sessions.state import SessionState, State, running_sessions
 from turnlog.storage.scan import find_lines
 
 AgentIds = Mapping[tuple[Home, str], Collection[str]]
@@ -175,7 +175,7 @@ def _row(
     remembered: Remembered,
 ) -> SessionRow | None:
     try:
-        found, life, ends = glance_at(log.path, remembered.named)
+        found, life, ends = read_head_tail(log.path, remembered.named)
     except (TurnlogError, OSError) as error:
         if problems is not None:
             problems.append(Problem(log.path, str(error)))
@@ -204,7 +204,7 @@ class _Gathered(NamedTuple):
     """What was found out about a session, and how much of it was read for that."""
 
     summary: SessionSummary
-    life: Life
+    life: SessionState
     is_whole: bool
     size_bytes: int
     changed_at: float
@@ -251,9 +251,11 @@ def _rows_of_days(
         try:
             changed_at = os.stat(log.path).st_mtime
             for session_id, placed in read_day(log):
-                if is_elsewhere(logs.get(session_id, log), log):
+                if is_other_project(logs.get(session_id, log), log):
                     continue
-                before = told.get(session_id) or _Gathered(SessionSummary(), Life(), True, 0, 0.0)
+                before = told.get(session_id) or _Gathered(
+                    SessionSummary(), SessionState(), True, 0, 0.0
+                )
                 before.summary.take(placed.record)
                 before.life.take(placed.record)
                 size = before.size_bytes + placed.length + 1

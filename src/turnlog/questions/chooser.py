@@ -17,9 +17,9 @@ from turnlog.errors import TurnlogError
 from turnlog.formats import Home, Problem, read_name
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.records.record import Linked, Record
-from turnlog.sessions.life import State
-from turnlog.sessions.ranges import count_steps
+from turnlog.sessions.reading.ranges import count_steps
 from turnlog.sessions.session import Session
+from turnlog.sessions.state import State
 from turnlog.storage.atomic_files import text_of
 from turnlog.storage.reader import Placed, read_log
 

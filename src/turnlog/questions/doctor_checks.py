@@ -25,8 +25,8 @@ from turnlog.index.opening import Index
 from turnlog.keep.shortfall import Shortfall, Shortfalls
 from turnlog.questions.doctor_checks_look import Look, Planned, look_closer, plans_of
 from turnlog.questions.doctor_checks_survey import Surveyed, survey
-from turnlog.sessions.life import Running, running_sessions
-from turnlog.sessions.owners import is_agents_log
+from turnlog.sessions.owners import is_subagent_log
+from turnlog.sessions.state import Running, running_sessions
 from turnlog.storage.lines import LINE_CAP
 
 EXAMPLES: Final = 100
@@ -172,7 +172,7 @@ class Patient:
         """The sessions that have a main log which is not an agent's."""
         mains = {each for each, logs in self.sessions.items() if logs[0].kind == "session"}
         if self.index is None:
-            mains = {each for each in mains if not is_agents_log(self.sessions[each][0].path)}
+            mains = {each for each in mains if not is_subagent_log(self.sessions[each][0].path)}
         else:
             query = "SELECT home, session FROM sessions WHERE is_sidechain"
             with suppress(sqlite3.Error):  # That it is broken is a check of its own.

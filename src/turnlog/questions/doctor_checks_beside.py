@@ -14,8 +14,8 @@ from turnlog.keep.belongings import Belongings
 from turnlog.keep.orphans import find_orphans
 from turnlog.questions.doctor_checks import Example, Finding, Patient, Urgency, counted, finding
 from turnlog.records.record import Spoken
-from turnlog.sessions.life import running_sessions
-from turnlog.sessions.todos import TodoList, all_todos
+from turnlog.sessions.side_files.todos import TodoList, all_todos
+from turnlog.sessions.state import running_sessions
 
 _Said = list[tuple[Any, Any]]
 

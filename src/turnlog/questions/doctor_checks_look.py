@@ -14,10 +14,10 @@ from msgspec import Struct
 from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile
 from turnlog.questions.doctor_checks_survey import UNREACHED, Surveyed
+from turnlog.sessions.reading.threads import main_thread, visible
+from turnlog.sessions.reading.tree import Tree
 from turnlog.sessions.recover import Recovery, examine
 from turnlog.sessions.session import Session
-from turnlog.sessions.threads import main_thread, visible
-from turnlog.sessions.tree import Tree
 from turnlog.storage.repair import Repair, repair
 
 

@@ -17,7 +17,7 @@ from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile
 from turnlog.questions.doctor_checks import Finding, Patient, Urgency, counted, finding
 from turnlog.sessions.dated import share_out
-from turnlog.sessions.life import Life, Running, marks_of
+from turnlog.sessions.state import Running, SessionState, marks_of
 
 # -- crashed --------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ def crashed(patient: Patient) -> list[Finding]:
     return finding("crashed", Urgency.LOOK, message, examples)
 
 
-def _lives(patient: Patient) -> Iterator[tuple[LogFile, Life]]:
+def _lives(patient: Patient) -> Iterator[tuple[LogFile, SessionState]]:
     """Give every session's newest main log, and the facts of its life."""
     by_path = {os.fspath(log.path): log for log in patient.logs}
     if patient.index is None:
@@ -53,18 +53,18 @@ def _lives(patient: Patient) -> Iterator[tuple[LogFile, Life]]:
             yield structs.replace(by_path[path], session_id=session), life
 
 
-def _is_crashed(log: LogFile, life: Life, running: Running | None) -> bool:
+def _is_crashed(log: LogFile, life: SessionState, running: Running | None) -> bool:
     if running is not None:
         return running.was_killed(life)
     # What the index knows may be older than a writer's goodbye.
     return life.crashed and _marks(log).crashed
 
 
-def _marks(log: LogFile) -> Life:
+def _marks(log: LogFile) -> SessionState:
     try:
         return marks_of(log.path, log.session_id if log.kind == "day" else None)
     except (TurnlogError, OSError):
-        return Life()
+        return SessionState()
 
 
 # -- threads --------------------------------------------------------------------------------
@@ -192,4 +192,4 @@ def calls(patient: Patient) -> list[Finding]:
     ]
 
 
-_decode_life = msgspec.msgpack.Decoder(Life).decode
+_decode_life = msgspec.msgpack.Decoder(SessionState).decode

@@ -41,7 +41,7 @@ from turnlog.questions.listed import (
     paid,
     tokens_of,
 )
-from turnlog.sessions.life import Life, Running, State, running_sessions
+from turnlog.sessions.state import Running, SessionState, State, running_sessions
 
 SessionSort = Literal[
     "active", "started", "title", "records", "prompts", "tokens", "agents", "duration", "size"
@@ -363,8 +363,8 @@ def _is_part(part: str, text: str | None) -> bool:
     return bool(text) and part.casefold() in str(text).casefold()
 
 
-def _life(folded: bytes | None, active_at: int | None) -> Life:
-    life = _decode_life(folded) if folded else Life()
+def _life(folded: bytes | None, active_at: int | None) -> SessionState:
+    life = _decode_life(folded) if folded else SessionState()
     life.last_active_at = instant_at(active_at)
     return life
 
@@ -378,4 +378,4 @@ def _state_named(state: State | str) -> str:
         ) from None
 
 
-_decode_life = msgspec.msgpack.Decoder(Life).decode
+_decode_life = msgspec.msgpack.Decoder(SessionState).decode

@@ -44,8 +44,8 @@ from turnlog.questions.live_known import Row, known_rows, sums_of
 from turnlog.questions.sources import IndexSource
 from turnlog.questions.status_figures import window_of
 from turnlog.questions.statusline import reckon
-from turnlog.sessions.glanced import glance_at
-from turnlog.sessions.life import Life, State
+from turnlog.sessions.head_tail import read_head_tail
+from turnlog.sessions.state import SessionState, State
 
 RECENT: Final = timedelta(days=1)
 """Sessions that were active in this time are shown, running or not."""
@@ -268,7 +268,7 @@ class Live:
         row = Row(id=session_id, home=str(program.home.path), path="", project=program.cwd)
         try:
             row.path = str(claude_log(program.home.path, program.cwd or "/", session_id))
-            told = glance_at(row.path).summary
+            told = read_head_tail(row.path).summary
         except (OSError, ValueError, TurnlogError):
             return row  # Nothing is written yet.
         row.title, row.git_branch = told.title, told.git_branch
@@ -302,7 +302,7 @@ def urgency(session: LiveSession) -> tuple[Any, ...]:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _is_running(life: Life, program: Program | None, end: LogEnd) -> bool:
+def _is_running(life: SessionState, program: Program | None, end: LogEnd) -> bool:
     if program is not None:
         return program.running.is_alive or life.is_running
     if life.writers or life.goodbye_at is not None:
@@ -312,7 +312,7 @@ def _is_running(life: Life, program: Program | None, end: LogEnd) -> bool:
 
 
 def _doing(
-    life: Life, program: Program | None, activity: Activity, *, is_running: bool
+    life: SessionState, program: Program | None, activity: Activity, *, is_running: bool
 ) -> tuple[Doing, datetime | None]:
     """Tell what a session is doing, and since when."""
     if not is_running:

@@ -26,7 +26,7 @@ from turnlog.records.meaning import Author, Meaning, author_of, is_interruption,
 from turnlog.records.record import Assistant, Call, Linked, Record, Result, System, User
 from turnlog.records.record_types import LastPrompt
 from turnlog.records.session_summary import prompt_preview
-from turnlog.sessions.life import Running, claude_processes
+from turnlog.sessions.state import Running, claude_processes
 from turnlog.storage.follow import LogFollower, Restart
 from turnlog.storage.reader import Placed
 from turnlog.storage.tail import read_last

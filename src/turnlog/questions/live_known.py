@@ -20,7 +20,7 @@ from turnlog.questions.listed import COUNTERS, IS_THERE, LISTED, models_in
 from turnlog.questions.live_doing import Program
 from turnlog.questions.periods import Period
 from turnlog.questions.spending import spent
-from turnlog.sessions.life import Life
+from turnlog.sessions.state import SessionState
 
 _MOST_SESSIONS: Final = 60
 
@@ -39,7 +39,7 @@ class Row(Struct, kw_only=True):
     records: int | None = None
     git_branch: str | None = None
     model: str | None = None
-    life: Life = field(default_factory=Life)
+    life: SessionState = field(default_factory=SessionState)
     keeping: Keeping = "live"
     sums: dict[str, Any] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ _ROWS: Final = (
     " AND (active_at >= ? OR session IN (SELECT value FROM json_each(?)))"
     " ORDER BY active_at DESC LIMIT ?"
 )
-_decode_life = msgspec.msgpack.Decoder(Life).decode
+_decode_life = msgspec.msgpack.Decoder(SessionState).decode
 
 
 def known_rows(index: Index, since: datetime, running: dict[str, Program]) -> dict[str, Row]:
@@ -87,7 +87,7 @@ def known_rows(index: Index, since: datetime, running: dict[str, Program]) -> di
             records=records,
             git_branch=branch,
             model=next(iter(models_in(models)), None),
-            life=_decode_life(life) if life else Life(),
+            life=_decode_life(life) if life else SessionState(),
             keeping=keepings.of(home, path),
         )
     return found

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from turnlog.errors import TurnlogError
 from turnlog.questions.live import Live, LiveDocument
-from turnlog.sessions.changes import changes, check_poll
+from turnlog.sessions.watcher import changes, check_poll
 from turnlog.storage.context import Closing
 
 _REST: Final = 9

@@ -104,9 +104,9 @@ def _called(name: str, homes: Iterable[Home]) -> set[str]:
 
 
 def _worked_in(log: LogFile) -> str | None:
-    from turnlog.sessions.glanced import glance_at
+    from turnlog.sessions.head_tail import read_head_tail
 
     try:
-        return glance_at(log.path).summary.cwd
+        return read_head_tail(log.path).summary.cwd
     except (TurnlogError, OSError):
         return None

@@ -34,7 +34,7 @@ from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.record_types import Format
 from turnlog.records.timestamps import instant
 from turnlog.redact import NO_RULES, Rules, Secret, find_secrets
-from turnlog.sessions.dated import nameless_id
+from turnlog.sessions.dated import anonymous_id
 from turnlog.storage.atomic_files import size_at
 from turnlog.storage.blobs import STUB, whole_line
 from turnlog.storage.lines import LINE_CAP, Splitter
@@ -232,7 +232,7 @@ class _Scan:
             return
         session = (log.session_id if log else None) or envelope.session_id
         if session is None and log is not None and log.kind == "day":
-            session = nameless_id(log)
+            session = anonymous_id(log)
         project = self._projects.get(session or "") or envelope.cwd
         if self._project is not None and not is_within(project, self._project):
             return

@@ -124,12 +124,12 @@ class IndexSource:
         known = db.execute(asked, (session,)).fetchone()
         if known is not None:
             return str(known[0])
-        from turnlog.sessions.glanced import glance_at  # noqa: PLC0415 - Mostly it is known.
+        from turnlog.sessions.head_tail import read_head_tail  # noqa: PLC0415 - Mostly it is known.
 
         asked = "SELECT path FROM logs WHERE session = ? AND kind = 'session' AND gone_at IS NULL"
         for (path,) in db.execute(asked, (session,)):
             with suppress(TurnlogError, OSError):
-                if title := glance_at(path).summary.title:
+                if title := read_head_tail(path).summary.title:
                     return title
         return None
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from turnlog.formats import Home
 from turnlog.questions.news import Change, News
-from turnlog.sessions.changes import changes, check_poll
+from turnlog.sessions.watcher import changes, check_poll
 
 __all__ = ["Change", "watch"]
 

@@ -10,7 +10,7 @@ from turnlog.formats import Home, LogFile, find_everywhere
 from turnlog.formats.find import in_reading_order
 from turnlog.records.damage import Damage
 from turnlog.sessions.dated import share_out
-from turnlog.sessions.glanced import last_heard
+from turnlog.sessions.head_tail import last_heard
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import whole_line

@@ -16,11 +16,10 @@ from turnlog.errors import NotFound
 from turnlog.formats import LogFile
 from turnlog.records.session_summary import SessionSummary
 from turnlog.render.conversation import Damaged
-from turnlog.sessions.agents import Agent, Traces, link_agents
-from turnlog.sessions.called import Called
-from turnlog.sessions.metadata import MetadataFold
+from turnlog.sessions.metadata import MetadataFold, TitleCandidates
+from turnlog.sessions.reading.subagents import Subagent, Traces, link_subagents
+from turnlog.sessions.reading.tree import Tree
 from turnlog.sessions.session import Session
-from turnlog.sessions.tree import Tree
 from turnlog.storage.reader import Placed, Reader
 
 
@@ -30,7 +29,7 @@ class SessionRead(Struct):
     tree: Tree
     summary: SessionSummary
     damaged: Damaged
-    agents: tuple[Agent, ...]
+    agents: tuple[Subagent, ...]
     agent_trees: dict[str, Tree] = field(default_factory=dict)
 
 
@@ -49,7 +48,7 @@ def read_session(session: Session) -> SessionRead:
             except NotFound:  # Gone since it was listed.
                 continue
             found[log.agent_id] = (log.path, one.traces)
-    agents = link_agents(main.traces, found, session.path)
+    agents = link_subagents(main.traces, found, session.path)
     members = main.traces.members()
     for agent in agents:
         if agent.sidechain is not None:
@@ -68,7 +67,7 @@ class _Pass:
 
     def __init__(self, traces: Traces) -> None:
         self.traces = traces
-        self.facts, self.called = MetadataFold(), Called()
+        self.facts, self.called = MetadataFold(), TitleCandidates()
         self.damaged = Damaged(places=0, size_bytes=0)
 
     def items(self, session: Session) -> Iterator[Placed]:

@@ -32,12 +32,12 @@ from turnlog.render.conversation import (
 )
 from turnlog.render.outgoing import Outgoing
 from turnlog.render.reading import read_session
-from turnlog.sessions.agents import Agent, How
-from turnlog.sessions.branches import Branch, branches_of
+from turnlog.sessions.reading.branches import Branch, branches_of
+from turnlog.sessions.reading.subagents import How, Subagent
+from turnlog.sessions.reading.threads import main_thread, whole_thread
+from turnlog.sessions.reading.tree import Gap, GapReason, Node, Tree
 from turnlog.sessions.session import Session, opening_of, records_of, turns_of
-from turnlog.sessions.threads import main_thread, whole_thread
 from turnlog.sessions.totals import usual_prices
-from turnlog.sessions.tree import Gap, GapReason, Node, Tree
 
 _DEEPEST: Final = 6
 
@@ -75,7 +75,7 @@ class _Reading:
         self.session, self.choice, self.out = session, choice, out
         self._read = read = read_session(session)
         self._others = [each for each in branches_of(read.tree) if not each.is_main]
-        self._asked_for: dict[str, list[Agent]] = {}
+        self._asked_for: dict[str, list[Subagent]] = {}
         for agent in read.agents if choice.tools else ():
             if agent.spawn is not None:
                 self._asked_for.setdefault(agent.spawn.call_id, []).append(agent)
@@ -147,7 +147,7 @@ class _Reading:
         left = [each for each in self._asked_for.get(call_id, ()) if each.id not in self._told]
         return [self.agent(agent, depth) for agent in left] if depth < _DEEPEST else []
 
-    def agent(self, agent: Agent, depth: int) -> AgentRun:
+    def agent(self, agent: Subagent, depth: int) -> AgentRun:
         """Read what an agent did."""
         self._told.add(agent.id)
         tree = self._read.agent_trees[agent.id]

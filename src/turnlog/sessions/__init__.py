@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from turnlog.sessions import build as build
+    from turnlog.sessions.writing import build as build
 
 
 def __getattr__(name: str) -> Any:
@@ -14,4 +14,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - Whoever only reads builds nothing.
 
-    return import_module("turnlog.sessions.build")
+    return import_module("turnlog.sessions.writing.build")

@@ -18,11 +18,11 @@ from turnlog.formats.walk import UnreadablePlace
 from turnlog.records.annotations import session_of
 from turnlog.records.record import Record
 from turnlog.records.record_types import Format
-from turnlog.sessions.glanced import last_heard
+from turnlog.sessions.head_tail import last_heard
 from turnlog.storage.reader import Placed, read_log
 
 
-class Said(NamedTuple):
+class DatedRecord(NamedTuple):
     """A record of a day's log and the session it belongs to."""
 
     session_id: str
@@ -36,12 +36,12 @@ def find_any_session(
     return find_session(homes, text, problems=problems, share_out=share_out, heard=last_heard)
 
 
-def read_day(log: LogFile) -> Iterator[Said]:
+def read_day(log: LogFile) -> Iterator[DatedRecord]:
     """Read a day's log; the heads that turnlog gave it belong to nobody."""
-    nameless = nameless_id(log)
+    nameless = anonymous_id(log)
     for item in read_log(log.path):
         if isinstance(item, Placed) and not heads_a_log(item.record):
-            yield Said(session_of(item.record) or nameless, item)
+            yield DatedRecord(session_of(item.record) or nameless, item)
 
 
 def share_out(
@@ -63,7 +63,7 @@ def share_out(
                 problems.append(UnreadablePlace(log.path, str(error)))
         for session_id in heard:
             logs = found.pop(session_id, [])
-            if not logs or not is_elsewhere(logs[0], log):
+            if not logs or not is_other_project(logs[0], log):
                 logs.append(structs.replace(log, session_id=session_id))
             found[session_id] = logs
     return found
@@ -75,12 +75,12 @@ def day_of(log: LogFile) -> str:
     return name.id if name is not None else ""
 
 
-def nameless_id(log: LogFile) -> str:
+def anonymous_id(log: LogFile) -> str:
     """Name the session of a day's log that its records without an id make."""
     return f"{log.project_key or log.path.parent.name}/{day_of(log)}"
 
 
-def is_elsewhere(known: LogFile, log: LogFile) -> bool:
+def is_other_project(known: LogFile, log: LogFile) -> bool:
     """Tell whether two days' logs are of different homes or projects.
 
     A copy of a session elsewhere is the same session once more, not more of it.

@@ -2,18 +2,31 @@
 
 One fold over its records gives all of it but the pin, which stands in the journal. Nothing here is
 stored: it is gathered from the log, so it cannot be out of date or lost.
+
+What a session is called: one rule for lists, which read the ends of logs, and for all others.
+
+A list of hundreds cannot read their logs whole (`glanced`). So that a session has one title,
+whoever does read its log whole notes where in it stands what it may be called, and
+leaves aside what a list leaves aside.
 """
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.
 
 from datetime import UTC, datetime
 
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
+from os import PathLike
+from typing import Final
+
+import msgspec
 from msgspec import Struct, field
 
-from turnlog.records.record import Record
-from turnlog.records.record_types import Format
-from turnlog.records.session_summary import SessionSummary
-from turnlog.sessions.life import Life, State
+from turnlog.records.record import Record, Summary
+from turnlog.records.record_types import Format, LastPrompt
+from turnlog.records.session_summary import SessionSummary, is_local_command
+from turnlog.sessions.state import SessionState, State
+from turnlog.storage.lines import ENDS_BYTES
+from turnlog.storage.sources import Seekable, open_source
 
 
 class Metadata(Struct, frozen=True, kw_only=True):
@@ -41,7 +54,7 @@ class MetadataFold(Struct):
     """Gathers metadata; feed it a session's records with ``take``."""
 
     summary: SessionSummary = field(default_factory=SessionSummary)
-    life: Life = field(default_factory=Life)
+    life: SessionState = field(default_factory=SessionState)
     git_commit: str | None = None
     """The commit that was checked out when the session was created."""
 
@@ -75,3 +88,61 @@ class MetadataFold(Struct):
             git_commit=self.git_commit,
             version=found.version,
         )
+
+
+PROMPT_BYTES: Final = 1024 * 1024
+"""So far is the first prompt looked for in a log that begins with a command such as /clear."""
+
+
+class NamedTitle(Struct):
+    """What a session was named, by a person or a model, anywhere in its log."""
+
+    custom_title: str | None = None
+    ai_title: str | None = None
+    tag: str | None = None
+
+
+class TitleCandidates(Struct, array_like=True, gc=False):
+    """Where what a session may be called stands in its log."""
+
+    last_prompt: int = 0
+    summary: int = 0
+    first_prompt: int = 0
+
+    def take(self, record: Record, offset: int, fold: MetadataFold) -> None:
+        """Fold in one more record, which stands at *offset*."""
+        was_prompted = fold.summary.first_prompt is not None
+        fold.take(record)
+        if isinstance(record, LastPrompt):
+            self.last_prompt = offset
+        elif isinstance(record, Summary):
+            self.summary = offset
+        elif not was_prompted and fold.summary.first_prompt is not None:
+            self.first_prompt = offset
+
+    def as_listed(self, summary: SessionSummary, size_bytes: int) -> SessionSummary:
+        """Call a session as the list does that reads only the ends of its log, as others do too.
+
+        What was asked last, or summed up, before its end is of sessions before it, or long past.
+        """
+        if size_bytes <= ENDS_BYTES:
+            return summary
+        called = msgspec.structs.replace(summary)
+        if self.last_prompt < size_bytes - ENDS_BYTES:
+            called.last_prompt = None
+        if self.summary < size_bytes - ENDS_BYTES:
+            called.summary = None
+        if called.first_command is not None:
+            is_local = is_local_command(called.first_command)
+            if self.first_prompt >= (PROMPT_BYTES if is_local else ENDS_BYTES):
+                called.first_prompt = None
+        return called
+
+
+def size_listed(path: str | PathLike[str]) -> int:
+    """Tell how long the log at *path* is for that list; 0 if it has to read the log whole."""
+    source = open_source(path)
+    try:
+        return source.size_bytes if isinstance(source, Seekable) else 0
+    finally:
+        source.close()

@@ -28,7 +28,7 @@ def owner_in(path: Path) -> str | None:
         return None
 
 
-def is_agents_log(path: str | os.PathLike[str]) -> bool:
+def is_subagent_log(path: str | os.PathLike[str]) -> bool:
     """Return whether a log with a session's name is an agent's: its first record is a sidechain's.
 
     Lists leave such logs out. A log that cannot be read may be a session's.
@@ -42,7 +42,7 @@ def is_agents_log(path: str | os.PathLike[str]) -> bool:
     return False
 
 
-def find_agents_left(homes: Iterable[Home], text: str) -> list[LogFile]:
+def find_orphaned_subagents(homes: Iterable[Home], text: str) -> list[LogFile]:
     """Give the logs of agents that name a session whose id begins with *text*.
 
     That is all there is of a session whose main log is gone.

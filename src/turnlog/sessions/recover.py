@@ -40,12 +40,12 @@ from turnlog.records.codec import decode, encode
 from turnlog.records.lenient_json import loads
 from turnlog.records.record import Linked, Record
 from turnlog.records.timestamps import instant, iso
-from turnlog.sessions import build
-from turnlog.sessions.life import Running
+from turnlog.sessions.reading.threads import across_boundaries, main_end, main_tip, newest_leaf
+from turnlog.sessions.reading.tree import Gap, GapReason, Node, Tree
 from turnlog.sessions.session import Session
-from turnlog.sessions.threads import across_boundaries, main_end, main_tip, newest_leaf
-from turnlog.sessions.tree import Gap, GapReason, Node, Tree
-from turnlog.sessions.writing import SessionWriter
+from turnlog.sessions.state import Running
+from turnlog.sessions.writing import build
+from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.storage.atomic_files import size_at
 from turnlog.storage.reader import Placed
 from turnlog.storage.repair import Repair, repair

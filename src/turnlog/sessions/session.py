@@ -21,15 +21,14 @@ from turnlog.errors import AmbiguousSession, NotFound
 from turnlog.formats import Home, LayoutName, LogFile, find_logs
 from turnlog.records.record import Record
 from turnlog.records.session_summary import SessionSummary
-from turnlog.sessions.agents import Agent, Traces, link_agents
-from turnlog.sessions.called import Called, size_listed
 from turnlog.sessions.dated import find_any_session, read_day
-from turnlog.sessions.metadata import Metadata, MetadataFold
-from turnlog.sessions.owners import find_agents_left, owner_in
-from turnlog.sessions.queued import Queued, queued_in
-from turnlog.sessions.threads import main_thread, whole_thread
+from turnlog.sessions.metadata import Metadata, MetadataFold, TitleCandidates, size_listed
+from turnlog.sessions.owners import find_orphaned_subagents, owner_in
+from turnlog.sessions.reading.prompt_queue import QueuedPrompt, queued_in
+from turnlog.sessions.reading.subagents import Subagent, Traces, link_subagents
+from turnlog.sessions.reading.threads import main_thread, whole_thread
+from turnlog.sessions.reading.tree import Node, Tree
 from turnlog.sessions.totals import Account, SessionTotals
-from turnlog.sessions.tree import Node, Tree
 from turnlog.storage.blobs import decode_line
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.sources import Seekable, open_source
@@ -69,7 +68,7 @@ class Session:
         try:
             return cls._of(find_any_session(homes, text))
         except NotFound:
-            left = find_agents_left(homes, text)
+            left = find_orphaned_subagents(homes, text)
             if not left:
                 raise
             return cls(left[0].session_id or "", left)
@@ -133,13 +132,13 @@ class Session:
     @cached_property
     def facts(self) -> MetadataFold:
         """What the main logs say about the session itself."""
-        found, called = MetadataFold(), Called()
+        found, called = MetadataFold(), TitleCandidates()
         for item in self.items():
             called.take(item.record, item.offset, found)
         found.summary = self.as_listed(found.summary, called)
         return found
 
-    def as_listed(self, summary: SessionSummary, called: Called) -> SessionSummary:
+    def as_listed(self, summary: SessionSummary, called: TitleCandidates) -> SessionSummary:
         """Call the session as every list does, given what its main logs say of it, and where.
 
         Its shares of days' logs are read whole by all.
@@ -198,7 +197,7 @@ class Session:
         return opening_of(self.whole_thread)
 
     @cached_property
-    def agents(self) -> tuple[Agent, ...]:
+    def agents(self) -> tuple[Subagent, ...]:
         """The agents, each with the call that asked for it where that is known.
 
         Their records are in logs of their own, or in sidechains of the main log.
@@ -209,20 +208,22 @@ class Session:
                 traces = Traces(caller=log.agent_id)
                 self._gather(traces, log)
                 found[log.agent_id] = (log.path, traces)
-        return link_agents(self._main_traces, found, self.path if self.main_logs else None)
+        return link_subagents(self._main_traces, found, self.path if self.main_logs else None)
 
-    def agent_tree(self, agent: Agent) -> Tree:
+    def agent_tree(self, agent: Subagent) -> Tree:
         """Return the records of one of its agents, each with its parent and its children."""
         if agent.sidechain is None:
             return tree_of(agent.path)
         return self.tree.sidechain(self._sidechains.get(agent.sidechain, ()))
 
-    def agent_records(self, agent: Agent, nodes: Iterable[Node]) -> Iterator[tuple[Node, Record]]:
+    def agent_records(
+        self, agent: Subagent, nodes: Iterable[Node]
+    ) -> Iterator[tuple[Node, Record]]:
         """Read the records of *nodes* of an agent's tree, one by one."""
         return records_of(agent.path if agent.sidechain is None else self.paths, nodes)
 
     @cached_property
-    def sidechain_agents(self) -> dict[str, Agent]:
+    def sidechain_agents(self) -> dict[str, Subagent]:
         """The agents of the records in sidechains of the main log, by the records' uuids."""
         of_start = {agent.sidechain: agent for agent in self.agents}
         found = self._main_traces.sidechain_of.items()
@@ -268,7 +269,7 @@ class Session:
         return {other: count for other, count in named.most_common() if other != self.id}
 
     @property
-    def queued(self) -> list[Queued]:
+    def queued(self) -> list[QueuedPrompt]:
         """The prompts that were typed while the agent was busy, and that it never took."""
         return queued_in(self.paths, self.id)
 

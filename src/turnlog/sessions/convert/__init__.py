@@ -1,0 +1,1 @@
+"""Copying a session from one format into another."""

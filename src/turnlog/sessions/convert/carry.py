@@ -1,0 +1,290 @@
+"""Lines carried from one log into another, so that they can come back as they were.
+
+A log that a conversion made says so at its head, with the layout and the id that its session had
+where it began. In such a log a note stands on every line that is not what it was, or that would not
+be taken for what it was: told anew (``was``, ``part``), in need of its session's name
+(``session``), or else as it is (``kept``). Reading takes all of that off again and gives the
+original lines; carrying puts on what another log needs. A line that somebody added after the
+conversion has no note, and is an original like any other.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast, get_args
+
+from turnlog.errors import NotSerialisable
+from turnlog.formats import LayoutName, LogFile
+from turnlog.records.annotations import format_marker, note_on, session_of, with_note, without_note
+from turnlog.records.codec import decode, encode
+from turnlog.records.damage import Damage
+from turnlog.records.record import Record
+from turnlog.records.record_types import Format
+from turnlog.sessions.convert.translate import Translator
+from turnlog.sessions.dated import heads_a_log
+from turnlog.sessions.session import Session
+from turnlog.sessions.writing.writer import WRITER
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.reader import Placed, read_log
+
+LAYOUTS: Final = get_args(LayoutName)
+
+
+class CarryOrigin(NamedTuple):
+    """Where a session, or one log of it, began."""
+
+    layout: LayoutName
+    id: str
+    project: str | None = None
+    """The name of its directory under projects/."""
+    is_beside: bool = False
+    """The log is an agent's and lay beside the main one, as early versions put it."""
+    cwd: str | None = None
+    """The directory it worked in, as far as an earlier conversion knew."""
+
+    def head(self, session_id: str, cwd: str, agent_id: str | None) -> bytes:
+        """Give the line with which a converted log begins."""
+        return format_marker(
+            WRITER,
+            sessionId=session_id,
+            agentId=agent_id,
+            cwd=cwd,
+            convertedFrom=self.layout,
+            originalId=self.id,
+            originalProject=self.project,
+            originalPlace="beside" if self.is_beside else None,
+        ).rstrip(b"\n")
+
+
+class Original(NamedTuple):
+    """A line as it was before any conversion.
+
+    *is_first_hand* tells that it is known to have stood like this where its session began.
+    """
+
+    line: bytes
+    record: Record
+    is_first_hand: bool
+
+
+class SourceLog:
+    """A log of a session, or its share of several days' logs, read as it was in the beginning."""
+
+    def __init__(self, session: Session, logs: Sequence[LogFile]) -> None:
+        self.session = session
+        self.logs = tuple(logs)
+        self._damage = 0
+
+    @cached_property
+    def origin(self) -> CarryOrigin:
+        """Where the log began: elsewhere, if a conversion made it, or here."""
+        found = self._converted
+        if found is not None:
+            return found
+        log = self.logs[-1]
+        beside = log.kind == "agent" and log.session_id is None
+        project = log.project_key or (log.path.parent.name if log.kind == "day" else None)
+        return CarryOrigin(self.session.layout, self.session.id, project, beside)
+
+    @property
+    def is_converted(self) -> bool:
+        return self._converted is not None
+
+    @cached_property
+    def _converted(self) -> CarryOrigin | None:
+        for number, record in enumerate(self._records()):
+            if number > 0 or record.type != "system_init":  # Which comes first in a flat log.
+                return origin_in(record)
+        return None
+
+    @property
+    def agent_id(self) -> str | None:
+        return self.logs[0].agent_id
+
+    @property
+    def changed_at(self) -> datetime:
+        """When it was last written."""
+        return datetime.fromtimestamp(self.logs[0].path.stat().st_mtime, UTC)
+
+    @property
+    def damage(self) -> int:
+        """How much damage was met when it was last read; in a day's log it may be anybody's."""
+        days = (log.path for log in self.logs if log.kind == "day")
+        return self._damage + sum(map(_damage_in, days))
+
+    def originals(self) -> Iterator[Original]:
+        """Read the log's lines as they were in the beginning."""
+        has_head = self.is_converted
+        for record in self._records():
+            if not self.is_converted:
+                yield Original(record.raw, record, is_first_hand=True)
+            elif has_head and origin_in(record) is not None:
+                has_head = False
+            else:
+                yield from _original(record)
+
+    def _records(self) -> Iterator[Record]:
+        self._damage = 0
+        for log in self.logs:
+            if log.kind == "day":
+                yield from (item.record for item in self.session.read(log))
+                continue
+            with read_log(log.path) as reader:
+                for item in reader:
+                    if isinstance(item, Placed):
+                        yield item.record
+                    else:
+                        self._damage += 1
+                if reader.pending is not None and reader.pending.record is None:
+                    self._damage += 1
+
+
+class CarriedLines(NamedTuple):
+    """The lines that an original became, and when it happened; or, *is_made*, lines of ours."""
+
+    lines: list[bytes]
+    at: datetime | None = None
+    is_told: bool = False
+    is_made: bool = False
+
+
+class Carrier:
+    """Carries the originals of one log into another.
+
+    *shared_by* names the session where several share the new log, and *is_nameless* says that its
+    records need not bear the name. Without *is_marked* the new log has no head of ours, so nobody
+    will take a note off again: only a log that comes home as it was is written like that.
+    """
+
+    def __init__(
+        self,
+        origin: CarryOrigin,
+        teller: Translator | None,
+        *,
+        shared_by: str | None = None,
+        is_nameless: bool = False,
+        is_home: bool = False,
+        is_marked: bool = True,
+    ) -> None:
+        self._origin = origin
+        self._teller = teller
+        self._shared_by = shared_by
+        self._is_nameless = is_nameless
+        self._is_home = is_home
+        self._is_marked = is_marked
+
+    def carry(self, original: Original) -> CarriedLines:
+        """Give the lines that *original* becomes."""
+        told = self._tell(original)
+        if told is not None:
+            notes = [_was(original.line) | self._kept(original), *[{"part": True}] * len(told)]
+            lines = [
+                self._noted(line, decode(line), note)
+                for line, note in zip(told, notes, strict=False)
+            ]
+            if max(map(len, lines)) <= LINE_CAP:
+                return CarriedLines(lines, original.record.at, is_told=True)
+        line = self._as_it_is(original)
+        if len(line) > LINE_CAP:
+            raise NotSerialisable(
+                f"a record of {len(original.line):,} bytes has no room for a note",
+                hint=f"with it the line would be longer than the cap of {LINE_CAP:,} bytes",
+            )
+        return CarriedLines([line], original.record.at)
+
+    def _tell(self, original: Original) -> list[bytes] | None:
+        if self._teller is None:
+            return None
+        if self._is_home and original.is_first_hand:
+            self._teller.hear(original.record)
+            return None
+        told = self._teller.tell(original.record)
+        try:
+            return [encode(fields) for fields in told] if told else None
+        except NotSerialisable:  # NaN, for one: what reads it as it is may do so.
+            return None
+
+    def _as_it_is(self, original: Original) -> bytes:
+        line, record = original.line, original.record
+        if self._shared_by is not None and heads_a_log(record):
+            # It would be taken for the head of the whole log, which is nobody's.
+            mark = {"type": "turnlog", "event": "kept", "sessionId": self._shared_by}
+            return with_note(encode(mark), **_was(line))
+        note = self._kept(original)
+        if not note and self._is_marked and note_on(line):
+            note = {"kept": False}  # A note from elsewhere must not be taken for ours.
+        return self._noted(line, record, note)
+
+    def _kept(self, original: Original) -> dict[str, Any]:
+        """Mark what Claude Code's own log had in another dialect, and must have again."""
+        foreign = self._origin.layout == "claude" and original.record.dialect != "claude"
+        return {"kept": True} if foreign and original.is_first_hand and self._is_marked else {}
+
+    def _noted(self, line: bytes, record: Record | Damage, note: Mapping[str, Any]) -> bytes:
+        """Put *note* on *line*, and whose it is if it does not say so itself."""
+        whole = dict(note)
+        if self._shared_by is not None and isinstance(record, Record):
+            # A note that stands upon another hides what that one says.
+            said = record.session_id if whole else session_of(record)
+            if said != self._shared_by and not (said is None and self._is_nameless):
+                whole["session"] = self._shared_by
+        return with_note(line, **whole) if whole else line
+
+
+def origin_in(record: Record) -> CarryOrigin | None:
+    """Read where a converted log began from the record at its head; None if it is another."""
+    if not isinstance(record, Format) or record.event is not None:
+        return None
+    said = record.fields
+    layout, session_id = said.get("convertedFrom"), said.get("originalId")
+    if layout not in LAYOUTS or not isinstance(session_id, str):
+        return None
+    project = said.get("originalProject")
+    return CarryOrigin(
+        cast("LayoutName", layout),
+        session_id,
+        project if isinstance(project, str) else None,
+        said.get("originalPlace") == "beside",
+        record.cwd,
+    )
+
+
+def _damage_in(path: Path) -> int:
+    with read_log(path) as reader:
+        found = sum(not isinstance(item, Placed) for item in reader)
+        return found + (reader.pending is not None and reader.pending.record is None)
+
+
+def _original(record: Record) -> Iterator[Original]:
+    """Take off what a conversion put on; nothing if the line was made by it."""
+    note = note_on(record.raw)
+    if note.get("part") is True:
+        return
+    first_hand = note.get("kept") is True
+    line = (_line_before(note) or without_note(record.raw)) if note else record.raw
+    before = decode(line) if note else record
+    if isinstance(before, Record):
+        yield Original(line, before, first_hand)
+    else:  # Whatever that note is, it is none of ours.
+        yield Original(record.raw, record, is_first_hand=False)
+
+
+def _was(line: bytes) -> dict[str, Any]:
+    try:
+        return {"was": line.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"was_base64": base64.b64encode(line).decode("ascii")}
+
+
+def _line_before(note: Mapping[str, Any]) -> bytes | None:
+    text, packed = note.get("was"), note.get("was_base64")
+    try:
+        if isinstance(text, str):
+            return text.encode("utf-8")
+        return base64.b64decode(packed, validate=True) if isinstance(packed, str) else None
+    except ValueError:
+        return None

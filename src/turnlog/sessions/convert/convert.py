@@ -1,0 +1,507 @@
+"""A session copied from the layout it lies in into another: ``claude``, ``dated`` or ``flat``.
+
+Nothing is lost, and the session it was copied from is not touched. Lines go over as they are,
+except where the program that reads the new log would not understand them (see `retell`); whoever
+converts the session back, directly or by way of the third layout, gets the lines it had, byte for
+byte, and what was added meanwhile. An id that is no name in the new layout becomes a UUID, always
+the same one. Agents' logs, and the ``agent-ID.meta.json`` beside them, keep their place beside the
+main log. Todos, plans, prompts, tool results and file history belong to a home, not to the log, and
+stay where they are. Damage is no record: it is counted, and the source keeps it.
+
+A log has its name only when it is whole and on the disk, the main one last. In days' logs, which
+others share, a kill may leave a beginning; converting again goes on behind it.
+
+Where a converted session goes: its id there, its logs' places, and what stands there already.
+
+A session keeps its id wherever that can be a name; else it becomes a UUID, always the same one, and
+coming home it gets its old id back. Likewise its project's directory has the name that the path
+makes, and at home the name it had. What a log's head says of these is checked before it becomes
+part of a path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
+from itertools import chain, groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from msgspec import Struct, field
+
+from turnlog.errors import FormatTooNew, InvalidId, LogError, UsageError
+from turnlog.formats import (
+    Home,
+    LayoutName,
+    LogFile,
+    claude_log,
+    dated_log,
+    find_logs,
+    flat_directory,
+    flat_log,
+    hash_of,
+    is_session_id,
+    is_uuid,
+    key_of,
+    project_hash,
+    project_key,
+    subagent_log_near,
+)
+from turnlog.formats.flat.registry import note_log
+from turnlog.records.annotations import FORMAT, format_marker, with_note
+from turnlog.records.codec import encode
+from turnlog.records.record_types import Format
+from turnlog.sessions.convert.carry import LAYOUTS, CarriedLines, Carrier, CarryOrigin, SourceLog
+from turnlog.sessions.convert.translate import (
+    ClaudeTranslator,
+    NativeTranslator,
+    Translator,
+    uuid_of,
+)
+from turnlog.sessions.dated import anonymous_id, day_of, share_out
+from turnlog.sessions.session import Session
+from turnlog.sessions.writing.writer import WRITER
+from turnlog.storage.atomic_files import Unreadable, failure, open_file, put, read_file
+from turnlog.storage.scan import find_lines
+from turnlog.storage.writer import LogWriter
+
+_NAME_MAX: Final = 255
+
+
+class Destination:
+    """The places of one session in *layout* under *root*.
+
+    *project* is the directory that it works in; *is_named* says that it was named by hand, and
+    then its sessions lie under it also at home.
+    """
+
+    def __init__(
+        self, root: Path, layout: LayoutName, origin: CarryOrigin, project: str, *, is_named: bool
+    ) -> None:
+        self.root = root
+        self.layout = layout
+        self.id = target_id(origin, layout)
+        self.only_day = _day_in(origin) if layout == "dated" else None
+        """The one day of a session whose records bear no id: it is called HASH/DATE after it."""
+        self._goes_home = not is_named or self.only_day is not None
+        self._project = _project_name(layout, project, self._known(origin))
+
+    def log(self, day: date) -> Path:
+        """Give the place of the main log; in days' logs, of the one of *day*."""
+        if self.layout == "flat":
+            return flat_log(flat_directory(self.root), self.id)
+        if self.layout == "claude":
+            path = claude_log(self.root, os.sep, self.id)
+        else:
+            path = dated_log(self.root, os.sep, self.only_day or day)
+        return path.parent.with_name(self._project) / path.name
+
+    def agent_log(self, agent_id: str, inner: Iterable[str], origin: CarryOrigin) -> Path:
+        """Give the place of an agent's log, in the directories *inner* of its session's own."""
+        name = self.id if is_session_id(self.id) else uuid_of(self.id)
+        main = self.log(date.min)
+        known = self._known(origin)
+        if known is not None:  # Agents may work in another project than their session.
+            main = main.parent.with_name(_project_name(self.layout, "", known)) / main.name
+        nested = subagent_log_near(main, name, agent_id)
+        if origin.is_beside and origin.layout == self.layout:
+            return main.with_name(nested.name)
+        return nested.parent.joinpath(*inner, nested.name)
+
+    def standing(self) -> list[LogFile]:
+        """Find the main logs that the session has there already."""
+        if not self.root.is_dir():
+            return []
+        found = find_logs(Home(self.root))
+        logs = [log for log in found if log.layout == self.layout and log.kind != "agent"]
+        if self.layout != "dated":
+            return [log for log in logs if log.session_id == self.id]
+        if self.only_day is not None:
+            logs = [log for log in logs if anonymous_id(log) == self.id]
+        elif is_session_id(self.id):  # Else it may be written in several ways.
+            logs = [log for log in logs if _mentions(log.path, self.id.encode())]
+        return share_out(logs).get(self.id, [])
+
+    def _known(self, origin: CarryOrigin) -> str | None:
+        """Give the name of the project's directory that a log goes home to."""
+        at_home = origin.layout == self.layout != "flat"
+        return origin.project if at_home and self._goes_home else None
+
+
+def target_id(origin: CarryOrigin, layout: LayoutName) -> str:
+    """Give the id that a session gets in *layout*."""
+    if layout in (origin.layout, "dated"):
+        return origin.id
+    if layout == "claude":
+        return origin.id if is_uuid(origin.id) else uuid_of(origin.id)
+    try:
+        flat_log(os.sep, origin.id)
+    except InvalidId:
+        return uuid_of(origin.id)
+    return origin.id
+
+
+def subagent_logs_of(session: Session) -> Iterator[tuple[LogFile, tuple[str, ...]]]:
+    """Give the agents' logs, each with the directories between ``subagents`` and it.
+
+    Two logs of one agent are two logs, even if one directory would have to hold both.
+    """
+    taken: set[tuple[str | None, ...]] = set()
+    for log in session.agent_logs:
+        inner = _inner(session.id, log)
+        if (*inner, log.agent_id) in taken:
+            inner = (f"copy-{len(taken)}", *inner)
+        taken.add((*inner, log.agent_id))
+        yield log, inner
+
+
+def _inner(session_id: str, log: LogFile) -> tuple[str, ...]:
+    parts = log.path.parts
+    for number in range(len(parts) - 3, -1, -1):
+        if log.session_id is not None and parts[number : number + 2] == (session_id, "subagents"):
+            return parts[number + 2 : -1]
+    return ()
+
+
+def _day_in(origin: CarryOrigin) -> date | None:
+    project, _, day = origin.id.rpartition("/")
+    if origin.layout != "dated" or not project or project != origin.project:
+        return None
+    try:
+        return date.fromisoformat(day)
+    except ValueError:
+        return None
+
+
+def _project_name(layout: LayoutName, path: str, known: str | None) -> str:
+    """Give the name of the project's directory: the one it had, or what its path makes."""
+    if known is not None:
+        if known.startswith(".") or set(known) & set("/\\\0") or not 0 < len(known) <= _NAME_MAX:
+            raise InvalidId(
+                f"{known[:80]!r} cannot be the name of a project's directory",
+                hint="it stands at the head of the log; name the project by hand instead",
+            )
+        return known
+    by_path, by_text = (project_hash, hash_of) if layout == "dated" else (project_key, key_of)
+    try:
+        if os.path.isabs(path):
+            return by_path(path)
+    except ValueError:
+        pass
+    return by_text(path)  # The path of another system has no place here, but a name.
+
+
+def _mentions(path: Path, name: bytes) -> bool:
+    with find_lines(path, name) as lines:
+        return any(True for _ in lines)
+
+
+DialectChoice = Literal["keep", "native"]
+
+_DIALECTS: Final = {"flat": "flat", "dated": "orchestrator"}
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+
+
+class Converted(Struct, kw_only=True):
+    """What a conversion wrote. Counts are those of all logs, agents' included."""
+
+    id: str
+    layout: LayoutName
+    paths: list[Path] = field(default_factory=list)
+    """Where the main log lies now; in the dated layout, the logs of its days."""
+    records: int = 0
+    rewritten: int = 0
+    """Records that were told in another dialect; each keeps what it was."""
+    damage: int = 0
+    """Ranges of the source that hold no record, and were left behind."""
+    agents: int = 0
+
+
+def convert(
+    session: Session,
+    root: str | os.PathLike[str],
+    layout: LayoutName,
+    *,
+    dialect: DialectChoice = "keep",
+    project: str | os.PathLike[str] | None = None,
+) -> Converted:
+    """Copy *session* into *layout* under *root*.
+
+    With the dialect ``native``, records are told in the dialect at home there, as far as it can
+    hold them; going to ``claude`` they always are. *project* is the directory that the session
+    worked in, where its records do not say it or say another.
+    """
+    if layout not in LAYOUTS:
+        raise UsageError(f"no layout called {layout!r}", hint=", ".join(LAYOUTS))
+    if dialect not in ("keep", "native"):
+        raise UsageError(f"no choice called {dialect!r}", hint="keep or native")
+    session.path  # noqa: B018 - An error if there is no main log.
+    return _Conversion(session, _absolute(root), layout, dialect, project).run()
+
+
+class _Conversion:
+    """One conversion, from looking where things go to having them there."""
+
+    def __init__(
+        self,
+        session: Session,
+        root: Path,
+        layout: LayoutName,
+        dialect: DialectChoice,
+        project: str | os.PathLike[str] | None,
+    ) -> None:
+        self._session = session
+        self._layout = layout
+        self._dialect = dialect
+        self._main = SourceLog(session, session.main_logs)
+        seen = _look_over(self._main)
+        self._began_at, self._model = seen.began_at, seen.model
+        named = None if project is None else str(_absolute(project))
+        self._cwd = named or seen.cwd or os.getcwd()
+        origin = self._main.origin
+        self._to = Destination(root, layout, origin, self._cwd, is_named=named is not None)
+        self._path = self._to.log(self._began_at.date())
+        self._stays: dict[SourceLog, bool] = {}
+        self._done = Converted(id=self._to.id, layout=layout)
+
+    def run(self) -> Converted:
+        standing = self._to.standing()
+        written = self._check(standing) if standing else 0
+        for log, inner in subagent_logs_of(self._session):
+            self._carry_agent(log, inner)
+        if self._layout == "dated":
+            self._write_days(written, standing)
+        else:
+            self._write_log(self._path, self._main)
+            self._done.paths.append(self._path)
+        if self._layout == "flat":
+            note_log(self._path, self._to.id)
+        return self._done
+
+    def _exists(self, path: Path) -> UsageError:
+        return UsageError(
+            f"session {self._to.id} exists in the layout {self._layout}: {path}",
+            hint="name another directory to convert it into",
+        )
+
+    # -- lines --------------------------------------------------------------------------------
+
+    def _lines(self, source: SourceLog) -> Iterator[CarriedLines]:
+        """Give the lines of the new log."""
+        marked = not self._comes_home_as_it_was(source)
+        carrier = self._carrier(source, is_marked=marked)
+        originals = source.originals()
+        if marked:
+            head = [source.origin.head(self._to.id, self._cwd, source.agent_id)]
+            if self._layout == "flat" and source.agent_id is None:
+                first = next(originals, None)
+                if first is not None and first.record.type == "system_init":
+                    yield carrier.carry(first)
+                else:
+                    head.insert(0, self._system_init())
+                    originals = chain(() if first is None else (first,), originals)
+            yield CarriedLines(head, is_made=True)
+        yield from map(carrier.carry, originals)
+
+    def _carrier(self, source: SourceLog, *, is_marked: bool) -> Carrier:
+        shares = self._layout == "dated" and source.agent_id is None
+        return Carrier(
+            source.origin,
+            self._teller(source),
+            shared_by=self._to.id if shares else None,
+            is_nameless=self._to.only_day is not None,
+            is_home=source.origin.layout == self._layout and self._dialect == "keep",
+            is_marked=is_marked,
+        )
+
+    def _teller(self, source: SourceLog) -> Translator | None:
+        if self._layout == "claude":
+            return ClaudeTranslator(
+                session_id=self._to.id,
+                former_id=self._main.origin.id,
+                cwd=self._cwd,
+                began_at=self._began_at,
+                agent_id=source.agent_id,
+            )
+        return NativeTranslator(_DIALECTS[self._layout]) if self._dialect == "native" else None
+
+    def _comes_home_as_it_was(self, source: SourceLog) -> bool:
+        """Tell whether all lines can stand where the log began as they stood, without a head."""
+        if source.origin.layout != self._layout:
+            return False
+        if not source.is_converted and self._dialect == "keep":
+            return True
+        if source not in self._stays:
+            carrier = self._carrier(source, is_marked=False)
+            self._stays[source] = all(
+                carrier.carry(each).lines == [each.line] for each in source.originals()
+            )
+        return self._stays[source]
+
+    def _system_init(self) -> bytes:
+        """Make the line that a flat log begins with."""
+        said = {"type": "system_init", "timestamp": round(self._began_at.timestamp() * 1000)}
+        more = {"cwd": self._cwd} | ({"model": self._model} if self._model else {})
+        return with_note(encode(said | more), part=True)
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def _carry_agent(self, log: LogFile, inner: Iterable[str]) -> None:
+        source = SourceLog(self._session, (log,))
+        path = self._to.agent_log(log.agent_id or "", inner, source.origin)
+        self._write_log(path, source)
+        self._done.agents += 1
+        data = read_file(_meta_beside(log.path))
+        if not isinstance(data, Unreadable):
+            self._put(_meta_beside(path), (data,))
+
+    def _write_log(self, path: Path, source: SourceLog) -> None:
+        seen = _Seen()
+        self._put(path, _ended(self._lines(source), seen))
+        self._count(source, seen)
+
+    def _put(self, path: Path, data: Iterable[bytes]) -> None:
+        """Write a file that must not exist yet, or is what an earlier try left."""
+        try:
+            put(self._to.root, path.relative_to(self._to.root).parts, data, overwrite=False)
+        except FileExistsError:
+            if path == self._path or not _holds(path, data):
+                raise self._exists(path) from None
+        except LogError:
+            raise
+        except OSError as error:
+            raise failure(error, path) from None
+
+    def _count(self, source: SourceLog, seen: _Seen) -> None:
+        self._done.records += seen.records
+        self._done.rewritten += seen.rewritten
+        self._done.damage += source.damage
+
+    # -- days ---------------------------------------------------------------------------------
+
+    def _check(self, standing: list[LogFile]) -> int:
+        """Count the lines of this conversion that an earlier try left; raise if there are others.
+
+        A beginning is what a kill leaves. The whole of it, or something else, is a session.
+        """
+        where = self._path.parent
+        if self._layout != "dated" or any(
+            log.path.parent != where or log.compression for log in standing
+        ):
+            raise self._exists(standing[0].path)
+        ours = (line for carried in self._lines(self._main) for line in carried.lines)
+        count = 0
+        for item in Session(self._to.id, standing).items():
+            if next(ours, None) != item.record.raw:
+                raise self._exists(standing[0].path)
+            count += 1
+        if next(ours, None) is None:
+            raise self._exists(standing[0].path)
+        return count
+
+    def _write_days(self, written: int, standing: list[LogFile]) -> None:
+        """Append to the logs of the days on which things happened, behind what is *written*.
+
+        A line never goes to an earlier day than the one before it, whatever its clock said: read
+        day by day, the lines come in the order in which they were.
+        """
+        seen = _Seen()
+        at_home = self._comes_home_as_it_was(self._main)
+        lines = islice(self._dated(seen, standing), written, None)
+        head = b"" if at_home else format_marker(WRITER)
+        paths = dict.fromkeys(log.path for log in standing)
+        for path, group in groupby(lines, key=itemgetter(0)):
+            with LogWriter(path, head=head, root=self._to.root) as log:
+                for batch in _batches(line for _, line in group):
+                    log.append_lines(batch)
+            paths[path] = None
+        self._done.paths.extend(paths)
+        self._count(self._main, seen)
+
+    def _dated(self, seen: _Seen, standing: list[LogFile]) -> Iterator[tuple[Path, bytes]]:
+        """Give each line and the log of the day that it goes to."""
+        day = max((self._began_at.date(), *(date.fromisoformat(day_of(log)) for log in standing)))
+        path = self._to.log(day)
+        for carried in self._lines(self._main):
+            seen.take(carried)
+            if carried.at is not None and carried.at.date() > day:
+                day = carried.at.date()
+                path = self._to.log(day)
+            yield from ((path, line) for line in carried.lines)
+
+
+class _Seen(Struct):
+    """Counts what goes over."""
+
+    records: int = 0
+    rewritten: int = 0
+
+    def take(self, carried: CarriedLines) -> None:
+        self.records += not carried.is_made
+        self.rewritten += carried.is_told
+
+
+class _SourceFacts(NamedTuple):
+    """What a conversion must know of a session beforehand."""
+
+    began_at: datetime
+    cwd: str | None
+    model: str | None
+
+
+def _look_over(source: SourceLog) -> _SourceFacts:
+    """Read as far as needed to know when and where the session began, and with which model."""
+    began_at, cwd, model = None, source.origin.cwd, None
+    for number, original in enumerate(source.originals()):
+        record = original.record
+        if number < 3 and isinstance(record, Format) and (record.format or 0) > FORMAT:
+            raise FormatTooNew(
+                f"{source.logs[0].path} has format {record.format}, which this turnlog cannot copy",
+                path=source.logs[0].path,
+                hint="upgrade turnlog: pip install -U turnlog",
+            )
+        began_at = began_at or record.at
+        cwd = cwd or getattr(record, "cwd", None)
+        named = getattr(record, "model", None)
+        model = model or (named if named and not named.startswith("<") else None)
+        if began_at and cwd and model:
+            break
+    return _SourceFacts(began_at or source.changed_at, cwd, model)
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    return Path(os.path.abspath(os.path.expanduser(path)))
+
+
+def _meta_beside(log: Path) -> Path:
+    return log.with_name(f"{log.name.split('.')[0]}.meta.json")
+
+
+def _ended(carried: Iterable[CarriedLines], seen: _Seen) -> Iterator[bytes]:
+    for each in carried:
+        seen.take(each)
+        yield from (line + b"\n" for line in each.lines)
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size_bytes = 0
+    for line in lines:
+        batch.append(line)
+        size_bytes += len(line)
+        if size_bytes >= _BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+    if batch:
+        yield batch
+
+
+def _holds(path: Path, data: Iterable[bytes]) -> bool:
+    """Tell whether the file at *path* holds *data*, and nothing else."""
+    file = open_file(path)
+    if isinstance(file, Unreadable):
+        return False
+    with file:
+        return all(file.read(len(piece)) == piece for piece in data) and not file.read(1)

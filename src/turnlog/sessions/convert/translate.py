@@ -1,0 +1,384 @@
+"""A record told in the words of the program that will read it next.
+
+Going to Claude Code, records of the other dialects become its own, one for one: with a uuid, a
+parent, its session and an instant, so that the program finds the whole conversation. A call and its
+result agree on an id that its API accepts, also where they bore none; a call or result that was
+told already, or that answers nothing, is left out, because the API would refuse all the rest for
+its sake. Going elsewhere, records may be told in the dialect at home there.
+
+A teller is given every record of one log in order. It gives the fields of the records to write, or
+None: the record stays as it is. Nothing is lost by a telling: whoever writes it down keeps the line
+it was in a note.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final, NamedTuple, Protocol
+from uuid import UUID, uuid5
+
+from turnlog import __version__
+from turnlog.formats import is_uuid
+from turnlog.records.dialects import BY_NAME
+from turnlog.records.dialects.translate import in_dialect
+from turnlog.records.record import Call, Linked, Record, Spoken
+from turnlog.records.timestamps import iso
+from turnlog.sessions.writing.stamp import TREE_TYPES
+
+Fields = dict[str, Any]
+
+NAMESPACE: Final = UUID("a5cf9c3e-57a6-4b5f-8d3e-0d9a1f3b6c42")
+"""Under which ids that are not UUIDs get one."""
+
+_LINKS: Final = (
+    "parentUuid",
+    "logicalParentUuid",
+    "leafUuid",
+    "messageId",
+    "sourceToolAssistantUUID",
+)
+# Beside the message, and told if they have the type that Claude Code gives them.
+_ALSO: Final[dict[str, tuple[type, ...]]] = {
+    "isMeta": (bool,),
+    "isCompactSummary": (bool,),
+    "isVisibleInTranscriptOnly": (bool,),
+    "isApiErrorMessage": (bool,),
+    "requestId": (str,),
+    "toolUseResult": (dict, list, str),
+}
+_COUNTERS: Final = ("input_tokens", "output_tokens")
+_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ANSWERS: Final = ("text", "image", "document", "search_result", "tool_reference")
+
+
+class Translator(Protocol):
+    """What tells the records of one log anew."""
+
+    def tell(self, record: Record, /) -> list[Fields] | None:
+        """Give what *record* becomes; None if it stays as it is."""
+
+    def hear(self, record: Record, /) -> None:
+        """Take note of a record that stays as it is."""
+
+
+def uuid_of(name: str) -> str:
+    """Give the UUID of an id that is none; always the same."""
+    return str(uuid5(NAMESPACE, name.encode("utf-8", "backslashreplace").decode()))
+
+
+class _Open(NamedTuple):
+    """A call without a result so far. *is_named* tells whether its log gave it an id."""
+
+    id: str
+    name: str | None
+    is_named: bool
+
+
+class ClaudeTranslator:
+    """Tells records as Claude Code would have written them.
+
+    *former_id* is what the session was called where the records come from; *began_at* is when
+    those happened that do not say it themselves.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        former_id: str,
+        cwd: str,
+        began_at: datetime,
+        agent_id: str | None = None,
+    ) -> None:
+        self._session_id = session_id
+        self._former_id = former_id
+        self._agent_id = agent_id
+        self._cwd = cwd
+        self._at = began_at
+        self._model = "unknown"
+        self._told = 0
+        self._tip: str | None = None
+        self._uuids: set[str] = set()
+        self._renamed: dict[str, str] = {}
+        self._calls: dict[str, _Open] = {}
+        self._call_ids: set[str] = set()
+        self._response: Fields | None = None
+
+    def tell(self, record: Record) -> list[Fields] | None:
+        """Give the record that *record* becomes; None if it stays as it is."""
+        self._told += 1
+        if record.dialect == "claude" or not isinstance(record, Linked):
+            changed = self._relinked(record)
+            self.hear(record)
+            return changed
+        self._at = record.at or self._at
+        house = BY_NAME[record.dialect].to_house(record.fields)
+        message = self._message(house)
+        if message is None:
+            if record.uuid is not None and self._tip is not None:
+                self._renamed.setdefault(record.uuid, self._tip)  # Its children hang from there.
+            return None
+        return [self._placed(record, house, message)]
+
+    def hear(self, record: Record) -> None:
+        """Let what comes later follow *record*, if it is Claude Code's."""
+        if record.dialect != "claude":
+            return
+        self._at = record.at or self._at
+        if isinstance(record, Spoken):
+            self._response = None
+            for call in record.calls:
+                self._calls[call.id] = _Open(call.id, call.name, is_named=True)
+                self._call_ids.add(call.id)
+            for result in record.results:
+                self._calls.pop(result.tool_use_id, None)
+        if isinstance(record, Linked) and record.uuid is not None:
+            self._uuids.add(record.uuid)
+            if self._is_mine(record) and record.type in TREE_TYPES and not record.is_meta:
+                self._tip = record.uuid
+
+    # -- a record's place ---------------------------------------------------------------------
+
+    def _is_mine(self, record: Linked) -> bool:
+        """Tell whether the main thread of this log goes through *record*."""
+        if self._agent_id is not None:
+            return record.is_sidechain or record.dialect != "claude"
+        return not record.is_sidechain
+
+    def _placed(self, record: Linked, house: Fields, message: Fields) -> Fields:
+        placed: Fields = {
+            "parentUuid": self._parent(record.parent_uuid),
+            "isSidechain": record.is_sidechain or self._agent_id is not None,
+            "userType": "external",
+            "cwd": record.cwd or self._cwd,
+            "sessionId": self._session_id,
+            "version": record.version or __version__,
+            "gitBranch": record.git_branch or "",
+        }
+        if self._agent_id is not None:
+            placed["agentId"] = self._agent_id
+        placed |= {"type": message["role"], "message": message}
+        placed["uuid"] = self._uuid(record.uuid)
+        if self._is_mine(record) and not record.is_meta:
+            self._tip = placed["uuid"]
+        placed["timestamp"] = iso(self._at)
+        given = {key: house[key] for key in _ALSO if key in house}
+        return placed | {key: value for key, value in given.items() if _fits(key, value)}
+
+    def _parent(self, named: str | None) -> str | None:
+        """Give the parent that a record names, if it is there, else the record before."""
+        if named is not None:
+            named = self._renamed.get(named, named)
+        return named if named in self._uuids else self._tip
+
+    def _uuid(self, given: str | None) -> str:
+        """Give the uuid of the record that is told now: its own, if it is one and nobody else's."""
+        taken = given is None or given in self._uuids or not is_uuid(given)
+        uuid = self._made() if given is None or taken else given
+        self._uuids.add(uuid)
+        if given is not None:
+            self._renamed[given] = uuid
+        return uuid
+
+    def _made(self, what: str = "") -> str:
+        """Make an id for what is told now; the same one whenever it is told again."""
+        return uuid_of(f"{self._session_id}/{self._agent_id or ''}/{self._told}{what}")
+
+    def _relinked(self, record: Record) -> list[Fields] | None:
+        """Give a record of Claude Code's with the new names of what it names."""
+        changes: Fields = {}
+        if record.session_id == self._former_id != self._session_id:
+            changes["sessionId"] = self._session_id
+        if self._renamed:
+            fields = record.fields
+            named = {link: fields.get(link) for link in _LINKS}
+            for link, value in named.items():
+                if isinstance(value, str) and self._renamed.get(value, value) != value:
+                    changes[link] = self._renamed[value]
+        return [record.fields | changes] if changes else None
+
+    # -- what it says -------------------------------------------------------------------------
+
+    def _message(self, house: Fields) -> Fields | None:
+        """Give the message that carries what *house* says; None if there is nothing to send."""
+        match house.get("type"):
+            case "user":
+                self._response = None
+                blocks = self._blocks(house.get("message"))
+                return {"role": "user", "content": _plain(blocks)} if blocks else None
+            case "assistant":
+                return self._answer(house.get("message"))
+            case "tool_use" | "tool_call":
+                block = self._call(house.get("id"), house.get("name"), house.get("input"))
+                return self._asking(block) if block else None
+            case "tool_result":
+                self._response = None
+                call_id, name = house.get("tool_use_id"), house.get("tool")
+                block = self._result(call_id, name, house.get("content"), house.get("is_error"))
+                return {"role": "user", "content": [block]} if block else None
+        if isinstance(house.get("model"), str):  # At the head of a log.
+            self._model = house["model"]
+        return None
+
+    def _answer(self, message: Any) -> Fields | None:
+        self._response = None
+        blocks = self._blocks(message)
+        if not blocks:
+            return None
+        model, message_id = message.get("model"), message.get("id")
+        self._model = model if isinstance(model, str) and model else self._model
+        said = message.get("stop_reason")
+        self._response = {
+            "id": message_id if isinstance(message_id, str) and message_id else self._message_id(),
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": blocks,
+            "stop_reason": said if isinstance(said, str) else None,
+            "stop_sequence": None,
+            "usage": _usage(message.get("usage")),
+        }
+        return self._response
+
+    def _asking(self, block: Fields) -> Fields:
+        """Give the part of a response that asks a tool; calls in a row belong to one response."""
+        response = self._response or {
+            "id": self._message_id(),
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": _usage(None),
+        }
+        self._response = response | {"content": [block], "stop_reason": "tool_use"}
+        return self._response
+
+    def _message_id(self) -> str:
+        return f"msg_{self._made('/message').replace('-', '')}"
+
+    def _blocks(self, message: Any) -> list[Fields]:
+        """Give those blocks of a message that an API accepts."""
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        blocks = content if isinstance(content, list) else []
+        told = (self._block(block) for block in blocks if isinstance(block, dict))
+        return [block for block in told if block is not None]
+
+    def _block(self, block: Fields) -> Fields | None:
+        match block:
+            case {"type": "text"}:
+                text = block.get("text")
+                return block if isinstance(text, str) and text.strip() else None
+            case {"type": "thinking"}:  # What is not signed is refused.
+                signature = block.get("signature")
+                return block if isinstance(signature, str) and signature else None
+            case {"type": "tool_use"}:
+                call = self._call(block.get("id"), block.get("name"), block.get("input"))
+                return block | call if call else None
+            case {"type": "tool_result"}:
+                call_id, content = block.get("tool_use_id"), block.get("content")
+                result = self._result(call_id, None, content, block.get("is_error"))
+                return block | result if result else None
+            case {"type": str()}:
+                return block
+        return None
+
+    def _call(self, given: Any, name: Any, asked: Any) -> Fields | None:
+        """Give the block of a call; None if it was told already, or names no tool."""
+        is_named = isinstance(given, str) and given != ""
+        if not isinstance(name, str) or not name or (is_named and given in self._calls):
+            return None
+        fits = is_named and _CALL_ID.fullmatch(given) and given not in self._call_ids
+        made = f"toolu_{self._made(f'/{len(self._call_ids)}').replace('-', '')}"
+        call = _Open(given if fits else made, name, is_named=is_named)
+        self._calls[given if is_named else call.id] = call
+        self._call_ids.add(call.id)
+        if not isinstance(asked, dict):
+            asked = {} if asked is None else {"input": asked}
+        return {"type": "tool_use", "id": call.id, "name": name, "input": asked}
+
+    def _result(self, given: Any, name: Any, content: Any, failed: Any) -> Fields | None:
+        """Give the block of a result; None if no call waits for it."""
+        key = given if isinstance(given, str) and given else self._oldest_open(name)
+        call = self._calls.pop(key, None) if key is not None else None
+        if call is None:
+            return None
+        block = {"type": "tool_result", "tool_use_id": call.id, "content": _answer_of(content)}
+        return block | {"is_error": True} if failed is True else block
+
+    def _oldest_open(self, name: Any) -> str | None:
+        """Choose the call that a result without an id answers: of the same tool, if it says so."""
+        nameless = [key for key, call in self._calls.items() if not call.is_named]
+        same = [key for key in nameless if self._calls[key].name == name]
+        return next(iter(same or nameless), None)
+
+
+class NativeTranslator:
+    """Tells records in the dialect at home in a layout, whatever of them it can hold."""
+
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
+        self._tools: dict[str, str] = {}
+
+    def tell(self, record: Record) -> list[Fields] | None:
+        """Give the records that *record* becomes; None if it stays as it is."""
+        self.hear(record)
+        if record.dialect == self._dialect:
+            return None
+        house = BY_NAME[record.dialect].to_house(record.fields)
+        told: list[Fields] | None = None
+        if house.get("type") in ("user", "assistant"):
+            tools = self._tools if self._dialect == "orchestrator" else None
+            told = in_dialect(house, self._dialect, tools)
+        elif house.get("type") in ("tool_use", "tool_call", "tool_result"):
+            told = [BY_NAME[self._dialect].from_house(house)]
+        at = record.at
+        if at is not None:
+            time = round(at.timestamp() * 1000) if self._dialect == "flat" else iso(at)
+            told = told and [fields | {"timestamp": time} for fields in told]
+        return told
+
+    def hear(self, record: Record) -> None:
+        """Remember the names of tools: one dialect's results repeat those of their calls."""
+        if isinstance(record, Call) and record.call_id and record.name:
+            self._tools[record.call_id] = record.name
+        elif isinstance(record, Spoken):
+            self._tools.update((call.id, call.name) for call in record.calls)
+
+
+def _fits(key: str, value: Any) -> bool:
+    return isinstance(value, _ALSO[key])
+
+
+def _plain(blocks: list[Fields]) -> str | list[Fields]:
+    """Give a single text as Claude Code writes prompts."""
+    if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
+        text: str = blocks[0]["text"]
+        return text
+    return blocks
+
+
+def _usage(said: Any) -> Fields:
+    usage = said if isinstance(said, dict) else {}
+    return {name: 0 for name in _COUNTERS if not isinstance(usage.get(name), int)} | {
+        key: value for key, value in usage.items() if key not in _COUNTERS or isinstance(value, int)
+    }
+
+
+def _answer_of(content: Any) -> str | list[Any]:
+    """Give a tool's answer as text, or as the blocks it consists of."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and _are_blocks(content):
+        return content
+    return "" if content is None else json.dumps(content, ensure_ascii=False)
+
+
+def _are_blocks(content: Iterable[Any]) -> bool:
+    return all(isinstance(each, dict) and each.get("type") in _ANSWERS for each in content)

@@ -1,0 +1,1 @@
+"""Reading one session: the tree of its records, threads, branches and subagents."""

@@ -1,0 +1,173 @@
+"""What to leave out of a session: filters over records, one by one, as they stream past.
+
+    only = between(since, until) & without_tools()
+    for node, record in only.pairs(session.records(session.thread)): ...
+
+A filter is a value, pure, and knows nothing of its neighbours. Filters combine with ``&`` in any
+order to the same effect: each judges the record as its log has it, and only what all of them keep
+is trimmed. A trimmed record is a new one without the blocks that were not wanted; the log, and the
+line it came from, are as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnlog.errors import NotSerialisable, UsageError
+from turnlog.records.blocks import (
+    CallBlock,
+    ResultBlock,
+    TextBlock,
+    ThinkingBlock,
+    UnknownBlock,
+)
+from turnlog.records.codec import decode, encode
+from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.record import Call, Record, Result, Spoken
+
+K = TypeVar("K")
+Keeps = Callable[[Record], bool]
+
+# Those that the API itself answers (server_tool_use, web_search_tool_result …) are tools as well.
+_TOOL_BLOCKS: Final = ("tool_use", "tool_result")
+
+
+class RecordFilter(Struct, frozen=True):
+    """What a record must be to be kept, and whether calls and results are cut out of it."""
+
+    keeps: tuple[Keeps, ...] = ()
+    drops_tools: bool = False
+
+    def __and__(self, other: RecordFilter) -> RecordFilter:
+        """Give the filter that keeps what both keep."""
+        return RecordFilter((*self.keeps, *other.keeps), self.drops_tools or other.drops_tools)
+
+    def __call__(self, record: Record) -> Record | None:
+        """Give what is left of *record*; None if nothing is."""
+        if not all(keeps(record) for keeps in self.keeps):
+            return None
+        return _without_tools(record) if self.drops_tools else record
+
+    def records(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Give what is left of *records*, one by one."""
+        return (kept for kept in map(self, records) if kept is not None)
+
+    def pairs(self, pairs: Iterable[tuple[K, Record]]) -> Iterator[tuple[K, Record]]:
+        """Give what is left of records that come with something, such as their nodes."""
+        for key, record in pairs:
+            kept = self(record)
+            if kept is not None:
+                yield key, kept
+
+
+EVERYTHING: Final = RecordFilter()
+
+
+def of_type(*types: str) -> RecordFilter:
+    """Keep records of these types, as their logs spell them."""
+    wanted = frozenset(types)
+    return RecordFilter((lambda record: record.type in wanted,))
+
+
+def by_author(*authors: Author) -> RecordFilter:
+    """Keep what these have said."""
+    wanted = frozenset(authors)
+    return RecordFilter((lambda record: author_of(record) in wanted,))
+
+
+def between(since: datetime | None = None, until: datetime | None = None) -> RecordFilter:
+    """Keep what happened at *since* or later and before *until*.
+
+    A record that does not say when it happened is in no such range.
+    """
+    for at in (since, until):
+        if at is not None and at.tzinfo is None:
+            raise UsageError(
+                f"{at.isoformat()} does not say in which time zone",
+                hint="give an aware datetime, such as datetime(2026, 1, 1, tzinfo=UTC)",
+            )
+    if since is None and until is None:
+        return EVERYTHING
+
+    def keeps(record: Record) -> bool:
+        at = record.at
+        if at is None:
+            return False
+        return (since is None or at >= since) and (until is None or at < until)
+
+    return RecordFilter((keeps,))
+
+
+def without_tools() -> RecordFilter:
+    """Leave out calls and results, and messages in which nothing is left then."""
+    return RecordFilter(drops_tools=True)
+
+
+def without_system() -> RecordFilter:
+    """Leave out what the agent program wrote for itself or the model.
+
+    Summaries stay: they stand for what was said.
+    """
+
+    def keeps(record: Record) -> bool:
+        return author_of(record) is not Author.PROGRAM or meaning_of(record) is Meaning.SUMMARY
+
+    return RecordFilter((keeps,))
+
+
+def only_prompts() -> RecordFilter:
+    """Keep what opens a turn."""
+    return RecordFilter((lambda record: meaning_of(record) is Meaning.PROMPT,))
+
+
+def _without_tools(record: Record) -> Record | None:
+    if isinstance(record, Call | Result):
+        return None
+    if not isinstance(record, Spoken) or not any(map(_is_tool, record.blocks)):
+        return record
+    rest = tuple(block for block in record.blocks if not _is_tool(block))
+    return None if all(map(_is_blank, rest)) else _with_blocks(record, rest)
+
+
+def _with_blocks(record: Spoken, rest: tuple[Any, ...]) -> Record:
+    """Make a record like *record*, as its own dialect would write it, with *rest* for blocks."""
+    fields = record.fields
+    holder = fields["message"] if isinstance(fields.get("message"), dict) else fields
+    content = holder.get("content")
+    if isinstance(content, list):
+        holder["content"] = [each for each in content if not _names_tool(_type_of(each))]
+        fields.pop("toolUseResult", None)
+        try:
+            made = decode(encode(fields))
+        except NotSerialisable:  # The line holds what JSON does not, such as NaN.
+            made = None
+        if isinstance(made, type(record)) and made.blocks == rest:
+            return made
+    said = replace(record.message, content=rest) if record.message else None
+    return replace(record, raw=b"", message=said)
+
+
+def _is_blank(block: Any) -> bool:
+    if isinstance(block, TextBlock):
+        return not block.text.strip()
+    return isinstance(block, ThinkingBlock) and not block.thinking.strip()
+
+
+def _is_tool(block: Any) -> bool:
+    if isinstance(block, UnknownBlock):
+        return _names_tool(block.type)
+    return isinstance(block, CallBlock | ResultBlock)
+
+
+def _names_tool(kind: str) -> bool:
+    return kind.endswith(_TOOL_BLOCKS)
+
+
+def _type_of(block: Any) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else ""

@@ -1,0 +1,204 @@
+"""A session as it grows: its main log and its agents', those included that begin meanwhile.
+
+    for followed in follow_session(store.session("latest")):
+        print(followed.record)
+
+Records of one log come in their order, and each is given once: if a log is replaced by another
+that repeats some of its records, as a repair does, only those are given that are new. Logs are
+looked at a few times a second, and never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from msgspec import structs
+
+from turnlog.formats import LogFile, read_name, subagent_logs_near
+from turnlog.records.annotations import session_of
+from turnlog.records.damage import Damage
+from turnlog.records.record import Record
+from turnlog.sessions.dated import anonymous_id, heads_a_log
+from turnlog.sessions.owners import owner_in
+from turnlog.sessions.session import Session
+from turnlog.storage.atomic_files import size_at
+from turnlog.storage.follow import LogFollower, Restart
+from turnlog.storage.reader import Placed, read_log
+
+_POLL_SECONDS: Final = 0.2
+# New logs are looked for more rarely than old ones are looked at: it takes a walk.
+_LOOKS_A_WALK: Final = 5
+
+
+class FollowedItem(NamedTuple):
+    """Something that came, and the log that it stands in."""
+
+    item: Placed | Damage | Restart
+    log: LogFile
+
+    @property
+    def record(self) -> Record | None:
+        """The record; None for a damage, or where a log was replaced."""
+        return self.item.record if isinstance(self.item, Placed) else None
+
+    @property
+    def agent_id(self) -> str | None:
+        """The agent in whose log it stands; None for the main one."""
+        return self.log.agent_id
+
+
+def follow_session(
+    session: Session,
+    *,
+    from_start: bool = False,
+    stop: threading.Event | None = None,
+    poll_seconds: float = _POLL_SECONDS,
+) -> Iterator[FollowedItem]:
+    """Give what is appended to *session* from now on, until *stop* is set.
+
+    With *from_start*, give what stands in its logs first.
+    """
+    following = _Following(session, from_start=from_start)
+    return following.items(stop or threading.Event(), poll_seconds)
+
+
+class _Following:
+    """Looks at all logs of a session, and for new ones."""
+
+    def __init__(self, session: Session, *, from_start: bool) -> None:
+        self._id = session.id
+        self._main = session.main_logs[-1] if session.main_logs else None
+        self._strangers: set[Path] = set()
+        self._looks = 0
+        logs = session.read_logs
+        # An archive grows no more: it is read once, or not at all.
+        self._archives = [log for log in logs if log.compression and from_start]
+        self._logs: dict[Path, _FollowedLog] = {}
+        for log in (*logs, *self._new_logs({log.path for log in logs})):
+            if log.compression is None:
+                past_bytes = 0 if from_start else size_at(log.path)
+                self._logs[log.path] = _FollowedLog(log, self._id, past_bytes)
+
+    def items(self, stop: threading.Event, poll_seconds: float) -> Iterator[FollowedItem]:
+        for log in self._archives:
+            yield from (FollowedItem(item, log) for item in read_log(log.path))
+        while True:
+            found = self._look()
+            yield from found
+            if found and not stop.is_set():
+                continue  # There may be more at once.
+            if stop.wait(poll_seconds):
+                return
+
+    def _look(self) -> list[FollowedItem]:
+        if self._looks % _LOOKS_A_WALK == 0:
+            for log in self._new_logs(set(self._logs)):
+                self._logs[log.path] = _FollowedLog(log, self._id, past_bytes=0)
+        self._looks += 1
+        return [each for log in self._logs.values() for each in log.look()]
+
+    def _new_logs(self, known: set[Path]) -> Iterator[LogFile]:
+        """Find the session's logs that are not *known*: agents', or of another day."""
+        main = self._main
+        if main is None:
+            return
+        if main.kind == "day":
+            for path in _beside(main.path, "day"):
+                if path not in known:
+                    yield structs.replace(main, path=path)
+            return
+        for path in subagent_logs_near(main.path, self._id):
+            if path not in known:
+                yield _agent_log(main, path)
+        # Older programs put agents' logs beside the main one; only their records tell whose.
+        for path in _beside(main.path, "agent"):
+            if path not in known and path not in self._strangers:
+                owner = owner_in(path)
+                if owner == self._id:
+                    yield _agent_log(main, path)
+                elif owner is not None:
+                    self._strangers.add(path)
+
+
+class _FollowedLog:
+    """One log, of which nothing is given twice.
+
+    *past_bytes* are what stood in it already: lines that were whole by then are not given.
+    """
+
+    def __init__(self, log: LogFile, session_id: str, past_bytes: int) -> None:
+        self._log = log
+        self._session_id = session_id
+        self._past_bytes = past_bytes
+        self._follower = LogFollower(log.path)
+        self._seen: Counter[int] = Counter()
+        self._again: Counter[int] = Counter()
+        self._waiting: list[FollowedItem] = []
+        if past_bytes:
+            # Read now, so that a log which is replaced at once is known for another one.
+            while items := self._follower.look():
+                self._waiting += self._new(items)
+
+    def look(self) -> list[FollowedItem]:
+        """Give what has come since the last look."""
+        if self._waiting:
+            found, self._waiting = self._waiting, []
+            return found
+        while items := self._follower.look():
+            if found := self._new(items):
+                return found
+        self._again.clear()  # It was read through: what comes now is new, whatever it says.
+        return []
+
+    def _new(self, items: list[Placed | Damage | Restart]) -> list[FollowedItem]:
+        return [FollowedItem(item, self._log) for item in items if self._is_new(item)]
+
+    def _is_new(self, item: Placed | Damage | Restart) -> bool:
+        if isinstance(item, Restart):
+            self._again, self._seen = self._seen + self._again, Counter()
+            self._past_bytes = 0
+            return True
+        mark = _mark_of(item)
+        self._seen[mark] += 1
+        if self._again[mark] > 0:
+            self._again[mark] -= 1
+            return False
+        return item.offset + item.length >= self._past_bytes and self._is_mine(item)
+
+    def _is_mine(self, item: Placed | Damage) -> bool:
+        """Tell whether an item belongs to the session: days' logs are shared."""
+        if self._log.kind != "day" or not isinstance(item, Placed):
+            return True
+        if heads_a_log(item.record):
+            return False
+        return (session_of(item.record) or anonymous_id(self._log)) == self._session_id
+
+
+def _mark_of(item: Placed | Damage) -> int:
+    """Give what an item is known by; all that must be kept of it."""
+    if isinstance(item, Placed):
+        return hash(item.record.raw)
+    return hash((item.reason, item.length))
+
+
+def _agent_log(main: LogFile, path: Path) -> LogFile:
+    name = read_name(path.name)
+    agent_id = name.id if name is not None else None
+    return structs.replace(main, path=path, kind="agent", agent_id=agent_id, compression=None)
+
+
+def _beside(main: Path, kind: str) -> Iterator[Path]:
+    """Give the plain logs of a *kind* that lie beside the main one."""
+    try:
+        names = sorted(os.listdir(main.parent))
+    except OSError:
+        return
+    for text in names:
+        name = read_name(text)
+        if name is not None and name.kind == kind and name.compression is None:
+            yield main.parent / text

@@ -1,0 +1,47 @@
+"""A session that has lost its main log: what its agents' logs still tell of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from turnlog.formats import LayoutName
+from turnlog.records.session_summary import SessionSummary
+from turnlog.sessions.metadata import MetadataFold
+from turnlog.sessions.reading.tree import Tree
+from turnlog.sessions.session import Session
+
+
+class LostSession(Session):
+    """What is left of a session. Nothing was said in it, as far as anybody knows."""
+
+    @property
+    def layout(self) -> LayoutName:
+        """The layout in which the logs lie that are left."""
+        return self.logs[0].layout
+
+    @cached_property
+    def facts(self) -> MetadataFold:
+        """When and where its agents worked; what it was called, and what it said, is lost."""
+        seen = MetadataFold()
+        for log in self.logs:
+            for item in self.read(log):
+                seen.take(item.record)
+        told, life = seen.summary, seen.life
+        summary = SessionSummary(
+            started_at=told.started_at,
+            last_active_at=told.last_active_at,
+            cwd=told.cwd,
+            git_branch=told.git_branch,
+            version=told.version,
+            models=told.models,
+        )
+        return MetadataFold(summary=summary, life=life)
+
+    @cached_property
+    def tree(self) -> Tree:
+        return Tree(())
+
+
+def readable_session(session: Session) -> Session:
+    """Give *session* as it can be read: by its agents alone, if its main log is gone."""
+    return session if session.main_logs else LostSession(session.id, session.logs)

@@ -1,0 +1,276 @@
+"""Parts of a thread: the last steps, a page, a range; and a word on what was left out.
+
+What is counted are steps: a prompt, a response with all the records that carry parts of it, a
+result. Records between them (notes of the program, attachments, what it injected) are not counted
+and stay with the step they follow. A part is always a run of the thread as it stands: nothing
+is moved, and what is in it and what was left out add up to the whole.
+
+The same works for nodes of a tree and for records. Ranges of a log are ``log.reader.read_range``.
+
+A session as an API would take it: messages in turn, calls and results in pairs.
+
+The log tells what happened; an API insists on form. In the view, and only there, the parts of one
+response become one message, results stand right behind their calls, a call that nobody answered
+gets a result that says so, a result without its call is dropped, and so are messages without
+content. The log is never changed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
+
+from turnlog.errors import UsageError
+from turnlog.records.record import Assistant, Call, Linked, Record, Result, User
+from turnlog.sessions.reading.tree import Node
+
+INTERRUPTED: Final = "[No result: the call was interrupted.]"
+OMITTED: Final = "[{} earlier messages omitted for performance. Full history available.]"
+
+Message = dict[str, Any]
+
+
+def replay(records: Iterable[Record], *, last: int | None = None) -> list[Message]:
+    """Give the messages of a thread's *records*; of many only the *last*, with a word on the rest.
+
+    Cutting never parts a call from its result: the view begins at the next message a human said.
+    """
+    messages = _balanced(_merged(records))
+    if last is None or len(messages) <= last:
+        return messages
+    start = len(messages) - last
+    while start < len(messages) and not _is_prompt(messages[start]):
+        start += 1
+    marker = {"role": "user", "content": [_text(OMITTED.format(start))]}
+    return _merged_roles([marker, *messages[start:]])
+
+
+def _merged(records: Iterable[Record]) -> list[Message]:
+    """Turn records into messages; parts of one response, and results in a row, are one."""
+    messages: list[Message] = []
+    part_of: str | None = None
+    for record in records:
+        if isinstance(record, User) and _is_for_people_only(record):
+            continue
+        role = "assistant" if isinstance(record, Assistant | Call) else "user"
+        response = record.message.id if isinstance(record, Assistant) and record.message else None
+        blocks = _blocks(record)
+        if not blocks:
+            continue
+        same = messages and messages[-1]["role"] == role
+        # A call that is a record of its own belongs to the response before it.
+        joins = role == "user" or isinstance(record, Call)
+        if same and (joins or (response is not None and response == part_of)):
+            messages[-1]["content"] += blocks
+        else:
+            messages.append({"role": role, "content": blocks})
+        part_of = part_of if isinstance(record, Call) else response
+    return messages
+
+
+def _is_for_people_only(record: User) -> bool:
+    """A summary is marked like that too, but stands for all that it sums up."""
+    return bool(record.is_visible_in_transcript_only) and not record.is_compact_summary
+
+
+def _blocks(record: Record) -> list[Message]:
+    if isinstance(record, Call):
+        asked = record.input if isinstance(record.input, dict) else {}
+        return [{"type": "tool_use", "id": record.call_id, "name": record.name, "input": asked}]
+    if isinstance(record, Result):
+        answer = record.content if isinstance(record.content, str) else str(record.content)
+        block = {"type": "tool_result", "tool_use_id": record.call_id, "content": answer}
+        return [block | {"is_error": True} if record.is_error else block]
+    if not isinstance(record, User | Assistant):
+        return []
+    if record.dialect != "claude":
+        return [{"type": "text", "text": record.text}] if record.text.strip() else []
+    content = record.fields.get("message", {}).get("content")
+    if isinstance(content, str):
+        return [_text(content)] if content.strip() else []
+    kept = []
+    for block in content if isinstance(content, list) else ():
+        if not isinstance(block, dict):
+            continue
+        if block.get("type") == "text" and not str(block.get("text") or "").strip():
+            continue
+        if block.get("type") == "thinking" and not block.get("signature"):
+            continue  # An API takes back only what it has signed.
+        kept.append(block)
+    return kept
+
+
+def _balanced(messages: Sequence[Message]) -> list[Message]:
+    """Put every result behind its call; answer the calls that nobody did; drop the rest."""
+    answers: dict[str, Message] = {}
+    for message in messages:
+        for block in message["content"]:
+            if block.get("type") == "tool_result" and isinstance(block.get("tool_use_id"), str):
+                answers.setdefault(block["tool_use_id"], block)
+    balanced: list[Message] = []
+    for message in messages:
+        rest = [block for block in message["content"] if block.get("type") != "tool_result"]
+        calls = [block for block in rest if block.get("type") == "tool_use"]
+        if rest:
+            balanced.append({"role": message["role"], "content": rest})
+        if calls:
+            results = [answers.get(str(call.get("id"))) or _interrupted(call) for call in calls]
+            balanced.append({"role": "user", "content": results})
+    return _merged_roles(balanced)
+
+
+def _merged_roles(messages: Iterable[Message]) -> list[Message]:
+    """Join neighbours of one role, as an API wants turns to alternate."""
+    joined: list[Message] = []
+    for message in messages:
+        if joined and joined[-1]["role"] == message["role"]:
+            joined[-1] = {
+                "role": message["role"],
+                "content": [*joined[-1]["content"], *message["content"]],
+            }
+        else:
+            joined.append(message)
+    return joined
+
+
+def _interrupted(call: Message) -> Message:
+    return {
+        "type": "tool_result",
+        "tool_use_id": call.get("id"),
+        "content": INTERRUPTED,
+        "is_error": True,
+    }
+
+
+def _is_prompt(message: Message) -> bool:
+    return message["role"] == "user" and not any(
+        block.get("type") == "tool_result" for block in message["content"]
+    )
+
+
+def _text(words: str) -> Message:
+    return {"type": "text", "text": words}
+
+
+T = TypeVar("T", Node, Record)
+
+_Key = tuple[str, str | None]
+_STEPS: Final = frozenset({"user", "assistant", "tool_use", "tool_call", "tool_result"})
+
+
+class ThreadRange(Struct, Generic[T], frozen=True):
+    """A run of a thread: its steps number *first* up to, not including, *stop* of *total*."""
+
+    items: list[T]
+    first: int
+    stop: int
+    total: int
+
+    @property
+    def earlier(self) -> int:
+        """How many steps were left out before it."""
+        return self.first
+
+    @property
+    def later(self) -> int:
+        """How many steps were left out behind it."""
+        return self.total - self.stop
+
+    @property
+    def marker(self) -> str | None:
+        """What to say in place of the steps left out before it; None if there are none."""
+        return OMITTED.format(self.earlier) if self.earlier else None
+
+
+def part_of(
+    items: Iterable[T],
+    *,
+    last: int | None = None,
+    offset: int | None = None,
+    limit: int | None = None,
+) -> ThreadRange[T]:
+    """Give the *last* so many steps, or those behind the first *offset*, at most *limit*."""
+    if last is not None and (offset is not None or limit is not None):
+        raise UsageError(
+            "last counts from the end, offset and limit from the beginning",
+            hint="give last alone, or offset and limit",
+        )
+    for name, number in (("last", last), ("offset", offset), ("limit", limit)):
+        if number is not None and number < 0:
+            raise UsageError(f"{name} is {number}", hint="give a number of steps, 0 or more")
+    if last is not None:
+        return last_of(items, last)
+    first = offset or 0
+    return range_of(items, first, None if limit is None else first + limit)
+
+
+def range_of(items: Iterable[T], first: int | None, stop: int | None) -> ThreadRange[T]:
+    """Give the steps number *first* up to, not including, *stop*, as a slice counts them.
+
+    The first is number 0, negative numbers count from the end, and None means as far as it goes.
+    """
+    thread = list(items)
+    seen: set[_Key] = set()
+    starts: list[int] = [index for index, item in enumerate(thread) if _begins(item, seen)]
+    start, end, _ = slice(first, stop).indices(len(starts))
+    end = max(start, end)
+    if not starts:
+        return ThreadRange(thread, 0, 0, 0)
+    # What stands before the first step belongs to it, and what follows the last to that.
+    edges = [0, *starts[1:], len(thread)]
+    return ThreadRange(thread[edges[start] : edges[end]], start, end, len(starts))
+
+
+def last_of(items: Iterable[T], count: int) -> ThreadRange[T]:
+    """Give the last *count* steps, holding no more than those at a time."""
+    held: deque[tuple[bool, T]] = deque()
+    seen: set[_Key] = set()
+    begun = total = 0
+    for item in items:
+        is_new = _begins(item, seen)
+        held.append((is_new, item))
+        begun += is_new
+        total += is_new
+        while begun > count:
+            begun -= held.popleft()[0]
+            while held and not held[0][0]:
+                held.popleft()
+    kept = [item for _, item in held] if count or not total else []
+    return ThreadRange(kept, total - begun, total, total)
+
+
+def count_steps(items: Iterable[T]) -> int:
+    """Count the steps of a thread or a log; parts of one response count once."""
+    seen: set[_Key] = set()
+    return sum(_begins(item, seen) for item in items)
+
+
+def numbered(items: Iterable[T]) -> Iterator[tuple[int | None, T]]:
+    """Give each item with the number of the step that it begins; None if it begins none."""
+    seen: set[_Key] = set()
+    number = 0
+    for item in items:
+        is_new = _begins(item, seen)
+        yield number if is_new else None, item
+        number += is_new
+
+
+def _begins(item: Node | Record, seen: set[_Key]) -> bool:
+    """Tell whether *item* is the first of a step, and remember that it was met."""
+    if item.type not in _STEPS or (isinstance(item, Node | Linked) and item.is_meta):
+        return False
+    if isinstance(item, Node):
+        response: str | None = item.message_id
+    else:
+        said = item.message if isinstance(item, Assistant) else None
+        response = said.id if said else None
+    # A record that was written twice, as resuming once did, is one record all the same.
+    key = ("response", response) if response else ("record", item.uuid)
+    if key in seen:
+        return False
+    if key[1] is not None:
+        seen.add(key)
+    return True

@@ -1,0 +1,320 @@
+"""Which call made which agent.
+
+An agent's log says whose session it belongs to, but not which call asked for it. That is told, from
+the surest source to the weakest, by the call's result (``toolUseResult.agentId``), by the
+``agent-ID.meta.json`` beside the log, by the progress the agent reported, and, as a last resort and
+marked as such, by a call whose prompt is the agent's first. Agents call agents: the call may stand
+in another agent's log. An agent whose call is nowhere is kept, and says so.
+
+Claude Code 1.x wrote an agent's records into the main log, as a sidechain: a thread of records with
+``isSidechain`` and no log of their own. Such an agent belongs to the call with the same prompt, or
+else to a call that was waiting for its result when the sidechain began.
+
+Claude Code's own tools that start agents are known by name, so that their calls are remembered
+before anything came of them. Any other tool is one if its result names an agent.
+
+Slugs repeat and are never an identity.
+"""
+
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from turnlog.records.meaning import Author, author_of
+from turnlog.records.record import Assistant, Linked, Progress, Spoken, User
+from turnlog.storage.reader import Placed
+
+AGENT_TOOLS = frozenset({"Task", "Agent"})
+"""Claude Code's own."""
+_MOST_WAITING: Final = 64
+"""A sidechain remembers so many calls that it may have come from: no more run at once."""
+
+
+class How(StrEnum):
+    """How an agent's call was found."""
+
+    RESULT = "result"
+    META = "meta"
+    PROGRESS = "progress"
+    PROMPT = "prompt"  # A guess: the prompts are the same.
+    POSITION = "position"  # A guess: the call was waiting when the sidechain began.
+
+
+class Spawn(Struct, frozen=True, kw_only=True):
+    """A call that asked for an agent."""
+
+    call_id: str
+    uuid: str | None
+    """The record that carries the call."""
+    caller: str | None
+    """The agent in whose log it stands; None for the main one."""
+    kind: str | None = None
+    description: str | None = None
+    prompt: str | None = None
+
+
+class Sidechain(Struct, frozen=True, kw_only=True):
+    """An agent whose records are in the main log, by the uuid of the first of them."""
+
+    agent_id: str | None
+    prompt: str | None
+    waiting: tuple[str, ...]
+    """The calls for agents that had no result when it began."""
+
+
+class Subagent(Struct, frozen=True, kw_only=True):
+    """A subagent of a session and where it came from. *how* is None for an orphan."""
+
+    id: str
+    path: Path
+    spawn: Spawn | None
+    how: How | None
+    kind: str | None = None
+    description: str | None = None
+    sidechain: str | None = None
+    """The uuid of its first record if its records are in the main log; else None."""
+
+    @property
+    def is_orphan(self) -> bool:
+        return self.spawn is None
+
+
+class Traces(Struct):
+    """What one log knows about agents, gathered in one pass."""
+
+    caller: str | None = None
+    spawns: dict[str, Spawn] = field(default_factory=dict)
+    call_of_agent: dict[str, str] = field(default_factory=dict)
+    progress_of_agent: dict[str, str] = field(default_factory=dict)
+    first_prompt: str | None = None
+    answered: dict[str, Spawn] = field(default_factory=dict)
+    """Calls of other tools that an agent came of: what their results tell of them."""
+    sidechains: dict[str, Sidechain] = field(default_factory=dict)
+    sidechain_of: dict[str, str] = field(default_factory=dict)
+    """The sidechain of each record that is in one, by its uuid."""
+    waiting: dict[str, None] = field(default_factory=dict)
+    """The calls for agents that have no result so far, in order. Only of a main log."""
+    has_main: bool = False
+    """Something was said outside of sidechains."""
+
+    def see(self, placed: Placed) -> None:
+        """Take note of what *placed* tells about agents."""
+        record = placed.record
+        if isinstance(record, Linked) and self.caller is None:
+            self._see_side(record)
+        if isinstance(record, Spoken):
+            if self.first_prompt is None and isinstance(record, User):
+                self.first_prompt = record.text or None
+            for call in record.calls:
+                if call.name in AGENT_TOOLS:
+                    self._see_call(call.id, record.uuid, call.input)
+        if isinstance(record, User):
+            for result in record.results:
+                self.waiting.pop(result.tool_use_id, None)
+            agent = _text(record.tool_use_result, "agentId")
+            if agent is not None and record.results:
+                self._see_result(agent, record)
+        elif isinstance(record, Progress) and record.kind == "agent_progress":
+            agent = _text(record.data, "agentId")
+            if agent is not None and record.parent_tool_use_id is not None:
+                self.progress_of_agent[agent] = record.parent_tool_use_id
+
+    def _see_side(self, record: Linked) -> None:
+        """Take note of which side a main log's record is on: the session's or a sidechain's."""
+        author = author_of(record)
+        if record.is_sidechain:
+            asks = author is Author.CALLER and isinstance(record, User)
+            prompt = record.text if asks else None
+            self.see_sidechain(record.uuid, record.parent_uuid, record.agent_id, prompt)
+        elif isinstance(record, User | Assistant):
+            self.has_main = True
+            if author is Author.HUMAN:
+                self.waiting.clear()  # The calls of the turn before have ended somehow.
+
+    def see_sidechain(
+        self, uuid: str | None, parent: str | None, agent_id: str | None, prompt: str | None = None
+    ) -> None:
+        """Take note of a sidechain's record; *prompt* is what it asks of the agent, if it does.
+
+        A record follows its parent. If its parent is in no sidechain, it begins one, unless the log
+        has lost some records of the last one: only a prompt, or a record without a parent, begins.
+        """
+        if uuid is None or uuid in self.sidechain_of:
+            return
+        start = self.sidechain_of.get(parent) if parent else None
+        if start is None and parent and prompt is None and self.sidechain_of:
+            last = next(reversed(self.sidechain_of.values()))
+            start = last if self.sidechains[last].agent_id == agent_id else None
+        if start is None:
+            start = uuid
+            self.sidechains[uuid] = Sidechain(
+                agent_id=agent_id,
+                prompt=prompt or None,
+                waiting=tuple(islice(reversed(self.waiting), _MOST_WAITING))[::-1],
+            )
+        self.sidechain_of[uuid] = start
+
+    def members(self) -> dict[str, list[str]]:
+        """Return the uuids of each sidechain's records, in order."""
+        found: dict[str, list[str]] = {}
+        for uuid, start in self.sidechain_of.items():
+            found.setdefault(start, []).append(uuid)
+        return found
+
+    def _see_result(self, agent: str, record: User) -> None:
+        call_id = record.results[0].tool_use_id
+        if call_id not in self.spawns:
+            if agent in self.call_of_agent:
+                return  # Another tool that only tells of it.
+            self.answered[call_id] = Spawn(
+                call_id=call_id,
+                uuid=record.source_tool_assistant_uuid or record.parent_uuid,
+                caller=self.caller,
+                description=_text(record.tool_use_result, "description"),
+            )
+        self.call_of_agent[agent] = call_id
+
+    def _see_call(self, call_id: str, uuid: str | None, asked: Any) -> None:
+        if self.caller is None:
+            self.waiting[call_id] = None
+        self.spawns[call_id] = Spawn(
+            call_id=call_id,
+            uuid=uuid,
+            caller=self.caller or self.sidechain_of.get(uuid or ""),
+            kind=_text(asked, "subagent_type"),
+            description=_text(asked, "description"),
+            prompt=_text(asked, "prompt"),
+        )
+
+
+def link_subagents(
+    main: Traces, agents: Mapping[str, tuple[Path, Traces]], main_log: Path | None = None
+) -> tuple[Subagent, ...]:
+    """Link every agent of a session to the call that spawned it.
+
+    *agents* are those with logs of their own, by id; the others are sidechains of *main_log*.
+    """
+    everywhere = [main, *(traces for _, traces in agents.values())]
+    spawns = {call: spawn for traces in everywhere for call, spawn in traces.answered.items()}
+    spawns |= {call: spawn for traces in everywhere for call, spawn in traces.spawns.items()}
+    by_result = _by_agent(traces.call_of_agent for traces in everywhere)
+    by_progress = _by_agent(traces.progress_of_agent for traces in everywhere)
+    found: dict[str, tuple[str, How]] = {}
+    metas = {agent: read_meta(path) for agent, (path, _) in agents.items()}
+    for agent in agents:
+        named = _text(metas[agent], "toolUseId")
+        for how, calls in (
+            (How.RESULT, by_result.get(agent, ())),
+            (How.META, () if named is None else (named,)),
+            (How.PROGRESS, by_progress.get(agent, ())),
+        ):
+            call = next((each for each in calls if each in spawns), None)
+            if call is not None:
+                found[agent] = (call, how)
+                break
+    taken = {call for call, _ in found.values()}
+    free = _FreeCalls({call: spawn for call, spawn in spawns.items() if call not in taken})
+    for agent, (_, traces) in agents.items():
+        if agent not in found and (same := free.with_prompt(traces.first_prompt)):
+            found[agent] = (same, How.PROMPT)
+    # Where the session itself says nothing, the sidechains are all it is.
+    sidechains = main.sidechains if main_log is not None and main.has_main else {}
+    for start, each in sidechains.items():
+        if same := free.with_prompt(each.prompt, each.waiting):
+            found[start] = (same, How.PROMPT)
+    for start, each in sidechains.items():
+        if start not in found and (waiting := free.first_of(each.waiting)):
+            found[start] = (waiting, How.POSITION)
+    ids = {
+        start: start if each.agent_id is None or each.agent_id in agents else each.agent_id
+        for start, each in sidechains.items()
+    }
+    linked = [
+        _agent(agent, path, metas[agent], spawns, found.get(agent))
+        for agent, (path, _) in agents.items()
+    ]
+    if main_log is not None:
+        linked += [
+            replace(_agent(agent, main_log, {}, spawns, found.get(start)), sidechain=start)
+            for start, agent in ids.items()
+        ]
+    return tuple(
+        replace(each, spawn=replace(each.spawn, caller=ids[each.spawn.caller]))
+        if each.spawn and each.spawn.caller in ids
+        else each
+        for each in linked
+    )
+
+
+class _FreeCalls:
+    """The calls that no agent is known to come from, in order; a call is taken once."""
+
+    def __init__(self, spawns: Mapping[str, Spawn]) -> None:
+        self._free = dict(spawns)
+        self._by_prompt: dict[str, dict[str, None]] = {}
+        for call, spawn in spawns.items():
+            if spawn.prompt:
+                self._by_prompt.setdefault(spawn.prompt, {})[call] = None
+
+    def with_prompt(self, prompt: str | None, waiting: Iterable[str] = ()) -> str | None:
+        """Take the first call with *prompt*, preferably one of those *waiting*."""
+        same = self._by_prompt.get(prompt or "", {})
+        return self.first_of(each for each in waiting if each in same) or self.first_of(same)
+
+    def first_of(self, calls: Iterable[str]) -> str | None:
+        """Take the first of *calls* that is free."""
+        first = next((call for call in calls if call in self._free), None)
+        if first is not None:
+            spawn = self._free.pop(first)
+            self._by_prompt.get(spawn.prompt or "", {}).pop(first, None)
+        return first
+
+
+def read_meta(log: Path) -> dict[str, Any]:
+    """Read the ``.meta.json`` beside an agent's log; nothing if there is none, or none to read."""
+    try:
+        beside = log.with_name(f"{log.name.split('.')[0]}.meta.json")
+        value = msgspec.json.decode(beside.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _by_agent(told: Iterable[Mapping[str, str]]) -> dict[str, list[str]]:
+    """Return all the calls that were told of each agent."""
+    found: dict[str, list[str]] = {}
+    for calls in told:
+        for agent, call in calls.items():
+            found.setdefault(agent, []).append(call)
+    return found
+
+
+def _agent(
+    agent: str,
+    path: Path,
+    meta: dict[str, Any],
+    spawns: Mapping[str, Spawn],
+    found: tuple[str, How] | None,
+) -> Subagent:
+    spawn = spawns[found[0]] if found else None
+    return Subagent(
+        id=agent,
+        path=path,
+        spawn=spawn,
+        how=found[1] if found else None,
+        kind=_text(meta, "agentType") or (spawn.kind if spawn else None),
+        description=_text(meta, "description") or (spawn.description if spawn else None),
+    )
+
+
+def _text(value: Any, key: str) -> str | None:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,1 @@
+"""Files beside the logs: todos, plans, file history, typed prompts."""

@@ -1,0 +1,289 @@
+"""File history: which files a session touched, and how they were at each of its messages.
+
+A home keeps versions of edited files as ``file-history/SESSION/HASH@vN`` (a flat store: beneath
+``snapshots/``); the records tell which version stood when a message was sent. A session's files
+come from both, and from its edits where no version was kept. A kept version that is missing, is a
+link or has a name that could lead elsewhere is listed with its *problem*. Nothing is written here;
+`restore` does that.
+
+"At a message" means when its prompt was sent, before anything was done about it. For a record in
+the middle of a turn that is the turn's own prompt, found by going up from parent to parent.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnlog.errors import NotFound, UsageError
+from turnlog.formats import Home, Problem, side_files
+from turnlog.formats.walk import DirectoryWalk, Item
+from turnlog.records.timestamps import instant
+from turnlog.sessions.session import Session
+from turnlog.sessions.side_files.file_changes import (
+    Edit,
+    FileTraces,
+    Kept,
+    Snapshot,
+    number_of,
+    shown_path,
+    whole_path,
+)
+
+_SHOWN: Final = 5
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Version(Struct, frozen=True, kw_only=True):
+    """One kept version of a file, as it stood when *messages* were sent.
+
+    *name* is None where the file did not exist, *path* where there is nothing to read.
+    """
+
+    number: int | None
+    name: str | None
+    is_absent: bool = False
+    kept_at: datetime | None = None
+    messages: tuple[str, ...] = ()
+    path: str | None = None
+    size_bytes: int | None = None
+    problem: str | None = None
+
+
+class TouchedFile(Struct, frozen=True, kw_only=True):
+    """A file that a session touched: its kept versions, oldest first, and its edits."""
+
+    path: str
+    shown: str
+    """The path as people say it: relative to the project, if it is inside."""
+    versions: tuple[Version, ...]
+    edits: tuple[Edit, ...]
+
+
+class FileAt(Struct, frozen=True, kw_only=True):
+    """The version a file had at a message.
+
+    *is_inferred*: it was not tracked yet, and is taken to have been as it was when it first was.
+    """
+
+    file: TouchedFile
+    version: Version
+    is_inferred: bool = False
+
+
+class SessionFiles:
+    """The files of one session. *strays* are kept versions that no record speaks of."""
+
+    def __init__(
+        self, traces: FileTraces, items: Iterable[Item] = (), problems: Iterable[Problem] = ()
+    ) -> None:
+        self.project = traces.project
+        self.problems = tuple(problems)
+        self._traces = traces
+        self._snapshots = {
+            message: {whole_path(path, self.project): kept for path, kept in found.files.items()}
+            for message, found in traces.snapshots.items()
+        }
+        self._items = {item.name: item for item in reversed(list(items))}
+        self._names: dict[str, list[str]] = {}
+        for name in self._items:
+            if (pair := number_of(name)) is not None:
+                self._names.setdefault(pair[0], []).append(name)
+        self.files = {file.path: file for file in self._files()}
+        named = {version.name for file in self.files.values() for version in file.versions}
+        self.strays = tuple(
+            self._version(Kept(name=name, number=(number_of(name) or ("", None))[1]), ())
+            for name in sorted(self._items)
+            if name not in named
+        )
+
+    @classmethod
+    def of(cls, session: Session) -> SessionFiles:
+        """Read the session's logs and list what its homes keep of its files."""
+        traces = FileTraces()
+        problems: list[Problem] = []
+        for log in session.read_logs:
+            for item in session.read(log):
+                traces.see(item.record, log.agent_id)
+        homes = dict.fromkeys(log.home for log in session.logs)
+        items = [item for home in homes for item in _items(home, session.id, problems)]
+        return cls(traces, items, problems)
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The messages at which versions were kept, in the order of the log."""
+        return tuple(self._snapshots)
+
+    @property
+    def odd(self) -> int:
+        """How many snapshot records had a shape nobody expects."""
+        return self._traces.odd
+
+    def taken_at(self, message: str) -> datetime | None:
+        """When the snapshot of *message* was taken."""
+        found = self._traces.snapshots.get(message)
+        return found.taken_at if found else None
+
+    def find(self, text: str) -> TouchedFile:
+        """Find a file by its path, whole or relative to the project, or by the end of it."""
+        wanted = whole_path(text, self.project)
+        if wanted in self.files:
+            return self.files[wanted]
+        ends = ("/" + text, "\\" + text)
+        found = [file for file in self.files.values() if file.path.endswith(ends)]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            hint = "turnlog files SESSION lists the files"
+            raise NotFound(f"the session touched no file called {text[:200]!r}", hint=hint)
+        names = ", ".join(file.shown for file in found[:_SHOWN])
+        raise UsageError(
+            f"{text[:200]!r} names {len(found)} files: {names}", hint="give more of it"
+        )
+
+    def at(self, message: str) -> tuple[FileAt, ...]:
+        """Give every file that has kept versions as it was when *message* was sent.
+
+        *message* is the beginning of a record's uuid or of a message that versions were kept at.
+        """
+        wanted = self._snapshot_of(self._resolve(message))
+        found = (self._file_at(file, wanted) for file in self.files.values() if file.versions)
+        return tuple(each for each in found if each is not None)
+
+    def version_at(self, file: TouchedFile, at: str | None) -> FileAt | None:
+        """Give one file as it was *at* a message, or its version ``vN``, or as kept last."""
+        if not file.versions:
+            return None
+        if at is None:
+            return FileAt(file=file, version=file.versions[-1])
+        if re.fullmatch(r"v[0-9]{1,9}", at):
+            found = [each for each in file.versions if each.number == int(at[1:])]
+            if not found:
+                hint = f"turnlog files SESSION {file.shown} lists them"
+                raise NotFound(f"no version {at[1:]} of {file.shown!r} was kept", hint=hint)
+            return FileAt(file=file, version=found[-1])
+        return self._file_at(file, self._snapshot_of(self._resolve(at)))
+
+    def newest(self) -> tuple[FileAt, ...]:
+        """Give the newest kept version of every file."""
+        return tuple(
+            FileAt(file=file, version=file.versions[-1])
+            for file in self.files.values()
+            if file.versions
+        )
+
+    def _resolve(self, text: str) -> str:
+        known = self._snapshots.keys() | self._traces.parents.keys()
+        if text in known:
+            return text
+        found = sorted(each for each in known if text and each.startswith(text))
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            hint = "give the beginning of a record's uuid; turnlog files SESSION --json lists some"
+            raise NotFound(f"no message of the session begins with {text[:80]!r}", hint=hint)
+        names = ", ".join(found[:_SHOWN])
+        raise UsageError(f"{text!r} begins {len(found)} messages: {names}", hint="give more of it")
+
+    def _snapshot_of(self, message: str) -> str | None:
+        """Go up from *message* to one that versions were kept at; else the last one in time."""
+        seen: set[str] = set()
+        here: str | None = message
+        while here is not None and here not in seen:
+            if here in self._snapshots:
+                return here
+            seen.add(here)
+            here = self._traces.parents.get(here)
+        at = instant(self._traces.times.get(message))
+        snapshots: Iterable[Snapshot] = self._traces.snapshots.values()
+        before = [each for each in snapshots if each.taken_at and at and each.taken_at <= at]
+        last = max(before, key=lambda each: each.taken_at or _LONG_AGO, default=None)
+        return last.message_id if last else None
+
+    def _file_at(self, file: TouchedFile, message: str | None) -> FileAt | None:
+        order = list(self._snapshots)
+        here = order.index(message) if message is not None else 0
+        # Later snapshots first: a file that is tracked later was untouched until then.
+        for index in (*range(here, len(order)), *range(here - 1, -1, -1)):
+            kept = self._snapshots[order[index]].get(file.path)
+            if kept is not None:
+                version = next(each for each in file.versions if _key(each) == _key(kept))
+                inferred = message is None or index != here
+                return FileAt(file=file, version=version, is_inferred=inferred)
+        return None
+
+    def _files(self) -> Iterator[TouchedFile]:
+        edits: dict[str, list[Edit]] = {}
+        for path, edit in self._traces.edits:
+            edits.setdefault(whole_path(path, self.project), []).append(edit)
+        kept: dict[str, dict[object, tuple[Kept, list[str]]]] = {path: {} for path in edits}
+        for message, files in self._snapshots.items():
+            for path, each in files.items():
+                found = kept.setdefault(path, {}).setdefault(_key(each), (each, []))
+                found[1].append(message)
+        for path in sorted(kept):
+            versions = [self._version(each, messages) for each, messages in kept[path].values()]
+            versions += self._unspoken(versions)
+            versions.sort(key=lambda each: (each.number or 0, each.kept_at or _LONG_AGO))
+            yield TouchedFile(
+                path=path,
+                shown=shown_path(path, self.project),
+                versions=tuple(versions),
+                edits=tuple(edits.get(path, ())),
+            )
+
+    def _unspoken(self, versions: list[Version]) -> Iterator[Version]:
+        """Give the kept versions of the same file that no record speaks of, by their names."""
+        hashes = {pair[0] for each in versions if each.name and (pair := number_of(each.name))}
+        known = {each.name for each in versions}
+        for name in (name for each in sorted(hashes) for name in self._names.get(each, ())):
+            if name not in known:
+                yield self._version(Kept(name=name, number=(number_of(name) or ("", 0))[1]), ())
+
+    def _version(self, kept: Kept, messages: Iterable[str]) -> Version:
+        found = Version(
+            number=kept.number,
+            name=kept.name,
+            is_absent=kept.is_absent,
+            kept_at=kept.kept_at,
+            messages=tuple(messages),
+            problem=kept.problem,
+        )
+        if kept.name is None:
+            return found
+        item = self._items.get(kept.name)
+        if item is None:
+            return replace(found, problem="missing")
+        if item.linked or item.kind != "file":
+            why = item.why or "not a regular file"
+            return replace(found, problem="a symbolic link" if item.linked else why)
+        try:
+            return replace(found, path=item.path, size_bytes=os.stat(item.path).st_size)
+        except OSError:
+            return replace(found, problem="missing")
+
+
+def _key(version: Version | Kept) -> object:
+    """What makes two mentions the same version: the name, or else what is said of it."""
+    if version.name is not None:
+        return version.name
+    number = version.number
+    return (version.kept_at if number is None else number, version.problem)
+
+
+def _items(home: Home, session_id: str, problems: list[Problem]) -> Iterator[Item]:
+    """List the kept versions of a session in one home, wherever its layout puts them."""
+    beside = home.path.parent if home.path.name == "sessions" else home.path
+    kept = side_files(home, session_id).file_history
+    snapshots = beside / "snapshots" / session_id
+    walk = DirectoryWalk(problems)
+    for directory in (kept, snapshots if snapshots.is_dir() else None):
+        if directory is not None:
+            yield from walk.enter(str(Path(directory)))

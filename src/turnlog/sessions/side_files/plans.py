@@ -1,0 +1,331 @@
+"""Plans: what was agreed before it was done, and which sessions it belongs to.
+
+A home keeps plans as ``plans/NAME.md``. No record says for certain whose a plan is: a session's
+slug may equal the name, an attachment may name the file, a record may carry the very text. So each
+link says how it was found and is a hint; a plan may belong to many sessions, and a session to many
+plans. Earlier versions are known where records carry a plan's text or the file history kept the
+file; equal texts are one version, by sha256. A plan whose file is gone is still listed if its text
+is known. All reading is tolerant; nothing is written.
+
+What a log tells about plans, found without decoding the rest of it.
+
+Only lines that hold one of a few keys are decoded, and of lines that merely repeat a slug only the
+first: a log of a gigabyte is passed over at the speed of a byte search. Damaged lines tell nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from turnlog.errors import TurnlogError
+from turnlog.formats import Home, LogFile, Problem, find_everywhere, plans
+from turnlog.records.codec import decode
+from turnlog.records.record import Attachment, Linked, User
+from turnlog.sessions.session import Session
+from turnlog.sessions.side_files.file_history import SessionFiles
+from turnlog.sessions.side_files.file_versions import content_of
+from turnlog.storage.atomic_files import Unreadable, changed_at, read_file, text_of
+from turnlog.storage.lines import Splitter
+from turnlog.storage.sources import BrokenArchive, open_source
+
+_KEYS: Final = (b'"planContent"', b'"planFilePath"', b'"plan"')
+_SLUG: Final = re.compile(rb'"slug"\s*:\s*"([^"\\]*)"')
+
+
+class PlanTrace(Struct, frozen=True, kw_only=True):
+    """What one record tells about a plan: its session's slug, the plan's file, its text."""
+
+    session_id: str | None
+    at: datetime | None
+    slug: str | None = None
+    file_name: str | None = None
+    """The file's name without directory and ending, as plans are named."""
+    text: str | None = None
+
+
+def traces_of(log: LogFile) -> Iterator[PlanTrace]:
+    """Give what the records of *log* tell about plans."""
+    seen: set[bytes] = set()
+    for line in _lines(log):
+        slug = _SLUG.search(line)
+        is_new = slug is not None and slug[1] not in seen
+        if not is_new and not any(key in line for key in _KEYS):
+            continue
+        if slug is not None:
+            seen.add(slug[1])
+        record = decode(line)
+        trace = _trace(record, log.session_id) if isinstance(record, Linked) else None
+        if trace is not None:
+            yield trace
+
+
+def _lines(log: LogFile) -> Iterator[bytes]:
+    """Give the lines of *log* that hold one of the keys."""
+    source = open_source(log.path)
+    splitter = Splitter()
+    try:
+        while chunk := source.read(splitter.chunk_bytes):
+            first, block = splitter.feed_block(chunk)
+            if isinstance(first, bytes):
+                yield first
+            if _is_of_interest(block):
+                yield from filter(_is_of_interest, block.split(b"\n"))
+    except BrokenArchive:
+        pass  # What was unpacked so far has been read; `turnlog check` reports the rest.
+    finally:
+        source.close()
+    if splitter.pending_length and not splitter.pending_too_long:
+        yield splitter.pending
+
+
+def _is_of_interest(data: bytes) -> bool:
+    return b'"slug"' in data or any(key in data for key in _KEYS)
+
+
+def _trace(record: Linked, session_id: str | None) -> PlanTrace | None:
+    file_path: Any = None
+    text: str | None = None
+    if isinstance(record, Attachment) and isinstance(record.attachment, dict):
+        file_path = record.attachment.get("planFilePath")
+        text = text_of(record.attachment.get("planContent"))
+    elif isinstance(record, User):
+        told = record.tool_use_result if isinstance(record.tool_use_result, dict) else {}
+        text = text_of(record.plan_content) or text_of(told.get("plan"))
+        # Many results have a file path; only beside a plan is it the plan's.
+        file_path = told.get("filePath") if "plan" in told else None
+    slug = text_of(record.slug)
+    name = _file_name(file_path)
+    if slug is None and name is None and not text:
+        return None
+    return PlanTrace(
+        session_id=session_id or text_of(record.session_id),
+        at=record.at,
+        slug=slug,
+        file_name=name,
+        text=text or None,
+    )
+
+
+def _file_name(path: Any) -> str | None:
+    # The path may come from another machine, with other separators.
+    text = text_of(path)
+    return re.split(r"[\\/]", text)[-1].removesuffix(".md") or None if text else None
+
+
+LIMIT: Final = 4 * 1024 * 1024
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Hint(StrEnum):
+    """Why a plan is taken to belong to a session."""
+
+    PATH = "path"  # A record names the plan's file.
+    CONTENT = "content"  # A record carries the plan's text.
+    SLUG = "slug"  # The session's slug is the plan's name; slugs repeat.
+
+
+class PlanSource(StrEnum):
+    """Where a version's text was found."""
+
+    FILE = "file"
+    RECORD = "record"
+    FILE_HISTORY = "file-history"
+
+
+class PlanLink(Struct, frozen=True, kw_only=True):
+    """A session that a plan seems to belong to."""
+
+    session_id: str
+    hint: Hint
+
+
+class PlanVersion(Struct, frozen=True, kw_only=True):
+    """One text that a plan had. *at* is when it was seen or kept."""
+
+    sha256: str
+    title: str | None
+    text: str
+    at: datetime | None
+    origin: PlanSource
+    session_id: str | None = None
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """A plan: its file, if there still is one, its versions, oldest first, and its sessions."""
+
+    name: str | None
+    title: str | None
+    home: str | None
+    path: str | None
+    changed_at: datetime | None = None
+    versions: tuple[PlanVersion, ...] = ()
+    sessions: tuple[PlanLink, ...] = ()
+    problem: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The plan as its file has it; if that is gone, as it was known last."""
+        here = [each for each in self.versions if each.origin is PlanSource.FILE]
+        found = here or self.versions
+        return found[-1].text if found else None
+
+
+class _PlanBuilder(Struct):
+    """A plan while it is put together."""
+
+    name: str | None
+    home: str | None = None
+    path: str | None = None
+    changed_at: datetime | None = None
+    problem: str | None = None
+    versions: dict[str, PlanVersion] = field(default_factory=dict)
+    links: dict[str, Hint] = field(default_factory=dict)
+
+    def add(self, version: PlanVersion) -> None:
+        known = self.versions.get(version.sha256)
+        # The file's own version stays; among the others the earliest mention is the true one.
+        newer = known is not None and (known.at or _LONG_AGO) <= (version.at or _LONG_AGO)
+        if known is None or not (newer or known.origin is PlanSource.FILE):
+            self.versions[version.sha256] = version
+
+    def link(self, session_id: str | None, hint: Hint) -> None:
+        known = self.links.get(session_id or "")
+        if session_id and (known is None or list(Hint).index(hint) < list(Hint).index(known)):
+            self.links[session_id] = hint
+
+    def plan(self) -> Plan:
+        versions = tuple(sorted(self.versions.values(), key=lambda each: each.at or _LONG_AGO))
+        titles = [each.title for each in versions if each.origin is PlanSource.FILE] or [
+            each.title for each in versions
+        ]
+        return Plan(
+            name=self.name,
+            title=titles[-1] if titles else None,
+            home=self.home,
+            path=self.path,
+            changed_at=self.changed_at or (versions[-1].at if versions else None),
+            versions=versions,
+            sessions=tuple(
+                PlanLink(session_id=each, hint=hint) for each, hint in sorted(self.links.items())
+            ),
+            problem=self.problem,
+        )
+
+
+def title_of(text: str) -> str | None:
+    """Give the first ``# `` heading of *text*; what stands in a code block is none."""
+    fenced = False
+    for line in text.split("\n"):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        elif line.startswith("# ") and not fenced and line[2:].strip():
+            return line[2:].strip()
+    return None
+
+
+def find_plans(homes: Iterable[Home], *, problems: list[Problem] | None = None) -> tuple[Plan, ...]:
+    """Find the plans of *homes*, the one that changed last first."""
+    homes = tuple(homes)
+    problems = [] if problems is None else problems
+    gathered: dict[str, _PlanBuilder] = {}
+    for home in homes:
+        for path in plans(home, problems=problems):
+            found = _from_file(path, home)
+            # Two homes may each have a plan of one name; the second goes by its path.
+            gathered[str(path) if path.stem in gathered else path.stem] = found
+    traces: list[PlanTrace] = []
+    for log in find_everywhere(homes, problems=problems):
+        try:
+            traces += traces_of(log)
+        except (TurnlogError, OSError) as error:
+            problems.append(Problem(log.path, str(error)))
+    _take(gathered, traces)
+    found_plans = (each.plan() for each in gathered.values())
+    return tuple(sorted(found_plans, key=lambda plan: plan.changed_at or _LONG_AGO, reverse=True))
+
+
+def with_kept_versions(plan: Plan, homes: Iterable[Home]) -> Plan:
+    """Add the versions of the plan's file that the file history of its sessions kept."""
+    homes = tuple(homes)
+    gathered = _PlanBuilder(plan.name, versions={each.sha256: each for each in plan.versions})
+    for link in plan.sessions if plan.name is not None else ():
+        try:
+            session = Session.find(homes, link.session_id)
+            files = SessionFiles.of(session)
+        except (TurnlogError, OSError):
+            continue  # The link was a hint; a session that cannot be read keeps no versions.
+        for version in _kept_versions(files, f"{plan.name}.md"):
+            gathered.add(replace(version, session_id=session.id))
+    return replace(plan, versions=gathered.plan().versions)
+
+
+def _kept_versions(files: SessionFiles, name: str) -> Iterator[PlanVersion]:
+    for file in files.files.values():
+        if not file.path.replace("\\", "/").endswith(f"/plans/{name}"):
+            continue
+        for version in file.versions:
+            data = content_of(version, limit=LIMIT)
+            if isinstance(data, bytes) and data:
+                yield _version(data, version.kept_at, PlanSource.FILE_HISTORY, None)
+
+
+def _from_file(path: Path, home: Home) -> _PlanBuilder:
+    # A name that is not UTF-8 is told as well as it can be; it is read here and nowhere else.
+    where = text_of(os.fspath(home))
+    found = _PlanBuilder(text_of(path.stem), home=where, path=text_of(str(path)))
+    data = read_file(path, limit=LIMIT)
+    if isinstance(data, Unreadable):
+        found.problem = data.reason
+        return found
+    found.changed_at = changed_at(path)
+    found.add(_version(data, found.changed_at, PlanSource.FILE, None))
+    return found
+
+
+def _version(
+    data: bytes, at: datetime | None, origin: PlanSource, session_id: str | None
+) -> PlanVersion:
+    text = data.decode("utf-8", "replace")
+    return PlanVersion(
+        sha256=sha256(data).hexdigest(),
+        title=title_of(text),
+        text=text,
+        at=at,
+        origin=origin,
+        session_id=session_id,
+    )
+
+
+def _take(gathered: dict[str, _PlanBuilder], traces: list[PlanTrace]) -> None:
+    """Give each trace to the plan it speaks of."""
+    names: dict[str, list[_PlanBuilder]] = {}
+    for each in gathered.values():
+        names.setdefault(each.name or "", []).append(each)
+    texts = {digest: each for each in gathered.values() for digest in each.versions}
+    for trace in traces:
+        for plan in names.get(trace.file_name or "", ()) if trace.file_name else ():
+            plan.link(trace.session_id, Hint.PATH)
+        for plan in names.get(trace.slug or "", ()) if trace.slug else ():
+            plan.link(trace.session_id, Hint.SLUG)
+        if trace.text is None:
+            continue
+        version = _version(trace.text.encode(), trace.at, PlanSource.RECORD, trace.session_id)
+        name = trace.file_name or trace.slug
+        owner = texts.get(version.sha256) or next(iter(names.get(name or "", ())), None)
+        if owner is None:
+            # Its file is gone, or never was here: the text is all there is of this plan.
+            key = name or version.title or version.sha256
+            owner = gathered.setdefault(f"(gone) {key}", _PlanBuilder(name))
+        texts[version.sha256] = owner
+        owner.add(version)
+        owner.link(trace.session_id, Hint.CONTENT)

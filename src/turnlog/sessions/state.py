@@ -1,0 +1,315 @@
+"""A session's life: created, active, resumed, expired, deleted; and beside it, ended or crashed.
+
+State is a function of facts on disk and now, so that every process sees the same. turnlog's
+writers leave three kinds of marks in the log, records of type ``turnlog`` that other readers pass
+over: the head, ``opened`` with the process that writes, and ``ended``. A session whose last mark is
+``opened`` is running if that process lives, else it crashed; once somebody has gone on from there
+and ended it, it is a session like any other. A process of another container or machine cannot be
+seen: it counts as alive until the session has been quiet for a day. For a session that Claude Code
+wrote, the PID file it keeps while it runs says the same. That a session was active a minute ago
+says neither.
+"""
+
+# Annotations are no strings here: msgspec would have to evaluate them at every start.
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from turnlog.errors import NotFound, UsageError
+from turnlog.records.codec import decode
+from turnlog.records.record import Record
+from turnlog.records.record_types import Format
+from turnlog.sessions.environment import Process, process, utc_now
+
+if TYPE_CHECKING:
+    from turnlog.formats import Home, Problem
+
+IDLE: Final = timedelta(days=30)
+OUT_OF_SIGHT: Final = timedelta(days=1)
+"""How long a writer that cannot be seen from here counts as alive after its last sign of life."""
+_MARK: Final = b'"type":"turnlog"'
+_LOOKED_AT_BYTES: Final = 16 * 1024 * 1024
+
+
+class State(StrEnum):
+    """Where a session stands in its life."""
+
+    CREATED = "created"
+    ACTIVE = "active"
+    RESUMED = "resumed"
+    EXPIRED = "expired"
+    DELETED = "deleted"
+
+
+class Recency(StrEnum):
+    """How long ago a session was active, wherever it stands in its life."""
+
+    ACTIVE = "active"  # Within five minutes.
+    INACTIVE = "inactive"  # Within an hour.
+    STALE = "stale"
+
+
+_ACTIVE: Final = timedelta(minutes=5)
+_INACTIVE: Final = timedelta(hours=1)
+
+
+def recency(last_active_at: datetime | None, now: datetime) -> Recency | None:
+    """Tell how long ago a session was active; None if nothing says when."""
+    if last_active_at is None:
+        return None
+    quiet = now - last_active_at
+    if quiet < _ACTIVE:
+        return Recency.ACTIVE
+    return Recency.INACTIVE if quiet < _INACTIVE else Recency.STALE
+
+
+# What may follow what. Whatever is not here is a mistake.
+MOVES: Final = {
+    State.CREATED: {State.CREATED, State.ACTIVE, State.EXPIRED, State.DELETED},
+    State.ACTIVE: {State.ACTIVE, State.RESUMED, State.EXPIRED, State.DELETED},
+    State.RESUMED: {State.ACTIVE, State.RESUMED, State.EXPIRED, State.DELETED},
+    State.EXPIRED: {State.RESUMED, State.DELETED},
+    State.DELETED: set(),
+}
+
+
+class SessionState(Struct):
+    """The facts of a session's life; feed it the records of its log with ``take``."""
+
+    records: int = 0
+    """Records that say something, marks not counted."""
+    last_active_at: datetime | None = None
+    opened_at: datetime | None = None
+    opened: int = 0
+    records_since_opened: int = 0
+    writers: list[Process] = field(default_factory=list)
+    """Processes that opened it and have not said goodbye."""
+    forgiven: list[Process] = field(default_factory=list)
+    """Those of them before whose silence another writer ended the session well."""
+    goodbye_at: datetime | None = None
+
+    def take(self, record: Record) -> None:
+        """Fold one more record in."""
+        if isinstance(record, Format):
+            self._take_mark(record)
+            return
+        self.records += 1
+        self.records_since_opened += 1
+        self.goodbye_at = None
+        at = record.at
+        if at is not None:
+            self.last_active_at = max(at, self.last_active_at or at)
+
+    def _take_mark(self, mark: Format) -> None:
+        if mark.event == "opened":
+            writer = _process_of(mark.process)
+            if mark.continued and writer in self.writers:
+                return  # It only turned a page.
+            self.opened += 1
+            self.opened_at = mark.at
+            self.records_since_opened = 0
+            self.goodbye_at = None
+            if writer is not None:
+                self.writers.append(writer)
+        elif mark.event == "ended":
+            writer = _process_of(mark.process)
+            if writer in self.writers:
+                self.writers.remove(writer)
+            self.forgiven = list(self.writers)
+            self.goodbye_at = mark.at
+
+    def state(self, now: datetime, *, idle: timedelta = IDLE) -> State:
+        """Tell where the session stands at *now*."""
+        if self.last_active_at is not None and now - self.last_active_at >= idle:
+            return State.EXPIRED
+        if not self.records:
+            return State.CREATED
+        if self.opened > 1 and not self.records_since_opened:
+            return State.RESUMED
+        return State.ACTIVE
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When the last writer said goodbye; None while anybody writes."""
+        return None if self.is_running else self.goodbye_at
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process that writes it is alive, or may be."""
+        return bool(self.living)
+
+    @property
+    def living(self) -> list[Process]:
+        """The writers that are alive, and those that may be alive where they cannot be seen."""
+        signs = [at for at in (self.opened_at, self.last_active_at) if at is not None]
+        may_be = bool(signs) and utc_now() - max(signs) < OUT_OF_SIGHT
+        alive = ((writer, writer.is_alive) for writer in self.writers)
+        return [writer for writer, lives in alive if lives or (lives is None and may_be)]
+
+    @property
+    def crashed(self) -> bool:
+        """A writer is gone and did not say goodbye, and nobody went on from there."""
+        silent = [writer for writer in self.writers if writer not in self.forgiven]
+        return bool(silent) and not self.is_running
+
+
+def marks_of(
+    path: str | os.PathLike[str], session_id: str | None = None, *, start: int = 0
+) -> SessionState:
+    """Gather from the marks alone who writes a log, or *session_id*'s part of one, or did.
+
+    Nothing else is decoded, so a gigabyte takes a fraction of a second; counts of what was said are
+    left out, and the file's own time tells when it was last active. Of a long one the part from
+    *start* on may be enough.
+    """
+    from turnlog.records.annotations import session_of  # noqa: PLC0415
+    from turnlog.storage.scan import find_lines  # noqa: PLC0415 - The fold needs no search.
+
+    life = SessionState()
+    for _, line in find_lines(path, _MARK, start=start):
+        record = decode(line) if isinstance(line, bytes) else None
+        if isinstance(record, Format) and session_id in (None, session_of(record)):
+            life.take(record)
+    with suppress(OSError):  # Gone since.
+        life.last_active_at = datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
+    return life
+
+
+def state_of(records: Iterable[Record]) -> SessionState:
+    """Fold a session's records into the facts of its life."""
+    life = SessionState()
+    for record in records:
+        life.take(record)
+    return life
+
+
+def check_move(before: State, after: State) -> None:
+    """Raise if a session in *before* cannot become *after*."""
+    if after not in MOVES[before]:
+        allowed = ", ".join(sorted(MOVES[before])) or "nothing"
+        raise UsageError(
+            f"a session that is {before} cannot become {after}", hint=f"it can become {allowed}"
+        )
+
+
+class Running(Struct, frozen=True):
+    """What a PID file of Claude Code says, and whether it is still true."""
+
+    session_id: str
+    pid: int
+    status: str | None
+    is_alive: bool
+    path: Path
+
+    @property
+    def doing(self) -> str:
+        """What the program says it does."""
+        return self.status or "running"
+
+    def was_killed(self, life: SessionState) -> bool:
+        """Tell whether the program is gone, and nobody went on with the session and ended it since.
+
+        *life* is that of the session. The file stays until Claude Code itself takes it away.
+        """
+        if self.is_alive:
+            return False
+        try:
+            left_at = self.path.stat().st_mtime
+        except OSError:
+            return False  # Taken away just now.
+        return life.goodbye_at is None or life.goodbye_at.timestamp() <= left_at
+
+
+def claude_processes(home: "Home", *, problems: "list[Problem] | None" = None) -> list[Running]:
+    """List the sessions that Claude Code runs, or ran when it was killed.
+
+    PID files and directories that cannot be read are added to *problems*.
+    """
+    from turnlog.formats import running  # noqa: PLC0415 - Nor does it look for programs.
+    from turnlog.formats.walk import UnreadablePlace, reason_of  # noqa: PLC0415
+
+    found = []
+    for path in running(home, problems=problems):
+        try:
+            said: Any = msgspec.json.decode(path.read_bytes())
+            session_id, pid = said["sessionId"], int(said.get("pid", path.stem))
+        except FileNotFoundError:
+            continue  # The program ended just now.
+        except OSError as error:
+            if problems is not None:
+                problems.append(UnreadablePlace(path, reason_of(error)))
+            continue
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if isinstance(session_id, str):
+            status = said.get("status")
+            alive = _is_the_same(pid, said.get("procStart"))
+            found.append(
+                Running(session_id, pid, status if isinstance(status, str) else None, alive, path)
+            )
+    return found
+
+
+def running_sessions(
+    homes: Iterable["Home"], *, problems: "list[Problem] | None" = None
+) -> dict[str, Running]:
+    """Tell by id which sessions Claude Code runs, or ran when it was killed; the living count."""
+    found: dict[str, Running] = {}
+    for home in homes:
+        for each in claude_processes(home, problems=problems):
+            if each.session_id not in found or each.is_alive:
+                found[each.session_id] = each
+    return found
+
+
+def was_abandoned(
+    log: str | os.PathLike[str], session_id: str | None, running: Running | None
+) -> bool:
+    """Tell whether a session's writer is gone without a goodbye; *session_id* if others share it.
+
+    A writer may say goodbye after its marks were read, and be gone when it is looked for: what it
+    said is there when the marks are read once more. Nobody left a log that is gone meanwhile.
+    """
+    try:
+        if running is not None:
+            return running.was_killed(marks_of(log, session_id))
+        return all(marks_of(log, session_id).crashed for _ in range(2))
+    except NotFound:
+        return False
+
+
+def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> bool:
+    """Tell whether somebody who writes a session lives; *log* is its last main log.
+
+    Of a long log only the end is looked at: who opened it before that, and lives, is overlooked.
+    """
+    from turnlog.storage.atomic_files import size_at  # noqa: PLC0415 - The fold writes nothing.
+
+    program = running_sessions(homes).get(session_id)
+    if program is not None and program.is_alive:
+        return True
+    start = max(0, size_at(log) - _LOOKED_AT_BYTES)
+    return marks_of(log, session_id, start=start).is_running
+
+
+def _is_the_same(pid: int, started: Any) -> bool:
+    """Tell whether *pid* is still the process that began at *started*, as far as one can tell."""
+    living = process(pid)
+    if living is None:
+        return False
+    return not living.started or started is None or str(started) == living.started
+
+
+def _process_of(said: Any) -> Process | None:
+    try:
+        return msgspec.convert(said, Process)
+    except (msgspec.ValidationError, ValueError, TypeError):
+        return None

@@ -1,0 +1,1 @@
+"""Writing one session: building records, stamping them, appending, forking."""

@@ -1,0 +1,105 @@
+"""A new session that begins where another stood at some record.
+
+The records of the thread up to that one are copied: from its very first, over compactions, with the
+parallel results that belong to them, in the log's order. They get new uuids, since two records of
+one uuid in one home confuse whoever looks for it, and each says where it came from
+(``forkedFrom``). Links between them are kept; what only made sense in the old session (its team,
+its slug, signs of life of tools) is left behind. Forked into a log of Claude Code's, records of
+other dialects are told in its own. The old session is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import uuid4
+
+from turnlog.sessions.convert.translate import ClaudeTranslator
+from turnlog.sessions.reading.ancestry import find_record
+from turnlog.sessions.reading.threads import whole_thread
+from turnlog.sessions.reading.tree import Node
+from turnlog.sessions.session import Session
+from turnlog.sessions.writing.writer import SessionWriter
+
+_COPIED: Final = frozenset(
+    {"user", "assistant", "system", "attachment", "tool_use", "tool_call", "tool_result"}
+)
+_LEFT_BEHIND: Final = ("teamName", "agentName", "slug", "sourceToolAssistantUUID", "session_id")
+_LINKS: Final = ("parentUuid", "logicalParentUuid")
+_BATCH: Final = 200
+
+
+def fork_records(
+    session: Session, at: str | None = None, *, for_claude: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Give the records of a fork of *session* at the record *at*, or at its newest tip.
+
+    *for_claude* has records of other dialects told in Claude Code's.
+    """
+    nodes = thread_to(session, at)
+    renamed = {node.uuid: str(uuid4()) for node in nodes}
+    teller = _teller(session)
+    for node, record in session.records(nodes):
+        said = record.fields
+        if record.dialect == "claude":
+            teller.hear(record)
+        elif for_claude:
+            told = teller.tell(record)
+            if not told:
+                continue
+            # Those dialects know no parents: each record follows the one before.
+            said = {key: value for key, value in told[0].items() if key not in _LINKS}
+        fields = {key: value for key, value in said.items() if key not in _LEFT_BEHIND}
+        for link in _LINKS:
+            if fields.get(link) is not None:
+                fields[link] = _link(node, fields[link], renamed)
+        fields.pop("sessionId", None)
+        fields["uuid"] = renamed[node.uuid]
+        fields["forkedFrom"] = {"sessionId": session.id, "messageUuid": node.uuid}
+        yield fields
+
+
+def fork(session: Session, into: SessionWriter, at: str | None = None) -> int:
+    """Write a fork of *session* with *into*, a new session's writer; give how many records.
+
+    It is the thread that ends in the record *at*, the beginning of a uuid, or in the newest tip.
+    """
+    count = 0
+    batch: list[dict[str, Any]] = []
+    for fields in fork_records(session, at, for_claude=into.dialect == "claude"):
+        batch.append(fields)
+        count += 1
+        if len(batch) == _BATCH:
+            into.append_many(batch)
+            batch = []
+    into.append_many(batch)
+    title = session.summary.title
+    if title:
+        into.append({"type": "custom-title", "customTitle": f"{title} (fork)"})
+    return count
+
+
+def thread_to(session: Session, at: str | None) -> list[Node]:
+    """Give the nodes that a fork at the record *at* would copy."""
+    tree = session.tree
+    tip = find_record(tree, at) if at is not None else None
+    nodes = [node for node in whole_thread(tree, tip) if node.type in _COPIED]
+    return sorted(nodes, key=lambda node: node.position)
+
+
+def _teller(session: Session) -> ClaudeTranslator:
+    began_at = session.summary.started_at or datetime.now(UTC)
+    cwd = session.summary.cwd or os.getcwd()
+    return ClaudeTranslator(session_id="", former_id=session.id, cwd=cwd, began_at=began_at)
+
+
+def _link(node: Node, named: str, renamed: dict[str, str]) -> str | None:
+    """Give the new uuid of a linked record; one that was left behind is bridged upwards."""
+    if named in renamed:
+        return renamed[named]
+    above = node.parent
+    while above is not None and above.uuid not in renamed:
+        above = above.parent
+    return renamed[above.uuid] if above is not None else None

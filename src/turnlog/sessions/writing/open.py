@@ -1,0 +1,251 @@
+"""Opening a session for writing, in the way of its layout.
+
+Writing a session into the logs of days: one log a project and UTC day, shared with others.
+
+Every record gets the session's id, by which it is told apart. At midnight the session goes on in
+the next day's log: what others still wrote to the old one is read first, so the thread goes on
+from there. A record that bears no id of its own (a title, a summary) is given it as well.
+
+Writing a session of the flat layout: a log that begins with ``system_init``, and two caches.
+
+``ID.meta.json`` and the registry ``index.json`` say what the log says, in short. They are written
+when the session is created, when it is closed, when a person sets something, and in between at the
+first append after five seconds; whoever finds them old or gone rebuilds them from the logs. They
+are written under the log's lock, so that the one which is written last has seen the most.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from turnlog.errors import NotFound, UsageError
+from turnlog.formats import LayoutName, claude_log, dated_log, flat_directory, flat_log
+from turnlog.formats.flat.registry import MetaFold, update_registry, write_meta
+from turnlog.formats.projects import whole
+from turnlog.records.annotations import format_marker, session_of
+from turnlog.records.codec import encode
+from turnlog.records.record import Record
+from turnlog.sessions.environment import Clock, utc_now
+from turnlog.sessions.session import Session
+from turnlog.sessions.writing.writer import WRITER, Records, SessionWriter
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.writer import LOCK_TIMEOUT, Durability, News
+
+
+class DatedWriter(SessionWriter):
+    """Appends to a session of the dated layout.
+
+    *place* gives the log of a day, *earlier* are the logs that hold the session's records already.
+    """
+
+    def __init__(
+        self,
+        place: Callable[[date], Path],
+        *,
+        session_id: str,
+        cwd: str | os.PathLike[str],
+        earlier: Sequence[Path] = (),
+        root: Path | None = None,
+        durability: Durability = "fsync",
+        lock_timeout: float | None = LOCK_TIMEOUT,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._place = place
+        self._day = clock().date()
+        today = place(self._day)
+        self._earlier = [path for path in earlier if path != today]
+        super().__init__(
+            today,
+            session_id=session_id,
+            cwd=cwd,
+            dialect="orchestrator",
+            root=root,
+            create=today not in earlier,
+            durability=durability,
+            lock_timeout=lock_timeout,
+            clock=clock,
+        )
+        for path in reversed(self._earlier):
+            if self._tip is not None:
+                break
+            self._look_through(path)
+
+    def _append(self, records: Records) -> list[str | None]:
+        """Append *records* in one write to the log of today, each behind the one before."""
+        self._turn_page()
+        return super()._append(records)
+
+    def _say_goodbye(self) -> None:
+        """Say goodbye in the log of today."""
+        self._turn_page()
+        super()._say_goodbye()
+
+    def _head(self) -> bytes:
+        return format_marker(WRITER)  # Of the log, not of the session: others share it.
+
+    def _logs(self) -> Sequence[Path]:
+        return (*self._earlier, self.path)
+
+    def _is_mine(self, record: Record) -> bool:
+        return session_of(record) == self.session_id
+
+    def _uuids_in(self, path: Path) -> Iterator[str]:
+        # Others' records have uuids of their own making: the same one there is not ours.
+        try:
+            for item in read_log(path):
+                if isinstance(item, Placed) and item.record.uuid and self._is_mine(item.record):
+                    yield item.record.uuid
+        except NotFound:
+            return
+
+    def _look_through(self, path: Path) -> None:
+        """Find the tip in an earlier log, however much others have written behind it."""
+        self._find_tip_in(path)
+        for item in read_log(path) if self._tip is None else ():
+            if isinstance(item, Placed) and self._is_mine(item.record):
+                self._see(item.record)
+
+    def _turn_page(self) -> None:
+        """Go on in the log of today."""
+        day = self._clock().date()
+        if day == self._day:
+            return
+        self._append_after(self._after)
+        self._create = True
+        today = self._place(day)
+        fresh = self._open(today)  # If this fails, the page is not turned, and may be later.
+        self._log.close()
+        self._earlier.append(self.path)
+        self._day, self.path, self._log = day, today, fresh
+        if self._opened:  # Each day's log tells by itself who writes it.
+            self._opened = False
+            self._opening = {"continued": True}
+
+
+AUTOSAVE_S: Final = 5.0
+
+
+class FlatWriter(SessionWriter):
+    """Appends to a session of the flat layout; *model* is what a new log says at its head."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        session_id: str,
+        cwd: str | os.PathLike[str],
+        root: Path | None = None,
+        create: bool = True,
+        model: str | None = None,
+        durability: Durability = "fsync",
+        lock_timeout: float | None = LOCK_TIMEOUT,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._model = model
+        super().__init__(
+            path,
+            session_id=session_id,
+            cwd=cwd,
+            dialect="flat",
+            root=root,
+            create=create,
+            durability=durability,
+            lock_timeout=lock_timeout,
+            clock=clock,
+        )
+        self._save()
+
+    def _append(self, records: Records) -> list[str | None]:
+        """Append *records* in one write; now and then, the caches follow."""
+        uuids = super()._append(records)
+        if time.monotonic() - self._saved >= AUTOSAVE_S:
+            self._save()
+        return uuids
+
+    def _label(self, said: Records) -> None:
+        super()._label(said)
+        self._save()
+
+    def _head(self) -> bytes:
+        init = {"type": "system_init", "timestamp": round(self._clock().timestamp() * 1000)}
+        init |= {"cwd": self.cwd} | ({"model": self._model} if self._model else {})
+        return encode(init) + b"\n" + super()._head()
+
+    def _leave(self) -> None:
+        try:
+            self._save()
+        finally:
+            super()._leave()
+
+    def _save(self) -> None:
+        """Write both caches from what the log says by now."""
+        self._folded(MetaFold)
+        self._append_after(self._save_after)
+        self._saved = time.monotonic()
+
+    def _save_after(self, news: News) -> tuple[dict[str, Any], ...]:
+        self._take_news(news)
+        fold = self._folds.get(MetaFold)
+        if isinstance(fold, MetaFold):  # Else the log was replaced just now: the next time.
+            meta = fold.meta(self.session_id)
+            write_meta(self.path.parent, meta)
+            update_registry(self.path.parent, meta)
+        return ()
+
+
+def open_writer(
+    root: Path,
+    layout: LayoutName,
+    session_id: str,
+    cwd: str | os.PathLike[str],
+    durability: Durability,
+    *,
+    session: Session | None = None,
+    model: str | None = None,
+) -> SessionWriter:
+    """Open a writer: of *session*, where it lies, or of a new one under *root*.
+
+    Until its first append nobody knows of a writer, and the session may be archived or deleted. So
+    a log that was there is never made anew: what it held would be hidden behind it.
+    """
+    try:
+        cwd = whole(os.fspath(cwd))
+    except FileNotFoundError:
+        raise UsageError(
+            "the working directory is gone", hint="name the project that the session works in"
+        ) from None
+    if layout == "dated":
+        return DatedWriter(
+            partial(dated_log, root, cwd),
+            session_id=session_id,
+            cwd=cwd,
+            earlier=session.paths if session else (),
+            root=root,
+            durability=durability,
+        )
+    if layout == "flat":
+        return FlatWriter(
+            session.path if session else flat_log(flat_directory(root), session_id),
+            session_id=session_id,
+            cwd=cwd,
+            root=root,
+            create=session is None,
+            durability=durability,
+            model=model,
+        )
+    if layout != "claude":
+        raise UsageError(f"no layout called {layout!r}", hint="claude, dated or flat")
+    return SessionWriter(
+        session.path if session else claude_log(root, cwd, session_id),
+        session_id=session_id,
+        cwd=cwd,
+        root=root,
+        create=session is None,
+        durability=durability,
+    )

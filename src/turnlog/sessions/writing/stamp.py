@@ -1,0 +1,190 @@
+"""What a record lacks to be a line of its session's log: uuid, parent, time, directory, branch.
+
+A caller says what was said, in Claude Code's shape or in the shape of the log's own dialect. What
+is missing is filled in, what is given stays. In a log of another dialect, prompts, responses, calls
+and results are said in that dialect; whatever it cannot hold stays in Claude Code's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID, uuid4, uuid5
+
+from msgspec import to_builtins
+
+from turnlog import __version__
+from turnlog.errors import NotSerialisable, UsageError
+from turnlog.records.codec import encode
+from turnlog.records.dialects import dialect_of
+from turnlog.records.dialects.translate import in_dialect
+from turnlog.records.lenient_json import loads
+from turnlog.records.record import Call, Record, Spoken
+from turnlog.records.timestamps import iso
+from turnlog.sessions.environment import process
+
+Fields = dict[str, Any]
+
+# Types whose records stand in the tree; all others only say whose session they belong to.
+TREE_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
+_LINKS: Final = ("parentUuid", "logicalParentUuid")
+_UUIDS: Final = frozenset({"uuid", "leafUuid", "sessionId", *_LINKS})
+_PARTS: Final = UUID("6f2d6c52-9a0c-4d0e-8a53-6f0f6d2a3c11")
+_LATER: Final = "\0"
+"""Stands for a parent that nobody knows yet."""
+
+
+class RecordStamper:
+    """Gives records their place in one log of a session."""
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        cwd: str,
+        branch: str = "",
+        agent_id: str | None = None,
+        dialect: str = "claude",
+    ) -> None:
+        self.session_id = session_id
+        self.agent_id = agent_id
+        self.dialect = dialect
+        self._cwd = cwd
+        self._branch = branch
+        self._tools: dict[str, str] = {}
+
+    def mark(self, event: str, now: datetime, **more: Any) -> Fields:
+        """Give the line of a mark of turnlog's own: what happened, and in which process."""
+        mark = {
+            "type": "turnlog",
+            "event": event,
+            "sessionId": self.session_id,
+            "timestamp": iso(now),
+        }
+        return mark | {"process": to_builtins(process())} | more
+
+    def place(
+        self, record: Record | Mapping[str, Any], tip: str | None, now: datetime
+    ) -> list[Fields]:
+        """Give the lines that say *record* behind the record *tip*."""
+        if not isinstance(record, Record | Mapping):
+            raise NotSerialisable(
+                f"a {type(record).__name__} is not a record",
+                hint="turnlog.build makes records, as in build.user(text)",
+            )
+        said = record.fields or _unsaid(record) if isinstance(record, Record) else dict(record)
+        said = _with_uuids_as_text(said)
+        kind = said.get("type")
+        if not isinstance(kind, str) or not kind:
+            raise UsageError("a record needs a type", hint='such as {"type": "user", …}')
+        self._check_session(said)
+        if said.get("sessionId", "") is None:
+            del said["sessionId"]
+        if self.dialect != "claude":
+            # The log's dialect knows no parents: what it cannot hold follows the one before, too.
+            said = {key: value for key, value in said.items() if key not in _LINKS}
+            spoken = dialect_of(said).NAME
+            if spoken == self.dialect:
+                return [self._native(said, now)]
+            parts = in_dialect(said, self.dialect, self._tools) if spoken == "claude" else None
+            if parts:
+                return self._placed_parts(parts, now)
+        if kind in TREE_TYPES:
+            return [self._linked(said, tip, now)]
+        stamp = {"timestamp": iso(now)} if kind == "queue-operation" else {}
+        return [{**said, "sessionId": self.session_id, **stamp, **said}]
+
+    def stamped(self, record: Record | Mapping[str, Any], now: datetime) -> list[Fields]:
+        """Give the lines that say *record*, to be placed once more when their parent is known."""
+        return [
+            {key: value for key, value in line.items() if value is not _LATER}
+            for line in self.place(record, _LATER, now)
+        ]
+
+    def see(self, record: Record) -> None:
+        """Remember the names of tools: one dialect's results repeat those of their calls."""
+        if self.dialect == "orchestrator":
+            if isinstance(record, Call) and record.call_id and record.name:
+                self._tools[record.call_id] = record.name
+            elif isinstance(record, Spoken):
+                self._tools.update((call.id, call.name) for call in record.calls)
+
+    def _linked(self, said: Fields, tip: str | None, now: datetime) -> Fields:
+        """Place a record of Claude Code's shape."""
+        placed: Fields = {
+            "parentUuid": tip,
+            "isSidechain": self.agent_id is not None,
+            "userType": "external",
+            "cwd": self._cwd,
+            "sessionId": self.session_id,
+            "version": __version__,
+            "gitBranch": self._branch,
+        }
+        if self.agent_id is not None:
+            placed["agentId"] = self.agent_id
+        placed |= said
+        placed.setdefault("uuid", str(uuid4()))
+        placed.setdefault("timestamp", iso(now))
+        return placed
+
+    def _placed_parts(self, parts: list[Fields], now: datetime) -> list[Fields]:
+        """Place what one record became. Who tries again after a crash gets the same uuids."""
+        first = parts[0].setdefault("uuid", str(uuid4()))
+        for number, part in enumerate(parts[1:], 1):
+            part.setdefault("uuid", str(uuid5(_PARTS, f"{first}/{number}")))
+        return [self._native(part, now) for part in parts]
+
+    def _native(self, said: Fields, now: datetime) -> Fields:
+        """Place a record of the log's own dialect, which knows no parents."""
+        placed = dict(said)
+        placed.setdefault("uuid", str(uuid4()))
+        if self.dialect == "flat":
+            placed.setdefault("timestamp", round(now.timestamp() * 1000))
+            return placed
+        placed.setdefault("timestamp", iso(now))
+        placed.setdefault("sessionId", self.session_id)
+        placed.setdefault("cwd", self._cwd)
+        name, call_id = placed.get("tool"), placed.get("toolCallId")
+        if isinstance(name, str) and isinstance(call_id, str):
+            self._tools[call_id] = name
+        return placed
+
+    def _check_session(self, said: Mapping[str, Any]) -> None:
+        named = said.get("sessionId")
+        if named is not None and named != self.session_id:
+            raise UsageError(
+                f"a record of session {named} does not belong to session {self.session_id}",
+                hint="leave sessionId out, or fork the other session",
+            )
+
+
+def _unsaid(record: Record) -> Fields:
+    """Give the fields of a record that never was a line."""
+    found: Fields = loads(encode(record))
+    return found
+
+
+def names_itself(record: Record | Mapping[str, Any]) -> bool:
+    """Return whether a record has a uuid of its own."""
+    return (record.uuid if isinstance(record, Record) else record.get("uuid")) is not None
+
+
+def _with_uuids_as_text(said: Mapping[str, Any]) -> Fields:
+    """Return the fields of a record with its uuids as text; raise if one is anything else.
+
+    Readers take a uuid that is not text for none: the thread would end there.
+    """
+    fields = dict(said)
+    for key in _UUIDS & fields.keys():
+        value = fields[key]
+        if isinstance(value, UUID):
+            fields[key] = str(value)
+        elif key == "uuid" and value is None:
+            del fields[key]
+        elif value is not None and not (isinstance(value, str) and value):
+            raise UsageError(
+                f"{key} is {value!r:.60}, not a uuid",
+                hint="pass text or a uuid.UUID, or leave it out",
+            )
+    return fields

@@ -1,0 +1,499 @@
+"""Appending to a session: records take their place in the tree as they are written.
+
+A caller says what was said; the rest is filled in. The parent is the last record of the thread at
+the moment of writing, also if another process wrote it: it is looked up under the log's lock. A
+record with a uuid that the log has already is not written again, so an append whose outcome is
+unknown may be repeated.
+
+The first append of a writer leaves the mark ``opened`` with this process, ``close`` the mark
+``ended``; between them the session is running or, if the process is gone, crashed.
+
+``totals`` and ``metadata`` are those of the whole session so far, whoever wrote it: what others
+appended is read before they are given.
+
+What one thread at a time does with an object that several share.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, Protocol, Self, TypeVar, cast
+
+from turnlog import __version__
+from turnlog.errors import NotFound, UsageError
+from turnlog.formats import new_subagent_id, subagent_log_near
+from turnlog.formats.projects import absolute
+from turnlog.records.annotations import format_marker
+from turnlog.records.codec import Envelope, decode, encode
+from turnlog.records.damage import Damage
+from turnlog.records.record import Linked, Record
+from turnlog.sessions.environment import Clock, git_branch, git_commit, utc_now
+from turnlog.sessions.journal import Journal
+from turnlog.sessions.metadata import Metadata, MetadataFold
+from turnlog.sessions.totals import Account, SessionTotals
+from turnlog.sessions.writing import build
+from turnlog.sessions.writing.stamp import TREE_TYPES, RecordStamper, names_itself
+from turnlog.storage.atomic_files import size_at
+from turnlog.storage.reader import Placed, read_log, scan_log
+from turnlog.storage.tail import read_last
+from turnlog.storage.thread_lock import interrupted, is_owned, refuse_if_abandoned
+from turnlog.storage.writer import LOCK_TIMEOUT, Appended, Decide, Durability, LogWriter, News
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_all: weakref.WeakSet[Shared] = weakref.WeakSet()
+
+
+class Shared:
+    """May be used by several threads: those of its methods that are ``alone`` take turns."""
+
+    path: Path
+
+    def __init__(self) -> None:
+        self.turn = threading.RLock()
+        _all.add(self)
+
+    def after_fork_in_child(self) -> None:
+        """Free what threads of the parent held: they did not come along."""
+        self.turn = threading.RLock()
+
+
+def synchronized(method: Method) -> Method:
+    """Let one thread at a time run *method*, and never in the middle of another such method.
+
+    A signal handler or a destructor interrupts its thread anywhere, also between the writing of a
+    record and the moment it becomes the next one's parent. What it calls then is refused. So a
+    method that is ``alone`` calls no other one.
+    """
+
+    @wraps(method)
+    def in_turn(shared: Shared, /, *args: Any, **more: Any) -> Any:
+        if is_owned(shared.turn):
+            raise interrupted(shared.path)
+        refuse_if_abandoned(shared.turn, shared.path)
+        with shared.turn:
+            return method(shared, *args, **more)
+
+    return cast(Method, in_turn)
+
+
+def _after_fork_in_child() -> None:
+    for shared in list(_all):
+        shared.after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+WRITER: Final = f"turnlog {__version__}"
+
+# How far back the tip of a log is looked for before it is read from the start.
+_LOOK_BACK: Final = 200
+
+
+class Fold(Protocol):
+    """Something that takes a session's records one by one."""
+
+    def take(self, record: Record, /) -> None: ...
+
+
+F = TypeVar("F", bound=Fold)
+Records = Sequence[Record | Mapping[str, Any]]
+
+
+class SessionWriter(Shared):
+    """Appends to one log of a session: the main one, or an agent's if *agent_id* is given.
+
+    Threads may share one, or have writers of their own, as each process does; all may write to one
+    session. A ``with`` block that ends by an exception leaves the session as one that crashed.
+    """
+
+    archive_with: Callable[[], object] | None = None
+    """How the session is archived once it is closed; the store that opened it knows."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        session_id: str,
+        cwd: str | os.PathLike[str],
+        agent_id: str | None = None,
+        dialect: str = "claude",
+        root: Path | None = None,
+        create: bool = True,
+        durability: Durability = "fsync",
+        lock_timeout: float | None = LOCK_TIMEOUT,
+        clock: Clock = utc_now,
+    ) -> None:
+        super().__init__()
+        self.path = path
+        self.session_id = session_id
+        self.agent_id = agent_id
+        self.cwd = absolute(cwd)
+        self._root = root
+        self._create = create
+        self._durability: Durability = durability
+        self._lock_timeout = lock_timeout
+        self._clock = clock
+        self._placer = RecordStamper(
+            session_id=session_id,
+            cwd=self.cwd,
+            branch=git_branch(Path(self.cwd)) or "",
+            agent_id=agent_id,
+            dialect=dialect,
+        )
+        self._tip: str | None = None
+        self._is_reading = False
+        """News is being taken; between two appends: it was interrupted."""
+        self._uuids: set[str] | None = None
+        self._folds: dict[type[Fold], Fold] = {}
+        self._opened = False
+        self._opening: dict[str, Any] = {}
+        self._closed = False
+        self._log = self._open(path)
+        self._find_tip()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.session_id!r})"
+
+    @property
+    def tip(self) -> str | None:
+        """The uuid of the record that the next one will follow."""
+        return self._tip
+
+    @property
+    def dialect(self) -> str:
+        """The dialect at home in the log."""
+        return self._placer.dialect
+
+    @property
+    @synchronized
+    def totals(self) -> SessionTotals:
+        """What the session used and what it cost by now, its agents included."""
+        account = self._folded(Account)
+        if self.agent_id is None:
+            account.read_agents(self.path, self.session_id)
+        return account.priced()
+
+    @property
+    @synchronized
+    def metadata(self) -> Metadata:
+        """What is known of the session by now; whether it is pinned, the store knows."""
+        pins = Journal.in_root(self._root).pins() if self._root else ()
+        found = self._folded(MetadataFold)
+        return found.metadata(self.session_id, is_pinned=self.session_id in pins, now=self._clock())
+
+    def append(self, record: Record | Mapping[str, Any]) -> str | None:
+        """Append one record; give its uuid, or None if records of its type have none.
+
+        It is durable on return. Repeated with the same uuid, it is not written again.
+        """
+        return self.append_many((record,))[0]
+
+    def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> list[str | None]:
+        """Append *records* in one write, each the parent of the next."""
+        return self._append_alone(list(records))
+
+    @synchronized
+    def _append_alone(self, records: Records) -> list[str | None]:
+        return self._append(records)
+
+    @synchronized
+    def stamped(
+        self, records: Iterable[Record | Mapping[str, Any]]
+    ) -> tuple[list[list[dict[str, Any]]], int]:
+        """Give records as lines with a uuid and a time, to be appended later, and their size."""
+        now = self._clock()
+        made = [self._placer.stamped(record, now) for record in records]
+        lines = self._log.lines_of(line for each in made for line in each)
+        return made, sum(map(len, lines))
+
+    @synchronized
+    def update(
+        self, *, title: str | None = None, tag: str | None = None, pinned: bool | None = None
+    ) -> None:
+        """Set what a person sets; an empty title or tag clears it. It is durable on return."""
+        self._label(build.labels(title, tag))
+        if pinned is not None and self._root is not None:
+            Journal.in_root(self._root).pin(self.session_id, pinned=pinned)
+
+    @synchronized
+    def mark(self, event: str, **more: Any) -> None:
+        """Leave a mark of turnlog's own in the log; other readers pass over it."""
+        if not self._opened:
+            self._append(())
+        self._say(self._placer.mark(event, self._clock(), **more))
+
+    def agent(self, agent_id: str | None = None) -> SessionWriter:
+        """Begin an agent: a log of its own in the same session. Without an id it gets a new one."""
+        made = agent_id or new_subagent_id()
+        return SessionWriter(
+            subagent_log_near(self.path, self.session_id, made),
+            session_id=self.session_id,
+            cwd=self.cwd,
+            agent_id=made,
+            dialect=self.dialect,
+            root=self._root,
+            durability=self._durability,
+            lock_timeout=self._lock_timeout,
+            clock=self._clock,
+        )
+
+    @synchronized
+    def folded(self, kind: type[F]) -> F:
+        """Give the fold of *kind* over all records so far; it is kept current from now on."""
+        return self._folded(kind)
+
+    @synchronized
+    def close(self, *, archive: bool = False) -> None:
+        """Say goodbye, if anything was said, and close the log; *archive* the session then."""
+        if archive and self.archive_with is None:
+            raise UsageError(
+                f"nobody told this writer how to archive session {self.session_id}",
+                hint="close it, then archive the session that a store gives out",
+            )
+        if not self._closed:
+            try:
+                if self._opened:
+                    self._say_goodbye()
+                    self._opened = False
+            finally:
+                self._leave()
+        if archive and self.archive_with is not None:
+            self.archive_with()
+
+    @synchronized
+    def abandon(self) -> None:
+        """Close the log without saying goodbye: the session looks like one that crashed."""
+        self._leave()
+
+    def after_fork_in_child(self) -> None:
+        """Let a forked child mark the log as its own with its first append."""
+        super().after_fork_in_child()
+        self._opened, self._opening = False, {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        # After an exception the session did not end well, and must not look as if it had.
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    # -- what layouts do in their own way -----------------------------------------------------
+
+    def _append(self, records: Records) -> list[str | None]:
+        """Append *records* in one write; give their uuids."""
+        uuids: list[str | None] = []
+        written: list[dict[str, Any]] = []
+        # What will be so once they are written; what others wrote is so whatever becomes of these.
+        tip: str | None = None
+        fresh: set[str] = set()
+        writes = self._log.written
+
+        def decide(news: News) -> list[dict[str, Any]]:
+            nonlocal tip
+            self._take_news(news)
+            tip = self._tip
+            if not self._opened:
+                written.append(self._placer.mark("opened", self._clock(), **self._opening))
+            for record in records:
+                lines = self._placer.place(record, tip, self._clock())
+                uuids.append(lines[0].get("uuid"))
+                named = names_itself(record)
+                for line in lines:
+                    uuid = line.get("uuid")
+                    if uuid is not None:
+                        if named and (uuid in fresh or self._has(uuid)):
+                            continue
+                        fresh.add(uuid)
+                        tip = uuid if self._is_in_tree(line) else tip
+                    written.append(line)
+            return written
+
+        try:
+            placed = self._append_after(decide)
+            self._tip, self._opened = tip, True
+            if self._uuids is not None:
+                self._uuids |= fresh
+            self._take_own(written, placed)
+        except BaseException:
+            if self._log.written != writes:
+                self._opened = True
+                self._forget()  # An interrupt: what was written comes back as news.
+            raise
+        return uuids
+
+    def _label(self, said: Records) -> None:
+        """Append what a person sets, if anything."""
+        if said:
+            self._append(said)
+
+    def _say_goodbye(self) -> None:
+        self._say(self._placer.mark("ended", self._clock()))
+
+    def _head(self) -> bytes:
+        """Give the lines with which a new log begins."""
+        return format_marker(
+            WRITER,
+            sessionId=self.session_id,
+            agentId=self.agent_id,
+            cwd=self.cwd,
+            gitCommit=git_commit(Path(self.cwd)),
+        )
+
+    def _logs(self) -> Sequence[Path]:
+        """Give the logs that hold the session's records, the one written to last."""
+        return (self.path,)
+
+    def _is_mine(self, _record: Record) -> bool:
+        """Tell whether a record of the log belongs to this session."""
+        return True
+
+    def _uuids_in(self, path: Path) -> Iterator[str]:
+        """Give the uuids of the session's records in one of its logs."""
+        try:
+            for item in scan_log(path):
+                if isinstance(item, Envelope) and item.uuid is not None:
+                    yield item.uuid
+        except NotFound:
+            return
+
+    # -- the rest -----------------------------------------------------------------------------
+
+    def _open(self, path: Path) -> LogWriter:
+        self._beginning = self._head()
+        return LogWriter(
+            path,
+            create=self._create,
+            durability=self._durability,
+            head=self._beginning,
+            lock_timeout=self._lock_timeout,
+            root=self._root,
+        )
+
+    def _leave(self) -> None:
+        """Close the log."""
+        self._closed = True
+        self._log.close()
+
+    def _folded(self, kind: type[F]) -> F:
+        if not self._closed:
+            self._append_after(self._after)
+        found = self._folds.get(kind)
+        if found is None:
+            found = kind()
+            for record in self._past():
+                found.take(record)
+            self._folds[kind] = found
+        assert isinstance(found, kind)
+        return found
+
+    def _say(self, line: dict[str, Any]) -> None:
+        self._take_own([line], self._append_after(lambda news: self._after(news, line)))
+
+    def _after(self, news: News, *lines: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+        """Take the news, then write *lines*, if any."""
+        self._take_news(news)
+        return lines
+
+    def _is_in_tree(self, line: dict[str, Any]) -> bool:
+        """Tell whether the next record follows *line*, if that is written."""
+        return line["type"] in TREE_TYPES or self.dialect != "claude"
+
+    def _has(self, uuid: str) -> bool:
+        if self._uuids is None:  # Nobody asked so far: most callers leave uuids to us.
+            self._uuids = {each for path in self._logs() for each in self._uuids_in(path)}
+        return uuid in self._uuids
+
+    def _find_tip(self) -> None:
+        """Look for the tip among the last records, and note how far the log is known then."""
+        recent = self._find_tip_in(self.path)
+        # Without a tip among the last records, the first append reads the log from its start.
+        if recent and self._tip is not None:
+            # What comes behind the last line seen is news, also if it came while we looked.
+            last = recent[-1]
+            unfinished = last.offset + last.length >= size_at(self.path)
+            self._log.seen = last.offset + (0 if unfinished else last.length + 1)
+
+    def _find_tip_in(self, path: Path) -> list[Placed | Damage]:
+        try:
+            recent = read_last(path, _LOOK_BACK)
+        except NotFound:
+            return []
+        for item in recent:
+            if isinstance(item, Placed) and self._is_mine(item.record):
+                self._see(item.record)
+        return recent
+
+    def _append_after(self, decide: Decide) -> tuple[Appended, ...]:
+        """Let *decide* see what others appended, and append what it returns."""
+        if self._is_reading:  # An interrupt came while news was taken, and some of it is lost.
+            self._forget()
+        return self._log.append_after(decide)
+
+    def _take_news(self, news: News) -> None:
+        if news.restarted:
+            self._forget()
+        self._is_reading = True
+        for item in news.items:
+            if isinstance(item, Placed) and self._is_mine(item.record):
+                self._take(item.record)
+        self._is_reading = False
+
+    def _forget(self) -> None:
+        """Forget what the log holds; the next append reads it from its start."""
+        self._log.seen = 0  # First: an interrupt after it only makes the next append read more.
+        self._tip, self._uuids = None, None
+        self._folds.clear()
+
+    def _take_own(self, lines: Iterable[dict[str, Any]], placed: Sequence[Appended]) -> None:
+        """Let the folds see what was just written, unless it will come back as news."""
+        if not placed or self._log.seen != placed[-1].offset + placed[-1].length + 1:
+            return
+        if not self._folds:
+            return
+        head = self._beginning.split(b"\n")[:-1] if self._log.began else []
+        for line in (*head, *map(encode, lines)):
+            record = decode(line)
+            if isinstance(record, Record):
+                self._fold(record)
+
+    def _take(self, record: Record) -> None:
+        self._see(record)
+        self._fold(record)
+
+    def _fold(self, record: Record) -> None:
+        for fold in self._folds.values():
+            fold.take(record)
+
+    def _past(self) -> Iterator[Record]:
+        """Read everything up to where this writer has seen the log."""
+        for path in self._logs():
+            end = self._log.seen if path == self.path and not self._closed else None
+            for item in read_log(path):
+                if end is not None and item.offset >= end:
+                    break
+                if isinstance(item, Placed) and self._is_mine(item.record):
+                    yield item.record
+
+    def _see(self, record: Record) -> None:
+        self._placer.see(record)
+        if not isinstance(record, Linked) or record.uuid is None:
+            return
+        if self._uuids is not None:
+            self._uuids.add(record.uuid)
+        if record.dialect != "claude":
+            self._tip = record.uuid
+            return
+        mine = record.is_sidechain == (self.agent_id is not None)
+        if mine and record.type in TREE_TYPES and not record.is_meta:
+            self._tip = record.uuid
