@@ -19,7 +19,7 @@ from time import perf_counter
 
 from turnlog.formats import Home
 from turnlog.formats.kept_copies import kept_copy, kept_place
-from turnlog.keep.copying import keep
+from turnlog.keep.copies.keep import keep
 from turnlog.storage.tail import read_last
 
 from .data import BASE, log_of

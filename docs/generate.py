@@ -43,8 +43,8 @@ from turnlog.cli.unarchive import UnarchiveDocument
 from turnlog.cli.verify import VerifyDocument
 from turnlog.cli.watch_line import WatchedRow
 from turnlog.formats import find_homes, find_logs
-from turnlog.keep.retention import RetentionReport
-from turnlog.keep.status import KeepStatus
+from turnlog.keep.copies.status import KeepStatus
+from turnlog.keep.retention.retention import RetentionReport
 from turnlog.mcp.installing import SettingsDocument
 from turnlog.questions.blocks import BlockLedger
 from turnlog.questions.budgets import BudgetReport

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from turnlog.formats.kept_copies import kept_place
-from turnlog.keep.catalogue import CATALOGUE, Catalogue
+from turnlog.keep.catalog import CATALOGUE, Catalogue
 from turnlog.storage.compressed import unpack
 
 from .arena import Arena, CannotMount, command, is_root, plain_environment, say

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from turnlog.formats import Home
-from turnlog.keep.copying import keep
-from turnlog.keep.restorable import all_mirrors, find_restorable
-from turnlog.keep.restoring import restore
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.restore.restorable import all_mirrors, find_restorable
+from turnlog.keep.restore.restore import restore
 
 from .arena import Arena, say
 from .recovery import ID, PROGRAMS, Made, arriving, claude_with, encoded

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import turnlog
 from turnlog.errors import LogLocked, NotFound, TurnlogError
-from turnlog.keep.compaction import compact
+from turnlog.keep.compaction.compact import compact
 from turnlog.sessions.writing import build
 
 from .arena import Arena, command, say

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnlog.keep.trash import Trash
+from turnlog.keep.trash.trash import Trash
 
 from . import shim
 from .arena import Arena, CannotMount, mounted, say

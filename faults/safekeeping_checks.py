@@ -23,7 +23,7 @@ from backports.zstd import decompress
 
 from turnlog.errors import TurnlogError
 from turnlog.formats.find import find_everywhere
-from turnlog.keep.trash import Trash
+from turnlog.keep.trash.trash import Trash
 from turnlog.questions.catalog import list_sessions
 from turnlog.sessions.journal import DELETED, RESTORED
 from turnlog.sessions.session import owner_in

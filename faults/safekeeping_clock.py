@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, tzinfo
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from turnlog.keep import placing
+from turnlog.keep.copies import commit
 
 from .safekeeping_world import World
 
@@ -47,7 +47,7 @@ TIMES = (
 
 def two_hours_later() -> None:
     """Let what was half made look as if nobody had touched it for long, in this process."""
-    placing.time = SimpleNamespace(time=lambda: time.time() + 7200)
+    commit.time = SimpleNamespace(time=lambda: time.time() + 7200)
 
 
 def _set_clock(by: timedelta) -> None:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Self
 
 from turnlog.cli.app import run
 from turnlog.formats import Home
-from turnlog.keep import copying
+from turnlog.keep.copies import keep
 from turnlog.storage import compressed
 from turnlog.store import open_store
 
@@ -297,13 +297,13 @@ class _AtOnce:
 @contextmanager
 def in_one_thread() -> Iterator[None]:
     """Have copies made by the thread that asks for them, so that its calls can be counted."""
-    real = copying.ThreadPoolExecutor
-    for module in (copying, compressed):
+    real = keep.ThreadPoolExecutor
+    for module in (keep, compressed):
         module.ThreadPoolExecutor = _AtOnce
     compressed._pool.cache_clear()  # noqa: SLF001
     try:
         yield
     finally:
-        for module in (copying, compressed):
+        for module in (keep, compressed):
             module.ThreadPoolExecutor = real
         compressed._pool.cache_clear()  # noqa: SLF001

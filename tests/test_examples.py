@@ -34,7 +34,7 @@ from examples_run import ANSWERED, BEFORE, FINDS, GONE, TORN, WAYS, WELL, execut
 from examples_world import World, given
 from turnlog.cli.app import COMMANDS, app
 from turnlog.config import load_config
-from turnlog.keep.retention_policy import policy_from
+from turnlog.keep.retention.policy import policy_from
 from turnlog.mcp.settings import settings_from
 from turnlog.pricing.overrides import overrides_from
 from turnlog.questions.budgets import budgets_from

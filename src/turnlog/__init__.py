@@ -88,11 +88,11 @@ if TYPE_CHECKING:
     from turnlog.errors import (
         WriteFailed as WriteFailed,
     )
-    from turnlog.keep.archiving import Archived as Archived
-    from turnlog.keep.copying import KeepRun as KeepRun
-    from turnlog.keep.deleting import Deletion as Deletion
-    from turnlog.keep.restoring import Restored as Restored
+    from turnlog.keep.archive.archive import Archived as Archived
+    from turnlog.keep.copies.keep import KeepRun as KeepRun
+    from turnlog.keep.restore.restore import Restored as Restored
     from turnlog.keep.session import KeptSession as KeptSession
+    from turnlog.keep.trash.delete import Deletion as Deletion
     from turnlog.pricing.cost import Prices as Prices
     from turnlog.pricing.cost import cost as cost
     from turnlog.pricing.cost import load_prices as load_prices
@@ -241,11 +241,11 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "UsageError",
         "WriteFailed",
     ),
-    "turnlog.keep.archiving": ("Archived",),
-    "turnlog.keep.copying": ("KeepRun",),
-    "turnlog.keep.deleting": ("Deletion",),
-    "turnlog.keep.restoring": ("Restored",),
+    "turnlog.keep.archive.archive": ("Archived",),
+    "turnlog.keep.copies.keep": ("KeepRun",),
+    "turnlog.keep.restore.restore": ("Restored",),
     "turnlog.keep.session": ("KeptSession",),
+    "turnlog.keep.trash.delete": ("Deletion",),
     "turnlog.pricing.cost": (
         "Prices",
         "cost",

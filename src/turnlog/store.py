@@ -31,15 +31,20 @@ from turnlog.formats import (
 )
 from turnlog.formats.flat.registry import Reindexed, reindex
 from turnlog.formats.projects import whole
-from turnlog.keep.archiving import Archived, Unarchived
-from turnlog.keep.copying import KeepRun, keep
-from turnlog.keep.deleting import ASKED, Deletion, Terms, delete_session
-from turnlog.keep.resetting import reset_project
-from turnlog.keep.retention import RetentionReport, retain_configured
-from turnlog.keep.retention_policy import load_grace
+from turnlog.keep.archive.archive import Archived, Unarchived
+from turnlog.keep.copies.keep import KeepRun, keep
+from turnlog.keep.retention.policy import load_grace
+from turnlog.keep.retention.retention import RetentionReport, reset_project, retain_configured
 from turnlog.keep.session import KeptSession
-from turnlog.keep.trash import Trash
-from turnlog.keep.undeleting import put_all_back, trashed_named
+from turnlog.keep.trash.delete import (
+    ASKED,
+    Deletion,
+    DeletionTerms,
+    delete_session,
+    restore_session_from_trash,
+    trashed_named,
+)
+from turnlog.keep.trash.trash import Trash
 from turnlog.questions.asking import Asking
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.meant import project_meant
@@ -56,7 +61,7 @@ from turnlog.storage.context import Closing
 from turnlog.storage.writer import Durability, LogWriter
 
 if TYPE_CHECKING:  # Asked for seldom, and imported then.
-    from turnlog.keep.restoring import Restored
+    from turnlog.keep.restore.restore import Restored
     from turnlog.render.conversation import ThreadName
     from turnlog.render.exporting import Shape
 
@@ -216,8 +221,8 @@ class Store(Asking, Closing):
         back is left out. With *replace*, a log that lacks records of its copy is set aside, and the
         copy takes its place.
         """
-        from turnlog.keep.restorable import all_mirrors, find_restorable, mirrors
-        from turnlog.keep.restoring import copies_meant, note_restored, restore
+        from turnlog.keep.restore.restorable import all_mirrors, find_restorable, mirrors
+        from turnlog.keep.restore.restore import note_restored, restore, select_copies
 
         # The user's own homes may be gone altogether, and are not listed any more.
         among = all_mirrors if self.root == turnlog_home() else mirrors
@@ -232,7 +237,7 @@ class Store(Asking, Closing):
                 partial=partial,
                 replace=replace,
             )
-            for each in copies_meant(copies, project=project, generation=generation, only=only)
+            for each in select_copies(copies, project=project, generation=generation, only=only)
         ]
         if to is None and project is None and generation is None:
             note_restored(done)
@@ -270,7 +275,7 @@ class Store(Asking, Closing):
         ``undelete`` puts it back.
         """
         own = turnlog_home()
-        terms = Terms(ASKED, datetime.now(UTC), load_grace(own))
+        terms = DeletionTerms(ASKED, datetime.now(UTC), load_grace(own))
         return delete_session(self.homes, text, own=own, terms=terms)
 
     def undelete(self, text: str) -> KeptSession:
@@ -282,7 +287,7 @@ class Store(Asking, Closing):
         trash = Trash(turnlog_home())
         homes = {os.path.realpath(home) for home in self.homes}
         found = trashed_named([each for each in trash.entries() if each.entry.home in homes], text)
-        put_all_back(trash, found)
+        restore_session_from_trash(trash, found)
         return self.session(found[0].entry.session)
 
     def reset(self, project: str | os.PathLike[str]) -> list[Deletion]:
@@ -292,7 +297,7 @@ class Store(Asking, Closing):
         """
         own = turnlog_home()
         path = project_meant(project, (Home(self.root),))
-        terms = Terms(f"reset of {path}", datetime.now(UTC), load_grace(own))
+        terms = DeletionTerms(f"reset of {path}", datetime.now(UTC), load_grace(own))
         return reset_project((Home(self.root),), path, own=own, terms=terms)
 
     def retain(

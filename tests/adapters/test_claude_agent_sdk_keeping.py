@@ -13,9 +13,9 @@ from adapters.claude_entries import AGENT, KEY, PROJECT, SESSION, log_of, prompt
 from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import LogLocked
 from turnlog.formats import Home
-from turnlog.keep.copying import keep
-from turnlog.keep.deleting import put_back
-from turnlog.keep.trash import Trash
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.trash.delete import restore_from_trash
+from turnlog.keep.trash.trash import Trash
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +57,7 @@ async def test_a_session_goes_to_the_trash_with_its_agents(store, own):
     assert trashed.entry.title == "Prune tree number 0."
     await store.delete(KEY)
     assert len(trash.entries()) == 1
-    put_back(trash, trashed)
+    restore_from_trash(trash, trashed)
     assert await store.load(KEY) == talk(3)
     assert await store.load(AGENT) == [meta, *talk(2)]
     assert await store.load(odd) == talk(1)
@@ -141,7 +141,7 @@ async def test_kept_copies_go_with_their_session(store, own):
     assert await store.list_sessions(PROJECT) == []
     assert [row.id for row in turnlog.open(store.root).sessions(archived=None)] == []
     for trashed in Trash(own).entries():
-        put_back(Trash(own), trashed)
+        restore_from_trash(Trash(own), trashed)
     os.unlink(log_of(store.root, KEY))
     assert await store.load(KEY) == talk(3)
 

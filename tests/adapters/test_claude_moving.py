@@ -20,7 +20,7 @@ from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.adapters.claude_moving import Outcome, export_sessions, import_sessions
 from turnlog.errors import InvalidId, NotFound, UsageError
 from turnlog.formats import Home, project_key
-from turnlog.keep.copying import keep
+from turnlog.keep.copies.keep import keep
 from turnlog.records.damage import Reason
 
 ID = "12121212-aaaa-4aaa-8aaa-121212121212"

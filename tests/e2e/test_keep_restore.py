@@ -15,10 +15,10 @@ from e2e.fake_api import said_since
 from e2e.orchard import ID, arrived
 from turnlog import build
 from turnlog.formats import Home, key_of
-from turnlog.keep.copying import keep
-from turnlog.keep.restorable import all_mirrors, find_restorable
-from turnlog.keep.restoring import Outcome, restore
-from turnlog.keep.verifying import verify
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.restore.restorable import all_mirrors, find_restorable
+from turnlog.keep.restore.restore import RestoreOutcome, restore
+from turnlog.keep.verify import verify
 from turnlog.sessions.reading.subagents import AGENT_TOOLS
 from turnlog.sessions.reading.threads import visible
 
@@ -109,7 +109,7 @@ def test_claude_goes_on_as_if_its_home_had_never_been_deleted(claude, api, walke
     before = {path.relative_to(claude.home) for path in claude.home.rglob("*") if path.is_file()}
     session = lost(claude.home)
     done = restore(session)
-    assert {file.outcome for file in done.files} == {Outcome.WRITTEN}
+    assert {file.outcome for file in done.files} == {RestoreOutcome.WRITTEN}
     names = {file.name for file in done.files}
     assert any("/subagents/agent-" in name and name.endswith(".jsonl") for name in names)
     assert any("/tool-results/" in name for name in names)
@@ -145,7 +145,7 @@ def test_claude_goes_on_from_a_log_that_its_kept_copy_made_whole(claude, api, wa
     injured = injure(whole)
     walked.path.write_bytes(injured)
     done = restore(find_restorable(all_mirrors([Home(claude.home)]), ID), replace=True)
-    (replaced,) = [file for file in done.files if file.outcome is Outcome.REPLACED]
+    (replaced,) = [file for file in done.files if file.outcome is RestoreOutcome.REPLACED]
     assert walked.path.read_bytes() == whole
     assert Path(replaced.aside).read_bytes() == injured
     assert arrived(resumed(claude, api)) == arrived(sent)

@@ -6,8 +6,8 @@ from index.homes import SESSIONS, asked, lines, log_path, made_home, own_index
 from keep.permissions import permissions_count
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
-from turnlog.keep.deleting import delete_session, put_back
-from turnlog.keep.trash import Trash
+from turnlog.keep.trash.delete import delete_session, restore_from_trash
+from turnlog.keep.trash.trash import Trash
 
 KITE, HERON = SESSIONS[:2]
 
@@ -38,7 +38,7 @@ def test_a_session_that_comes_back_from_the_trash_is_read_again(homes, tmp_path)
     assert known(homes) == {HERON}
     trash = Trash(tmp_path / "own")
     (entry,) = trash.entries()
-    put_back(trash, entry)
+    restore_from_trash(trash, entry)
     assert known(homes) == {KITE, HERON}
 
 

@@ -30,7 +30,7 @@ from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.index.database import index_path
 from turnlog.index.opening import open_fresh
 from turnlog.index.refresh import refresh
-from turnlog.keep.copying import keep
+from turnlog.keep.copies.keep import keep
 from turnlog.storage.compressed import unpack
 
 DATA = lines(asked(1), answered(1), calling(2), told(2), asked(3), answered(3))

@@ -17,8 +17,8 @@ from log.packed import QUICK
 from turnlog.formats import Home
 from turnlog.formats.home_files import home_files
 from turnlog.formats.kept_copies import kept_copy, kept_place
-from turnlog.keep.catalogue import Catalogue
-from turnlog.keep.copying import KeepRun, keep
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.copies.keep import KeepRun, keep
 from turnlog.storage.compressed import unpack
 
 KEY = "-srv-kites"

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from turnlog.formats import Home, key_of
 from turnlog.formats.kept_copies import kept_copy, kept_place
-from turnlog.keep.copying import keep
-from turnlog.keep.restorable import all_mirrors, find_restorable
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.restore.restorable import all_mirrors, find_restorable
 
 ID = "77777777-aaaa-4aaa-8aaa-777777777777"
 OTHER = "88888888-bbbb-4bbb-8bbb-888888888888"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from keep.keeping_world import KEY, LOG, OTHER, SESSIONS, TODOS, new_world, sizes
 from log.packed import frames_of
 from turnlog.formats.kept_copies import CopyName, generation_copy
-from turnlog.keep.catalogue import (
+from turnlog.keep.catalog import (
     CATALOGUE,
     HOME,
     LAST_RUN,
@@ -27,7 +27,7 @@ from turnlog.keep.catalogue import (
     note_home,
     note_run,
 )
-from turnlog.keep.copying import keep
+from turnlog.keep.copies.keep import keep
 from turnlog.storage.compressed import unpack
 
 FRAME = 512

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sessions.homes import log, make_home, prompt, write
 from turnlog.errors import UsageError
 from turnlog.formats import Home, find_homes
-from turnlog.keep.catalogue import Catalogue
-from turnlog.keep.cleanup import DEFAULT_DAYS, SETTING, LossCount, losses, period_of
-from turnlog.keep.copying import keep
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.retention.agent_cleanup import DEFAULT_DAYS, SETTING, LossCount, losses, period_of
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 ONE = "11111111-aaaa-4aaa-8aaa-111111111111"

@@ -35,10 +35,10 @@ from sessions.shapes import logs as shapes
 from sessions.trees import answer, call, line, record
 from turnlog.errors import FormatTooNew, LogLocked, NotALog, UsageError
 from turnlog.formats import Home, find_logs
-from turnlog.keep.compaction import compact
-from turnlog.keep.compaction_rules import Rule
-from turnlog.keep.compaction_undo import undo
-from turnlog.keep.copying import keep
+from turnlog.keep.compaction.compact import compact
+from turnlog.keep.compaction.rules import Rule
+from turnlog.keep.compaction.undo import undo
+from turnlog.keep.copies.keep import keep
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import STUB
 from turnlog.store import open_store

@@ -13,10 +13,10 @@ from keep.compacting import ID, LARGE, found, lines_of, result, seen, title, tol
 from log.logs import add, in_child
 from sessions.trees import answer, call, line
 from turnlog.errors import LogError, LogLocked, StorageFull, TurnlogError, WriteFailed
-from turnlog.keep import compaction
-from turnlog.keep.compaction import compact
-from turnlog.keep.compaction_rules import Change, Rule
-from turnlog.keep.compaction_undo import undo
+from turnlog.keep.compaction import compact as compaction
+from turnlog.keep.compaction.compact import compact
+from turnlog.keep.compaction.rules import LineChange, Rule
+from turnlog.keep.compaction.undo import undo
 from turnlog.storage import system
 from turnlog.storage.writer import LogWriter
 
@@ -271,7 +271,7 @@ def test_where_there_are_no_hard_links_the_original_is_a_copy(home, log, monkeyp
 def test_what_would_change_a_view_is_not_done(home, log, monkeypatch, number, views):
     lines, before = lines_of(log), log.read_bytes()
     offset = sum(len(each) + 1 for each in lines[:number])
-    bad = Change(offset, len(lines[number]), Rule.DUPLICATES, len(lines[number]) + 1, uuid="a")
+    bad = LineChange(offset, len(lines[number]), Rule.DUPLICATES, len(lines[number]) + 1, uuid="a")
     if number == 1:
         monkeypatch.setattr(compaction, "differences", lambda *_: ["tree"])
     monkeypatch.setattr(

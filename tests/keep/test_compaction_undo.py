@@ -12,8 +12,8 @@ from keep.compacting import ID, LARGE, found, lines_of, result, seen, title, tol
 from log.logs import add
 from sessions.trees import answer, call, line
 from turnlog.errors import LogError, LogLocked
-from turnlog.keep.compaction import compact
-from turnlog.keep.compaction_undo import undo
+from turnlog.keep.compaction.compact import compact
+from turnlog.keep.compaction.undo import undo
 from turnlog.storage.repair import repair
 from turnlog.storage.writer import LogWriter
 

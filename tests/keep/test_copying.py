@@ -23,8 +23,8 @@ from turnlog.errors import LogError, LogLocked, StorageFull, TurnlogError, Write
 from turnlog.formats import Home
 from turnlog.formats.home_files import home_files
 from turnlog.formats.kept_copies import generation_copy, kept_copy, kept_place
-from turnlog.keep.catalogue import CATALOGUE, Catalogue, last_run_at
-from turnlog.keep.copying import keep, turn
+from turnlog.keep.catalog import CATALOGUE, Catalogue, last_run_at
+from turnlog.keep.copies.keep import keep, turn
 from turnlog.storage.compressed import unpack
 
 FRAME = 1024
@@ -92,7 +92,7 @@ def test_the_system_sees_no_unchanged_file_opened(world, tmp_path):
     fill(world)
     world.keep()
     code = (
-        "import sys; from pathlib import Path; from turnlog.keep.copying import keep;"
+        "import sys; from pathlib import Path; from turnlog.keep.copies.keep import keep;"
         "from turnlog.formats import Home; print(keep([Home(Path(sys.argv[1]))]).copied)"
     )
     trace = tmp_path / "trace"
@@ -220,7 +220,7 @@ def test_what_is_no_file_is_told_and_nothing_hangs(world):
 
 def test_a_file_that_becomes_a_fifo_before_it_is_opened_does_not_hang(world, monkeypatch):
     fill(world)
-    from turnlog.keep import copying
+    from turnlog.keep.copies import keep as copying
 
     real = copying.changed_files
 
@@ -242,10 +242,10 @@ def test_a_file_that_becomes_a_fifo_before_it_is_opened_does_not_hang(world, mon
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_kept_the_next_time(world, monkeypatch):
-    from turnlog.keep import making
+    from turnlog.keep.copies import copy_file
 
     fill(world)
-    real = making._read
+    real = copy_file._read
 
     def shrinking(fd, size, offset):
         if os.fstat(fd).st_ino == world.path(LOG).stat().st_ino:
@@ -253,7 +253,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_kept_the_next_time(world, monke
         return real(fd, size, offset)
 
     with monkeypatch.context() as patch:
-        patch.setattr(making, "_read", shrinking)
+        patch.setattr(copy_file, "_read", shrinking)
         done = keep([world.home])
     assert [str(each.path) for each in done.problems] == [str(world.path(LOG))]
     assert unfinished(world.place) == []
@@ -263,10 +263,10 @@ def test_a_file_that_shrinks_while_it_is_read_is_kept_the_next_time(world, monke
 
 def test_a_file_rewritten_while_it_is_copied_is_not_taken_for_its_copy(world, monkeypatch):
     """What is known of it is what was copied, not what stands there a moment later."""
-    from turnlog.keep import making
+    from turnlog.keep.copies import copy_file
 
     world.put(LOG, line(1) * 9)
-    real = making._filled
+    real = copy_file._filled
 
     def rewriting(*arguments):
         packed = real(*arguments)
@@ -274,7 +274,7 @@ def test_a_file_rewritten_while_it_is_copied_is_not_taken_for_its_copy(world, mo
         return packed
 
     with monkeypatch.context() as patch:
-        patch.setattr(making, "_filled", rewriting)
+        patch.setattr(copy_file, "_filled", rewriting)
         keep([world.home])
     world.remember(LOG, line(1) * 9)
     world.add(LOG, line(3))
@@ -285,13 +285,13 @@ def test_a_file_rewritten_while_it_is_copied_is_not_taken_for_its_copy(world, mo
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_file_rewritten_while_it_is_read_is_kept_the_next_time(world, monkeypatch, is_known):
     """No copy is half of what a file held before, and half of what it held after."""
-    from turnlog.keep import making
+    from turnlog.keep.copies import copy_file
 
     if is_known:
         world.put(LOG, line(1) * 30)
         world.keep()
     world.put(LOG, line(1) * 90)
-    real = making._read
+    real = copy_file._read
 
     def rewriting(fd, size, offset):
         data = real(fd, size, offset)
@@ -300,7 +300,7 @@ def test_a_file_rewritten_while_it_is_read_is_kept_the_next_time(world, monkeypa
         return data
 
     with monkeypatch.context() as patch:
-        patch.setattr(making, "_read", rewriting)
+        patch.setattr(copy_file, "_read", rewriting)
         done = keep([world.home])
     assert [each.reason for each in done.problems] == ["it was rewritten while it was read"]
     assert unfinished(world.place) == []
@@ -309,17 +309,17 @@ def test_a_file_rewritten_while_it_is_read_is_kept_the_next_time(world, monkeypa
 
 
 def test_a_file_that_grows_while_it_is_read_is_kept_as_far_as_it_was(world, monkeypatch):
-    from turnlog.keep import making
+    from turnlog.keep.copies import copy_file
 
     world.put(LOG, line(1) * 90)
-    real = making._read
+    real = copy_file._read
 
     def growing(fd, size, offset):
         world.add(LOG, line(2))
         return real(fd, size, offset)
 
     with monkeypatch.context() as patch:
-        patch.setattr(making, "_read", growing)
+        patch.setattr(copy_file, "_read", growing)
         assert not keep([world.home]).problems
     assert world.generations(LOG) == [line(1) * 90]
     assert not world.keep().begun_anew
@@ -327,10 +327,10 @@ def test_a_file_that_grows_while_it_is_read_is_kept_as_far_as_it_was(world, monk
 
 
 def test_a_disk_of_others_that_fails_is_a_problem_of_that_file(world, monkeypatch):
-    from turnlog.keep import making
+    from turnlog.keep.copies import copy_file
 
     fill(world)
-    real = making.read_at
+    real = copy_file.read_at
 
     def failing(fd, size, offset):
         if os.fstat(fd).st_ino == world.path(LOG).stat().st_ino:
@@ -338,7 +338,7 @@ def test_a_disk_of_others_that_fails_is_a_problem_of_that_file(world, monkeypatc
         return real(fd, size, offset)
 
     with monkeypatch.context() as patch:
-        patch.setattr(making, "read_at", failing)
+        patch.setattr(copy_file, "read_at", failing)
         done = world.keep()
     assert done.copied == 6
     assert [(str(each.path), each.reason) for each in done.problems] == [
@@ -415,7 +415,7 @@ def test_a_name_that_is_no_text_is_a_problem(world):
 
 
 def test_a_home_whose_path_is_no_text_is_kept(world):
-    from turnlog.keep.catalogue import home_of, kept_homes
+    from turnlog.keep.catalog import home_of, kept_homes
 
     place = Path(os.fsdecode(os.fsencode(world.root.parent) + b"/h\xffme"))
     shutil.copytree(world.root, place)
@@ -703,7 +703,7 @@ def test_errors_hold_no_temporary_files_until_somebody_forgets_them(world, monke
     """What was made ahead is taken away at once, not when the last traceback goes."""
     for number in range(40):
         world.put(f"projects/{KEY}/{SESSIONS[0]}/tool-results/{number}", line(number))
-    from turnlog.keep import copying
+    from turnlog.keep.copies import keep as copying
 
     def failing(*_arguments):
         raise OSError(28, "No space left on device")
@@ -784,7 +784,7 @@ def test_whoever_waits_too_long_is_told(world):
 def test_keeps_at_once_and_a_writer(world):
     fill(world)
     code = (
-        "import sys; from pathlib import Path; from turnlog.keep.copying import keep;"
+        "import sys; from pathlib import Path; from turnlog.keep.copies.keep import keep;"
         "from turnlog.formats import Home\n"
         "for _ in range(3): keep([Home(Path(sys.argv[1]))])"
     )

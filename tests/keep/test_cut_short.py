@@ -7,16 +7,16 @@ import pytest
 
 from keep.archives import flat_store, session_in, small_home
 from keep.orchard_store import ID, KEY
-from turnlog.keep import placing
-from turnlog.keep.compaction import compact
-from turnlog.keep.copying import keep
-from turnlog.keep.deleting import delete_session, put_back
-from turnlog.keep.placing import HOUR, sweep
-from turnlog.keep.restorable import find_restorable, mirrors
-from turnlog.keep.restoring import restore
-from turnlog.keep.retention import retain
-from turnlog.keep.retention_policy import Policy
-from turnlog.keep.trash import Trash
+from turnlog.keep.compaction.compact import compact
+from turnlog.keep.copies import commit
+from turnlog.keep.copies.commit import HOUR, sweep
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.restore.restorable import find_restorable, mirrors
+from turnlog.keep.restore.restore import restore
+from turnlog.keep.retention.policy import Policy
+from turnlog.keep.retention.retention import retain
+from turnlog.keep.trash.delete import delete_session, restore_from_trash
+from turnlog.keep.trash.trash import Trash
 
 PART = ".turnlog-0123456789abcdef.part"
 
@@ -24,13 +24,13 @@ PART = ".turnlog-0123456789abcdef.part"
 @pytest.fixture
 def later(monkeypatch):
     """Let two hours pass."""
-    now = placing.time.time()
+    now = commit.time.time()
 
     class Clock:
         def time(self):
             return now + 2 * HOUR
 
-    monkeypatch.setattr(placing, "time", Clock())
+    monkeypatch.setattr(commit, "time", Clock())
 
 
 def left_in(directory, name=PART):
@@ -145,6 +145,6 @@ def test_putting_back_from_the_trash_sweeps_where_it_puts(tmp_path, own, later):
     delete_session([home], ID, own=own)
     part = left_in(home.path / KEY)
     trash = Trash(own)
-    put_back(trash, trash.entries()[0])
+    restore_from_trash(trash, trash.entries()[0])
     assert not part.exists()
     assert (home.path / KEY / f"{ID}.jsonl").exists()

@@ -37,13 +37,13 @@ from turnlog.errors import (
 from turnlog.formats import Home
 from turnlog.formats.flat.registry import read_index
 from turnlog.formats.kept_copies import kept_place
-from turnlog.keep.belongings import Belongings
-from turnlog.keep.catalogue import Catalogue
-from turnlog.keep.copying import keep
-from turnlog.keep.deleting import Terms, delete_session, put_back
-from turnlog.keep.listings import remember_kept
-from turnlog.keep.resetting import reset_project
-from turnlog.keep.trash import Trash
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.retention.retention import reset_project
+from turnlog.keep.session_files import SessionFileIndex
+from turnlog.keep.trash.bookkeeping import remember_kept
+from turnlog.keep.trash.delete import DeletionTerms, delete_session, restore_from_trash
+from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.environment import process
 from turnlog.sessions.state import State
 from turnlog.storage.system import lock
@@ -104,7 +104,7 @@ def test_a_deleted_session_can_be_put_back(home, own):
     before = files(home.path)
     delete_session([home], ID)
     trash = Trash(own)
-    assert put_back(trash, trash.entries()[0]) == len(belongings())
+    assert restore_from_trash(trash, trash.entries()[0]) == len(belongings())
     assert files(home.path) == before
     assert turnlog.open(home.path).session(ID).summary.title
     assert delete_session([home], ID).was_deleted is False
@@ -115,7 +115,7 @@ def test_kept_copies_of_every_generation_go_and_come_back_with_the_session(home,
     log = home.path / KEY / f"{ID}.jsonl"
     log.write_bytes(said(ID, "All over again"))
     keep([home])
-    place = Belongings(home).place
+    place = SessionFileIndex(home).place
     catalogue = Catalogue.load(place)
     kept = files(place)
     assert catalogue.older
@@ -131,7 +131,7 @@ def test_kept_copies_of_every_generation_go_and_come_back_with_the_session(home,
     # Keeping again neither finds nor misses anything.
     assert keep([home]).copied == 0
     trash = Trash(own)
-    put_back(trash, trash.entries()[0])
+    restore_from_trash(trash, trash.entries()[0])
     again = Catalogue.load(place)
     assert (again.current, again.older) == (catalogue.current, catalogue.older)
     assert {n: d for n, d in files(place).items() if n.endswith(".zst")} == {
@@ -153,7 +153,7 @@ def test_a_session_of_which_only_copies_are_left_is_deleted(home, own):
 
 def test_copies_may_stay(home, own):
     keep([home])
-    delete_session([home], ID, terms=Terms("a test", NOW, with_kept=False))
+    delete_session([home], ID, terms=DeletionTerms("a test", NOW, with_kept=False))
     assert all(name.startswith("home/") for name in in_trash(own))
     assert turnlog.open(home.path).session(ID).logs[0].is_kept
 
@@ -188,7 +188,7 @@ def test_a_deletion_that_fails_anywhere_is_finished_by_deleting_again(
         assert delete_session([home], ID).was_deleted
         trash = Trash(own)
         for each in trash.entries():
-            put_back(trash, each)
+            restore_from_trash(trash, each)
         assert files(home.path) == before
         if len(calls) < number:
             break
@@ -267,7 +267,7 @@ def test_what_is_deleted_while_it_is_put_back_stays_in_the_trash(home, own):
     trash.restore(trashed, settle=lambda: delete_session([home], ID))
     assert trash.of_session(ID) == [trashed]
     assert not Catalogue.of_home(home).missing()
-    put_back(trash, trashed)
+    restore_from_trash(trash, trashed)
     assert files(home.path) == before
     assert trash.entries() == []
 
@@ -277,11 +277,11 @@ def test_an_entry_that_was_put_back_is_not_filled_again(home, own):
     delete_session([home], ID)
     trash = Trash(own)
     (trashed,) = trash.of_session(ID)
-    put_back(trash, trashed)
+    restore_from_trash(trash, trashed)
     assert trash.finish(trashed) == 0
     assert files(home.path) == before
     with pytest.raises(NotFound, match="not in the trash any more"):
-        put_back(trash, trashed)
+        restore_from_trash(trash, trashed)
 
 
 def test_copies_that_went_once_more_are_not_remembered(home, own):
@@ -369,7 +369,7 @@ def test_a_flat_session_goes_with_its_metadata_and_out_of_the_registry(tmp_path,
     assert {entry.id for entry in read_index(directory).entries} == {ids[1]}
     assert set(os.listdir(directory)) == {f"{ids[1]}.jsonl", f"{ids[1]}.meta.json", "index.json"}
     trash = Trash(own)
-    put_back(trash, trash.entries()[0])
+    restore_from_trash(trash, trash.entries()[0])
     assert {entry.id for entry in read_index(directory).entries} == set(ids)
     assert store.session(ids[0]).summary.title == "One"
 
@@ -416,7 +416,7 @@ def test_the_nameless_session_of_a_day(tmp_path, own):
     assert delete_session([home], session_id).was_deleted
     assert not files(home.path)
     trash = Trash(own)
-    put_back(trash, trash.entries()[0])
+    restore_from_trash(trash, trash.entries()[0])
     assert f"{HASH}/2026-01-02.jsonl" in files(home.path)
 
 
@@ -445,7 +445,7 @@ def test_reset_deletes_what_was_done_in_one_project(tmp_path, own):
     assert all(store.delete(each).was_deleted for each in gone)
     trash = Trash(own)
     for each in trash.entries():
-        put_back(trash, each)
+        restore_from_trash(trash, each)
     assert {row.id for row in store.sessions()} == set(ids.values()) | gone
 
 
@@ -465,7 +465,7 @@ def test_reset_keeps_to_the_stores_root(home, own, tmp_path):
     store = turnlog.store.Store((home, Home(tmp_path / "root")), tmp_path / "root")
     assert store.reset("/home/ada/orchard") == []
     assert (home.path / KEY / f"{ID}.jsonl").exists()
-    assert reset_project([home], "/home/ada/orchard", own=own, terms=Terms("x", NOW))
+    assert reset_project([home], "/home/ada/orchard", own=own, terms=DeletionTerms("x", NOW))
     assert not (home.path / KEY).exists()
 
 
@@ -509,6 +509,6 @@ def test_whatever_is_done_and_wherever_it_stops_nothing_is_lost(tmp_path_factory
                     else:
                         trash = Trash(own)
                         for each in trash.entries():
-                            put_back(trash, each)
+                            restore_from_trash(trash, each)
             there = {*files(home.path).values(), *(d for ds in in_trash(own).values() for d in ds)}
             assert written <= there, (number, step)

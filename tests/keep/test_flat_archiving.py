@@ -17,11 +17,11 @@ from keep.orchard_store import ID, said
 from turnlog.errors import BrokenCopy, LogLocked, NotALog, UsageError
 from turnlog.formats import Home, find_everywhere
 from turnlog.formats.flat.registry import read_index, reindex
-from turnlog.keep import flat_archiving
-from turnlog.keep.copying import keep
-from turnlog.keep.flat_archiving import archive_flat
-from turnlog.keep.restorable import find_restorable, mirrors
-from turnlog.keep.restoring import restore, restore_each
+from turnlog.keep.archive import flat
+from turnlog.keep.archive.flat import archive_flat
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.restore.restorable import find_restorable, mirrors
+from turnlog.keep.restore.restore import restore, restore_each
 from turnlog.questions.catalog import list_sessions
 from turnlog.storage.blobs import blob_of
 from turnlog.store import open_store
@@ -264,7 +264,7 @@ def test_a_compressor_that_lies_removes_nothing(home, parts, monkeypatch):
         DEFLATED = zlib.DEFLATED
         compressobj = Lying
 
-    monkeypatch.setattr("turnlog.keep.flat_archiving.zlib", Module)
+    monkeypatch.setattr("turnlog.keep.archive.flat.zlib", Module)
     with pytest.raises(BrokenCopy):
         session_in(home).archive()
     assert there(home, parts) == parts
@@ -311,14 +311,14 @@ def test_who_archives_what_is_just_unpacked_waits(home, parts, monkeypatch):
     """Each would remove what the other made of it."""
     session_in(home).archive()
     archiving = threading.Thread(target=lambda: session_in(home).archive())
-    real = flat_archiving._write_down_unpacked
+    real = flat._write_down_unpacked
 
     def meanwhile(*arguments):
         archiving.start()
         archiving.join(1)
         real(*arguments)
 
-    monkeypatch.setattr(flat_archiving, "_write_down_unpacked", meanwhile)
+    monkeypatch.setattr(flat, "_write_down_unpacked", meanwhile)
     session_in(home).unarchive()
     archiving.join()
     assert there(home, parts) == {}

@@ -17,8 +17,8 @@ from keep.keeping_world import LOG, OTHER, TODOS, new_world, unfinished
 from log.logs import in_child
 from log.packed import frames_of
 from turnlog.formats.kept_copies import generation_copy
-from turnlog.keep.catalogue import CATALOGUE
-from turnlog.keep.copying import keep
+from turnlog.keep.catalog import CATALOGUE
+from turnlog.keep.copies.keep import keep
 from turnlog.storage import compressed
 
 FRAME = 512
@@ -221,7 +221,7 @@ def test_a_copy_is_never_set_aside_over_another(world, monkeypatch):
     for number in range(3):
         world.put(LOG, line(f"life {number} ") * 30)
         if number == 2:
-            monkeypatch.setattr("turnlog.keep.making.generation_in_place", lambda *_: 1)
+            monkeypatch.setattr("turnlog.keep.copies.copy_file.generation_in_place", lambda *_: 1)
         world.keep()
     world.check()
 
@@ -399,7 +399,7 @@ def test_a_kill_between_the_two_names_of_a_copy_makes_no_second_generation(world
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("turnlog.keep.placing.os.replace", replace)
+        patch.setattr("turnlog.keep.copies.commit.os.replace", replace)
         with pytest.raises(Killed):
             keep([world.home])
     assert generation_copy(world.place, 1, LOG).exists()
@@ -415,7 +415,7 @@ def test_generations_are_copied_where_there_are_no_links(world, monkeypatch):
     def link(*_arguments, **_how):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("turnlog.keep.placing.os.link", link)
+    monkeypatch.setattr("turnlog.keep.copies.commit.os.link", link)
     for number in range(4):
         world.put(LOG, line(f"life {number} ") * 30)
         world.keep()

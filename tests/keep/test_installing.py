@@ -8,8 +8,8 @@ import pytest
 
 from turnlog.errors import UsageError
 from turnlog.formats.claude_code.hooks import hooks_in
-from turnlog.keep import installing
-from turnlog.keep.installing import carry_out, install_steps, program, uninstall_steps
+from turnlog.keep.schedule import install
+from turnlog.keep.schedule.install import carry_out, install_steps, program, uninstall_steps
 
 SYSTEMCTL = '#!/bin/sh\ncase "$2" in is-enabled) exit 0;; esac\n'
 
@@ -183,5 +183,5 @@ def test_the_program_is_the_one_that_runs(monkeypatch, tmp_path):
 
 def test_a_program_in_a_cache_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert installing.passing_place([f"{tmp_path}/cache/uv/archive/turnlog"])
-    assert not installing.passing_place([f"{tmp_path}/bin/turnlog"])
+    assert install.passing_place([f"{tmp_path}/cache/uv/archive/turnlog"])
+    assert not install.passing_place([f"{tmp_path}/bin/turnlog"])

@@ -8,10 +8,10 @@ import pytest
 from keep.orchard_home import ID, OTHER, PROJECT, SHARED, conversation, files_in, write_files
 from turnlog.formats import Home, find_everywhere, homes, key_of
 from turnlog.formats.kept_copies import kept_place
-from turnlog.keep.catalogue import Catalogue
-from turnlog.keep.copying import keep
-from turnlog.keep.restorable import all_mirrors, find_restorable, mirrors
-from turnlog.keep.restoring import restore_each
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.restore.restorable import all_mirrors, find_restorable, mirrors
+from turnlog.keep.restore.restore import restore_each
 
 THIRD = "99999999-cccc-4ccc-8ccc-999999999999"
 

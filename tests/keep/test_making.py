@@ -7,9 +7,9 @@ import pytest
 from keep.archives import MAIN, small_home
 from keep.orchard_store import ID, said
 from turnlog.formats.kept_copies import generation_copy, kept_copy, kept_place
-from turnlog.keep import copying
-from turnlog.keep.catalogue import Catalogue
-from turnlog.keep.copying import keep
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.copies import keep as copying
+from turnlog.keep.copies.keep import keep
 from turnlog.storage.compressed import unpack
 
 pytestmark = pytest.mark.usefixtures("own")

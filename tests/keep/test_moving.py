@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from turnlog.keep.moving import Moved, Spot, move
+from turnlog.keep.file_moves import Moved, Spot, move
 
 
 @pytest.fixture

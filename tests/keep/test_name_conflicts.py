@@ -11,11 +11,11 @@ import pytest
 
 from keep.keeping_world import new_world
 from turnlog.formats import find_logs, turnlog_home
-from turnlog.keep.adopting import adopt_all
-from turnlog.keep.catalogue import CATALOGUE, Catalogue
-from turnlog.keep.deleting import delete_session, put_back
-from turnlog.keep.restorable import mirrors
-from turnlog.keep.trash import Trash
+from turnlog.keep.catalog import CATALOGUE, Catalogue
+from turnlog.keep.copies.rebuild_catalog import adopt_all
+from turnlog.keep.restore.restorable import mirrors
+from turnlog.keep.trash.delete import delete_session, restore_from_trash
+from turnlog.keep.trash.trash import Trash
 from turnlog.storage.compressed import unpack
 
 ID = "7c1d9f0e-5a52-4c11-9a3d-2f6f0d0c4b00"
@@ -117,6 +117,6 @@ def test_deleting_takes_both_along_and_brings_them_back(world, names):
     assert world.catalogue.current == {}
     trash = Trash(turnlog_home())
     (trashed,) = trash.entries()
-    put_back(trash, trashed)
+    restore_from_trash(trash, trashed)
     assert contents(world) == before
     world.check()

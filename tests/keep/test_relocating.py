@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from turnlog.errors import UsageError, WriteFailed
 from turnlog.formats import hash_of, key_of
-from turnlog.keep import relocating
-from turnlog.keep.relocating import (
+from turnlog.keep.restore import relocate
+from turnlog.keep.restore.relocate import (
     Move,
     Relocation,
     differs_only_in_cwd,
@@ -328,7 +328,7 @@ def test_nothing_is_given_that_is_not_proven(monkeypatch):
     def careless(data, move):
         return data.replace(move.old.encode(), move.new.encode())
 
-    monkeypatch.setattr(relocating, "relocate_line", careless)
+    monkeypatch.setattr(relocate, "relocate_line", careless)
     good = line(type="user", cwd=OLD)
     bad = line(type="user", message=OLD, cwd=OLD)
     given = []

@@ -40,18 +40,23 @@ from turnlog.errors import (
     WriteFailed,
 )
 from turnlog.formats import Home, hash_of, key_of
-from turnlog.keep import putting_back, reading
-from turnlog.keep.catalogue import CATALOGUE, Catalogue
-from turnlog.keep.copying import keep
-from turnlog.keep.generations import generations_of
-from turnlog.keep.restorable import all_mirrors, find_restorable, is_of_a_home
-from turnlog.keep.restoring import (
-    Outcome,
+from turnlog.keep.catalog import CATALOGUE, Catalogue
+from turnlog.keep.copies import reader
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.restore import restore_files
+from turnlog.keep.restore.restorable import (
+    all_mirrors,
+    find_restorable,
+    generations_of,
+    is_home_file,
+)
+from turnlog.keep.restore.restore import (
     Refused,
-    copies_meant,
+    RestoreOutcome,
     restore,
     restore_each,
     restore_rest,
+    select_copies,
 )
 from turnlog.sessions.session import Session
 from turnlog.storage import atomic_files
@@ -69,7 +74,7 @@ def outcomes(restored):
 
 
 def only_written(restored):
-    return set(outcomes(restored).values()) == {Outcome.WRITTEN}
+    return set(outcomes(restored).values()) == {RestoreOutcome.WRITTEN}
 
 
 # -- all of it, and nothing else ------------------------------------------------------------------
@@ -104,7 +109,7 @@ def test_restoring_twice_is_restoring_once(orchard):
     restore(orchard.session())
     times = {path: path.stat().st_mtime_ns for path in orchard.home.rglob("*")}
     again = restore(orchard.session())
-    assert set(outcomes(again).values()) == {Outcome.THERE}
+    assert set(outcomes(again).values()) == {RestoreOutcome.THERE}
     assert again.written == 0
     assert {path: path.stat().st_mtime_ns for path in orchard.home.rglob("*")} == times
 
@@ -113,9 +118,9 @@ def test_only_what_is_missing_is_written(orchard):
     lost = f"projects/{key_of(PROJECT)}/{ID}/subagents/agent-{AGENT}.jsonl"
     (orchard.home / lost).unlink()
     done = restore(orchard.session())
-    assert [name for name, outcome in outcomes(done).items() if outcome is Outcome.WRITTEN] == [
-        lost
-    ]
+    assert [
+        name for name, outcome in outcomes(done).items() if outcome is RestoreOutcome.WRITTEN
+    ] == [lost]
     assert files_in(orchard.home) == orchard.files
 
 
@@ -124,7 +129,7 @@ def test_a_log_that_has_grown_is_left(orchard):
     more = orchard.files[orchard.main] + conversation(start=9)
     log.write_bytes(more)
     done = restore(orchard.session())
-    assert outcomes(done)[orchard.main] is Outcome.NEWER
+    assert outcomes(done)[orchard.main] is RestoreOutcome.NEWER
     assert log.read_bytes() == more
 
 
@@ -141,7 +146,7 @@ def test_everything_else_comes_back_when_asked_for(orchard):
     assert all(not isinstance(each, Refused) for each in restore_each(mirror.sessions.values()))
     rest = restore_rest(mirror)
     assert files_in(orchard.home) == orchard.files
-    assert {file.name for file in rest if file.outcome is Outcome.WRITTEN} == {
+    assert {file.name for file in rest if file.outcome is RestoreOutcome.WRITTEN} == {
         "plans/another.md",
         "history.jsonl",
     }
@@ -152,10 +157,10 @@ def test_what_is_shared_and_changed_is_left_and_told(orchard):
     orchard.burn()
     write_files(orchard.home, {plan: b"# Another plan\n", "history.jsonl": b"{}\n"})
     done = restore(orchard.session())
-    assert outcomes(done)[plan] is Outcome.LEFT
+    assert outcomes(done)[plan] is RestoreOutcome.LEFT
     assert [file.detail for file in done.files if file.name == plan] == ["is another file"]
     rest = restore_rest(orchard.session().mirror)
-    assert {file.name: file.outcome for file in rest}["history.jsonl"] is Outcome.LEFT
+    assert {file.name: file.outcome for file in rest}["history.jsonl"] is RestoreOutcome.LEFT
     assert files_in(orchard.home)[plan] == b"# Another plan\n"
     assert files_in(orchard.home)["history.jsonl"] == b"{}\n"
 
@@ -163,13 +168,13 @@ def test_what_is_shared_and_changed_is_left_and_told(orchard):
 def test_the_main_log_comes_last(orchard, monkeypatch):
     orchard.burn()
     order = []
-    real = putting_back.put
+    real = restore_files.put
 
     def noting(root, parts, data, **options):
         order.append("/".join(parts))
         return real(root, parts, data, **options)
 
-    monkeypatch.setattr(putting_back, "put", noting)
+    monkeypatch.setattr(restore_files, "put", noting)
     restore(orchard.session())
     assert order[-1] == orchard.main
     assert order[-2].endswith(f"agent-{AGENT}.jsonl")
@@ -287,7 +292,7 @@ def test_a_file_that_appears_in_the_middle_is_not_overwritten(orchard, monkeypat
         assert not (orchard.home / orchard.main).exists()
     else:
         done = restore(orchard.session())
-        expected = Outcome.THERE if theirs == "same" else Outcome.LEFT
+        expected = RestoreOutcome.THERE if theirs == "same" else RestoreOutcome.LEFT
         assert outcomes(done)[name] is expected
     assert files_in(orchard.home)[name] == data
     assert not list(orchard.home.rglob("*.part"))
@@ -368,7 +373,7 @@ def test_a_bomb_does_not_go_off(orchard, is_listed):
 @pytest.mark.parametrize("damage", ["none", "frame", "table"])
 def test_a_copy_that_packs_very_well_is_no_bomb(orchard, monkeypatch, damage):
     """Several hundred times smaller packed, and no catalogue says how large it was."""
-    monkeypatch.setattr(reading, "_BOMB_SLACK", 0)  # Else it would take 64 MiB to be suspicious.
+    monkeypatch.setattr(reader, "_BOMB_SLACK", 0)  # Else it would take 64 MiB to be suspicious.
     said = line(type="mode", mode="x" * 5000)
     whole = said * (5 * 1024 * 1024 // len(said))
     orchard.write(orchard.main, whole)
@@ -397,14 +402,14 @@ def test_a_broken_part_can_be_left_out(orchard):
         restore(orchard.session())
     assert "--partial" in caught.value.cli_hint
     done = restore(orchard.session(), partial=True)
-    assert outcomes(done)[name] is Outcome.BROKEN
+    assert outcomes(done)[name] is RestoreOutcome.BROKEN
     assert files_in(orchard.home) == {each: data for each, data in MINE.items() if each != name}
 
 
 def test_a_broken_plan_stops_nobody(orchard):
     orchard.burn()
     spoil(orchard.copy(f"plans/{PLAN}.md"), flipped(6))
-    assert outcomes(restore(orchard.session()))[f"plans/{PLAN}.md"] is Outcome.BROKEN
+    assert outcomes(restore(orchard.session()))[f"plans/{PLAN}.md"] is RestoreOutcome.BROKEN
 
 
 def test_what_is_left_of_a_long_log_can_be_had(tmp_path, monkeypatch):
@@ -419,7 +424,7 @@ def test_what_is_left_of_a_long_log_can_be_had(tmp_path, monkeypatch):
         restore(orchard.session())
     done = restore(orchard.session(), partial=True)
     (told,) = [file for file in done.files if file.name == orchard.main]
-    assert told.outcome is Outcome.WRITTEN
+    assert told.outcome is RestoreOutcome.WRITTEN
     assert "what is left of it" in told.detail
     back = (orchard.home / orchard.main).read_bytes()
     assert len(back) == len(long)
@@ -500,7 +505,7 @@ def test_a_hostile_catalogue_writes_nothing_where_it_does_not_belong(orchard, tm
         planted = orchard.place / f"{name}.zst"
         planted.parent.mkdir(parents=True, exist_ok=True)
         planted.write_bytes(orchard.copy().read_bytes())
-    assert not is_of_a_home(name, [orchard.main])
+    assert not is_home_file(name, [orchard.main])
     mirror = orchard.session().mirror
     assert name not in mirror.copies
     restore(orchard.session())
@@ -687,7 +692,7 @@ def test_an_agent_in_a_directory_below_moves_with_its_session(orchard, tmp_path)
 
 def test_a_move_that_would_change_a_thread_is_refused(orchard, tmp_path, monkeypatch):
     shapes = iter(["a", "b"] * 10)
-    monkeypatch.setattr(putting_back, "shape_of", lambda _chunks: next(shapes))
+    monkeypatch.setattr(restore_files, "shape_of", lambda _chunks: next(shapes))
     with pytest.raises(WriteFailed, match="changed its threads"):
         restore(orchard.session(), to=tmp_path / "moved", project="/srv/new")
     assert not (tmp_path / "moved").exists()
@@ -823,7 +828,7 @@ def test_the_copies_of_an_id_are_told_apart(orchard):
     session = orchard.session()
     assert [each.project for each in session.everywhere] == [WORKTREE, PROJECT]
     assert [each.mains for each in session.everywhere] == [[name], [orchard.main]]
-    (only,) = copies_meant(session.everywhere, only=orchard.main)
+    (only,) = select_copies(session.everywhere, only=orchard.main)
     restore(only, only=orchard.main)
     assert files_in(orchard.home) == {orchard.main: orchard.files[orchard.main]}
 
@@ -924,7 +929,7 @@ def test_one_that_cannot_be_restored_keeps_no_other_from_it(orchard):
     assert isinstance(first, Refused)
     assert first.session == ID
     assert second.session == OTHER
-    assert only_written(second) or outcomes(second)[f"plans/{PLAN}.md"] is Outcome.WRITTEN
+    assert only_written(second) or outcomes(second)[f"plans/{PLAN}.md"] is RestoreOutcome.WRITTEN
 
 
 # -- a machine that fails -------------------------------------------------------------------------
@@ -1063,13 +1068,13 @@ def test_a_copy_that_changes_in_the_middle_is_not_restored(orchard, monkeypatch)
     orchard.burn()
     session = orchard.session()
     name = f"tasks/{ID}/1.json"
-    real = putting_back.make_directory
+    real = restore_files.make_directory
 
     def racing(path):
         spoil(orchard.copy(name), flipped(8))
         real(path)
 
-    monkeypatch.setattr(putting_back, "make_directory", racing)
+    monkeypatch.setattr(restore_files, "make_directory", racing)
     with pytest.raises(BrokenCopy):
         restore(session)
     assert not (orchard.home / name).exists()

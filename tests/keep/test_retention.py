@@ -29,13 +29,14 @@ from turnlog import build
 from turnlog.errors import LogError, StorageFull, TurnlogError, UsageError, WriteFailed
 from turnlog.formats import Home
 from turnlog.formats.kept_copies import kept_copy, kept_place
-from turnlog.keep import proving, retention
-from turnlog.keep.catalogue import Catalogue
-from turnlog.keep.copying import keep
-from turnlog.keep.deleting import put_back
-from turnlog.keep.retention import retain, retain_configured
-from turnlog.keep.retention_policy import Policy, ProjectRule, policy_from
-from turnlog.keep.trash import Trash
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.copies import compare
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.retention import retention
+from turnlog.keep.retention.policy import Policy, ProjectRule, policy_from
+from turnlog.keep.retention.retention import retain, retain_configured
+from turnlog.keep.trash.delete import restore_from_trash
+from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.environment import process
 from turnlog.sessions.journal import Journal
 from turnlog.storage.compressed import unpack
@@ -91,7 +92,7 @@ def test_what_expired_goes_to_the_trash_and_comes_back(home, own):
     assert {each.entry.why for each in trash.entries()} == {"expired"}
     for each in trash.entries():
         assert each.entry.purge_after_at == DUE + timedelta(days=30)
-        put_back(trash, each)
+        restore_from_trash(trash, each)
     assert files(home.path) == before
     again = retain([home], ON, now=DUE, write=True)
     assert ids(again.sessions) == [ID, OTHER]
@@ -299,7 +300,7 @@ def test_a_session_that_turnlog_has_open_stays(tmp_path, own):
 
 
 def test_a_log_that_cannot_be_read_stays(home, own, monkeypatch):
-    from turnlog.keep import expiry
+    from turnlog.keep.retention import expiry
 
     real = expiry.activity_of
 
@@ -469,14 +470,14 @@ def test_what_has_no_copy_that_is_as_it_is_stays(home, own):
 
 def test_a_copy_that_never_reads_back_lets_nothing_go_and_is_told(home, own, monkeypatch):
     before = files(home.path)
-    real = proving.open_source
+    real = compare.open_source
 
     def other(path, *more):
         if str(path).endswith(f"{ID}.jsonl.zst"):
             path = kept_copy(kept_place(home), f"todos/{ID}-agent-{ID}.json")
         return real(path, *more)
 
-    monkeypatch.setattr(proving, "open_source", other)
+    monkeypatch.setattr(compare, "open_source", other)
     report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
     assert ids(report.sessions) == [OTHER]
     assert "does not read back" in reasons(report)[ID]
@@ -485,7 +486,7 @@ def test_a_copy_that_never_reads_back_lets_nothing_go_and_is_told(home, own, mon
 
 
 def test_a_file_that_changes_after_its_copy_was_proved_stays(home, own, monkeypatch):
-    real = retention.prove_kept
+    real = retention.compare_kept
 
     def changing(good, *more):
         proof = real(good, *more)
@@ -542,7 +543,7 @@ def test_sessions_that_share_logs_go_together_or_not_at_all(tmp_path, own):
     assert set(deleted) == {ID, OTHER, third}
     trash = Trash(own)
     for each in trash.entries():
-        put_back(trash, each)
+        restore_from_trash(trash, each)
     assert files(home.path) == before
     assert not Journal.in_root(own).deletions()
 
@@ -576,7 +577,7 @@ def test_orphans_are_what_belongs_to_sessions_that_are_not_there(home, own):
     assert not (home.path / "session-env" / "empty-one").exists()
     assert not (home.path / "projects" / "-empty").exists()
     trash = Trash(own)
-    put_back(trash, trash.entries()[0])
+    restore_from_trash(trash, trash.entries()[0])
     assert files(home.path) == before
 
 

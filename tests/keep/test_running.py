@@ -6,22 +6,24 @@ import pytest
 
 import turnlog
 from turnlog.errors import LogLocked, NotFound
-from turnlog.keep import archiving, compaction, compaction_undo, deleting
+from turnlog.keep.archive import archive
+from turnlog.keep.compaction import compact, undo
+from turnlog.keep.trash import delete
 from turnlog.sessions.writing import build
 
 ASKS = (
-    (archiving, "refuse_if_running"),
-    (deleting, "refuse_if_running"),
-    (compaction, "refuse_running"),
-    (compaction_undo, "refuse_running"),
+    (archive, "refuse_if_running"),
+    (delete, "refuse_if_running"),
+    (compact, "refuse_running"),
+    (undo, "refuse_running"),
 )
 WAYS = {
     "archive": lambda store, session: store.session(session).archive(),
     "archive --remove": lambda store, session: store.session(session).archive(remove=True),
     "delete": lambda store, session: store.delete(session),
     "reset": lambda store, _: store.reset("/srv/mill"),
-    "compact": lambda store, session: compaction.compact(store.session(session), write=True),
-    "undo": lambda store, session: compaction_undo.undo(store.session(session), write=True),
+    "compact": lambda store, session: compact.compact(store.session(session), write=True),
+    "undo": lambda store, session: undo.undo(store.session(session), write=True),
 }
 
 
@@ -58,7 +60,7 @@ def with_a_session(root, layout):
 def test_whoever_opens_it_in_between_keeps_it(way, layout, tmp_path, own, monkeypatch):
     store, session, path = with_a_session(tmp_path / "home", layout)
     if way == "undo":
-        assert compaction.compact(store.session(session), write=True).written
+        assert compact.compact(store.session(session), write=True).written
     before = path.read_bytes()
     opened = Opened(store, session, monkeypatch)
     with pytest.raises(LogLocked, match="is running"):
@@ -77,7 +79,7 @@ def test_whoever_opens_it_in_between_keeps_it(way, layout, tmp_path, own, monkey
 def test_and_once_it_is_closed_it_goes(way, tmp_path, own, monkeypatch):
     store, session, path = with_a_session(tmp_path / "home", "claude")
     if way == "undo":
-        assert compaction.compact(store.session(session), write=True).written
+        assert compact.compact(store.session(session), write=True).written
     opened = Opened(store, session, monkeypatch)
     with pytest.raises(LogLocked):
         WAYS[way](store, session)

@@ -14,13 +14,13 @@ import pytest
 
 from turnlog.errors import UsageError, WriteFailed
 from turnlog.formats.settings_changes import carry_out
-from turnlog.keep.schedules import (
+from turnlog.keep.schedule.schedulers import (
     Cron,
     Launchd,
     Systemd,
     agent_plist,
+    available_schedule,
     cron_line,
-    schedule_here,
     service_unit,
     timer_unit,
 )
@@ -79,18 +79,18 @@ def calls(notes, name):
 
 
 def test_the_first_that_works_is_used_and_then_the_one_in_use(notes):
-    assert schedule_here() is None
+    assert available_schedule() is None
     there_is(notes, "crontab", CRONTAB)
-    assert schedule_here().kind == "cron"
+    assert available_schedule().kind == "cron"
     there_is(notes, "systemctl", SYSTEMCTL)
-    assert schedule_here().kind == "systemd"
+    assert available_schedule().kind == "systemd"
     (notes / "no-bus").touch()  # As in a container.
-    assert schedule_here().kind == "cron"
+    assert available_schedule().kind == "cron"
     carry_out(Cron().install(WORDS, {}))
     (notes / "no-bus").unlink()
-    assert schedule_here().kind == "cron"
+    assert available_schedule().kind == "cron"
     (notes / "refuses").touch()
-    assert schedule_here().kind == "systemd"
+    assert available_schedule().kind == "systemd"
 
 
 def test_a_timer_comes_and_goes(notes):

@@ -7,11 +7,11 @@ import pytest
 from keep.orchard_home import ID, OTHER, PROJECT, conversation, files_in, line, parts_of
 from turnlog.errors import LogLocked, UsageError
 from turnlog.formats import Home, find_logs, key_of
-from turnlog.keep import shortfall
-from turnlog.keep.catalogue import CATALOGUE, Catalogue
-from turnlog.keep.compaction import compact
-from turnlog.keep.restoring import Outcome, restore
-from turnlog.keep.shortfall import Shortfalls
+from turnlog.keep.catalog import CATALOGUE, Catalogue
+from turnlog.keep.compaction.compact import compact
+from turnlog.keep.copies import shortfall
+from turnlog.keep.copies.shortfall import Shortfalls
+from turnlog.keep.restore.restore import RestoreOutcome, restore
 from turnlog.sessions.session import Session
 from turnlog.storage.repair import repair
 
@@ -69,7 +69,7 @@ def test_a_log_that_lost_records_is_made_whole(orchard, how, name, is_kept_again
     assert found.records > 0
     assert found.generation == 1
     done = restore(orchard.session(), replace=True)
-    (replaced,) = [file for file in done.files if file.outcome is Outcome.REPLACED]
+    (replaced,) = [file for file in done.files if file.outcome is RestoreOutcome.REPLACED]
     assert (replaced.name, replaced.carried) == (name or orchard.main, 0)
     assert files_in(orchard.home)[replaced.name] == orchard.files[replaced.name]
     assert aside(orchard, name) == [injured]
@@ -91,7 +91,7 @@ def test_what_was_appended_after_the_injury_is_carried_over(orchard, how, is_kep
     if is_kept_again:
         orchard.keep()
     done = restore(orchard.session(), replace=True)
-    (replaced,) = [file for file in done.files if file.outcome is Outcome.REPLACED]
+    (replaced,) = [file for file in done.files if file.outcome is RestoreOutcome.REPLACED]
     assert replaced.carried == 5
     assert log.read_bytes() == orchard.files[orchard.main] + more
     orchard.keep()
@@ -219,7 +219,7 @@ def test_another_part_that_changed_stays_and_is_reported(orchard):
     name = f"tasks/{ID}/1.json"
     orchard.write(name, b'{"id":"1","subject":"newer"}')
     done = restore(orchard.session(), replace=True)
-    assert {file.name: file.outcome for file in done.files}[name] is Outcome.LEFT
+    assert {file.name: file.outcome for file in done.files}[name] is RestoreOutcome.LEFT
     assert files_in(orchard.home)[name] == b'{"id":"1","subject":"newer"}'
     assert files_in(orchard.home)[orchard.main] == orchard.files[orchard.main]
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from sessions.homes import log, make_home, prompt, write
-from turnlog.keep.copying import keep
-from turnlog.keep.status import KeepStatus, keep_status
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.copies.status import KeepStatus, keep_status
 
 ONE = "11111111-aaaa-4aaa-8aaa-111111111111"
 TWO = "22222222-bbbb-4bbb-8bbb-222222222222"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from keep.orchard_store import ID, KEY, Broken, fails_at, files, in_trash, make, put
 from turnlog.errors import LogError, LogLocked, NotALog, StorageFull, TurnlogError, UsageError
-from turnlog.keep.trash import Trash
-from turnlog.keep.trashed import Doomed
+from turnlog.keep.trash.entries import FileToTrash
+from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.journal import Journal
 from turnlog.storage.system import lock
 
@@ -38,7 +38,7 @@ def trash(own):
 
 
 def discard(trash, home, names=NAMES, **more):
-    doomed = [Doomed("home", each) for each in names]
+    doomed = [FileToTrash("home", each) for each in names]
     return trash.discard(ID, str(home.path), doomed, why="a test", now=NOW, **more)
 
 
@@ -447,7 +447,7 @@ def test_any_session_id_and_any_reason_can_be_trashed(tmp_path_factory, session_
     place = tmp_path_factory.mktemp("any")
     home = make(place / "home", ID)
     trash = Trash(place / "own")
-    doomed = [Doomed("home", NAMES[0])]
+    doomed = [FileToTrash("home", NAMES[0])]
     trashed = trash.discard(session_id, str(home.path), doomed, why=why, now=NOW)
     (read,) = trash.entries()
     assert (read.entry.session, read.entry.why) == (session_id, why)

@@ -15,15 +15,14 @@ from turnlog.adapters.provider import ClaudeStorageProvider
 from turnlog.errors import AmbiguousSession, TurnlogError, UnreadableHome
 from turnlog.formats import Home
 from turnlog.formats.flat.registry import reindex
-from turnlog.keep.belongings import Belongings
-from turnlog.keep.compaction import compact
-from turnlog.keep.copying import keep
-from turnlog.keep.deleting import ASKED, Terms, delete_session, finish_deletions
-from turnlog.keep.resetting import reset_project
-from turnlog.keep.retention import retain
-from turnlog.keep.retention_policy import Policy
+from turnlog.keep.compaction.compact import compact
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.retention.policy import Policy
+from turnlog.keep.retention.retention import reset_project, retain
 from turnlog.keep.session import KeptSession
-from turnlog.keep.trash import Trash
+from turnlog.keep.session_files import SessionFileIndex
+from turnlog.keep.trash.delete import ASKED, DeletionTerms, delete_session, finish_deletions
+from turnlog.keep.trash.trash import Trash
 
 LATER = datetime(2026, 8, 1, tzinfo=UTC)
 BARN = "projects/-home-ada-barn"
@@ -179,7 +178,9 @@ def compact_session(home):
 
 
 def reset(home):
-    reset_project([home], "/home/ada/orchard", own=home.path / "own", terms=Terms(ASKED, LATER))
+    reset_project(
+        [home], "/home/ada/orchard", own=home.path / "own", terms=DeletionTerms(ASKED, LATER)
+    )
 
 
 def delete_by_the_sdk(home):
@@ -348,7 +349,7 @@ def test_a_registry_keeps_what_a_directory_that_cannot_be_read_may_hold(tmp_path
 @pytest.fixture
 def half(home, own):
     """A session of which a part is in the trash, and its log is still in its home."""
-    entry = delete_session([home], ID, terms=Terms(ASKED, LATER, timedelta(0))).entries[0]
+    entry = delete_session([home], ID, terms=DeletionTerms(ASKED, LATER, timedelta(0))).entries[0]
     trash = Trash(own)
     (trashed,) = trash.entries()
     log = f"{KEY}/{ID}.jsonl"
@@ -373,7 +374,7 @@ def test_half_of_a_session_is_not_purged_while_the_rest_cannot_be_read(home, hal
     try:
         with permissions_count():
             assert "permission denied" in trash.why_unfinished(trashed)
-            finish_deletions(trash, Belongings(home))
+            finish_deletions(trash, SessionFileIndex(home))
     finally:
         os.chmod(home.path / KEY, 0o700)
     assert "still where it was" in trash.why_unfinished(trashed)

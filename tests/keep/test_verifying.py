@@ -27,14 +27,13 @@ from keep.orchard_home import (
 )
 from turnlog.formats import Home
 from turnlog.formats.kept_copies import generation_copy
-from turnlog.keep import verifying
-from turnlog.keep.catalogue import CATALOGUE, Catalogue
-from turnlog.keep.copying import keep, turn
-from turnlog.keep.deleting import delete_session
-from turnlog.keep.reading import content
-from turnlog.keep.restorable import Mirror, all_mirrors
-from turnlog.keep.verified import Kind, Parity
-from turnlog.keep.verifying import bytes_to_verify, verify
+from turnlog.keep import verify as verifying
+from turnlog.keep.catalog import CATALOGUE, Catalogue
+from turnlog.keep.copies.keep import keep, turn
+from turnlog.keep.copies.reader import content
+from turnlog.keep.restore.restorable import Mirror, all_mirrors
+from turnlog.keep.trash.delete import delete_session
+from turnlog.keep.verify import Parity, VerifyProblem, bytes_to_verify, verify
 from turnlog.records.damage import Damage
 from turnlog.storage.compressed import unpack
 from turnlog.storage.frames import FrameTable, pack
@@ -181,7 +180,7 @@ def test_a_copy_that_differs_where_size_and_time_tell_nothing_is_found_and_made_
     for _ in range(2):  # Until it is made anew.
         done = verify([Home(long.home)])
         found = only(done)
-        assert (found.kind, found.name, found.session) == (Kind.STALE, long.main, ID)
+        assert (found.kind, found.name, found.session) == (VerifyProblem.STALE, long.main, ID)
         assert "the next keeping makes it anew" in found.detail
         assert done.homes[0].differs == 1
     assert keep([Home(long.home)]).begun_anew == [str(long.home / long.main)]
@@ -212,7 +211,7 @@ def test_what_cannot_be_noted_is_told(long, monkeypatch):
     change_unnoticed(long)
     monkeypatch.setattr(Catalogue, "save", full)
     found = only(look(long))
-    assert found.kind is Kind.STALE
+    assert found.kind is VerifyProblem.STALE
     assert "no space left on device" in found.detail.lower()
 
 
@@ -238,7 +237,7 @@ def test_single_files_that_are_gone_are_counted(orchard):
 def test_a_missing_copy_is_found(orchard):
     orchard.copy().unlink()
     found = only(look(orchard))
-    assert (found.kind, found.name, found.session) == (Kind.MISSING, orchard.main, ID)
+    assert (found.kind, found.name, found.session) == (VerifyProblem.MISSING, orchard.main, ID)
     assert "the file itself is whole" in found.detail
     orchard.keep()
     assert not look(orchard).findings
@@ -249,7 +248,7 @@ def test_a_missing_generation_is_found(orchard):
     orchard.keep()
     generation_copy(orchard.place, 1, orchard.main).unlink()
     found = only(look(orchard))
-    assert (found.kind, found.generation) == (Kind.MISSING, 1)
+    assert (found.kind, found.generation) == (VerifyProblem.MISSING, 1)
     assert "whole" not in found.detail
 
 
@@ -257,7 +256,7 @@ def test_an_altered_copy_is_found_and_which_bytes_it_concerns(long):
     data = (long.home / long.main).read_bytes()
     spoil(long.copy(), flip(long.copy().stat().st_size // 2))
     found = only(look(long))
-    assert (found.kind, found.name) == (Kind.ALTERED, long.main)
+    assert (found.kind, found.name) == (VerifyProblem.ALTERED, long.main)
     (bad,) = found.ranges
     assert 0 < bad.offset < bad.offset + bad.length < len(data)
     assert bad.length <= 1024 * 1024
@@ -287,7 +286,7 @@ def test_a_copy_that_was_cut_short_tells_how_far_it_goes(long, left):
     data = (long.home / long.main).read_bytes()
     spoil(long.copy(), lambda packed: packed[: int(left * len(packed))])
     found = only(look(long))
-    assert found.kind is Kind.ALTERED
+    assert found.kind is VerifyProblem.ALTERED
     (bad,) = found.ranges
     assert bad.length is None
     assert bad.offset <= left * len(data) * 1.1
@@ -299,14 +298,14 @@ def test_a_copy_of_something_else_is_altered(orchard):
     other = pack(conversation(OTHER))
     table = FrameTable([(len(other), len(conversation(OTHER)))]).encode()
     spoil(orchard.copy(), lambda _data: other + table)
-    assert only(look(orchard)).kind is Kind.ALTERED
+    assert only(look(orchard)).kind is VerifyProblem.ALTERED
 
 
 def test_a_directory_or_a_fifo_in_place_of_a_copy_is_found(orchard):
     for make in (os.mkdir, os.mkfifo):
         orchard.copy().unlink()
         make(orchard.copy())
-        assert only(verify([Home(orchard.home)])).kind is Kind.ALTERED
+        assert only(verify([Home(orchard.home)])).kind is VerifyProblem.ALTERED
         orchard.copy().rmdir() if make is os.mkdir else orchard.copy().unlink()
         orchard.keep()
 
@@ -331,7 +330,7 @@ def test_any_flipped_bit_of_a_copy_is_found_or_harmless(tmp_path_factory, draw):
         orchard.burn()
         found = verify([Home(orchard.home)]).findings
         if found:
-            assert [(each.kind, each.name) for each in found] == [(Kind.ALTERED, name)]
+            assert [(each.kind, each.name) for each in found] == [(VerifyProblem.ALTERED, name)]
         else:
             session = orchard.session().mirror.newest(name)
             assert b"".join(content(session, session.known)) == orchard.files[name]
@@ -348,7 +347,7 @@ def test_extra_copies_are_found(orchard):
     odd.write_bytes(orchard.copy().read_bytes())
     found = {each.path: each for each in look(orchard).findings}
     assert found.keys() == {str(extra), str(stray), str(odd)}
-    assert {each.kind for each in found.values()} == {Kind.EXTRA}
+    assert {each.kind for each in found.values()} == {VerifyProblem.EXTRA}
     assert "does not unpack" in found[str(stray)].detail
     assert "no file of a home" in found[str(odd)].detail
 
@@ -356,7 +355,7 @@ def test_extra_copies_are_found(orchard):
 def test_without_a_catalogue_every_copy_is_extra_and_keeping_mends_that(orchard):
     (orchard.place / CATALOGUE).unlink()
     done = look(orchard)
-    assert {each.kind for each in done.findings} == {Kind.EXTRA}
+    assert {each.kind for each in done.findings} == {VerifyProblem.EXTRA}
     assert len(done.findings) == len(orchard.files)
     orchard.keep()
     assert not look(orchard).findings
@@ -431,7 +430,7 @@ def test_a_bomb_does_not_go_off(orchard):
         orchard.copy(),
         lambda _: one * 4000 + FrameTable([(len(one), 16 * 1024 * 1024)] * 4000).encode(),
     )
-    assert only(look(orchard)).kind is Kind.ALTERED
+    assert only(look(orchard)).kind is VerifyProblem.ALTERED
     (orchard.place / CATALOGUE).unlink()
     assert any(each.name == orchard.main for each in look(orchard).findings)
 
@@ -488,7 +487,7 @@ def test_an_altered_archive_is_found(flat, what):
             data += b"rubbish"
     path.write_bytes(data)
     found = only(verify([Home(home)]))
-    assert found.kind is Kind.ALTERED
+    assert found.kind is VerifyProblem.ALTERED
     assert found.session == "abc"
     if what == "cut":
         assert 0 < found.ranges[0].offset < len(LOG)
@@ -498,7 +497,7 @@ def test_a_lost_archive_is_found(flat):
     home, path = flat
     path.unlink()
     found = only(verify([Home(home)]))
-    assert found.kind is Kind.MISSING
+    assert found.kind is VerifyProblem.MISSING
     path.parent.with_name("abc.jsonl").write_bytes(LOG)
     assert not verify([Home(home)]).findings
 
@@ -509,7 +508,7 @@ def test_an_archive_without_a_digest_is_judged_by_itself(flat):
         meta.write_bytes(b"not even JSON")
     assert not verify([Home(home)]).findings
     path.write_bytes(path.read_bytes()[:-4])
-    assert only(verify([Home(home)])).kind is Kind.ALTERED
+    assert only(verify([Home(home)])).kind is VerifyProblem.ALTERED
 
 
 # -- bounds ---------------------------------------------------------------------------------------
@@ -523,7 +522,7 @@ def test_it_needs_little_memory_however_long_the_logs_are(tmp_path, monkeypatch)
     )
     orchard.keep()
     code = (
-        "import resource, sys; from turnlog.keep.verifying import verify;"
+        "import resource, sys; from turnlog.keep.verify import verify;"
         "from turnlog.formats import Home; from pathlib import Path;"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
         "done = verify([Home(Path(sys.argv[1]))]);"
@@ -544,7 +543,7 @@ def test_a_catalogue_that_lies_about_sizes_is_found_out(orchard):
     (orchard.place / CATALOGUE).write_text(json.dumps(stored), "utf-8")
     done = verify([Home(orchard.home)])
     assert len(done.findings) == len(catalogue.current)
-    assert {each.kind for each in done.findings} == {Kind.ALTERED}
+    assert {each.kind for each in done.findings} == {VerifyProblem.ALTERED}
 
 
 def test_problems_of_the_home_are_told(orchard):

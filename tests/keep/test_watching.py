@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sessions.homes import log, make_home, prompt, write
 from turnlog.errors import LogError, UsageError
 from turnlog.formats.kept_copies import kept_copy, kept_place
-from turnlog.keep import watching
-from turnlog.keep.catalogue import Catalogue
-from turnlog.keep.watching import (
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.copies import watch as watching
+from turnlog.keep.copies.watch import (
     FAILED_REST_SECONDS,
     LONGEST_SECONDS,
     QUIET_SECONDS,

@@ -20,7 +20,7 @@ from turnlog.formats.kept_copies import (
     kept_place,
     other_place,
 )
-from turnlog.keep.copying import keep
+from turnlog.keep.copies.keep import keep
 
 IDS = [f"7c1d9f0e-5a52-4c11-9a3d-2f6f0d0c4b{number:02x}" for number in range(6)]
 ID = IDS[0]

@@ -24,8 +24,8 @@ from turnlog.errors import IndexUnavailable
 from turnlog.formats import Home, find_homes
 from turnlog.index.database import index_path
 from turnlog.index.opening import open_fresh
-from turnlog.keep.cleanup import SETTING
-from turnlog.keep.copying import keep
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.retention.agent_cleanup import SETTING
 from turnlog.questions.doctor import CHECKS, Checkup, Patient, Urgency, check_up
 from turnlog.questions.doctor_checks import EXAMPLES
 from turnlog.sessions.recover import recover

@@ -26,7 +26,7 @@ from keep.keeping_world import quick_directory
 from turnlog.formats import Home, dated_log
 from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.index.opening import open_fresh
-from turnlog.keep.copying import keep
+from turnlog.keep.copies.keep import keep
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.indexed_catalog import list_indexed
 from turnlog.questions.keeping import Keepings

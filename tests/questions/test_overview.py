@@ -8,7 +8,7 @@ import pytest
 
 from index.homes import SESSIONS, answered, asked, lines, log_path, made_home, own_index
 from turnlog.index.opening import open_fresh
-from turnlog.keep.copying import keep
+from turnlog.keep.copies.keep import keep
 from turnlog.pricing.cost import configured_prices
 from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.overview import LATEST, overview

@@ -13,7 +13,7 @@ import pytest
 import turnlog
 from log.logs import SOURCE, in_child
 from turnlog.errors import LogLocked, NotFound
-from turnlog.keep.compaction import compact
+from turnlog.keep.compaction.compact import compact
 from turnlog.sessions.environment import Process, process
 from turnlog.sessions.state import marks_of
 from turnlog.sessions.writing import build

@@ -12,7 +12,7 @@ import pytest
 import turnlog
 from turnlog import build
 from turnlog.errors import UnsafeRecovery, UsageError
-from turnlog.keep.compaction_undo import undo as compaction_undo
+from turnlog.keep.compaction.undo import undo as compaction_undo
 from turnlog.records.damage import Damage
 from turnlog.sessions.reading.threads import main_tip, visible
 from turnlog.storage.reader import Placed, read_log

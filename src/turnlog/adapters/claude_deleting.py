@@ -22,16 +22,16 @@ from turnlog.formats import Home, LogFile, turnlog_home
 from turnlog.formats.kept_copies import kept_place
 from turnlog.formats.walk import refuse_unseen
 from turnlog.keep.activity import title_of
-from turnlog.keep.belongings import Belonging, Belongings
-from turnlog.keep.copying import LOCK_TIMEOUT, turn
-from turnlog.keep.deleting import ASKED
-from turnlog.keep.listings import catalogued, forget_kept
-from turnlog.keep.moving import Spot, locked, remove_empty
-from turnlog.keep.restorable import project_of
-from turnlog.keep.retention_policy import load_grace
+from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
+from turnlog.keep.file_moves import Spot, locked, remove_empty
+from turnlog.keep.restore.restorable import project_of
+from turnlog.keep.retention.policy import load_grace
 from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
-from turnlog.keep.trash import Trash, told
-from turnlog.keep.trashed import Doomed
+from turnlog.keep.session_files import SessionFile, SessionFileIndex
+from turnlog.keep.trash.bookkeeping import catalogued, forget_kept
+from turnlog.keep.trash.delete import ASKED
+from turnlog.keep.trash.entries import FileToTrash
+from turnlog.keep.trash.trash import Trash, interruption_message
 from turnlog.storage.writer import LOCK_TIMEOUT as WRITERS_TIMEOUT
 
 _PAUSE: Final = 0.01
@@ -60,7 +60,7 @@ def _delete(root: Path, key: Key) -> None:
         return
     kept = {each.home_name for each in goods if each.tree == "kept"}
     main = frozenset({key.name}) if key.subpath is None else frozenset[str]()
-    with told(root, "delete"), contextlib.ExitStack() as held:
+    with interruption_message(root, "delete"), contextlib.ExitStack() as held:
         for name in main:
             held.enter_context(locked(Spot(Path(home), name)))
         if kept:
@@ -69,7 +69,7 @@ def _delete(root: Path, key: Key) -> None:
         Trash(own).discard(
             key.session,
             home,
-            [Doomed(each.tree, each.name) for each in goods],
+            [FileToTrash(each.tree, each.name) for each in goods],
             why=ASKED,
             now=datetime.now(UTC),
             grace=load_grace(own),
@@ -95,9 +95,9 @@ def _refuse_if_running(root: Path, key: Key) -> None:
 # -- what goes ------------------------------------------------------------------------------
 
 
-def _goods(root: Path, key: Key) -> list[Belonging]:
+def _goods(root: Path, key: Key) -> list[SessionFile]:
     """Give what is to go, main logs last: what is cut short can be found and deleted again."""
-    belongings = Belongings(Home(root))
+    belongings = SessionFileIndex(Home(root))
     refuse_unseen(belongings.unseen)
     beneath = belongings.beneath(key.directory)
     if key.subpath is not None:

@@ -20,7 +20,7 @@ from turnlog.errors import LogError, TurnlogError
 from turnlog.formats import read_name
 from turnlog.formats.kept_copies import KEPT_SUFFIX, copy_roots, kept_place
 from turnlog.formats.walk import DirectoryWalk
-from turnlog.keep.catalogue import find_copy
+from turnlog.keep.catalog import find_copy
 from turnlog.sessions.head_tail import read_head_tail
 
 PACKED: Final = (".zst", ".gz")

@@ -15,7 +15,7 @@ from turnlog.adapters.claude_keys import Key, place
 from turnlog.adapters.claude_reading import Entry, entries_in
 from turnlog.errors import TurnlogError
 from turnlog.formats.kept_copies import kept_place
-from turnlog.keep.catalogue import find_copy
+from turnlog.keep.catalog import find_copy
 from turnlog.records.codec import encode
 from turnlog.records.lenient_json import NotJson, loads
 from turnlog.storage.atomic_files import put, read_file

@@ -11,9 +11,9 @@ from pathlib import Path
 from turnlog.adapters.claude_finding import find_log
 from turnlog.adapters.claude_keys import Key, place
 from turnlog.formats import Home
-from turnlog.keep.flat_archiving import unpack_beside
-from turnlog.keep.restorable import Restorable, mirrors, project_of
-from turnlog.keep.restoring import restore
+from turnlog.keep.archive.flat import unpack_in_place
+from turnlog.keep.restore.restorable import Restorable, mirrors, project_of
+from turnlog.keep.restore.restore import restore
 
 
 def bring_back(root: Path, key: Key) -> None:
@@ -24,7 +24,7 @@ def bring_back(root: Path, key: Key) -> None:
     if found is None:
         return
     if found.path.is_relative_to(root) and found.path.parent == place(root, key.name).parent:
-        unpack_beside(found.path)
+        unpack_in_place(found.path)
         return
     for mirror in mirrors((Home(root),)):
         owned = [name for name, owner in mirror.owners.items() if owner == key.session]

@@ -55,7 +55,7 @@ from turnlog.adapters.provider_writers import OPEN_LOGS, Writers
 from turnlog.adapters.threads import settled
 from turnlog.errors import UsageError
 from turnlog.formats import same_project_key
-from turnlog.keep.deleting import Deletion
+from turnlog.keep.trash.delete import Deletion
 from turnlog.questions.catalog import SessionRow
 from turnlog.questions.ledger import Ledger, Unit
 from turnlog.sessions.side_files.prompts import Prompt

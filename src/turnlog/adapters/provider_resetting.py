@@ -11,16 +11,16 @@ from datetime import UTC, datetime
 from turnlog.adapters.provider_places import Project, logs_in, sessions_in
 from turnlog.formats import LogFile, find_logs, turnlog_home
 from turnlog.formats.walk import refuse_unseen
-from turnlog.keep.belongings import Belongings
-from turnlog.keep.deleting import Deletion, Terms, delete_found
-from turnlog.keep.retention_policy import load_grace
+from turnlog.keep.retention.policy import load_grace
 from turnlog.keep.running import refuse_if_running
-from turnlog.keep.trash import Trash
+from turnlog.keep.session_files import SessionFileIndex
+from turnlog.keep.trash.delete import Deletion, DeletionTerms, delete_found
+from turnlog.keep.trash.trash import Trash
 
 
 def reset(project: Project) -> list[Deletion]:
     """Move all sessions of the project to the trash."""
-    belongings = Belongings(project.home)
+    belongings = SessionFileIndex(project.home)
     refuse_unseen(belongings.unseen)  # Agents whose session is not found go as well.
     mine = {row.id for row in sessions_in(project, archived=None)}
     mains = {log.session_id for log in find_logs(project.home) if log.kind == "session"}
@@ -31,6 +31,6 @@ def reset(project: Project) -> list[Deletion]:
     for session_id, logs in doomed.items():
         refuse_if_running(session_id, logs, (project.home,))
     own = turnlog_home()
-    terms = Terms(f"reset of {project.directory}", datetime.now(UTC), load_grace(own))
+    terms = DeletionTerms(f"reset of {project.directory}", datetime.now(UTC), load_grace(own))
     trash = Trash(own)
     return [delete_found(each, logs, [belongings], trash, terms) for each, logs in doomed.items()]

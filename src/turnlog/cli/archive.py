@@ -6,8 +6,8 @@ import click
 from msgspec import Struct
 
 from turnlog.cli.options import home_option, json_option, show_json
-from turnlog.keep.archiving import Archived
-from turnlog.keep.restoring import Refused
+from turnlog.keep.archive.archive import Archived
+from turnlog.keep.restore.restore import Refused
 
 
 class ArchiveDocument(Struct, kw_only=True):

@@ -8,8 +8,8 @@ from typing import TypeVar
 from turnlog.cli.terminal import console, counted, safe, short_path, size
 from turnlog.errors import StorageFull, TurnlogError
 from turnlog.formats import all_homes
-from turnlog.keep.archiving import Archived, Unarchived
-from turnlog.keep.restoring import Refused
+from turnlog.keep.archive.archive import Archived, Unarchived
+from turnlog.keep.restore.restore import Refused
 from turnlog.keep.session import KeptSession
 
 T = TypeVar("T")

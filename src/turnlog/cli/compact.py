@@ -10,8 +10,8 @@ from msgspec import Struct
 from turnlog.cli.options import home_option, json_option, line_cap, show_json, write_option
 
 if TYPE_CHECKING:
-    from turnlog.keep.compaction import Compaction
-    from turnlog.keep.compaction_undo import Undoing
+    from turnlog.keep.compaction.compact import Compaction
+    from turnlog.keep.compaction.undo import CompactionUndo
     from turnlog.sessions.session import Session
 
 
@@ -60,7 +60,7 @@ def command(
     session = Session.find(all_homes(homes), name)
     if is_undoing:
         return _undo(session, as_json=as_json, write=write)
-    from turnlog.keep.compaction import compact
+    from turnlog.keep.compaction.compact import compact
 
     done = compact(session, write=write, blobs=blobs, cap=line_cap())
     if as_json:
@@ -73,7 +73,7 @@ def command(
 
 
 def _undo(session: Session, *, as_json: bool, write: bool) -> int:
-    from turnlog.keep.compaction_undo import undo
+    from turnlog.keep.compaction.undo import undo
 
     done = undo(session, write=write, cap=line_cap())
     if as_json:
@@ -184,7 +184,7 @@ def _document(done: Compaction) -> CompactDocument:
     )
 
 
-def _undo_document(done: Undoing) -> UndoDocument:
+def _undo_document(done: CompactionUndo) -> UndoDocument:
     return UndoDocument(
         session=done.session,
         written=done.written,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 
 from turnlog.cli.terminal import console, counted, safe, short_path, size
-from turnlog.keep.compaction_rules import Rule
+from turnlog.keep.compaction.rules import Rule
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.keep.compaction import Compaction
-    from turnlog.keep.compaction_undo import Undoing, UndoneLog
+    from turnlog.keep.compaction.compact import Compaction
+    from turnlog.keep.compaction.undo import CompactionUndo, UndoneLog
 
 _SHOWN: Final = 5
 _MEANING: Final = {
@@ -51,7 +51,7 @@ def show_compaction(done: Compaction, *, write: bool) -> None:
     out.print(f"[dim]hint: --undo puts all back; removing {them} gains the room, and ends that[/]")
 
 
-def show_undoing(done: Undoing, *, write: bool) -> None:
+def show_undoing(done: CompactionUndo, *, write: bool) -> None:
     """Say what was, or would be, put back."""
     out = console()
     out.print(f"[bold]{safe(done.session)}[/]  [dim]{counted(len(done.logs), 'log')}[/]")

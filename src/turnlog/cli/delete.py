@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from turnlog.cli.options import home_option, json_option, show_json
-from turnlog.keep.deleting import Deletion
+from turnlog.keep.trash.delete import Deletion
 
 if TYPE_CHECKING:
     from rich.console import Console

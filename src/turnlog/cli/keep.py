@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import threading
 
     from turnlog.formats import Home
-    from turnlog.keep.copying import KeepRun
+    from turnlog.keep.copies.keep import KeepRun
 
 _HOOK_LIMIT_BYTES = 1024 * 1024
 
@@ -101,7 +101,7 @@ def _check(what: str | None, options: dict[str, Any]) -> None:
 def _keep(homes: tuple[Home, ...], session: str | None, *, quiet: bool, as_json: bool) -> int:
     from turnlog.cli.indexed import bar
     from turnlog.cli.keep_shown import document, show_problems, show_run
-    from turnlog.keep.copying import keep
+    from turnlog.keep.copies.keep import keep
 
     began = time.monotonic()
     with bar("keeping") as progress:
@@ -130,7 +130,7 @@ def _watch(homes: tuple[Home, ...], poll: float | None, *, quiet: bool, as_json:
 
     from turnlog.cli.indexed import bar
     from turnlog.cli.keep_shown import Watched
-    from turnlog.keep.watching import watch
+    from turnlog.keep.copies.watch import watch
 
     stop = threading.Event()
     shown = Watched(as_json=as_json, quiet=quiet)
@@ -203,7 +203,7 @@ def _from_hook() -> int:
 def _keep_told(told: bytes) -> None:
     from turnlog.errors import TurnlogError
     from turnlog.formats.claude_code.hooks import ended_session
-    from turnlog.keep.copying import keep
+    from turnlog.keep.copies.keep import keep
 
     session, homes = ended_session(told)
     if session is not None:

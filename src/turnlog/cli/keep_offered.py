@@ -17,7 +17,7 @@ def offer_keeping(out: Console, names: tuple[str, ...]) -> None:
     from turnlog.cli.terminal import counted, safe
     from turnlog.formats import find_homes
     from turnlog.formats.kept_copies import kept_place
-    from turnlog.keep.cleanup import is_cleaned, losses, period_of
+    from turnlog.keep.retention.agent_cleanup import is_cleaned, losses, period_of
 
     homes = [home for home in find_homes(names) if is_cleaned(home)]
     lost = [loss for loss in losses(homes, datetime.now(UTC), WITHIN_DAYS) if not loss.is_kept]

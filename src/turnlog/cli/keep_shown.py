@@ -15,7 +15,7 @@ from turnlog.text import inert, inert_json
 
 if TYPE_CHECKING:
     from turnlog.errors import LogError
-    from turnlog.keep.copying import KeepRun
+    from turnlog.keep.copies.keep import KeepRun
 
 _SHOWN = 5
 

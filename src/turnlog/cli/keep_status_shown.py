@@ -10,7 +10,7 @@ from turnlog.cli.options import show_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.keep.status import HomeStatus, Installed, KeepStatus
+    from turnlog.keep.copies.status import HomeStatus, Installed, KeepStatus
 
 _LABEL = 12
 _WHEN = {
@@ -24,7 +24,7 @@ _WHEN = {
 
 def show_status(homes: tuple[str, ...], *, as_json: bool) -> int:
     """Print how safekeeping stands; 1 if something is lost, or will be and is not kept."""
-    from turnlog.keep.status import keep_status
+    from turnlog.keep.copies.status import keep_status
 
     now = datetime.now(UTC)
     status = keep_status(homes, now=now)
@@ -131,7 +131,7 @@ def _ago(now: datetime, then: datetime) -> str:
 
 def _cleanup_lines(status: KeepStatus) -> list[str]:
     from turnlog.cli.terminal import counted
-    from turnlog.keep.cleanup import LossCount
+    from turnlog.keep.retention.agent_cleanup import LossCount
 
     periods = sorted({home.cleanup_days for home in status.homes if home.cleanup_days is not None})
     if not periods:

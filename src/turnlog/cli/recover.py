@@ -44,7 +44,7 @@ def command(
     SESSION is the beginning of a session's id, or "latest".
     """
     from turnlog.formats import all_homes, turnlog_home
-    from turnlog.keep.shortfall import Shortfalls
+    from turnlog.keep.copies.shortfall import Shortfalls
     from turnlog.store import Store
 
     store = Store(all_homes(homes), turnlog_home())

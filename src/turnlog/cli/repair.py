@@ -13,7 +13,7 @@ from turnlog.cli.options import (
     show_json,
     write_option,
 )
-from turnlog.keep.shortfall import Shortfalls
+from turnlog.keep.copies.shortfall import Shortfalls
 from turnlog.records.damage import Reason
 from turnlog.storage.repair import Repair, repair
 

@@ -19,22 +19,29 @@ from turnlog.cli.options import (
     until_option,
 )
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.keep.generations import Generation, generations_of
-from turnlog.keep.restorable import Mirror, Restorable, all_mirrors, find_restorable, mirrors
-from turnlog.keep.restoring import (
-    Outcome,
+from turnlog.keep.restore.restorable import (
+    Generation,
+    Mirror,
+    Restorable,
+    all_mirrors,
+    find_restorable,
+    generations_of,
+    mirrors,
+)
+from turnlog.keep.restore.restore import (
     Refused,
     Restored,
     RestoredFile,
-    copies_meant,
+    RestoreOutcome,
     note_restored,
     restore,
     restore_each,
     restore_rest,
+    select_copies,
 )
 
 if TYPE_CHECKING:
-    from turnlog.keep.putting_back import Advance
+    from turnlog.keep.restore.restore_files import Advance
 
 
 class RestoreDocument(Struct, kw_only=True):
@@ -152,7 +159,7 @@ def command(
     sessions, from_mirrors = _chosen(names, homes, worked_in, since, until)
     if is_list:
         return _list(sessions, with_parts=bool(names), as_json=as_json, as_csv=as_csv)
-    sessions = copies_meant(
+    sessions = select_copies(
         sessions, project=how["project"], generation=how["generation"], only=how["only"]
     )
     one = sessions[0] if len(names) == len(sessions) == 1 else None
@@ -318,7 +325,8 @@ def _exit_code(document: RestoreDocument) -> int:
         return 1
     files = [file for each in document.restored for file in each.files] + document.others
     not_all = any(
-        file.outcome in {Outcome.LEFT, Outcome.BROKEN} or file.detail is not None for file in files
+        file.outcome in {RestoreOutcome.LEFT, RestoreOutcome.BROKEN} or file.detail is not None
+        for file in files
     )
     return 1 if not_all or any(each.lacking for each in document.restored) else 0
 

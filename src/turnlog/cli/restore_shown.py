@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from turnlog.cli.terminal import age, console, counted, safe, short_path, size, titled, when
-from turnlog.keep.restoring import Outcome, Restored, RestoredFile
+from turnlog.keep.restore.restore import Restored, RestoredFile, RestoreOutcome
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,17 +62,19 @@ def show_lacking(out: Console, records: int, session: str, homes: Sequence[str] 
 
 def _is_broken(restored: Restored) -> bool:
     """Tell whether nothing was written of a session, and not because all of it is there."""
-    return not restored.written and any(file.outcome is Outcome.BROKEN for file in restored.files)
+    return not restored.written and any(
+        file.outcome is RestoreOutcome.BROKEN for file in restored.files
+    )
 
 
 def _show_one(out: Console, restored: Restored, *, with_place: bool) -> None:
     counts = Counter(file.outcome for file in restored.files)
-    done = {Outcome.WRITTEN, Outcome.REPLACED}
+    done = {RestoreOutcome.WRITTEN, RestoreOutcome.REPLACED}
     written = [file for file in restored.files if file.outcome in done]
     if written:
         total = size(sum(file.size_bytes for file in written))
         what = f"restored: {counted(len(written), 'file')}, {total}"
-        rest = counts[Outcome.THERE] + counts[Outcome.NEWER]
+        rest = counts[RestoreOutcome.THERE] + counts[RestoreOutcome.NEWER]
         what += f" [dim]({rest:,} {'was' if rest == 1 else 'were'} there)[/]" if rest else ""
     elif _is_broken(restored):
         what = "was not restored: the copies of what is not there do not read back"
@@ -97,7 +99,7 @@ def _show_one(out: Console, restored: Restored, *, with_place: bool) -> None:
                 out.print(f"    {records} that only it had were appended to the kept copy")
     if restored.lacking:
         show_lacking(out, restored.lacking, restored.session)
-    if counts[Outcome.NEWER]:
+    if counts[RestoreOutcome.NEWER]:
         out.print("    [dim]a log that has grown since it was kept was left as it is[/]")
     _show_files(out, restored.files)
 
@@ -106,8 +108,8 @@ def _show_files(out: Console, files: list[RestoredFile]) -> None:
     """Say which files were not restored as they were kept."""
     odd = [file for file in files if file.detail is not None]
     for file in odd[:_SHOWN_FILES]:
-        colour = "red" if file.outcome is Outcome.BROKEN else "yellow"
-        word = "in part" if file.outcome is Outcome.WRITTEN else file.outcome.value
+        colour = "red" if file.outcome is RestoreOutcome.BROKEN else "yellow"
+        word = "in part" if file.outcome is RestoreOutcome.WRITTEN else file.outcome.value
         out.print(f"    [{colour}]{word}:[/] {safe(file.name)} [dim]{safe(file.detail or '')}[/]")
     if len(odd) > _SHOWN_FILES:
         out.print(f"    [dim]… and {len(odd) - _SHOWN_FILES:,} more[/]")
@@ -118,7 +120,7 @@ def _sum_up(out: Console, document: RestoreDocument) -> None:
     broken = sum(map(_is_broken, document.restored))
     there = len(document.restored) - written - broken
     refused = len(document.refused) + broken
-    others = sum(file.outcome is Outcome.WRITTEN for file in document.others)
+    others = sum(file.outcome is RestoreOutcome.WRITTEN for file in document.others)
     said = [f"{counted(written, 'session')} restored"]
     said += [f"{there:,} already there"] if there else []
     said += [f"[red]{refused:,} not restored[/]"] if refused else []

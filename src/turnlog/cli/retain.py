@@ -65,7 +65,7 @@ def command(
     stays. Kept copies stay, too; turnlog delete takes them along.
     """
     from turnlog.formats import Home, all_homes, find_homes, turnlog_home
-    from turnlog.keep.retention import retain_configured
+    from turnlog.keep.retention.retention import retain_configured
 
     own = turnlog_home()
     mine = (Home(own),) if own.is_dir() else ()
@@ -84,7 +84,7 @@ def command(
         show_json(report)
     elif as_csv:
         from turnlog.cli.csv_shown import show_csv
-        from turnlog.keep.expiry import ExpiredSession
+        from turnlog.keep.retention.expiry import ExpiredSession
 
         show_csv(ExpiredSession, report.sessions)
     else:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.formats import Home
-    from turnlog.keep.expiry import ExpiredSession
-    from turnlog.keep.orphans import Orphan
-    from turnlog.keep.retention import RetentionReport
+    from turnlog.keep.retention.expiry import ExpiredSession
+    from turnlog.keep.retention.orphans import Orphan
+    from turnlog.keep.retention.retention import RetentionReport
 
 _TITLE_AT_LEAST = 16
 _SHOWN = 20

@@ -19,8 +19,8 @@ from turnlog.cli.options import (
 from turnlog.records.date_expressions import is_between
 
 if TYPE_CHECKING:
-    from turnlog.keep.trash import Trash
-    from turnlog.keep.trashed import Trashed
+    from turnlog.keep.trash.entries import TrashedSession
+    from turnlog.keep.trash.trash import Trash
 
 What = Literal["list", "restore", "empty"]
 
@@ -73,7 +73,7 @@ def command(
     """
     from turnlog.errors import NotFound
     from turnlog.formats import Problem, turnlog_home
-    from turnlog.keep.trash import Trash
+    from turnlog.keep.trash.trash import Trash
 
     _check(what, name, as_csv=as_csv, is_all=is_all, write=write)
     trash, now = Trash(turnlog_home()), datetime.now(UTC)
@@ -90,7 +90,7 @@ def command(
     if not found and name is not None:
         raise NotFound(nothing, hint="turnlog trash shows what is there")
     if name is not None:
-        from turnlog.keep.undeleting import trashed_named
+        from turnlog.keep.trash.delete import trashed_named
 
         found = trashed_named(found, name)
     if what == "restore":
@@ -165,17 +165,17 @@ def _check(what: What, name: str | None, *, as_csv: bool, is_all: bool, write: b
         raise click.UsageError("--all and --write belong to: turnlog trash empty")
 
 
-def _is_of(trashed: Trashed, homes: tuple[str, ...]) -> bool:
+def _is_of(trashed: TrashedSession, homes: tuple[str, ...]) -> bool:
     import os
 
     return not homes or trashed.entry.home in {os.path.realpath(each) for each in homes}
 
 
-def _restore(trash: Trash, found: list[Trashed], *, as_json: bool) -> int:
-    from turnlog.keep.undeleting import put_all_back
+def _restore(trash: Trash, found: list[TrashedSession], *, as_json: bool) -> int:
+    from turnlog.keep.trash.delete import restore_session_from_trash
 
     now = datetime.now(UTC)
-    put_all_back(trash, found)
+    restore_session_from_trash(trash, found)
     document = TrashDocument(entries=[_row(each, now) for each in found], written=True)
     if as_json:
         show_json(document)
@@ -186,13 +186,13 @@ def _restore(trash: Trash, found: list[Trashed], *, as_json: bool) -> int:
     return 0
 
 
-def _purge(trash: Trash, found: list[Trashed]) -> None:
+def _purge(trash: Trash, found: list[TrashedSession]) -> None:
     for each in found:
         trash.purge(each)
     trash.tidy()
 
 
-def _row(trashed: Trashed, now: datetime) -> TrashRow:
+def _row(trashed: TrashedSession, now: datetime) -> TrashRow:
     entry = trashed.entry
     return TrashRow(
         name=trashed.name,

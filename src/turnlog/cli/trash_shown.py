@@ -57,7 +57,7 @@ def _table(rows: list[TrashRow], now: datetime, width: int) -> Any:
 
     from turnlog.cli.terminal import age, at_most, day, safe, short_path, size, titled
     from turnlog.formats.homes import all_home_paths
-    from turnlog.keep.retention import ORPHANED
+    from turnlog.keep.retention.retention import ORPHANED
 
     usual = {os.path.realpath(each) for each in all_home_paths()}
 

@@ -11,9 +11,8 @@ from msgspec import Struct
 from turnlog.cli.options import csv_option, home_option, json_option, show_json
 from turnlog.cli.refresh import Unread
 from turnlog.formats import Home, all_homes
-from turnlog.keep.catalogue import kept_homes
-from turnlog.keep.verified import Finding, HomeVerified
-from turnlog.keep.verifying import bytes_to_verify, verify
+from turnlog.keep.catalog import kept_homes
+from turnlog.keep.verify import HomeVerifyReport, VerifyFinding, bytes_to_verify, verify
 
 
 class VerifyTotals(Struct, kw_only=True):
@@ -36,8 +35,8 @@ class VerifyTotals(Struct, kw_only=True):
 class VerifyDocument(Struct, kw_only=True):
     """What `turnlog verify --json` prints."""
 
-    findings: list[Finding]
-    homes: list[HomeVerified]
+    findings: list[VerifyFinding]
+    homes: list[HomeVerifyReport]
     totals: VerifyTotals
     problems: list[Unread]
     """What could not be looked at."""
@@ -85,7 +84,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
     elif as_csv:
         from turnlog.cli.csv_shown import show_csv
 
-        show_csv(Finding, document.findings)
+        show_csv(VerifyFinding, document.findings)
     else:
         from turnlog.cli.verify_shown import show
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from turnlog.cli.terminal import console, counted, safe, short_path, size
-from turnlog.keep.verified import Finding, HomeVerified, Kind, Parity
+from turnlog.keep.verify import HomeVerifyReport, Parity, VerifyFinding, VerifyProblem
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,11 +17,11 @@ _SHOWN = 20
 _SHOWN_UNLIKE = 5
 _SHOWN_RANGES = 3
 _HINTS = {
-    Kind.MISSING: "if its file is still there, turnlog keep makes it again",
-    Kind.ALTERED: "if its file is whole, move the copy away and turnlog keep makes it again; "
+    VerifyProblem.MISSING: "if its file is still there, turnlog keep makes it again",
+    VerifyProblem.ALTERED: "if its file is whole, move the copy away and turnlog keep makes it again; "
     "else turnlog restore --partial gives what is left",
-    Kind.STALE: "turnlog keep makes it anew; what it holds stays, as an earlier generation",
-    Kind.EXTRA: "turnlog keep takes over what belongs to a file",
+    VerifyProblem.STALE: "turnlog keep makes it anew; what it holds stays, as an earlier generation",
+    VerifyProblem.EXTRA: "turnlog keep takes over what belongs to a file",
 }
 
 
@@ -52,7 +52,7 @@ def show(document: VerifyDocument) -> None:
     out.print(f"{verdict}: {counted(read, 'copy', 'copies')} read, {held}")
 
 
-def _show_finding(out: Console, finding: Finding) -> None:
+def _show_finding(out: Console, finding: VerifyFinding) -> None:
     generation = (
         f" [dim]generation {finding.generation}[/]" if (finding.generation or 1) > 1 else ""
     )
@@ -67,7 +67,7 @@ def _show_finding(out: Console, finding: Finding) -> None:
         out.print(f"    [dim]… and {len(finding.ranges) - _SHOWN_RANGES:,} more ranges[/]")
 
 
-def _show_home(out: Console, home: HomeVerified) -> None:
+def _show_home(out: Console, home: HomeVerifyReport) -> None:
     state = "" if home.is_there else " [dim](gone)[/]"
     out.print(f"[bold]{short_path(home.home)}[/]{state}")
     said = [f"{home.same:,} as their files"]

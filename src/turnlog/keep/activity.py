@@ -23,7 +23,7 @@ from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.tail import read_ends
 
 
-class Activity(Struct, kw_only=True):
+class LastActivity(Struct, kw_only=True):
     """What a session's logs say of it."""
 
     last_active_at: datetime | None = None
@@ -34,12 +34,12 @@ class Activity(Struct, kw_only=True):
     title: str | None = None
 
 
-def glance_at(session_id: str, logs: Sequence[LogFile]) -> Activity:
+def activity_from_ends(session_id: str, logs: Sequence[LogFile]) -> LastActivity:
     """Tell what the ends of a session's logs say; of days' logs, which it shares, all of them.
 
     Not what it is called: ``title_of`` tells.
     """
-    fold = _Fold()
+    fold = _ActivityFold()
     for log in logs:
         if log.kind == "day":
             _take_day(session_id, log, fold)
@@ -50,9 +50,9 @@ def glance_at(session_id: str, logs: Sequence[LogFile]) -> Activity:
     return fold.activity(logs)
 
 
-def activity_of(session_id: str, logs: Sequence[LogFile]) -> Activity:
+def activity_of(session_id: str, logs: Sequence[LogFile]) -> LastActivity:
     """Tell what all records of a session say, those of its agents included."""
-    fold = _Fold()
+    fold = _ActivityFold()
     for log in logs:
         if log.kind == "day":
             _take_day(session_id, log, fold)
@@ -72,20 +72,20 @@ def title_of(session_id: str, logs: Sequence[LogFile]) -> str | None:
     own = next((log for log in logs if log.kind == "session"), None)
     if own is not None:
         return head_tail.read_head_tail(own.path).summary.title
-    fold = _Fold()
+    fold = _ActivityFold()
     for log in logs:
         if log.kind == "day":
             _take_day(session_id, log, fold)
     return fold.facts.summary.title
 
 
-def _take_day(session_id: str, log: LogFile, fold: _Fold) -> None:
+def _take_day(session_id: str, log: LogFile, fold: _ActivityFold) -> None:
     for said in read_day(log):
         if said.session_id == session_id:
             fold.take(said.placed.record)
 
 
-class _Fold:
+class _ActivityFold:
     def __init__(self) -> None:
         self.facts, self.called = MetadataFold(), TitleCandidates()
         self.last_at: datetime | None = None
@@ -96,8 +96,8 @@ class _Fold:
         if record.at is not None:
             self.last_at = max(record.at, self.last_at or record.at)
 
-    def activity(self, logs: Iterable[LogFile]) -> Activity:
-        return Activity(
+    def activity(self, logs: Iterable[LogFile]) -> LastActivity:
+        return LastActivity(
             last_active_at=self.last_at or _changed_at(logs),
             is_from_files=self.last_at is None,
             project=self.facts.summary.cwd,

@@ -15,7 +15,7 @@ from typing import Final
 from turnlog.errors import LogLocked, NotFound
 from turnlog.formats import Home, LogFile, Problem
 from turnlog.formats.walk import refuse_unseen
-from turnlog.keep.moving import Spot, locked
+from turnlog.keep.file_moves import Spot, locked
 from turnlog.sessions.state import marks_of, running_sessions
 
 _CLOSE: Final = "close it first; nothing was changed"

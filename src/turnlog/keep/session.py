@@ -14,10 +14,10 @@ from msgspec import structs
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import Home, turnlog_home
-from turnlog.keep.archiving import Archived, Unarchived, archive, is_archived, unarchive
-from turnlog.keep.copying import KeepRun, keep
-from turnlog.keep.deleting import ASKED, Deletion, Terms, delete_session
-from turnlog.keep.retention_policy import load_grace
+from turnlog.keep.archive.archive import Archived, Unarchived, archive, is_archived, unarchive
+from turnlog.keep.copies.keep import KeepRun, keep
+from turnlog.keep.retention.policy import load_grace
+from turnlog.keep.trash.delete import ASKED, Deletion, DeletionTerms, delete_session
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.metadata import Metadata
 from turnlog.sessions.session import Session
@@ -70,7 +70,7 @@ class KeptSession(Session):
     def delete(self) -> Deletion:
         """Move all that belongs to it to the trash; doing it again changes nothing."""
         own = turnlog_home()
-        terms = Terms(ASKED, datetime.now(UTC), load_grace(own))
+        terms = DeletionTerms(ASKED, datetime.now(UTC), load_grace(own))
         return delete_session(tuple(self._homes()), self.id, own=own, terms=terms)
 
     def refuse_if_archived(self) -> None:

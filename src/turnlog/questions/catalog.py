@@ -22,7 +22,7 @@ from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.formats.find import in_reading_order
 from turnlog.formats.projects import is_within, whole
 from turnlog.index.remembered import Remembered
-from turnlog.keep.archived import Archives, is_flat_archive
+from turnlog.keep.archive.archives import Archives, is_flat_archive
 from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage

@@ -10,8 +10,8 @@ from turnlog.formats import LogFile, find_everywhere
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.lines import OF_AGENT
 from turnlog.index.opening import Index
-from turnlog.keep.belongings import Belongings
-from turnlog.keep.orphans import find_orphans
+from turnlog.keep.retention.orphans import find_orphans
+from turnlog.keep.session_files import SessionFileIndex
 from turnlog.questions.doctor_checks import Example, Finding, Patient, Urgency, counted, finding
 from turnlog.records.record import Spoken
 from turnlog.sessions.side_files.todos import TodoList, all_todos
@@ -32,7 +32,7 @@ def orphans(patient: Patient) -> list[Finding]:
     found = [
         orphan
         for home in patient.homes
-        for orphan in find_orphans(Belongings(home), known, now=patient.now)
+        for orphan in find_orphans(SessionFileIndex(home), known, now=patient.now)
     ]
     found.sort(key=lambda each: -each.size_bytes)
     examples = [

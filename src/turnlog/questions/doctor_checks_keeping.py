@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from turnlog.keep.cleanup import (
+from turnlog.keep.retention.agent_cleanup import (
     DEFAULT_DAYS,
     Loss,
     LossCount,

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from turnlog.formats.home_files import home_files
 from turnlog.formats.side_files import PROGRAMS_OWN
-from turnlog.keep.trash import Trash
+from turnlog.keep.trash.trash import Trash
 from turnlog.questions.doctor_checks import Example, Finding, Patient, Urgency, counted, finding
 
 if sys.platform != "win32":

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile, Problem
-from turnlog.keep.shortfall import Shortfall, Shortfalls
+from turnlog.keep.copies.shortfall import Shortfall, Shortfalls
 from turnlog.storage.lines import LINE_CAP
 from turnlog.storage.validation import Finding, Severity, Validation, validate
 

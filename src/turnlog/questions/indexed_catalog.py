@@ -26,7 +26,7 @@ from turnlog.formats.projects import is_within, whole
 from turnlog.index.conditions import IS_CALL
 from turnlog.index.ids import instant_at
 from turnlog.index.opening import Index
-from turnlog.keep.archived import Archives
+from turnlog.keep.archive.archives import Archives
 from turnlog.questions.catalog import SessionRow
 from turnlog.questions.keeping import Keepings
 from turnlog.questions.known_names import tools_named

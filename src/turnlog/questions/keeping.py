@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from turnlog.formats.homes import kept_root
 
 if TYPE_CHECKING:
-    from turnlog.keep.catalogue import Catalogue
+    from turnlog.keep.catalog import Catalogue
 
 Keeping: TypeAlias = Literal["live", "kept", "gone", "restorable"]
 
@@ -51,7 +51,7 @@ class Keepings:
             # Whoever keeps nothing does not wait for the room that does.
             if not os.path.isdir(self._kept_root):
                 return None
-            from turnlog.keep.catalogue import Catalogue  # noqa: PLC0415
+            from turnlog.keep.catalog import Catalogue  # noqa: PLC0415
 
             self._catalogues[home] = Catalogue.of_home(home)
         return self._catalogues[home]

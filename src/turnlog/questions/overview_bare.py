@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from turnlog.formats import Home
 from turnlog.index.processes import processors
-from turnlog.keep.cleanup import LossCount, losses
+from turnlog.keep.retention.agent_cleanup import LossCount, losses
 from turnlog.pricing.cost import Prices
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.overview import (

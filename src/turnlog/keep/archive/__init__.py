@@ -1,0 +1,1 @@
+"""Archiving finished sessions: compressed, compared, read-only."""

@@ -1,0 +1,376 @@
+"""Archives of a flat store: ``compressed/ID.jsonl.gz``, and what lay in ``ID/`` beside the log.
+
+    pack every file ─► read it back ─► sync, rename ─► write it down ─► remove the log, the rest
+
+All is packed and proved before anything is removed, so every file is whole at one of its two places
+at every moment. The log goes first: from then on the session is its archive, and what a kill leaves
+beside it is removed by archiving again. Unpacking goes the other way round, the log last. The log
+wins where both are there, so a session is never seen in halves. One at a time packs or unpacks in a
+store: else each could remove what the other made of it.
+
+An archive is the same bytes whenever it is made. Blobs are packed already and go as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from turnlog.errors import BrokenCopy, NotFound, UsageError
+from turnlog.formats import flat_meta, looks_like_log
+from turnlog.formats.flat.files import hold_directory, set_aside
+from turnlog.formats.flat.logs import LiveMeta, find_log
+from turnlog.formats.flat.meta import Meta
+from turnlog.formats.flat.registry import read_meta, update_registry, write_meta
+from turnlog.formats.walk import DirectoryWalk
+from turnlog.keep.copies.commit import HOUR, sweep
+from turnlog.keep.copies.compare import (
+    Comparison,
+    Content,
+    broken,
+    check_copy,
+    compare_file,
+    content_of,
+    is_prefix,
+    remove_compared,
+    typed,
+    unpacked,
+)
+from turnlog.keep.file_moves import Spot, locked, remove_empty
+from turnlog.storage.atomic_files import Unreadable
+from turnlog.storage.sources import open_source
+from turnlog.storage.system import sync, write_all
+
+COMPRESSED: Final = "compressed"
+_LEVEL: Final = 6
+_GZIP: Final = 31  # As zlib is told to write gzip's format: no name and no time in its head.
+_NEW: Final = (
+    os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+)
+_PIECE_BYTES: Final = 1024 * 1024
+
+
+class FlatFile(NamedTuple):
+    """A file of a session: what it is called in the store, and what its archive is called there."""
+
+    plain: str
+    packed: str
+
+    @property
+    def is_blob(self) -> bool:
+        return self.plain == self.packed.removeprefix(f"{COMPRESSED}/")
+
+
+class FlatArchive(NamedTuple):
+    """What a session's archive holds, all files together, and its log alone."""
+
+    main: Content
+    files: int
+    size_bytes: int
+    packed_bytes: int
+    was_archived: bool
+
+
+def place_of(log: Path) -> Path:
+    """Tell in which flat store a log, or its archive, lies."""
+    return log.parent.parent if log.parent.name == COMPRESSED else log.parent
+
+
+# -- packing --------------------------------------------------------------------------------
+
+
+def archive_flat(directory: Path, session_id: str, when_held: Callable[[], None]) -> FlatArchive:
+    """Pack a session of the flat store at *directory*, prove it, and remove what was packed.
+
+    *when_held* is called when nobody can write its logs; it raises if the session must stay.
+    """
+    with hold_directory(directory / COMPRESSED):
+        return _archive(directory, session_id, when_held)
+
+
+def _archive(directory: Path, session_id: str, when_held: Callable[[], None]) -> FlatArchive:
+    _sweep(directory, session_id)
+    main = FlatFile(f"{session_id}.jsonl", f"{COMPRESSED}/{session_id}.jsonl.gz")
+    files = [*_beside(directory, session_id), main]
+    plain = [each for each in files if Spot(directory, each.plain).status() is not None]
+    with contextlib.ExitStack() as held, typed(directory / main.packed):
+        for each in plain:
+            if looks_like_log(each.plain.rpartition("/")[2]):
+                held.enter_context(locked(Spot(directory, each.plain)))
+        when_held()
+        proofs = {each: _pack(directory, each) for each in plain}
+        known = proofs[main].content if main in proofs else None
+        found = _described(directory, session_id, known)
+        if known is not None:
+            meta, live = _meta(directory, session_id, found)
+            _write_down(directory, meta, live)
+        for each in reversed(plain):
+            remove_compared(Spot(directory, each.plain), proofs[each])
+        if known is not None:
+            # Who rebuilt the registry meanwhile saw the log still there.
+            _write_down(directory, meta, live)
+    _remove_directories(directory, session_id)
+    return found
+
+
+def _beside(directory: Path, session_id: str) -> Iterator[FlatFile]:
+    """Give the files that lie in the session's own directory."""
+    top = os.path.join(directory, "")
+    for item in DirectoryWalk().files_beneath(os.path.join(top, session_id)):
+        if not item.linked and not item.name.startswith(".turnlog-"):
+            plain = item.path.removeprefix(top).replace(os.sep, "/")
+            is_blob = plain.startswith(f"{session_id}/blobs/")
+            yield FlatFile(plain, f"{COMPRESSED}/{plain}" + ("" if is_blob else ".gz"))
+
+
+def _pack(directory: Path, file: FlatFile) -> Comparison:
+    """Make the archive of one file, unless it is there; give the proof of what was packed."""
+    source, target = Spot(directory, file.plain), directory / file.packed
+    if os.path.lexists(target):
+        try:
+            if not is_prefix(target, source.path, is_blob=file.is_blob):
+                raise _different(target)
+        except BrokenCopy:
+            set_aside(target)
+
+    def fill(fd: int) -> Comparison:
+        if file.is_blob:
+            return compare_file(source, tee=lambda data: write_all(fd, data))
+        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+        proof = compare_file(source, tee=lambda data: write_all(fd, packer.compress(data)))
+        write_all(fd, packer.flush())
+        return proof
+
+    def check(path: Path, proof: Comparison) -> None:
+        if not file.is_blob:
+            check_copy(path, proof, file.plain.rpartition("/")[2])
+        elif compare_file(Spot(path.parent, path.name)).content != proof.content:
+            raise broken(path, "it is another file")
+
+    return _put_proved(Spot(directory, file.packed), fill, check, overwrite=True)
+
+
+def _meta(directory: Path, session_id: str, found: FlatArchive) -> tuple[Meta, LiveMeta]:
+    """Tell what the metadata of an archive say."""
+    live = LiveMeta(directory, session_id)
+    live.refresh()
+    packed_bytes = os.stat(directory / COMPRESSED / f"{session_id}.jsonl.gz").st_size
+    size = found.main.size_bytes
+    meta = replace(
+        live.meta(),
+        is_archived=True,
+        compression_ratio=round(packed_bytes / size, 4) if size else None,
+        digest=found.main.digest,
+        record_count=found.main.records,
+    )
+    return meta, live
+
+
+def _write_down(directory: Path, meta: Meta, live: LiveMeta) -> None:
+    write_meta(directory, meta, live=live)
+    update_registry(directory, meta)
+
+
+def _described(directory: Path, session_id: str, main: Content | None) -> FlatArchive:
+    """Tell what an archive holds; *main* is what its log does, if that was just read."""
+    log = find_log(directory, session_id)
+    canonical = directory / COMPRESSED / f"{session_id}.jsonl.gz"
+    archive = log.path if log is not None and log.is_archive else canonical
+    was_archived = main is None
+    if main is None:
+        main = content_of(open_source(archive), f"{session_id}.jsonl")
+    sizes = [(main.size_bytes, archive.stat().st_size)]
+    for name in _packed_beside(directory, session_id):
+        packed_bytes = (directory / name).stat().st_size
+        is_blob = _is_blob(name)
+        size = packed_bytes if is_blob else unpacked(directory / name).size_bytes
+        sizes.append((size, packed_bytes))
+    return FlatArchive(
+        main,
+        len(sizes),
+        sum(size for size, _ in sizes),
+        sum(packed_bytes for _, packed_bytes in sizes),
+        was_archived,
+    )
+
+
+# -- unpacking ------------------------------------------------------------------------------
+
+
+def unarchive_flat(directory: Path, session_id: str, archive: Path | None) -> int:
+    """Put a session's files back; *archive* is that of its log, None if that is there again.
+
+    Gives how many there were.
+    """
+    with hold_directory(directory / COMPRESSED):
+        return _unarchive(directory, session_id, archive)
+
+
+def _unarchive(directory: Path, session_id: str, archive: Path | None) -> int:
+    _sweep(directory, session_id)
+    files = [FlatFile(_plain_name(each), each) for each in _packed_beside(directory, session_id)]
+    left = directory / COMPRESSED / f"{session_id}.jsonl.gz"
+    archive = archive or left
+    if os.path.lexists(archive):  # Else somebody was faster.
+        packed = archive.relative_to(directory).as_posix()
+        files.append(FlatFile(f"{session_id}.jsonl", packed))
+    main = Spot(directory, f"{session_id}.jsonl")
+    with typed(main.path), locked(main):
+        for each in files:
+            is_main = each.plain == main.name
+            digest = _digest_known(directory, session_id) if is_main else None
+            _unpack(directory, each, digest)
+        # Before the archive goes: what the metadata say of it must not outlive it.
+        if files:
+            _write_down_unpacked(directory, session_id)
+        for each in reversed(files):
+            _remove_packed(directory, each)
+    _remove_directories(directory, session_id)
+    return len(files)
+
+
+def unpack_in_place(archive: Path) -> int:
+    """Unpack a log that somebody compressed where it lay, in whatever layout."""
+    file = FlatFile(archive.name.rpartition(".")[0], archive.name)
+    target = Spot(archive.parent, file.plain)
+    with typed(target.path), locked(target):
+        _unpack(archive.parent, file, None)
+        _remove_packed(archive.parent, file)
+    return 1
+
+
+def _write_down_unpacked(directory: Path, session_id: str) -> None:
+    """Say in the metadata and the registry what the log, which is there again, says."""
+    live = LiveMeta(directory, session_id)
+    with contextlib.suppress(NotFound):  # Its log is lost, and only agents' are left.
+        live.refresh()
+        _write_down(directory, live.meta(), live)
+
+
+def is_archive_present(directory: Path, session_id: str) -> bool:
+    """Tell whether an archive, or a part of one, is left of a session whose log is there."""
+    compressed = directory / COMPRESSED
+    main = compressed / f"{session_id}.jsonl.gz"
+    return os.path.lexists(main) or (compressed / session_id).is_dir()
+
+
+def _packed_beside(directory: Path, session_id: str) -> list[str]:
+    top = os.path.join(directory, "")
+    found = DirectoryWalk().files_beneath(os.path.join(top, COMPRESSED, session_id))
+    names = (each.path.removeprefix(top).replace(os.sep, "/") for each in found if not each.linked)
+    return [name for name in names if name.endswith(".gz") or _is_blob(name)]
+
+
+def _plain_name(packed: str) -> str:
+    plain = packed.removeprefix(f"{COMPRESSED}/")
+    return plain if _is_blob(packed) else plain.removesuffix(".gz")
+
+
+def _is_blob(packed: str) -> bool:
+    return packed.split("/")[2:3] == ["blobs"]
+
+
+def _digest_known(directory: Path, session_id: str) -> str | None:
+    meta = read_meta(flat_meta(directory, session_id))
+    return None if isinstance(meta, Unreadable) or not meta.is_archived else meta.digest
+
+
+def _unpack(directory: Path, file: FlatFile, digest: str | None) -> None:
+    """Put one file back where it was, unless it is there; a BrokenCopy if it is not what it was."""
+    source, target = directory / file.packed, Spot(directory, file.plain)
+    if target.status() is not None:
+        if not is_prefix(source, target.path, is_blob=file.is_blob):
+            raise _different(target.path)
+        return
+    mtime_ns = source.stat().st_mtime_ns
+
+    def fill(fd: int) -> Comparison:
+        if file.is_blob:
+            spot = Spot(directory, file.packed)
+            content = compare_file(spot, tee=lambda data: write_all(fd, data)).content
+        else:
+            content = unpacked(source, tee=lambda data: write_all(fd, data))
+        if digest is not None and content.digest != digest:
+            raise broken(source, f"its SHA-256 is {content.digest}, and was {digest}")
+        return Comparison(content, 0, 0, mtime_ns)
+
+    def check(path: Path, proof: Comparison) -> None:
+        found = compare_file(Spot(path.parent, path.name)).content
+        if (found.size_bytes, found.digest) != (proof.content.size_bytes, proof.content.digest):
+            raise broken(path, "it is another file")
+
+    try:
+        _put_proved(target, fill, check, overwrite=False)
+    except FileExistsError:
+        if not is_prefix(source, target.path, is_blob=file.is_blob):
+            raise _different(target.path) from None
+
+
+def _remove_packed(directory: Path, file: FlatFile) -> None:
+    packed = Spot(directory, file.packed)
+    with contextlib.suppress(FileNotFoundError), packed.folder() as folder:
+        folder.remove(packed.parts[-1])
+        folder.sync()
+
+
+# -- both ways ------------------------------------------------------------------------------
+
+
+def _put_proved(
+    target: Spot,
+    fill: Callable[[int], Comparison],
+    check: Callable[[Path, Comparison], None],
+    *,
+    overwrite: bool,
+) -> Comparison:
+    """Write a file, read it back, and only then give it its name; durable when this returns."""
+    temporary = f".turnlog-{secrets.token_hex(8)}.part"
+    with target.folder(make=True) as folder:
+        fd = folder.open(temporary, _NEW)
+        try:
+            try:
+                proof = fill(fd)
+                # The archive is as old as what it holds, and so is what comes out of it again.
+                os.utime(fd, ns=(proof.mtime_ns, proof.mtime_ns))
+                sync(fd)
+            finally:
+                os.close(fd)
+            check(target.path.with_name(temporary), proof)
+            folder.move(temporary, target.parts[-1], overwrite=overwrite)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                folder.remove(temporary)
+            raise
+        folder.sync()
+    return proof
+
+
+def _remove_directories(directory: Path, session_id: str) -> None:
+    """Remove what is empty of the session's own directories, here and in ``compressed/``."""
+    for each in sorted(_own_directories(directory, session_id), key=len, reverse=True):
+        remove_empty(directory, Path(each).relative_to(directory).as_posix())
+
+
+def _own_directories(directory: Path, session_id: str) -> list[str]:
+    tops = (directory / session_id, directory / COMPRESSED / session_id)
+    return [each for top in tops for each, _, _ in os.walk(top)]
+
+
+def _sweep(directory: Path, session_id: str) -> None:
+    """Remove what somebody who was killed left unfinished."""
+    own = map(Path, _own_directories(directory, session_id))
+    sweep((directory, directory / COMPRESSED, *own), unused_for=HOUR)
+
+
+def _different(path: Path) -> UsageError:
+    return UsageError(
+        f"a different file lies at {path}",
+        hint="move it away first; nothing is overwritten, and the archive stays",
+    )

@@ -1,0 +1,1 @@
+"""Making logs smaller without changing any view of the session."""

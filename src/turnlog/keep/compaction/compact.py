@@ -1,0 +1,333 @@
+"""Making the logs of a session smaller, with every view of it as it was.
+
+``compaction_rules`` say what may go. The new log is made beside the old one, under its lock, read
+back, and every view of both is worked out and compared (``compaction_views``); only then does it
+take the old one's place, in one step. The log as it was stays beside it as ``NAME.original-TIME``,
+and it keeps its time of change, by which agents and people tell old sessions from new. A kill at
+any moment leaves the old log or the new one, whole. What a program without locks appends meanwhile
+is carried over. A rule that would change a view of a log, whatever the reason, is left out there.
+
+It is a dry run unless told to write. Sessions that run are not touched, nor archives, nor logs that
+several sessions share. Damage stays where it is, byte for byte. Lines are moved to blobs only where
+turnlog alone reads them, in its own home, or if asked to: an agent program does not follow blobs,
+and would go on from such a session without what was moved.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+
+from turnlog.errors import LogError, NotALog, NotFound, UsageError
+from turnlog.formats import LogFile, turnlog_home
+from turnlog.formats.flat.logs import LiveMeta
+from turnlog.formats.flat.registry import update_registry, write_meta
+from turnlog.formats.walk import refuse_unseen
+from turnlog.keep.compaction.rules import BLOB_BYTES, LOSSLESS, LineChange, Read, Rule, changes_in
+from turnlog.keep.compaction.views import differences, views_of
+from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
+from turnlog.keep.session_files import SessionFileIndex
+from turnlog.records.record import Record
+from turnlog.sessions.session import Session
+from turnlog.storage.atomic_files import put
+from turnlog.storage.blobs import Blob, blob_of, blob_place, whole_line
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.logger import logger
+from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.replace import Locked, chunks, failed, locked
+from turnlog.storage.sources import PlainSource, open_regular
+from turnlog.storage.system import read_at
+from turnlog.storage.writer import LOCK_TIMEOUT
+
+_WAIT: Final = "compact it when it has ended"
+# The one most likely to be noticed goes first.
+_LEFT_OUT_FIRST: Final = (Rule.ECHOES, Rule.DUPLICATES, Rule.STATES, Rule.BLOBS)
+
+
+class Saving(Struct, kw_only=True):
+    """What one rule takes out of a log."""
+
+    rule: Rule
+    lines: int = 0
+    size_bytes: int = 0
+    """What the log gets shorter by."""
+    blob_bytes: int = 0
+    """What of it goes to blobs, packed."""
+
+
+class LeftOut(Struct, frozen=True):
+    """A rule that was not applied, and the views it would have changed."""
+
+    rule: Rule
+    views: list[str]
+
+
+class CompactedLog(Struct, kw_only=True):
+    """What was, or would be, done to one log."""
+
+    path: str
+    agent_id: str | None
+    size_bytes: int
+    savings: list[Saving] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    written: bool = False
+    original: str | None = None
+
+    @property
+    def saved_bytes(self) -> int:
+        """How much less room log and blobs take than the log did."""
+        return sum(each.size_bytes - each.blob_bytes for each in self.savings)
+
+
+class Compaction(Struct, kw_only=True):
+    """What was, or would be, done to a session."""
+
+    session: str
+    blobs: bool
+    """Whether lines may be moved to blobs."""
+    written: bool = False
+    logs: list[CompactedLog] = field(default_factory=list)
+
+    @property
+    def needed(self) -> bool:
+        """There is something to gain."""
+        return any(log.savings for log in self.logs)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(log.size_bytes for log in self.logs)
+
+    @property
+    def saved_bytes(self) -> int:
+        return sum(log.saved_bytes for log in self.logs)
+
+
+def compact(
+    session: Session,
+    *,
+    write: bool = False,
+    blobs: bool | None = None,
+    blob_bytes: int = BLOB_BYTES,
+    cap: int = LINE_CAP,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+) -> Compaction:
+    """Say what could be taken out of the logs of *session*; do it if *write* is true.
+
+    With *blobs* long results of tools move out of the logs; by default only in turnlog's own home.
+    """
+    logs = plain_logs(session)
+    if write:
+        refuse_unseen(SessionFileIndex(logs[0].home).unseen)
+        refuse_running(session, logs)
+    own = os.path.realpath(turnlog_home())
+    may_move = os.path.realpath(logs[0].home) == own if blobs is None else blobs
+    rules = (*LOSSLESS, Rule.BLOBS) if may_move else LOSSLESS
+    done = Compaction(session=session.id, blobs=may_move)
+    for log in logs:
+        work = _LogCompaction(session, log, rules, blob_bytes, cap)
+        try:
+            done.logs.append(work.rewrite(lock_timeout) if write else work.plan())
+        except NotFound:
+            if log is logs[0]:
+                raise
+            continue  # An agent's log that went away meanwhile.
+        except OSError as error:
+            raise failed(error, "compaction", log.path) from None
+    done.written = any(log.written for log in done.logs)
+    if done.written and logs[0].layout == "flat":
+        _tell_caches(logs[0].path.parent, session.id)
+    return done
+
+
+class _LogCompaction:
+    """The compaction of one log."""
+
+    def __init__(
+        self, session: Session, log: LogFile, rules: Sequence[Rule], blob_bytes: int, cap: int
+    ) -> None:
+        self.session = session
+        self.log = log
+        self.rules = list(rules)
+        if log.kind == "agent" and log.session_id is None:
+            # A directory of its own would not be told to be the session's.
+            self.rules = [rule for rule in rules if rule is not Rule.BLOBS]
+        self.blob_bytes = blob_bytes
+        self.cap = cap
+        self.done = CompactedLog(path=str(log.path), agent_id=log.agent_id, size_bytes=0)
+        self._made: list[Path] = []
+
+    def plan(self) -> CompactedLog:
+        """Say what there is to do."""
+        fd = open_regular(self.log.path)
+        try:
+            size = os.fstat(fd).st_size
+            self._note(self._changes(fd, size), size)
+        finally:
+            os.close(fd)
+        return self.done
+
+    def rewrite(self, lock_timeout: float | None) -> CompactedLog:
+        """Do it, if there is something to gain."""
+        with locked(self.log.path, lock_timeout) as held:
+            refuse_opened(self.session, self.log.path)
+            try:
+                while changes := self._changes(held.fd, held.size_bytes):
+                    changed = self._make(held, changes)
+                    if not changed:
+                        held.keep_original()
+                        held.take_place()
+                        self.done.written = True
+                        self.done.original = str(held.original)
+                        break
+                    self._leave_out(changes, changed)
+                    held.fresh.unlink()
+            finally:
+                if not held.is_replaced:
+                    for path in self._made:
+                        path.unlink(missing_ok=True)
+            self._note(changes, held.size_bytes)
+        if self.done.written:
+            logger.info("%s: compacted, %d bytes saved", self.log.path, self.done.saved_bytes)
+        return self.done
+
+    def _changes(self, fd: int, size: int) -> list[LineChange]:
+        found = changes_in(
+            partial(self._reader, fd, size),
+            lambda offset, length: read_at(fd, length, offset),
+            self._agents(),
+            agent_id=self.log.agent_id,
+            rules=self.rules,
+            blob_bytes=self.blob_bytes,
+        )
+        return found if sum(each.saved_bytes - each.blob_bytes for each in found) > 0 else []
+
+    def _make(self, held: Locked, changes: list[LineChange]) -> list[str]:
+        """Make the new log beside the old one; name the views in which the two differ."""
+        fd = held.make_fresh(self._pieces(held, changes), "the compacted copy of")
+        try:
+            return self._compare(held, fd, os.fstat(fd).st_size, changes)
+        finally:
+            os.close(fd)
+
+    def _pieces(self, held: Locked, changes: list[LineChange]) -> Iterator[bytes]:
+        """Give the new log: the old one, without what goes, and with stubs for what moves."""
+        done = 0
+        for change in changes:
+            yield from chunks(held.fd, done, change.offset)
+            if change.rule is Rule.BLOBS:
+                line = read_at(held.fd, change.length, change.offset)
+                blob = blob_of(line)
+                self._put(blob, line)
+                yield blob.stub + b"\n"
+            done = change.offset + change.length + 1
+        yield from chunks(held.fd, done, held.size_bytes)
+
+    def _put(self, blob: Blob, line: bytes) -> None:
+        """Put a blob in place, durably, unless it is there."""
+        path = self.log.path
+        if whole_line(path, blob.stub, cap=self.cap) == line:
+            return
+        place = blob_place(path, blob.sha256)
+        put(path.parent, place.relative_to(path.parent).parts, [blob.packed], overwrite=True)
+        self._made.append(place)
+        if whole_line(path, blob.stub, cap=self.cap) != line:
+            raise LogError(
+                f"the blob at {place} does not read back as written",
+                path=place,
+                hint="the disk may be failing; the log itself was not touched",
+            )
+
+    def _compare(self, held: Locked, fd: int, size: int, changes: list[LineChange]) -> list[str]:
+        dropped = [change for change in changes if change.rule is not Rule.BLOBS]
+        echoes = frozenset(each.uuid for each in changes if each.rule is Rule.ECHOES if each.uuid)
+        view = partial(
+            views_of,
+            self.log,
+            without=echoes,
+            elsewhere=self._elsewhere if echoes else None,
+            now=datetime.now(UTC),
+        )
+        before = view(held.path, partial(self._reader, held.fd, held.size_bytes))
+        after = view(held.fresh, partial(self._reader, fd, size))
+        return differences(before, after, len(dropped))
+
+    def _leave_out(self, changes: list[LineChange], views: list[str]) -> None:
+        """Give up the rule that is most likely to have changed a view."""
+        applied = {change.rule for change in changes}
+        rule = next(rule for rule in _LEFT_OUT_FIRST if rule in applied)
+        self.rules.remove(rule)
+        self.done.left_out.append(LeftOut(rule, views))
+
+    def _note(self, changes: Iterable[LineChange], size_bytes: int) -> None:
+        savings: dict[Rule, Saving] = {}
+        for change in changes:
+            saving = savings.setdefault(change.rule, Saving(rule=change.rule))
+            saving.lines += 1
+            saving.size_bytes += change.saved_bytes
+            saving.blob_bytes += change.blob_bytes
+        self.done.size_bytes = size_bytes
+        self.done.savings = [savings[rule] for rule in Rule if rule in savings]
+
+    def _reader(self, fd: int, size: int) -> Reader:
+        return Reader(self.log.path, cap=self.cap, source=PlainSource(os.dup(fd), 0, end=size))
+
+    def _agents(self) -> dict[str, Read]:
+        return {
+            log.agent_id: partial(Reader, log.path, cap=self.cap)
+            for log in self.session.logs
+            if log.agent_id is not None and log.path != self.log.path
+        }
+
+    def _elsewhere(self) -> Iterator[Record]:
+        """Read the session's other logs."""
+        for log in self.session.logs:
+            if log.path != self.log.path and (log.kind == "agent" or log in self.session.main_logs):
+                with suppress(NotFound), Reader(log.path, cap=self.cap) as reader:
+                    yield from (item.record for item in reader if isinstance(item, Placed))
+
+
+def plain_logs(session: Session) -> list[LogFile]:
+    """Give the logs of *session* that may be rewritten, the main one first; or say why none."""
+    session.path  # noqa: B018 - An error if there is none.
+    main = session.main_logs[0]
+    if main.kind == "day":
+        raise UsageError(
+            f"session {session.id} shares the logs of days with others",
+            hint="turnlog convert makes a session of its own of it",
+        )
+    if main.compression is not None or main.is_kept:
+        raise NotALog(
+            f"{main.path} is compressed, and archives are never changed",
+            path=main.path,
+            hint="unarchive or restore the session first",
+        )
+    agents = [log for log in session.logs if log.kind == "agent"]
+    return [main, *(log for log in agents if log.compression is None and not log.is_kept)]
+
+
+def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:
+    """Raise if somebody runs *session*."""
+    refuse_if_program_runs(session.id, {log.home for log in session.logs}, hint=_WAIT)
+    for log in logs:
+        with suppress(NotFound):
+            refuse_opened(session, log.path)
+
+
+def refuse_opened(session: Session, path: Path) -> None:
+    """Raise if the log at *path* says that a writer has it open; under its lock, that stands."""
+    refuse_if_written(session.id, path, hint=_WAIT)
+
+
+def _tell_caches(directory: Path, session_id: str) -> None:
+    """Have the caches of a flat store say what the log says now."""
+    live = LiveMeta(directory, session_id)
+    live.refresh()
+    write_meta(directory, live.meta())
+    update_registry(directory, live.meta())

@@ -1,0 +1,300 @@
+"""Taking a compaction back: the log as it was, with whatever was appended since.
+
+Where the original lies beside a log, the new log begins with its very bytes, and what stands in the
+compacted log behind them follows. Several compactions are taken back one after the other. Lines
+that still lie in blobs are put back in their places. An original that does not belong to the log
+(each line of the compacted log stands in it, in order, up to where others were appended) is left
+alone, and so is what a repair put aside.
+
+Every line of the compacted log is in the new one, in order: that is checked before it takes the
+old one's place. A blob that is missing or altered is named, and its stub stays. It is a dry run
+unless told to write, works under the lock, and removes neither originals nor blobs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from turnlog.errors import NotFound
+from turnlog.formats import LogFile
+from turnlog.keep.compaction.compact import plain_logs, refuse_opened, refuse_running
+from turnlog.sessions.session import Session
+from turnlog.storage.blobs import STUB, whole_line
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.replace import Locked, chunks, failed, locked
+from turnlog.storage.sources import open_regular
+from turnlog.storage.system import read_at
+from turnlog.storage.writer import LOCK_TIMEOUT
+
+_UUID: Final = b'"uuid":"'
+_LONGEST_STUB: Final = 64 * 1024
+
+
+class UndoneLog(Struct, kw_only=True):
+    """What was, or would be, put back into one log."""
+
+    path: str
+    agent_id: str | None
+    size_bytes: int
+    new_size_bytes: int = 0
+    lines: int = 0
+    """Lines that come back from originals."""
+    blobs: int = 0
+    """Lines that come back from blobs alone."""
+    originals: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    """Why a line cannot be had back from its blob."""
+    written: bool = False
+
+    @property
+    def needed(self) -> bool:
+        return bool(self.lines or self.blobs)
+
+
+class CompactionUndo(Struct, kw_only=True):
+    """What was, or would be, put back into the logs of a session."""
+
+    session: str
+    written: bool = False
+    logs: list[UndoneLog] = field(default_factory=list)
+
+    @property
+    def needed(self) -> bool:
+        return any(log.needed for log in self.logs)
+
+    @property
+    def lost(self) -> int:
+        return sum(len(log.lost) for log in self.logs)
+
+
+class _Range(NamedTuple):
+    """Bytes of an open file."""
+
+    fd: int
+    start: int
+    end: int
+
+
+class _UndoLine(NamedTuple):
+    """A line, without its newline. *key* is the digest of what it is, or stands for."""
+
+    place: _Range
+    key: bytes
+    has_uuid: bool
+    is_stub: bool
+
+
+def undo(
+    session: Session,
+    *,
+    write: bool = False,
+    cap: int = LINE_CAP,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+) -> CompactionUndo:
+    """Say what compactions took out of the logs of *session*; put it back if *write* is true."""
+    logs = plain_logs(session)
+    if write:
+        refuse_running(session, logs)
+    done = CompactionUndo(session=session.id)
+    for log in logs:
+        work = _LogUndo(session, log, cap)
+        try:
+            done.logs.append(work.put_back(lock_timeout) if write else work.plan())
+        except NotFound:
+            if log is logs[0]:
+                raise
+            continue  # An agent's log that went away meanwhile.
+        except OSError as error:
+            raise failed(error, "undoing", log.path) from None
+    done.written = any(log.written for log in done.logs)
+    return done
+
+
+class _LogUndo:
+    """The undoing of one log."""
+
+    def __init__(self, session: Session, log: LogFile, cap: int) -> None:
+        self.session = session
+        self.path = log.path
+        self.cap = cap
+        self.done = UndoneLog(path=str(log.path), agent_id=log.agent_id, size_bytes=0)
+
+    def plan(self) -> UndoneLog:
+        fd = open_regular(self.path)
+        with ExitStack() as opened:
+            opened.callback(os.close, fd)
+            self._gather(opened, fd, os.fstat(fd).st_size)
+        return self.done
+
+    def put_back(self, lock_timeout: float | None) -> UndoneLog:
+        with locked(self.path, lock_timeout) as held, ExitStack() as opened:
+            refuse_opened(self.session, self.path)
+            ranges = self._gather(opened, held.fd, held.size_bytes)
+            if self.done.needed:
+                self._make(held, ranges)
+                held.take_place()
+                self.done.written = True
+        return self.done
+
+    def _gather(self, opened: ExitStack, fd: int, size: int) -> list[_Range]:
+        """Say what the new log is made of, stubs not yet looked into."""
+        ranges = [_Range(fd, 0, size)]
+        lines = list(_lines(ranges))
+        for original in _originals(self.path):
+            other = open_regular(original)
+            opened.callback(os.close, other)
+            whole = _Range(other, 0, os.fstat(other).st_size)
+            theirs = list(_lines([whole]))
+            known = _belongs(theirs, lines)
+            if known is not None:
+                self.done.lines += _gain(theirs, lines[:known])
+                self.done.originals.append(str(original))
+                ranges = [whole, *_beginning_with(lines[known:], ranges)]
+                lines = theirs + lines[known:]
+        self.done.size_bytes = size
+        self.done.new_size_bytes = sum(each.end - each.start for each in ranges)
+        for line in lines:
+            if line.is_stub:
+                self._look(line)
+        return ranges
+
+    def _look(self, line: _UndoLine) -> None:
+        """Note whether the line that a stub stands for can be had."""
+        stub = _bytes(line.place)
+        found = whole_line(self.path, stub, cap=self.cap)
+        if isinstance(found, bytes):
+            self.done.blobs += 1
+            self.done.new_size_bytes += len(found) - len(stub)
+        else:
+            self.done.lost.append(found.detail)
+
+    def _make(self, held: Locked, ranges: Sequence[_Range]) -> None:
+        what = "the log that is to replace"
+        fd = held.make_fresh(self._pieces(ranges), what)
+        try:
+            now = _lines([_Range(held.fd, 0, held.size_bytes)])
+            if not _is_within(now, _lines([_Range(fd, 0, os.fstat(fd).st_size)])):
+                raise held.unproved(what)
+        finally:
+            os.close(fd)
+
+    def _pieces(self, ranges: Sequence[_Range]) -> Iterator[bytes]:
+        """Give the new log, with the lines that lie in blobs."""
+        last = b"\n"
+        for each in ranges:
+            if last[-1:] != b"\n":
+                yield b"\n"
+            done = each.start
+            for line in _lines([each]):
+                if line.is_stub:
+                    whole = whole_line(self.path, _bytes(line.place), cap=self.cap)
+                    if isinstance(whole, bytes):
+                        yield from chunks(each.fd, done, line.place.start)
+                        yield whole
+                        done = line.place.end
+            yield from chunks(each.fd, done, each.end)
+            last = read_at(each.fd, 1, each.end - 1) if each.end else last
+
+
+def _originals(log: Path) -> list[Path]:
+    """List what compactions put aside of *log*, the newest first."""
+    prefix = f"{log.name}.original-"
+    names = [name for name in os.listdir(log.parent) if name.startswith(prefix)]
+    stamps = sorted((name.removeprefix(prefix) for name in names), reverse=True)
+    found = [log.with_name(prefix + stamp) for stamp in stamps]
+    return [
+        path
+        for path, stamp in zip(found, stamps, strict=True)
+        if path.is_file()
+        and not path.is_symlink()
+        and not log.with_name(f"{log.name}.quarantine-{stamp}").exists()
+    ]
+
+
+def _belongs(original: Sequence[_UndoLine], lines: Sequence[_UndoLine]) -> int | None:
+    """Tell how many of *lines* come from *original*; None if it is no original of theirs."""
+    if not original or not lines or original[0].key != lines[0].key:
+        return None
+    rest = iter(original)
+    known = 0
+    for line in lines:
+        if not any(line.key == each.key for each in rest):
+            break
+        known += 1
+    # The last line is never taken out: what stands behind it here was appended, and may repeat a
+    # title, but no record. Else somebody went on writing to the original, and nothing is repeated.
+    is_to_its_end = lines[known - 1].key == original[-1].key
+    told = {line.key for line in original if line.has_uuid or not is_to_its_end}
+    # What comes later here than there is a sign of another history.
+    is_other = any(line.key in told for line in lines[known:])
+    return None if is_other or not _gain(original, lines[:known]) else known
+
+
+def _gain(original: Sequence[_UndoLine], lines: Sequence[_UndoLine]) -> int:
+    """Tell how many lines more, or whole again, stand in *original* than in *lines*."""
+    stubs = sum(line.is_stub for line in lines) - sum(line.is_stub for line in original)
+    return len(original) - len(lines) + max(0, stubs)
+
+
+def _beginning_with(lines: Sequence[_UndoLine], ranges: Sequence[_Range]) -> list[_Range]:
+    """Give what of *ranges* begins with the first of *lines*."""
+    if not lines:
+        return []
+    first = lines[0].place
+    for number, each in enumerate(ranges):
+        if each.fd == first.fd and each.start <= first.start < each.end:
+            return [each._replace(start=first.start), *ranges[number + 1 :]]
+    raise AssertionError
+
+
+def _is_within(lines: Iterable[_UndoLine], others: Iterator[_UndoLine]) -> bool:
+    """Tell whether all of *lines* are among *others*, in the same order."""
+    return all(any(line.key == other.key for other in others) for line in lines)
+
+
+def _lines(ranges: Iterable[_Range]) -> Iterator[_UndoLine]:
+    """Give the lines of some files, of any length, blank ones left out."""
+    for each in ranges:
+        start, digest, head, has_uuid = each.start, sha256(), b"", False
+        position = each.start
+        for data in chunks(*each):
+            parts = data.split(b"\n")
+            for number, part in enumerate(parts):
+                digest.update(part)
+                has_uuid = has_uuid or _UUID in part
+                head = head + part if len(head) < _LONGEST_STUB else head
+                position += len(part)
+                if number < len(parts) - 1:
+                    if position > start:
+                        place = _Range(each.fd, start, position)
+                        yield _line(place, head, digest.digest(), has_uuid=has_uuid)
+                    position += 1
+                    start, digest, head, has_uuid = position, sha256(), b"", False
+        if position > start:
+            place = _Range(each.fd, start, position)
+            yield _line(place, head, digest.digest(), has_uuid=has_uuid)
+
+
+def _line(place: _Range, head: bytes, digest: bytes, *, has_uuid: bool) -> _UndoLine:
+    named = _named(head) if head.startswith(STUB) and len(head) < _LONGEST_STUB else None
+    return _UndoLine(place, named or digest, has_uuid, named is not None)
+
+
+def _named(stub: bytes) -> bytes | None:
+    """Give the digest that a stub names; None if it is no stub."""
+    try:
+        return bytes.fromhex(str(msgspec.json.decode(stub)["sha256"]))
+    except (ValueError, KeyError, RecursionError):
+        return None
+
+
+def _bytes(place: _Range) -> bytes:
+    return read_at(place.fd, place.end - place.start, place.start)

@@ -1,0 +1,1 @@
+"""Kept copies: made, committed, read back, compared with the files they are copies of."""

@@ -1,0 +1,183 @@
+"""Putting copies in their places, so that a kill at any moment loses none.
+
+    sync every copy ─► link what must stay ─► write that down ─► rename ─► sync the directories
+
+The copy of an earlier generation gets its second name before its first one is taken away. Until the
+new one is written down as well, the catalogue says nothing of what lies there: two copies may be of
+the same size, and it would be taken for the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import filecmp
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from turnlog.formats.kept_copies import generation_copy, kept_copy
+from turnlog.formats.walk import DirectoryWalk
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.copies.copy_file import NewCopy, discard
+from turnlog.storage.atomic_files import NO_LINKS, make_directory, rename_new
+from turnlog.storage.system import sync, sync_directory_at
+
+HOUR: Final = 3600.0
+"""Nobody takes so long to make a file."""
+_PREFIX, _SUFFIX = ".turnlog-", ".part"
+_NO_LINKS: Final = (*NO_LINKS, errno.EXDEV)
+
+
+def place_all(copies: list[NewCopy], catalogue: Catalogue, unsynced: Iterable[Path] = ()) -> None:
+    """Put *copies* in their places; durable when this returns. What fails leaves the old ones.
+
+    *unsynced* are directories above them that have new entries.
+    """
+    new = [made for made in copies if made.temporary is not None]
+    try:
+        for made in new:
+            _sync_file(made.temporary or made.target)
+        replacing = [made for made in new if made.aside is not None]
+        for made in replacing:
+            _set_aside(made, catalogue)
+            catalogue.current.pop(made.kept.name, None)
+        if replacing:
+            catalogue.save()
+        for made in new:
+            try:
+                _put_in_place(made, catalogue)
+            except IsADirectoryError:  # Made meanwhile, for files of which that is the directory.
+                discard([made])
+                made.is_blocked = True
+                continue
+            made.temporary = None
+            made.is_placed = True
+    except BaseException:
+        discard(new)
+        raise
+    for made in copies:
+        if not (
+            made.is_placed or made.is_blocked
+        ):  # It holds all that its file does, which is younger now.
+            with contextlib.suppress(OSError):
+                os.utime(made.target, ns=(made.kept.mtime_ns, made.kept.mtime_ns))
+    sync_directories((*unsynced, *(made.target.parent for made in new)))
+
+
+def _put_in_place(made: NewCopy, catalogue: Catalogue) -> None:
+    """Give a copy its name; the first of its file never takes another's place.
+
+    To the file system, two names may be one. Then the second copy goes elsewhere.
+    """
+    temporary, name = made.temporary or Path(), made.kept.name
+    if not made.is_first:
+        os.replace(temporary, made.target)
+        return
+    while True:
+        try:
+            rename_new(temporary, made.target)
+            return
+        except FileExistsError:
+            if made.target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "a directory", made.target) from None
+        catalogue.claim(name, least=made.kept.conflict + 1)
+        made.kept = structs.replace(made.kept, conflict=catalogue.conflict_of(name))
+        made.target = kept_copy(catalogue.root_of(name), name)
+        make_directory(made.target.parent)
+
+
+def _set_aside(made: NewCopy, catalogue: Catalogue) -> None:
+    """Give the copy that is in place a name of its own, as an earlier generation."""
+    name, number = made.kept.name, made.aside or 1
+    root = catalogue.root_of(name)
+    source = kept_copy(root, name)
+    while not _is_beside(source, generation_copy(root, number, name)):
+        number += 1  # Something else has that name, which no catalogue told.
+    made.aside = number
+    made.kept = structs.replace(made.kept, generation=max(number + 1, made.kept.generation))
+    older = catalogue.older.setdefault(name, [])
+    if made.replaces is not None and number not in {each.generation for each in older}:
+        older.append(structs.replace(made.replaces, generation=number))
+
+
+def _is_beside(source: Path, target: Path) -> bool:
+    """Let a copy be at *target* too; False if that is another's place."""
+    make_directory(target.parent)
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        # A run that was cut off may have got this far.
+        return os.path.samefile(source, target) or filecmp.cmp(source, target, shallow=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(target):
+            return filecmp.cmp(source, target, shallow=False)
+        _copy_beside(source, target)  # No hard links here.
+    sync_directories([target.parent])
+    return True
+
+
+def _copy_beside(source: Path, target: Path) -> None:
+    temporary = target.with_name(f"{_PREFIX}{os.getpid()}{_SUFFIX}")
+    try:
+        shutil.copy2(source, temporary)
+        _sync_file(temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _sync_file(path: Path) -> None:
+    fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
+    """Remove what a run that was killed left unfinished there.
+
+    Whoever sweeps holds the place, so that nobody is making anything in it; or else tells for how
+    many seconds nobody must have touched it.
+    """
+    before = time.time() - unused_for
+    for directory in set(directories):
+        with contextlib.suppress(OSError), os.scandir(directory) as items:
+            for item in items:
+                if _is_unfinished(item.name):
+                    with contextlib.suppress(FileNotFoundError):
+                        if not unused_for or _used_at(item) < before:
+                            os.unlink(item.path)
+
+
+def sweep_beneath(top: Path) -> None:
+    """Sweep a directory, which is held, and all that are in it."""
+    for item in DirectoryWalk().files_beneath(os.fspath(top)):  # However deep they are.
+        if _is_unfinished(item.name):
+            with contextlib.suppress(OSError):
+                os.unlink(item.path)
+
+
+def _is_unfinished(name: str) -> bool:
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
+
+
+def _used_at(item: os.DirEntry[str]) -> float:
+    """Tell when something was touched last; the other times may be those of what it will hold."""
+    return item.stat(follow_symlinks=False).st_ctime
+
+
+def sync_directories(paths: Iterable[Path]) -> None:
+    """Return when the entries of all these directories are on the disk."""
+    for path in sorted(set(paths)):
+        sync_directory_at(path)

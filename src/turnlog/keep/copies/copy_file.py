@@ -1,0 +1,315 @@
+"""Making a copy: what of a file is new, packed into a temporary file and proved.
+
+Nothing is in its place yet when this is done. What the world does meanwhile (a file that vanishes,
+shrinks or turns out to be something else) is a value, Unkept; what our own disk does is an error.
+
+A file that grew is compared with all that was kept of it, byte for byte, before its copy is added
+to; and once more if it was written to meanwhile. So no copy is made of two states of a file.
+
+A copy that does not read back is never built upon: another is made of the whole file. It takes the
+damaged one's place if it is proved to hold all that was kept; else the damaged one stays, as an
+earlier generation does, for what can still be read of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, structs
+
+from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
+from turnlog.formats.home_files import HomeFile
+from turnlog.formats.kept_copies import CONFLICTS, GENERATIONS, generation_copy, kept_copy
+from turnlog.keep.catalog import Catalogue, KeptFile
+from turnlog.keep.copies.rebuild_catalog import adopted, generation_in_place
+from turnlog.storage.compressed import DIGEST_BYTES, Packed, Packer, check_packed
+from turnlog.storage.frames import BrokenFrame, FrameTable, read_table
+from turnlog.storage.sources import FramedSource, open_regular
+from turnlog.storage.system import read_at
+
+_PIECE_BYTES: Final = 1024 * 1024
+_LARGE_NUMBER: Final = 1_000_000
+
+
+class NotKept(Struct, frozen=True):
+    """Why a file could not be kept this time."""
+
+    why: str
+
+
+class NewCopy(Struct):
+    """A copy that waits to be put in place, in the file *temporary*.
+
+    Without one, the copy that is in place needs no change, and only the catalogue does.
+    """
+
+    kept: KeptFile
+    target: Path
+    temporary: Path | None = None
+    aside: int | None = None
+    """The generation as which the copy that is in place must stay."""
+    replaces: KeptFile | None = None
+    """What is known of that one."""
+    damage: str = ""
+    """What is wrong with it."""
+    is_first: bool = False
+    """There is no copy in place: whatever turns out to be there is another file's."""
+    read_bytes: int = 0
+    written_bytes: int = 0
+    is_placed: bool = False
+    """It took the place of the copy before it."""
+    is_blocked: bool = False
+    """A directory has its name."""
+
+
+def discard(copies: Iterable[NewCopy]) -> None:
+    """Take copies away that will not be put in place."""
+    for made in copies:
+        if made.temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(made.temporary)
+
+
+def make_copy(file: HomeFile, catalogue: Catalogue) -> NewCopy | NotKept:
+    """Copy what is new in *file* behind what is kept of it; or all of it, if it is another now."""
+    refusal = _refusal(file.name, catalogue.root_of(file.name))
+    if refusal is not None:
+        return refusal
+    try:
+        fd = open_regular(file.path)
+    except (TurnlogError, OSError) as error:
+        return NotKept(str(error))
+    try:
+        now = os.fstat(fd)
+        with _earlier(catalogue, file.name) as earlier:
+            if isinstance(earlier, _Earlier):
+                try:
+                    return _copied(fd, now, file, catalogue, earlier)
+                except BrokenFrame as error:
+                    damage = str(error)
+            else:
+                damage = earlier
+        return _packed(fd, now, file, catalogue, damage=damage)
+    except _Unsteady as error:
+        return NotKept(str(error))
+    finally:
+        os.close(fd)
+
+
+def refused_name(error: OSError) -> NotKept | None:
+    """Say that no copy can be called like a file, if that is what is wrong."""
+    if error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR):
+        return NotKept(f"no copy can have its name: {(error.strerror or '').lower()}")
+    return None
+
+
+def _refusal(name: str, root: Path) -> NotKept | None:
+    """Say why a file cannot be kept under its name, if it cannot."""
+    if name.startswith((GENERATIONS + "/", CONFLICTS + "/")):
+        return NotKept("no copy can have its name: other copies are kept there")
+    for path in (generation_copy(root, _LARGE_NUMBER, name), kept_copy(root, name)):
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            refusal = refused_name(error)
+            if refusal is None:
+                raise
+            return refusal
+        if stat.S_ISDIR(status.st_mode):
+            return NotKept("no copy can have its name: a directory of copies has it")
+    return None
+
+
+class _Unsteady(Exception):
+    """The file changed while it was read, or cannot be read."""
+
+
+class _Earlier(Struct):
+    """The copy that is in place, open: what it holds, and what the catalogue says of it."""
+
+    fd: int
+    packed: Packed
+    kept: KeptFile
+
+
+@contextlib.contextmanager
+def _earlier(catalogue: Catalogue, name: str) -> Iterator[_Earlier | str]:
+    """Open the copy that is in place; or tell what is wrong with it, nothing if there is none."""
+    path = kept_copy(catalogue.root_of(name), name)
+    try:
+        fd = open_regular(path)
+    except (TurnlogError, OSError) as error:
+        yield "" if isinstance(error, NotFound) else str(error)
+        return
+    try:
+        try:
+            found: _Earlier | str = _opened(fd, path, name, catalogue)
+        except BrokenCopy as error:
+            found = str(error)
+        yield found
+    finally:
+        os.close(fd)
+
+
+def _opened(fd: int, path: Path, name: str, catalogue: Catalogue) -> _Earlier:
+    known, table = catalogue.current.get(name), read_table(fd)
+    if known is not None and table is not None and _fits(known, table, os.fstat(fd).st_size):
+        return _Earlier(fd, Packed(table, known.digests, known.sums), known)
+    # The catalogue is behind it, or was lost: what the copy holds, only itself can tell.
+    number = generation_in_place(catalogue, name)
+    kept, packed = adopted(path, name, number, catalogue.conflict_of(name))
+    return _Earlier(fd, packed, kept)
+
+
+def _fits(known: KeptFile, table: FrameTable, packed_bytes: int) -> bool:
+    sizes = known.size_bytes, known.packed_bytes, len(known.digests)
+    return sizes == (table.size_bytes, packed_bytes, len(table.frames) * DIGEST_BYTES)
+
+
+def _copied(
+    fd: int, now: os.stat_result, file: HomeFile, catalogue: Catalogue, earlier: _Earlier
+) -> NewCopy:
+    kept = earlier.kept
+    # Samples would do for a log that is only appended to, and for no other.
+    if now.st_size < kept.size_bytes or not _begins_with(fd, earlier.packed):
+        return _packed(fd, now, file, catalogue, replaces=kept)
+    if now.st_size == kept.size_bytes:
+        same = structs.replace(kept, mtime_ns=now.st_mtime_ns)
+        return NewCopy(same, kept_copy(catalogue.root_of(file.name), file.name))
+    return _packed(fd, now, file, catalogue, earlier=earlier)
+
+
+def _begins_with(fd: int, packed: Packed) -> bool:
+    """Tell whether a file begins with all that *packed* holds; every byte is read for that."""
+    return all(
+        sha256(_read(fd, frame.size_bytes, frame.start)).digest()
+        == packed.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
+        for number, frame in enumerate(packed.table.frames)
+    )
+
+
+def _packed(
+    fd: int,
+    now: os.stat_result,
+    file: HomeFile,
+    catalogue: Catalogue,
+    *,
+    earlier: _Earlier | None = None,
+    replaces: KeptFile | None = None,
+    damage: str = "",
+) -> NewCopy:
+    """Pack what is new behind an *earlier* copy; or the whole file, in the place of another."""
+    target = kept_copy(catalogue.root_of(file.name), file.name)
+    temporary = target.with_name(f".turnlog-{secrets.token_hex(8)}.part")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    made_fd = os.open(temporary, flags, 0o600)
+    try:
+        packed = _filled(made_fd, fd, now, file, earlier)
+        copy = FramedSource(made_fd, packed.table)
+        kept = KeptFile(
+            name=file.name,
+            generation=earlier.kept.generation if earlier else 1,
+            size_bytes=packed.size_bytes,
+            mtime_ns=now.st_mtime_ns,
+            packed_bytes=os.fstat(made_fd).st_size,
+            digests=packed.digests,
+            sums=packed.sums,
+            kept_at=datetime.now(UTC),
+            is_whole=earlier.kept.is_whole if earlier else None,
+            conflict=catalogue.conflict_of(file.name),
+        )
+        made = NewCopy(kept, target, temporary, replaces=replaces, damage=damage)
+        made.is_first = earlier is None and replaces is None and not damage
+        made.read_bytes = now.st_size - (earlier.packed.size_bytes if earlier else 0)
+        made.written_bytes = kept.packed_bytes
+        if earlier is None:
+            _number(made, catalogue, packed, copy)
+        # The copy is as old as what it holds.
+        os.utime(temporary, ns=(now.st_mtime_ns, now.st_mtime_ns))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    finally:
+        os.close(made_fd)
+    return made
+
+
+def _filled(
+    made_fd: int, fd: int, now: os.stat_result, file: HomeFile, earlier: _Earlier | None
+) -> Packed:
+    """Pack a file, or what of it is new, and read that back."""
+    if hasattr(os, "fchmod"):
+        os.fchmod(made_fd, 0o600)
+    packer = Packer(made_fd, (earlier.fd, earlier.packed) if earlier else None)
+    start = earlier.packed.size_bytes if earlier else 0
+    for offset in range(start, now.st_size, _PIECE_BYTES):
+        packer.feed(_read(fd, min(_PIECE_BYTES, now.st_size - offset), offset))
+    packed = packer.finish()
+    if check_packed(made_fd, packed, first=packer.copied):
+        raise LogError(
+            f"the copy of {file.path} does not read back as written",
+            path=file.path,
+            hint="the disk may be failing; the file itself was not touched",
+        )
+    after = os.fstat(fd)
+    if after.st_size < now.st_size:
+        raise _Unsteady("it shrank while it was read")
+    if after.st_mtime_ns != now.st_mtime_ns and not _begins_with(fd, packed):
+        raise _Unsteady("it was rewritten while it was read")
+    return packed
+
+
+def _number(made: NewCopy, catalogue: Catalogue, packed: Packed, copy: FramedSource) -> None:
+    """Give a copy of a whole file its number, and what lies in its place one, if that must stay."""
+    name = made.kept.name
+    known = catalogue.current.get(name)
+    if made.damage and known is not None and _holds_all(packed, copy, known):
+        generation = known.generation
+    else:
+        generation = generation_in_place(catalogue, name)
+        if made.replaces is not None or made.damage:
+            made.replaces = made.replaces or known
+            made.aside = generation
+            generation += 1
+    made.kept = structs.replace(made.kept, generation=generation)
+
+
+def _holds_all(packed: Packed, copy: FramedSource, known: KeptFile) -> bool:
+    """Tell whether a new copy begins with all that is *known* of a damaged one."""
+    last = len(known.digests) // DIGEST_BYTES - 1
+    if packed.size_bytes < known.size_bytes or len(packed.table.frames) <= last:
+        return False
+    if last < 0:
+        return known.size_bytes == 0
+    if packed.digests[: last * DIGEST_BYTES] != known.digests[: last * DIGEST_BYTES]:
+        return False
+    start = packed.table.frames[last].start
+    # The last frame may be longer by now: what it held before is told by its beginning.
+    data = copy.read_at(max(0, known.size_bytes - start), start)
+    return sha256(data).digest() == known.digests[last * DIGEST_BYTES :]
+
+
+def _read(fd: int, size: int, offset: int) -> bytes:
+    """Read a file that is not ours: what fails there is no failure of our own disk."""
+    data = b""
+    while len(data) < size:
+        try:
+            more = read_at(fd, size - len(data), offset + len(data))
+        except OSError as error:
+            raise _Unsteady((error.strerror or str(error)).lower()) from None
+        if not more:
+            raise _Unsteady("it shrank while it was read")
+        data += more
+    return data

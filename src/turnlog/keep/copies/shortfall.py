@@ -1,0 +1,210 @@
+"""Logs that hold less than was kept of them: emptied, cut, or written over.
+
+A log only ever grows, and what rewrites one (repair, compaction) leaves every record in it. So a
+record that a kept copy holds and its log does not is lost. Sizes and times are compared first, then
+digests; records are read only if a log does not begin with what was kept of it. What keeping once
+found out about an earlier generation is in the catalogue, so that nobody reads that again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.errors import TurnlogError
+from turnlog.formats import Home, LogFile
+from turnlog.formats.kept_copies import kept_place
+from turnlog.keep.catalog import Catalogue, KeptFile
+from turnlog.keep.compaction.rules import SAID_BY
+from turnlog.keep.copies.reader import Copy, describe_copy, file_begins_with
+from turnlog.records.record import Progress, Record
+from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.sources import open_regular
+
+
+class Shortfall(Struct, frozen=True, kw_only=True):
+    """A log that lacks records, and the generation of its kept copy to replace it with."""
+
+    records: int
+    generation: int
+
+
+class Contents(Struct):
+    """What a log holds, as far as it matters to compare it with another."""
+
+    records: set[str | bytes]
+    """Records that no rewrite leaves out."""
+    states: set[str]
+    """Types of records of which only the last counts: titles, modes and the like."""
+    everything: set[str | bytes]
+
+    @classmethod
+    def of(cls, items: Iterable[object]) -> Contents:
+        """Read what a log holds; *items* are what a Reader gives."""
+        found = cls(set(), set(), set())
+        for item in items:
+            if isinstance(item, Placed):
+                record = item.record
+                name = identity(record)
+                found.everything.add(name)
+                if type(record) in SAID_BY:
+                    found.states.add(record.type)
+                elif not isinstance(record, Progress):  # Compaction drops echoes of agents.
+                    found.records.add(name)
+        return found
+
+    def lacking_in(self, other: Contents) -> int:
+        """Return how many of these records *other* does not have."""
+        return len(self.records - other.everything) + len(self.states - other.states)
+
+
+def identity(record: Record) -> str | bytes:
+    """Return what tells a record from all others: its uuid, or a digest if it has none."""
+    return uuid_of(record) or blake2b(record.raw, digest_size=16).digest()
+
+
+def uuid_of(record: Record) -> str | None:
+    """Return a record's uuid, or None."""
+    uuid = getattr(record, "uuid", None)
+    return uuid if isinstance(uuid, str) and uuid else None
+
+
+class Shortfalls:
+    """Compares logs with what is kept of them. Each catalogue is read once."""
+
+    def __init__(self) -> None:
+        self._catalogues: dict[str, Catalogue] = {}
+
+    def of(self, log: LogFile, *, is_suspect: bool = False) -> Shortfall | None:
+        """Return what *log* lacks; None if that is nothing, or no copy of it can be read.
+
+        A suspect is read even if its size and time are those of its copy.
+        """
+        if log.is_kept or log.compression is not None:
+            return None
+        name = Path(os.path.relpath(log.path, log.home)).as_posix()
+        return self.in_home(log.home, name, is_suspect=is_suspect)
+
+    def in_home(self, home: Home, name: str, *, is_suspect: bool = False) -> Shortfall | None:
+        """Return what the log called *name* in *home* lacks, as `of` does."""
+        where = os.fspath(home)
+        if where not in self._catalogues:
+            self._catalogues[where] = Catalogue.load(kept_place(where))
+        catalogue, path = self._catalogues[where], Path(where, *name.split("/"))
+        try:
+            if self._is_whole(path, catalogue, name, is_suspect=is_suspect):
+                return None
+            return _shortfall(path, catalogue, name)
+        except (TurnlogError, OSError):
+            return None  # Whoever reads the log or verifies the copy reports it.
+
+    @staticmethod
+    def _is_whole(path: Path, catalogue: Catalogue, name: str, *, is_suspect: bool) -> bool:
+        """Tell without reading records whether nothing can be missing."""
+        newest = catalogue.current.get(name)
+        if newest is None:
+            return name not in catalogue.older
+        if newest.is_injured:
+            return False
+        if name in catalogue.older and not newest.is_whole:
+            return False
+        status = os.stat(path)
+        if status.st_size < newest.size_bytes:
+            return False
+        stamp = status.st_size, status.st_mtime_ns
+        is_same = stamp == (newest.size_bytes, newest.mtime_ns)
+        return (is_same and not is_suspect) or _begins_with(path, newest)
+
+
+def _begins_with(path: Path, kept: KeptFile) -> bool:
+    fd = open_regular(path)
+    try:
+        return file_begins_with(fd, kept)
+    finally:
+        os.close(fd)
+
+
+def _shortfall(path: Path, catalogue: Catalogue, name: str) -> Shortfall | None:
+    with Reader(path) as reader:
+        found = Contents.of(reader)
+    copies = copies_of(catalogue, name)
+    held = {copy.generation: contents for copy in copies if (contents := _contents(copy))}
+    missing: set[str | bytes] = set()
+    for contents in held.values():
+        missing |= contents.records - found.everything
+        missing |= contents.states - found.states
+    if not missing:
+        return None
+    whole = fullest(copies, held.get)
+    return Shortfall(records=len(missing), generation=whole.generation)
+
+
+def copies_of(catalogue: Catalogue, name: str) -> list[Copy]:
+    """Return the sound copies of a log that the catalogue knows, the oldest first."""
+    return [
+        Copy(name=name, generation=each.generation, path=catalogue.copy_of(each), known=each)
+        for each in catalogue.generations(name)
+        if not each.is_injured
+    ]
+
+
+def _contents(copy: Copy) -> Contents | None:
+    """Read what a copy of a log holds; None if it cannot be read."""
+    with contextlib.suppress(TurnlogError, OSError):
+        describe_copy(copy)  # A decompression bomb is not read through.
+        with Reader(copy.path) as reader:
+            return Contents.of(reader)
+    return None
+
+
+def fullest(copies: list[Copy], contents: Callable[[int], Contents | None] | None = None) -> Copy:
+    """Choose the newest of a log's *copies* that lacks no record of an earlier one.
+
+    *contents* returns what the copy of a generation holds, if the caller has read it.
+    """
+    copies = [each for each in copies if each.known is None or not each.known.is_injured] or copies
+    newest = copies[-1]
+    if len(copies) == 1 or (newest.known is not None and newest.known.is_whole):
+        return newest
+    by_number = {copy.generation: copy for copy in copies}
+    read = contents or (lambda number: _contents(by_number[number]))
+    held = [(copy, found) for copy in copies if (found := read(copy.generation))]
+    for place in range(len(held) - 1, 0, -1):
+        copy, found = held[place]
+        if not any(earlier.lacking_in(found) for _, earlier in held[:place]):
+            return copy
+    return held[0][0] if held else newest
+
+
+def has_every_record(catalogue: Catalogue, name: str) -> bool | None:
+    """Tell whether the newest copy of a log has every record of the earlier ones, if possible."""
+    *earlier, newest = map(_contents, copies_of(catalogue, name))
+    if newest is None or None in earlier:
+        return None
+    return not any(each.lacking_in(newest) for each in earlier if each is not None)
+
+
+def carried_over(items: Iterable[object], copy: Contents) -> list[Record]:
+    """Return the records that were appended to an injured log after its injury.
+
+    They follow the last record that the *copy* has too. *items* are what a Reader of the injured
+    log gives.
+    """
+    found: list[Record] = []
+    is_new = False
+    for item in items:
+        if not isinstance(item, Placed):
+            continue
+        name = identity(item.record)
+        is_known = name in copy.everything
+        if is_known and isinstance(name, str):
+            found, is_new = [], False  # What came before was there when the copy was made.
+        elif is_new or not is_known:
+            is_new = True
+            found.append(item.record)
+    return found

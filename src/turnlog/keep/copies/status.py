@@ -1,0 +1,181 @@
+"""How safekeeping stands: what is kept, what changed since, what is about to be deleted.
+
+A look at names, sizes and the catalogues, and at the first record of each main log: it may be an
+agent's. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.errors import UsageError
+from turnlog.formats import Home, Problem, all_homes
+from turnlog.formats.home_files import HomeFile, home_files, owner_of
+from turnlog.formats.kept_copies import kept_place
+from turnlog.formats.settings_changes import Kind, State, Step
+from turnlog.keep.catalog import Catalogue, find_copy, kept_homes, last_run_at
+from turnlog.keep.copies.keep import changed_files, is_main_log, owner_of_file
+from turnlog.keep.retention.agent_cleanup import CleanupPeriod, Loss, is_cleaned, losses, period_of
+from turnlog.keep.schedule.install import install_steps
+from turnlog.sessions.owners import is_subagent_log
+
+WITHIN_DAYS = 7
+
+
+class HomeStatus(Struct, kw_only=True):
+    """What is kept of one home."""
+
+    home: str
+    is_there: bool
+    sessions: int
+    """Sessions whose main logs are kept."""
+    gone: int
+    """Those among them that are gone at their source."""
+    files: int
+    size_bytes: int
+    """What the copies hold, unpacked; with what files held before they were rewritten."""
+    packed_bytes: int
+    """What they take on disk."""
+    older: int
+    """Copies of what files held before they were rewritten."""
+    missing: int
+    """Copies that were made and are not there; they count nowhere else."""
+    behind_sessions: int
+    """The sessions of which something changed since, or is not kept yet."""
+    behind_files: int
+    """The files of theirs, and of nobody, that changed or are not kept yet."""
+    behind_bytes: int
+    """How large the files are that changed."""
+    last_run_at: datetime | None
+    """When everything was looked at last."""
+    last_kept_at: datetime | None
+    """When something was copied last."""
+    cleanup_days: int | None
+    """After how many days the agent deletes sessions; null for a home that no agent cleans."""
+
+
+class Installed(Struct, kw_only=True):
+    """Something that has ``turnlog keep`` run by itself."""
+
+    kind: Kind
+    place: str
+    state: State
+    command: str
+    reason: str
+    notes: list[str]
+
+
+class KeepStatus(Struct, kw_only=True):
+    """What `turnlog keep status --json` prints."""
+
+    homes: list[HomeStatus]
+    losses: list[Loss]
+    """What the agents' own cleanup deletes within the next days, soonest first."""
+    within_days: float
+    installed: list[Installed]
+    problems: list[str]
+    """Why something may be otherwise than it seems."""
+
+
+def keep_status(
+    named: Sequence[str | os.PathLike[str]] = (),
+    *,
+    now: datetime,
+    within_days: float = WITHIN_DAYS,
+    managed: Path | None = None,
+) -> KeepStatus:
+    """Tell how safekeeping stands in the homes *named*, else in all that there are or were."""
+    homes = list(all_homes(named))
+    if not named:
+        known = {os.path.realpath(home) for home in homes}
+        homes += [Home(Path(path)) for path, _ in kept_homes() if path not in known]
+    problems: list[Problem] = []
+    found, periods = [], []
+    for home in homes:
+        period = _period(home, managed)
+        periods += [period] if period is not None else []
+        found.append(_home_status(home, period, problems))
+    there = [home for home in homes if os.path.isdir(home)]
+    told = list(_told(periods, problems))
+    try:
+        installed = [_installed(step) for step in install_steps(named)]
+    except UsageError as error:
+        installed = []
+        told.append(error.message)
+    return KeepStatus(
+        homes=found,
+        losses=losses(there, now, within_days, managed=managed),
+        within_days=within_days,
+        installed=installed,
+        problems=told,
+    )
+
+
+def _installed(step: Step) -> Installed:
+    return Installed(
+        kind=step.kind,
+        place=step.place,
+        state=step.state,
+        command=step.command,
+        reason=step.reason,
+        notes=list(step.notes),
+    )
+
+
+def _period(home: Home, managed: Path | None) -> CleanupPeriod | None:
+    """Give after how many days an agent cleans *home*; None if none does."""
+    return period_of(home, managed=managed) if is_cleaned(home) else None
+
+
+def _home_status(home: Home, period: CleanupPeriod | None, problems: list[Problem]) -> HomeStatus:
+    catalogue = Catalogue.of_home(home)
+    is_there = os.path.isdir(home)
+    files = list(home_files(home, problems=problems)) if is_there else []
+    present = {file.name for file in files}
+    missing = set(catalogue.missing())
+    current = [kept for kept in catalogue.current.values() if kept not in missing]
+    older = [kept for each in catalogue.older.values() for kept in each if kept not in missing]
+    logs = [kept for kept in current if is_main_log(kept.name)]
+    behind = list(changed_files(files, catalogue))
+    mains = {name for name in present if is_main_log(name)} | {kept.name for kept in logs}
+    agents = {owner_of(name) for name in mains if _is_agents(home, name)}
+    sessions = {owner_of(kept.name) for kept in logs} - agents
+    return HomeStatus(
+        home=str(home.path),
+        is_there=is_there,
+        sessions=len(sessions),
+        gone=len(sessions - {owner_of(kept.name) for kept in logs if kept.name in present}),
+        files=len(current),
+        size_bytes=sum(kept.size_bytes for kept in (*current, *older)),
+        packed_bytes=sum(kept.packed_bytes for kept in (*current, *older)),
+        older=len(older),
+        missing=len(missing),
+        behind_sessions=len(_owners(behind) - agents),
+        behind_files=len(behind),
+        behind_bytes=sum(file.size_bytes for file in behind),
+        last_run_at=last_run_at(kept_place(home)),
+        last_kept_at=max((kept.kept_at for kept in current), default=None),
+        cleanup_days=period.days if period is not None else None,
+    )
+
+
+def _is_agents(home: Home, name: str) -> bool:
+    """Return whether a log with a session's name is an agent's, told by its copy if it is gone."""
+    path = home.path / name
+    return is_subagent_log(path if path.is_file() else find_copy(kept_place(home), name))
+
+
+def _owners(files: Iterable[HomeFile]) -> set[str | None]:
+    return {owner_of_file(file) for file in files} - {None}
+
+
+def _told(periods: Iterable[CleanupPeriod], problems: Iterable[Problem]) -> Iterable[str]:
+    for period in periods:
+        yield from (f"{each.where}: {each.reason}" for each in period.problems)
+    for problem in problems:
+        yield f"{problem.path}: {problem.reason}"

@@ -1,0 +1,175 @@
+"""Keeping continuously: what changes in the homes is kept soon, big logs at a pace of their own.
+
+A copy is replaced whole, so keeping a big log at every line would cost more than the work it tells
+of. Whatever was kept rests for twenty times as long as that took; looking what changed does too. So
+keeping takes a twentieth of the time at most, and a log that is quiet for a second, or was never
+quiet for ten, is kept if it has rested. At the end everything is kept once more.
+
+What goes wrong (a full disk, another process that holds the lock) is told, and tried again later.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from turnlog.errors import LogError
+from turnlog.formats import Home
+from turnlog.formats.home_files import home_files
+from turnlog.formats.homes import kept_root
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.copies.keep import KeepRun, Progress, Sessions, changed_files, keep, owner_of_file
+from turnlog.sessions.watcher import changes, check_poll
+
+REST: Final = 20
+QUIET_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 10.0
+FAILED_REST_SECONDS: Final = 60.0
+# What takes less is kept together; what takes longer by itself, so that it alone has to rest.
+_LIGHT_SECONDS: Final = 0.25
+
+Stamp = int
+"""Another one means that something changed since."""
+
+
+def watch(
+    homes: Sequence[Home],
+    *,
+    on_run: Callable[[KeepRun], None],
+    on_failure: Callable[[LogError], None],
+    stop: threading.Event,
+    poll: float | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Keep *homes* until *stop* is set; tell of every run that copied something, and the first."""
+    check_poll(poll)
+    on_run(keep(homes, progress=progress))
+    pace = Pace()
+    is_time, look_at = False, 0.0
+    for is_changed in changes(homes, stop=stop, poll=poll, matters=_is_not_our_own):
+        is_time |= is_changed
+        began = time.monotonic()
+        if is_time and began >= look_at:
+            pace.note(stale(homes), time.monotonic())
+            is_time = False
+            look_at = time.monotonic() + REST * (time.monotonic() - began)
+        for sessions in pace.due(time.monotonic()):
+            _keep_some(homes, sessions, pace, on_run, on_failure)
+    # Everything once more, with what was still resting.
+    last = keep(homes)
+    if _is_worth_telling(last):
+        on_run(last)
+
+
+def stale(homes: Sequence[Home]) -> dict[str | None, Stamp]:
+    """Tell which sessions have files whose copies are behind; None is for what is nobody's."""
+    found: dict[str | None, Stamp] = {}
+    for home in homes:
+        if os.path.isdir(home):
+            for file in changed_files(home_files(home), Catalogue.of_home(home)):
+                owner = owner_of_file(file)
+                found[owner] = hash((found.get(owner), file))
+    return found
+
+
+class _Waiting(Struct):
+    """Something that changed and is not kept yet."""
+
+    stamp: Stamp
+    since: float
+    last: float
+
+
+class _Kept(Struct):
+    """How the last keeping of something went."""
+
+    stamp: Stamp
+    """How it was then. What could not be kept is not tried again until it changes."""
+    took: float
+    rested: float
+
+
+class Pace:
+    """When what changed is to be kept. Its times are those of any clock that only goes forward."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str | None, _Waiting] = {}
+        self._kept: dict[str | None, _Kept] = {}
+
+    def note(self, changed: Mapping[str | None, Stamp], now: float) -> None:
+        """Take down what is not kept now; whatever is not among it needs no keeping."""
+        waiting = {}
+        for owner, stamp in changed.items():
+            known, kept = self._waiting.get(owner), self._kept.get(owner)
+            if known is None:
+                if kept is not None and kept.stamp == stamp:
+                    continue
+                known = _Waiting(stamp, now, now)
+            elif known.stamp != stamp:
+                known = _Waiting(stamp, known.since, now)
+            waiting[owner] = known
+        self._waiting = waiting
+
+    def due(self, now: float) -> Iterator[Sessions]:
+        """Give what is to be kept now: what is quick together, what is not one by one."""
+        ready = [owner for owner in self._waiting if self._due_at(owner) <= now]
+        light = frozenset(owner for owner in ready if self._took(owner) < _LIGHT_SECONDS)
+        if light:
+            yield light
+        yield from (frozenset({owner}) for owner in ready if owner not in light)
+
+    def kept(self, owners: Sessions, now: float, took: float) -> None:
+        """Take down that *owners* were kept, and how long that took."""
+        for owner in owners:
+            waited = self._waiting.pop(owner, None)
+            stamp = waited.stamp if waited is not None else 0
+            self._kept[owner] = _Kept(stamp, took, now + REST * took)
+
+    def failed(self, owners: Sessions, now: float, took: float) -> None:
+        """Take down that *owners* could not be kept; they are due again in a while."""
+        for owner in owners:
+            self._kept[owner] = _Kept(0, took, now + max(REST * took, FAILED_REST_SECONDS))
+
+    def _due_at(self, owner: str | None) -> float:
+        waiting, kept = self._waiting[owner], self._kept.get(owner)
+        calm = min(waiting.last + QUIET_SECONDS, waiting.since + LONGEST_SECONDS)
+        return calm if kept is None else max(calm, kept.rested)
+
+    def _took(self, owner: str | None) -> float:
+        kept = self._kept.get(owner)
+        return kept.took if kept is not None else 0.0
+
+
+def _keep_some(
+    homes: Sequence[Home],
+    sessions: Sessions,
+    pace: Pace,
+    on_run: Callable[[KeepRun], None],
+    on_failure: Callable[[LogError], None],
+) -> None:
+    began = time.monotonic()
+    try:
+        run = keep(homes, sessions=sessions)
+    except LogError as error:
+        now = time.monotonic()
+        pace.failed(sessions, now, now - began)
+        on_failure(error)
+        return
+    now = time.monotonic()
+    pace.kept(sessions, now, now - began)
+    if _is_worth_telling(run):
+        on_run(run)
+
+
+def _is_worth_telling(run: KeepRun) -> bool:
+    return bool(run.copied or run.problems)
+
+
+def _is_not_our_own(path: str) -> bool:
+    """Tell whether a change is somebody else's: copies in a home of our own are not news."""
+    return not path.startswith(os.path.join(kept_root(), ""))

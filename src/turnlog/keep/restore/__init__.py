@@ -1,0 +1,1 @@
+"""Restoring sessions from kept copies, to the same directory or another."""

@@ -1,0 +1,484 @@
+"""What can be restored: the sessions of which copies are kept, their parts, their generations.
+
+Told by the copies as they lie there, and by the catalogue where it knows more; so it can also be
+told when the catalogue is lost, and when the home itself is gone. Names that do not belong into a
+home are passed over: nothing that stands in a catalogue makes turnlog write an agent's settings.
+
+The generations of a session's main log: what it was each time before it was rewritten.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
+from turnlog.formats import Home, LogFile, LogName, find_logs, is_session_id, read_name
+from turnlog.formats.find import LATEST
+from turnlog.formats.home_files import KEPT_DIRECTORIES, owner_of
+from turnlog.formats.kept_copies import is_inner_name, kept_place, name_of_copy
+from turnlog.keep.archive.archives import is_flat_archive
+from turnlog.keep.catalog import Catalogue, home_of, kept_homes
+from turnlog.keep.copies.reader import Copy, begins_with, describe_copy
+from turnlog.keep.restore.relocate import project_in, split
+from turnlog.sessions.dated import share_out
+from turnlog.sessions.owners import is_subagent_log, owner_in
+from turnlog.sessions.side_files.plans import traces_of
+from turnlog.storage.sources import open_source
+from turnlog.storage.tail import read_ends
+
+_HEAD_BYTES: Final = 1024 * 1024
+_SHOWN: Final = 5
+
+
+def log_in(name: str) -> LogName | None:
+    """Tell what log the file *name* of a home is, if it is one."""
+    top = name.partition("/")[0]
+    in_home = top in {"projects", "sessions"} or top not in KEPT_DIRECTORIES
+    return read_name(name.rpartition("/")[2]) if in_home else None
+
+
+class Mirror:
+    """What is kept of one home: every copy, by the name of its file."""
+
+    def __init__(self, home: str, place: Path) -> None:
+        self.home = home
+        self.place = place
+        self.catalogue = Catalogue.load(place)
+
+    @cached_property
+    def copies(self) -> dict[str, list[Copy]]:
+        """The copies of each file, the oldest generation first; the newest is the last."""
+        found: dict[str, dict[int, Copy]] = {}
+        catalogue = self.catalogue
+        newest = {name: catalogue.copy_of(kept) for name, kept in catalogue.current.items()}
+        for name, kept in catalogue.older.items():
+            for each in kept:
+                path = catalogue.copy_of(each)
+                copy = Copy(name=name, generation=each.generation, path=path, known=each)
+                found.setdefault(name, {})[each.generation] = copy
+        for name, path, generation in self.lying():
+            if generation is None:
+                newest.setdefault(name, path)
+            else:
+                copy = Copy(name=name, generation=generation, path=path)
+                found.setdefault(name, {}).setdefault(generation, copy)
+        for name, path in newest.items():
+            before = found.setdefault(name, {})
+            known = self.catalogue.current.get(name)
+            if known is not None and known.generation in before:
+                known = None  # Set aside already: what lies there now is not written down yet.
+            number = known.generation if known else max(before, default=0) + 1
+            before[number] = Copy(name=name, generation=number, path=path, known=known)
+        return {
+            name: [copies[number] for number in sorted(copies)]
+            for name, copies in sorted(found.items())
+            if is_home_file(name, found)
+        }
+
+    def lying(self) -> Iterator[tuple[str, Path, int | None]]:
+        """Give the copies that lie there, listed or not, with the number of the generation."""
+        for copy, path in self.catalogue.copies():
+            if self.catalogue.known_name(copy, path) == copy.name:
+                yield copy.name, path, copy.generation
+
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        """Whose each file is, by name; files that are nobody's or everybody's are not in it."""
+        found = {}
+        for name, copies in self.copies.items():
+            owner = owner_of(name) or next(
+                (each.known.session for each in copies if each.known and each.known.session), None
+            )
+            if owner is None and (log := log_in(name)) is not None and log.kind == "agent":
+                owner = owner_in(copies[-1].path)
+            if owner is not None:
+                found[name] = owner
+        return found
+
+    @cached_property
+    def sessions(self) -> dict[str, Restorable]:
+        """The sessions of which a main log is kept, by id."""
+        parts: dict[str, list[str]] = {}
+        for name, owner in self.owners.items():
+            parts.setdefault(owner, []).append(name)
+        days: dict[str | None, list[LogFile]] = {}
+        for name in self.copies:
+            if _kind(name) == "day":
+                days.setdefault(project_of(name), []).append(self._log(name))
+        for of_project in days.values():
+            for session_id, logs in share_out(of_project).items():
+                names = [self._name(log.path) for log in logs]
+                parts.setdefault(session_id, []).extend(names)
+        found: dict[str, Restorable] = {}
+        for session_id, names in parts.items():
+            if copies := self._copies_of(session_id, names):
+                found[session_id], *copies[0].elsewhere = copies
+        return found
+
+    @property
+    def restorables(self) -> list[Restorable]:
+        """Every copy of every session: an id may have a log in several projects."""
+        return [copy for session in self.sessions.values() for copy in session.everywhere]
+
+    def _copies_of(self, session_id: str, names: list[str]) -> list[Restorable]:
+        """Return a session's copies, one for each directory with a main log, the last active first.
+
+        A log that was moved leaves a copy at its old place; that one is left out.
+        """
+        mains = {name: _directory(name) for name in names if _kind(name) in {"session", "day"}}
+        copies = []
+        for directory in sorted(set(mains.values())):
+            others = {name for name in mains if mains[name] != directory}
+            keys = {project_of(name) for name in others} - {None}
+            own = [each for each in names if each not in others and project_of(each) not in keys]
+            copies.append(Restorable(session_id, self, own))
+        copies.sort(key=lambda each: each.at_last, reverse=True)
+        return [each for each in copies if not any(map(each.was_moved_to, copies))]
+
+    @cached_property
+    def in_home(self) -> dict[str, str]:
+        """Where main logs lie in the home that are not kept, by the ids of their sessions."""
+        found = find_logs(Home(Path(self.home)))
+        mains = (log for log in found if log.kind == "session" and not log.is_kept)
+        within = os.path.abspath(self.home)
+        return {
+            log.session_id: str(log.path)
+            for log in mains
+            if log.session_id is not None
+            and Path(os.path.relpath(log.path, within)).as_posix() not in self.copies
+        }
+
+    @property
+    def rest(self) -> list[str]:
+        """The files that belong to no session alone: plans, prompts, what lost its session.
+
+        What a session left in a project from which it was moved is not among them.
+        """
+        taken = {name for session in self.restorables for name in session.names}
+        return [name for name in self.copies if name not in taken and not self._is_left(name)]
+
+    def _is_left(self, name: str) -> bool:
+        session = self.sessions.get(self.owners.get(name, ""))
+        if session is None:
+            return False
+        return project_of(name) not in {None, *(each.key for each in session.everywhere)}
+
+    def newest(self, name: str) -> Copy:
+        return self.copies[name][-1]
+
+    def _name(self, path: Path) -> str:
+        return name_of_copy(path.relative_to(self.place).as_posix())
+
+    def _log(self, name: str) -> LogFile:
+        return LogFile(
+            path=self.newest(name).path,
+            home=Home(self.place),
+            layout="dated",
+            kind="day",
+            session_id=None,
+            agent_id=None,
+            project_key=project_of(name),
+            compression="zst",
+        )
+
+
+class Restorable:
+    """A copy of a session. *names* are those of its parts in the home, in one project."""
+
+    def __init__(self, session_id: str, mirror: Mirror, names: list[str]) -> None:
+        self.id = session_id
+        self.mirror = mirror
+        self.elsewhere: list[Restorable] = []
+        """The session's copies in other projects, if this one is the first of them."""
+        mains = [name for name in names if _kind(name) in {"session", "day"}]
+        self.mains = sorted(self._as_it_was_last(mains))
+        """Its main log, or its days' logs."""
+        self.key = project_of(self.mains[0]) if self.mains else None
+        taken = set(mains) - set(self.mains)
+        is_archived = not any(name.endswith(".jsonl") for name in self.mains)
+        for name in names:  # What lay beside the log went into the archive, or came out of it, too.
+            packed = archives_of(name).intersection(names)
+            taken |= {name} if packed and is_archived else packed
+        self.names = [name for name in names if name not in taken]
+
+    @property
+    def everywhere(self) -> list[Restorable]:
+        """The copy itself, and those in other projects."""
+        return [self, *self.elsewhere]
+
+    @property
+    def at_last(self) -> tuple[bool, int, str]:
+        """What sorts the copies of one session: where it lies, or was changed last.
+
+        A project's directory that was given another name leaves a log as old as it was.
+        """
+        return any(map(self._is_there, self.mains)), self.changed_ns, self.mains[0]
+
+    def was_moved_to(self, other: Restorable) -> bool:
+        """Tell whether this copy was gone before *other*, which holds all that this one does."""
+        gone_at = self._gone_at
+        if gone_at is None or (other._gone_at is not None and other._gone_at <= gone_at):
+            return False
+        if len(self.mains) != 1 or len(other.mains) != 1:
+            return False
+        known = self.mirror.newest(self.mains[0]).known
+        return known is not None and begins_with(self.mirror.newest(other.mains[0]), known)
+
+    @property
+    def _gone_at(self) -> datetime | None:
+        """When it was first seen that its main logs are gone; None if they may be there."""
+        known = [self.mirror.newest(name).known for name in self.mains]
+        times = [each.gone_at for each in known if each is not None and each.gone_at is not None]
+        return max(times) if len(times) == len(self.mains) else None
+
+    def _as_it_was_last(self, mains: list[str]) -> list[str]:
+        """Of a log and its archive, choose the one that lies there, or was changed last.
+
+        An archive is as old as what it holds, and what was kept of its log may be older.
+        """
+        logs = [name for name in mains if name.endswith(".jsonl")]
+        archives = [name for name in mains if name not in logs]
+        if not (logs and archives) or any(map(self._is_there, logs)):
+            return logs or archives
+        is_later = max(map(self._changed_ns, archives)) > max(map(self._changed_ns, logs))
+        return archives if is_later or any(map(self._is_there, archives)) else logs
+
+    def _changed_ns(self, name: str) -> int:
+        copy = self.mirror.newest(name)
+        if copy.known is not None and copy.known.mtime_ns:
+            return copy.known.mtime_ns
+        try:
+            return copy.path.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    @property
+    def changed_ns(self) -> int:
+        """When its main log was changed last, as far as its copies tell."""
+        return max(self._changed_ns(name) for name in self.mains)
+
+    def _is_there(self, name: str) -> bool:
+        return os.path.exists(os.path.join(self.mirror.home, *name.split("/")))
+
+    @property
+    def moved_to(self) -> str | None:
+        """Where its main log lies in its home, if that is not where it lay when it was kept."""
+        return None if all(map(self._is_there, self.mains)) else self.mirror.in_home.get(self.id)
+
+    @property
+    def archive(self) -> str | None:
+        """Where its archive lies in its home, a flat store, if that is what is there of it."""
+        path = self.moved_to
+        return path if path is not None and is_flat_archive(path) else None
+
+    @property
+    def is_gone(self) -> bool:
+        """A main log of it is no longer in its home, wherever one looks there."""
+        return not all(map(self._is_there, self.mains)) and self.moved_to is None
+
+    @property
+    def keeping(self) -> str:
+        """How safe it is, in the words of every list; a catalogue may outlive its copies."""
+        copies = (self.mirror.newest(name) for name in self.mains)
+        if all(os.path.isfile(copy.path) for copy in copies):
+            return "restorable" if self.is_gone else "kept"
+        return "gone" if self.is_gone else "live"
+
+    @property
+    def size_bytes(self) -> int:
+        """What its parts hold, as far as the catalogue knows."""
+        copies = (self.mirror.newest(name).known for name in self.names)
+        return sum(known.size_bytes for known in copies if known is not None)
+
+    @cached_property
+    def project(self) -> str | None:
+        """The directory it works in, as its log says; None if it cannot be told."""
+        for name in self.mains:
+            try:
+                found = project_in(_head(self.mirror.newest(name).path), project_of(name))
+            except (TurnlogError, OSError):
+                continue
+            if found is not None:
+                return found
+        return None
+
+    @cached_property
+    def last_active_at(self) -> datetime:
+        """When something was last said in it; of a log that does not tell, when it changed."""
+        found = None
+        for name in self.mains:
+            try:
+                ends = read_ends(self.mirror.newest(name).path)
+                times = [each.at for each in (*ends.head, *ends.tail) if each.at is not None]
+                found = max([*times, *([found] if found else [])], default=found)
+            except (TurnlogError, OSError):
+                continue
+        return found or datetime.fromtimestamp(self.changed_ns / 1e9, UTC)
+
+    @property
+    def recency(self) -> tuple[datetime, int, str]:
+        """What sorts sessions by when they were active; a copy or a rename of a log is not that."""
+        return self.last_active_at, self.changed_ns, self.id
+
+    @property
+    def is_agents(self) -> bool:
+        """Whether its main log is an agent's, which no list of sessions has."""
+        newest = self.mirror.newest(self.mains[0])
+        return _kind(newest.name) == "session" and is_subagent_log(newest.path)
+
+    @property
+    def plans(self) -> list[str]:
+        """The plans that its records speak of, as far as they are kept."""
+        found: dict[str, None] = {}
+        for name in self.names:
+            if (log := log_in(name)) is None or log.compression is not None:
+                continue
+            copy = self.mirror.newest(name)
+            try:
+                describe_copy(copy)  # A bomb is not read through.
+                for trace in traces_of(_trace_log(copy.path, self.id)):
+                    for each in (trace.file_name, trace.slug):
+                        if each is not None:
+                            found[f"plans/{each}.md"] = None
+            except (TurnlogError, OSError):
+                continue  # Whoever restores it is told when its copy is read.
+        return [name for name in found if name in self.mirror.copies]
+
+
+def _directory(name: str) -> str:
+    """Return the directory of the log *name*; that of an archive is the one of its log."""
+    directory = name.rpartition("/")[0]
+    return directory.removesuffix("compressed").rstrip("/") if _is_packed(name) else directory
+
+
+def _is_packed(name: str) -> bool:
+    return name.endswith((".gz", ".zst"))
+
+
+def archives_of(name: str) -> set[str]:
+    """Give the names that the archive of a flat store's file *name* may have there."""
+    rest = name.removeprefix("sessions/")
+    packed = f"compressed/{name}" if rest == name else f"sessions/compressed/{rest}"
+    return {packed, f"{packed}.gz"}  # Blobs are packed already, and go as they are.
+
+
+def project_of(name: str) -> str | None:
+    """Give the name of the project's directory that the file *name* lies in."""
+    parts = name.split("/")
+    return parts[1] if parts[0] == "projects" and len(parts) > 2 else None
+
+
+def is_home_file(name: str, others: Collection[str] = ()) -> bool:
+    """Tell whether a file called that is one of those that agents keep of their sessions.
+
+    *others* are the names beside it: in a flat store, directories go by the ids of logs.
+    """
+    if not is_inner_name(name):
+        return False
+    top, _, rest = name.partition("/")
+    if rest:
+        logs = (f"{top}.jsonl{ending}" for ending in ("", ".gz", ".zst"))
+        beside = is_session_id(top) and any(log in others for log in logs)
+        return top in KEPT_DIRECTORIES or top == "compressed" or beside
+    if top in {"history.jsonl", "index.json"} or read_name(top) is not None:
+        return True
+    return top.endswith(".meta.json") and is_session_id(top.removesuffix(".meta.json"))
+
+
+def mirrors(homes: Iterable[Home]) -> list[Mirror]:
+    """Give what is kept of *homes*, of each that has copies."""
+    places = ((os.path.realpath(home), kept_place(home)) for home in homes)
+    return [Mirror(home_of(place) or home, place) for home, place in places if place.is_dir()]
+
+
+def all_mirrors(homes: Iterable[Home]) -> list[Mirror]:
+    """Give what is kept of *homes*, and then of every other home."""
+    found = mirrors(homes)
+    known = {mirror.place for mirror in found}
+    return [*found, *(Mirror(home, place) for home, place in kept_homes() if place not in known)]
+
+
+def find_restorable(among: Iterable[Mirror], text: str) -> Restorable:
+    """Give the session whose id begins with *text*, or the ``latest``: the copy active last.
+
+    The first mirror that knows one is asked alone.
+    """
+    for mirror in among:
+        sessions = mirror.sessions
+        if text == LATEST and sessions:
+            return max(sessions.values(), key=lambda each: each.recency)
+        if text in sessions:
+            return sessions[text]
+        ids = sorted(each for each in sessions if each.startswith(text)) if text else []
+        if len(ids) > 1:
+            more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+            raise AmbiguousSession(
+                f"{text!r} begins the ids of {len(ids)} sessions: {', '.join(ids[:_SHOWN])}{more}",
+                hint="give more characters of the id",
+            )
+        if ids:
+            return sessions[ids[0]]
+    raise NotFound(
+        f"no session is kept whose id begins with {text[:80]!r}",
+        hint="turnlog restore --list shows which are",
+    )
+
+
+def _kind(name: str) -> str | None:
+    log = log_in(name)
+    return log.kind if log is not None else None
+
+
+def _head(path: Path) -> Iterator[bytes]:
+    """Give the lines at the beginning of a log, as many as are read at once."""
+    source = open_source(path)
+    try:
+        data = source.read(_HEAD_BYTES)
+    finally:
+        source.close()
+    yield from (line for line, _ in split((data,)))
+
+
+def _trace_log(path: Path, session_id: str) -> LogFile:
+    return LogFile(
+        path=path,
+        home=Home(path.parent),
+        layout="claude",
+        kind="session",
+        session_id=session_id,
+        agent_id=None,
+        project_key=None,
+        compression="zst",
+    )
+
+
+class Generation(Struct, kw_only=True):
+    """A copy of a session's main log, for people who choose one."""
+
+    generation: int
+    size_bytes: int
+    kept_at: datetime | None
+    is_newest: bool
+
+
+def generations_of(session: Restorable) -> list[Generation]:
+    """Give what a session's main log was in each generation, the oldest first."""
+    found: dict[int, Generation] = {}
+    for name in session.mains:
+        copies = session.mirror.copies[name]
+        for copy in copies:
+            known = copy.known
+            found[copy.generation] = Generation(
+                generation=copy.generation,
+                size_bytes=known.size_bytes if known else 0,
+                kept_at=known.kept_at if known else None,
+                is_newest=copy is copies[-1],
+            )
+    return [found[number] for number in sorted(found)]

@@ -1,0 +1,384 @@
+"""Files put back: all are looked at, then all are written.
+
+A copy is read back and compared with its digests, and its place with what stands there, for every
+file before the first is written. Writing goes to a temporary file, is synced, takes a name only if
+it is free, and is read back. No symbolic link is followed inside the home.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from msgspec import Struct
+
+from turnlog.errors import BrokenCopy, LogError, TurnlogError, UsageError, WriteFailed
+from turnlog.keep.catalog import KeptFile
+from turnlog.keep.copies.commit import HOUR, sweep
+from turnlog.keep.copies.reader import Copy, content, describe_copy, readable_parts
+from turnlog.keep.copies.shortfall import Contents, carried_over
+from turnlog.keep.restore.relocate import Move, Relocation, shape_of
+from turnlog.keep.restore.restorable import log_in
+from turnlog.storage.atomic_files import Folder, failure, make_directory, pieces, put
+from turnlog.storage.reader import Reader
+from turnlog.storage.replace import locked
+from turnlog.storage.sources import PlainSource
+from turnlog.storage.writer import LOCK_TIMEOUT
+
+Advance = Callable[[int], None]
+"""Told of bytes that were worked through, whenever some were."""
+
+_SHOWN: Final = 5
+_AGAIN: Final = "run it again when that is mended: what is there already stays"
+
+
+class RestoreOutcome(StrEnum):
+    """What became of a file."""
+
+    WRITTEN = "written"
+    THERE = "there"  # The same file stands there.
+    NEWER = "newer"  # The log stands there, and has grown since it was kept.
+    LEFT = "left"  # Another file stands there that is not the session's alone.
+    REPLACED = "replaced"  # A log that lost records was set aside, and the copy took its place.
+    BROKEN = "broken"  # Its copy does not read back; the rest was asked for all the same.
+
+
+class RestoredFile(Struct, kw_only=True):
+    """A part of a session. *name* is where it lies in the home, with "/" between the parts."""
+
+    name: str
+    outcome: RestoreOutcome
+    size_bytes: int
+    generation: int
+    detail: str | None = None
+    aside: str | None = None
+    """Where the log is that was replaced."""
+    carried: int = 0
+    """Records that were in that one alone, and were appended to the copy."""
+
+
+class FileRestore(Struct):
+    """A file on its way: from which copy, to which name, and what it must be there."""
+
+    copy: Copy
+    target: str
+    move: Move | None = None
+    is_main: bool = False
+    is_shared: bool = False
+    may_replace: bool = False
+    """A log in its place that lost records is set aside."""
+    kept: KeptFile | None = None
+    """What the copy holds; None if only what is left of it can be had."""
+    size_bytes: int = 0
+    digest: bytes = b""
+    outcome: RestoreOutcome = RestoreOutcome.WRITTEN
+    detail: str | None = None
+    moved: int = 0
+    elsewhere: int = 0
+    aside: str | None = None
+    carried: int = 0
+
+    def copied(self) -> Iterator[bytes]:
+        """Give what the copy holds."""
+        if self.kept is None:
+            return readable_parts(self.copy.path)
+        return content(self.copy, self.kept)
+
+    def wanted(self) -> Iterator[bytes]:
+        """Give what the file must hold."""
+        if self.move is None:
+            yield from self.copied()
+            return
+        moving = Relocation(self.move)
+        yield from moving.lines(self.copied())
+        self.moved, self.elsewhere = moving.changed, moving.elsewhere
+
+
+class SessionRestore:
+    """One restoring: all is looked at, then all is written."""
+
+    def __init__(
+        self, home: Path, parts: list[FileRestore], *, partial: bool, advance: Advance | None
+    ) -> None:
+        self._home = home
+        self._partial = partial
+        self._advance = advance or (lambda _done: None)
+        self.parts = sorted(parts, key=lambda part: (_rank(part), part.target))
+
+    def look(self, what: str) -> None:
+        """Compare every copy with what it should hold, and every place with what stands there."""
+        in_the_way: list[str] = []
+        for part in self.parts:
+            try:
+                self._look(part)
+            except BrokenCopy as error:
+                if not (self._partial or part.is_shared):
+                    error.hint = (
+                        "turnlog verify shows what is damaged; partial=True restores the rest"
+                    )
+                    error.cli_hint = (
+                        "turnlog verify tells what is damaged; --partial restores the rest"
+                    )
+                    raise
+                part.outcome, part.detail = RestoreOutcome.BROKEN, error.message
+            except _InTheWay as error:
+                if part.is_shared:
+                    part.outcome, part.detail = RestoreOutcome.LEFT, str(error)
+                elif part.may_replace and error.is_comparable:
+                    part.outcome = self._injured(part)
+                else:
+                    in_the_way.append(f"{self._path(part)} {error}")
+            self._advance(part.size_bytes)
+        taken = Counter(
+            part.target for part in self.parts if part.outcome is not RestoreOutcome.BROKEN
+        )
+        in_the_way += [f"{name} would be written twice" for name in taken if taken[name] > 1]
+        if in_the_way:
+            more = len(in_the_way) - _SHOWN
+            raise UsageError(
+                f"{what} was not restored: {'; '.join(in_the_way[:_SHOWN])}"
+                + (f"; and {more} more" if more > 0 else ""),
+                hint="nothing was written; restore it elsewhere, or replace the logs that hold less"
+                " than was kept",
+                cli_hint="nothing was written; --to DIR restores it elsewhere,"
+                " --replace sets a log aside that holds less than was kept",
+            )
+
+    def write(self) -> None:
+        """Write what is not there, the main logs last."""
+        sweep({self._path(part).parent for part in self.parts}, unused_for=HOUR)
+        todo = [part for part in self.parts if part.outcome is RestoreOutcome.WRITTEN]
+        injured = [part for part in self.parts if part.outcome is RestoreOutcome.REPLACED]
+        if not (todo or injured):
+            return
+        try:
+            make_directory(self._home)
+        except OSError as error:
+            raise _failed(error, self._home) from None
+        for part in todo:
+            while part.outcome is RestoreOutcome.WRITTEN and not self._put(part):
+                self._appeared(part)
+        for part in injured:
+            self._replace(part)
+
+    @property
+    def wrote_main(self) -> bool:
+        """A main log was written."""
+        done = {RestoreOutcome.WRITTEN, RestoreOutcome.REPLACED}
+        return any(part.is_main and part.outcome in done for part in self.parts)
+
+    def _look(self, part: FileRestore) -> None:
+        standing = self._standing(part)
+        try:
+            self._find_out(part)
+            if standing is not None and not part.may_replace and _is_unchanged(standing, part):
+                part.outcome = RestoreOutcome.THERE
+                return
+            _compare(part, standing)
+        finally:
+            if standing is not None:
+                standing.close()
+        if part.move is not None and shape_of(part.wanted()) != shape_of(part.copied()):
+            raise WriteFailed(
+                f"moving {part.copy.name} would have changed its threads",
+                path=part.copy.path,
+                hint="nothing was written; please report this",
+            )
+
+    def _injured(self, part: FileRestore) -> RestoreOutcome:
+        """Tell what to do with a log that does not begin with its copy."""
+        with Reader(part.copy.path) as kept, Reader(self._path(part)) as found:
+            is_less = Contents.of(kept).lacking_in(Contents.of(found))
+        return RestoreOutcome.REPLACED if is_less else RestoreOutcome.NEWER
+
+    def _replace(self, part: FileRestore) -> None:
+        """Set an injured log aside, and put its copy there with what was appended since."""
+        path = self._path(part)
+        with Reader(part.copy.path) as kept:
+            known = Contents.of(kept)
+        try:
+            with locked(path, LOCK_TIMEOUT, "replaced") as held:
+                end = held.size_bytes
+                with Reader(path, source=PlainSource(os.dup(held.fd), 0, end=end)) as injured:
+                    more = [record.raw for record in carried_over(injured, known)]
+                new = self._with_more(part, more)
+                os.close(held.make_fresh(new, "the restored copy of", is_as_old=False))
+                held.keep_original()
+                held.take_place()
+        except OSError as error:
+            raise _failed(error, path) from None
+        part.aside, part.carried = str(held.original), len(more)
+
+    def _with_more(self, part: FileRestore, more: list[bytes]) -> Iterator[bytes]:
+        """Give the bytes of a part, and those lines behind them."""
+        last = b"\n"
+        for data in self._proven(part):
+            yield data
+            last = data[-1:] or last
+        if more:
+            yield b"".join(line + b"\n" for line in (*([] if last == b"\n" else [b""]), *more))
+
+    def _find_out(self, part: FileRestore) -> None:
+        """Find out what the copy holds, or what is left of it."""
+        try:
+            part.kept = describe_copy(part.copy)
+            part.size_bytes = part.kept.size_bytes
+            if self._partial:
+                for _ in content(part.copy, part.kept):
+                    pass
+        except BrokenCopy as error:
+            is_left = log_in(part.copy.name) is not None and part.copy.path.is_file()
+            if not (self._partial and is_left):
+                raise
+            part.kept, part.detail = None, f"what is left of it: {error.message}"
+
+    def _standing(self, part: FileRestore) -> BinaryIO | None:
+        """Open what stands in the part's place; None if nothing does."""
+        *above, name = part.target.split("/")
+        try:
+            with Folder.beneath(self._home, above, make=False) as folder:
+                if folder.status(name) is None:
+                    return None
+                return os.fdopen(folder.read(name), "rb")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            reason = f"cannot be compared: {error.strerror or error}".lower()
+            raise _InTheWay(reason, is_comparable=False) from None
+
+    def _put(self, part: FileRestore) -> bool:
+        """Write a part and read it back; False if its name was taken in the meantime."""
+        try:
+            put(self._home, part.target.split("/"), self._proven(part), overwrite=False)
+        except FileExistsError:
+            return False
+        except TurnlogError:
+            raise
+        except OSError as error:
+            raise _failed(error, self._path(part)) from None
+        self._read_back(part)
+        return True
+
+    def _proven(self, part: FileRestore) -> Iterator[bytes]:
+        """Give the bytes of a part; it raises if in the end they are not those looked at."""
+        digest = sha256()
+        for data in part.wanted():
+            digest.update(data)
+            yield data
+        if digest.digest() != part.digest:
+            raise BrokenCopy(
+                f"{part.copy.path} changed while it was restored",
+                path=part.copy.path,
+                hint=_AGAIN,
+            )
+
+    def _appeared(self, part: FileRestore) -> None:
+        """Somebody was faster: see what stands there now."""
+        try:
+            self._look(part)
+        except _InTheWay as error:
+            if not part.is_shared:
+                raise UsageError(
+                    f"{self._path(part)} {error}; it was not there a moment ago", hint=_AGAIN
+                ) from None
+            part.outcome, part.detail = RestoreOutcome.LEFT, str(error)
+
+    def _read_back(self, part: FileRestore) -> None:
+        *above, name = part.target.split("/")
+        digest = sha256()
+        try:
+            with (
+                Folder.beneath(self._home, above, make=False) as folder,
+                os.fdopen(folder.read(name), "rb") as file,
+            ):
+                for data in pieces(file):
+                    digest.update(data)
+                    self._advance(len(data))
+                is_same = digest.digest() == part.digest
+                # It is ours, and has had its name for a moment only.
+                if not is_same and os.fstat(file.fileno()).st_size == part.size_bytes:
+                    folder.remove(name)
+        except OSError as error:
+            raise _failed(error, self._path(part)) from None
+        if not is_same:
+            raise WriteFailed(
+                f"{self._path(part)} does not read back as it was written",
+                path=self._path(part),
+                hint="the disk may be failing; the kept copy is as it was",
+            )
+
+    def _path(self, part: FileRestore) -> Path:
+        return self._home.joinpath(*part.target.split("/"))
+
+
+class _InTheWay(Exception):
+    """Something else stands where a file should go."""
+
+    def __init__(self, reason: str, *, is_comparable: bool = True) -> None:
+        super().__init__(reason)
+        self.is_comparable = is_comparable
+
+
+def _compare(part: FileRestore, standing: BinaryIO | None) -> None:
+    """Compare what a part should be with what stands there; note what it should be."""
+    digest = sha256()
+    size = 0
+    differs = ended = False
+    for data in part.wanted():
+        digest.update(data)
+        size += len(data)
+        if standing is not None and not (differs or ended):
+            there = standing.read(len(data))
+            differs = not data.startswith(there)
+            ended = len(there) < len(data)
+    part.digest, part.size_bytes = digest.digest(), size
+    if standing is None:
+        part.outcome = RestoreOutcome.WRITTEN
+        return
+    more = bool(standing.read(1))
+    if differs:
+        raise _InTheWay("is another file")
+    if ended:
+        raise _InTheWay("holds less than was kept of it")
+    if more and (log := log_in(part.target)) is not None and log.compression is None:
+        part.outcome = RestoreOutcome.NEWER
+    elif more:
+        raise _InTheWay("is another file, which begins alike")
+    else:
+        part.outcome = RestoreOutcome.THERE
+
+
+def _is_unchanged(standing: BinaryIO, part: FileRestore) -> bool:
+    """Tell whether the file is the one that was kept, by its size and time, as keeping does."""
+    if part.kept is None or part.move is not None or not part.kept.mtime_ns:
+        return False
+    status = os.fstat(standing.fileno())
+    return (status.st_size, status.st_mtime_ns) == (part.kept.size_bytes, part.kept.mtime_ns)
+
+
+def _rank(part: FileRestore) -> int:
+    """Order parts: what lies beside, then agents' logs, then main logs."""
+    return 2 if part.is_main else 1 if log_in(part.target) is not None else 0
+
+
+def restore_message(part: FileRestore) -> RestoredFile:
+    return RestoredFile(
+        name=part.target,
+        outcome=part.outcome,
+        size_bytes=part.size_bytes,
+        generation=part.copy.generation,
+        detail=part.detail,
+        aside=part.aside,
+        carried=part.carried,
+    )
+
+
+def _failed(error: OSError, path: Path) -> LogError:
+    told = error if isinstance(error, LogError) else failure(error, path)
+    told.hint = _AGAIN
+    return told

@@ -1,0 +1,1 @@
+"""Expiring old sessions, and the cleanup that agents do themselves."""

@@ -1,0 +1,300 @@
+"""The agent's own cleanup: which sessions it is going to delete, and when.
+
+Claude Code deletes at its start, without a word, every log that has not changed for
+``cleanupPeriodDays``: 30 days unless its settings say otherwise. Files' own times count there, not
+what their records say, so this clock is the agent's and not that of our retention.
+
+Whoever asks wants to be warned. So of everything that may apply the shortest counts: a setting that
+cannot be read, or that Claude Code may refuse, is a problem, and then its default may apply. What a
+project's own settings say, while Claude Code runs there, is not looked for. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from msgspec import Struct
+
+from turnlog.config import SettingProblem
+from turnlog.errors import UsageError
+from turnlog.formats import Home, LogFile, LogKind, Problem, find_logs, turnlog_home
+from turnlog.formats.home_files import HomeFile
+from turnlog.formats.homes import configured_homes, usual_homes
+from turnlog.formats.walk import DirectoryWalk
+from turnlog.records.timestamps import instant_of_ns
+from turnlog.sessions.owners import is_subagent_log
+from turnlog.storage.atomic_files import Unreadable, read_file
+
+SETTING: Final = "cleanupPeriodDays"
+DEFAULT_DAYS: Final = 30
+"""What applies where nobody says anything, or nothing that can be read."""
+
+_SETTINGS: Final = "settings.json"
+_LOCAL: Final = "settings.local.json"
+_PROGRAM_FILES: Final = (
+    _SETTINGS, _LOCAL, ".claude.json", ".credentials.json", "history.jsonl", "plugins",
+    "shell-snapshots", "statsig",
+)  # fmt: skip
+"""What Claude Code keeps in its own directory, and no other program."""
+_LARGEST_BYTES: Final = 4 * 1024 * 1024
+_LONGEST_DAYS: Final = 100_000_000  # JavaScript has no date that lies further back.
+_DAY_NS: Final = 86_400 * 1_000_000_000
+_MISSING: Final = "missing"
+_MANAGED: Final = {
+    "darwin": "/Library/Application Support/ClaudeCode",
+    "win32": r"C:\Program Files\ClaudeCode",
+}
+
+IsKept = Callable[[Home, HomeFile], bool]
+"""Tells whether a file of a home is kept just as it is now."""
+
+
+class CleanupPeriod(Struct, kw_only=True, frozen=True):
+    """After how many days without a change a home's sessions are deleted."""
+
+    home: str
+    days: int
+    """The least that may apply."""
+    where: str | None = None
+    """The settings that say so; none if it is the default."""
+    problems: list[SettingProblem] = []
+    """Why another number may apply than somebody meant."""
+
+
+class Loss(Struct, kw_only=True, frozen=True):
+    """A session, or an agent's log beside the sessions, that the cleanup would delete."""
+
+    home: str
+    id: str
+    kind: LogKind
+    path: str
+    title: str | None = None
+    size_bytes: int
+    """With what lies in the session's own directory beside its log."""
+    changed_at: datetime | None
+    deleted_at: datetime | None
+    """From when on the next start of the agent deletes it; null if no calendar has that time."""
+    is_due: bool
+    """It is as old as that now: the next start deletes it."""
+    is_kept: bool
+    """turnlog has a copy of all of it, as it is now."""
+
+
+class LossCount(NamedTuple):
+    """How many sessions some losses are; copies of a session count once."""
+
+    sessions: int
+    agents: int
+    """Logs of agents that lie beside the sessions."""
+
+    @classmethod
+    def of(cls, found: Iterable[Loss]) -> Self:
+        """Count *found*."""
+        found = list(found)
+        sessions = {(loss.home, loss.id) for loss in found if loss.kind == "session"}
+        return cls(len(sessions), sum(loss.kind != "session" for loss in found))
+
+
+def managed_settings() -> Path:
+    """Tell where an administrator's settings lie, which no others overrule."""
+    return Path(_MANAGED.get(sys.platform, "/etc/claude-code"))
+
+
+def is_cleaned(home: Home) -> bool:
+    """Return whether Claude Code cleans *home* up: it is configured, or has files of the program.
+
+    Nobody cleans up turnlog's own home, other stores and directories with copies of logs.
+    """
+    path = os.path.realpath(home)
+    if path == os.path.realpath(turnlog_home()) or not os.path.isdir(home.path / "projects"):
+        return False
+    known = (*(configured_homes() or ()), *usual_homes())
+    if os.path.basename(path) == ".claude" or path in map(os.path.realpath, known):
+        return True
+    return any(os.path.exists(os.path.join(path, name)) for name in _PROGRAM_FILES)
+
+
+def period_of(home: Home, *, managed: Path | None = None) -> CleanupPeriod:
+    """Tell after how many days the sessions of *home* are deleted, at worst."""
+    problems: list[SettingProblem] = []
+    for path in _managed_files(managed or managed_settings()):
+        days = _days_in(path, problems)
+        if days is not None:
+            # Later files overrule earlier ones: the list has the strongest first.
+            return CleanupPeriod(home=str(home.path), days=days, where=str(path), problems=problems)
+    said = {
+        path: days
+        for path in (home.path / _LOCAL, home.path / _SETTINGS)
+        if (days := _days_in(path, problems)) is not None
+    }
+    choice: list[tuple[int, str | None]] = [(days, str(path)) for path, days in said.items()]
+    if problems or not said:
+        choice.append((DEFAULT_DAYS, None))
+    if len(set(said.values())) > 1:
+        words = " and ".join(f"{days} in {path.name}" for path, days in said.items())
+        why = "which of them counts depends on where Claude Code is started"
+        problems.append(SettingProblem(SETTING, f"{words}: {why}"))
+    days, where = min(choice, key=lambda each: each[0])
+    return CleanupPeriod(home=str(home.path), days=days, where=where, problems=problems)
+
+
+def losses(
+    homes: Iterable[Home],
+    now: datetime,
+    within_days: float = 7,
+    *,
+    is_kept: IsKept | None = None,
+    title_of: Callable[[LogFile], str | None] | None = None,
+    managed: Path | None = None,
+    problems: list[Problem] | None = None,
+) -> list[Loss]:
+    """List what the agent's cleanup would delete until *within_days* from *now*, soonest first.
+
+    What is kept is told by the catalogue of kept copies, unless *is_kept* tells. Titles cost a look
+    into each log, so they are given by *title_of* or not at all.
+    """
+    if now.tzinfo is None:
+        raise UsageError("the clock needs a time zone", hint="give an aware datetime")
+    now_ns = int(now.timestamp() * 1_000_000_000)
+    until_ns = now_ns + int(within_days * _DAY_NS)
+    found = []
+    for home in filter(is_cleaned, homes):
+        period_ns = period_of(home, managed=managed).days * _DAY_NS
+        kept = is_kept or _by_catalogue(home)
+        for log, status in _old_logs(home, until_ns - period_ns, problems):
+            files = [_described(home, str(log.path), status), *_beside(home, log)]
+            due_ns = status.st_mtime_ns + period_ns
+            loss = Loss(
+                home=str(home.path),
+                id=log.session_id or log.agent_id or "",
+                kind="agent" if log.kind == "session" and is_subagent_log(log.path) else log.kind,
+                path=str(log.path),
+                title=title_of(log) if title_of is not None else None,
+                size_bytes=sum(file.size_bytes for file in files),
+                changed_at=instant_of_ns(status.st_mtime_ns),
+                deleted_at=instant_of_ns(due_ns),
+                is_due=due_ns <= now_ns,
+                is_kept=all(kept(home, file) for file in files),
+            )
+            found.append((due_ns, loss.path, loss))
+    return [loss for _, _, loss in sorted(found, key=lambda each: each[:2])]
+
+
+# -- the setting ----------------------------------------------------------------------------
+
+
+def _managed_files(directory: Path) -> list[Path]:
+    """List an administrator's settings, those that overrule the others first."""
+    try:
+        names = sorted(os.listdir(directory / "managed-settings.d"), reverse=True)
+    except OSError:
+        names = []
+    parts_of_it = [directory / "managed-settings.d" / each for each in names]
+    return [
+        *(path for path in parts_of_it if path.suffix == ".json" and path.name[0] != "."),
+        directory / "managed-settings.json",
+    ]
+
+
+def _days_in(path: Path, problems: list[SettingProblem]) -> int | None:
+    """Give the days that the settings at *path* say; None if they do not, or oddly."""
+    data = read_file(path, limit=_LARGEST_BYTES)
+    if isinstance(data, Unreadable):
+        if data.reason != _MISSING:
+            problems.append(SettingProblem(str(path), data.reason))
+        return None
+    try:
+        said = _read_settings(data)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        problems.append(SettingProblem(str(path), f"no JSON that can be read: {reason}"))
+        return None
+    values = [value for key, value in said if key == SETTING]
+    if not values:
+        return None
+    fault = f"{SETTING} stands there twice" if len(values) > 1 else _fault(values[0])
+    if fault:
+        problems.append(SettingProblem(str(path), fault))
+        return None
+    return int(values[0])
+
+
+def _read_settings(data: bytes) -> list[tuple[str, Any]]:
+    """Give what the settings say, key by key, those that stand there twice as well."""
+    text = data.decode("utf-8-sig")
+    said = json.loads(text, object_pairs_hook=tuple) if text.strip() else ()
+    if not isinstance(said, tuple):
+        raise ValueError("not an object")  # noqa: TRY004 - It is the file's value that is wrong.
+    return list(said)
+
+
+def _fault(value: Any) -> str:
+    """Say what is wrong with a number of days; nothing if it is one."""
+    shown = repr(value) if not isinstance(value, str) else f'"{value}"'
+    shown = shown if len(shown) <= 40 else shown[:40] + "…"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124
+        return f"{SETTING} is {shown}, which is no number of days"
+    if value == 0:
+        return (
+            f"{SETTING} is 0: newer versions of Claude Code refuse that, and older ones delete"
+            " every session and write none"
+        )
+    if value < 0 or value != int(value):
+        return f"{SETTING} is {shown}, which is no whole number of days"
+    if value > _LONGEST_DAYS:
+        return f"{SETTING} is {shown}, and no calendar goes back that far"
+    return ""
+
+
+# -- the sessions ---------------------------------------------------------------------------
+
+
+def _old_logs(
+    home: Home, until_ns: int, problems: list[Problem] | None
+) -> Iterator[tuple[LogFile, os.stat_result]]:
+    """Give the logs directly in a project's directory that did not change after *until_ns*."""
+    for log in find_logs(home, problems=problems):
+        is_swept = log.layout == "claude" and log.compression is None and not log.is_kept
+        if not is_swept or (log.kind == "agent" and log.session_id is not None):
+            continue
+        try:
+            status = os.stat(log.path)
+        except OSError:
+            continue  # Gone since it was listed.
+        if status.st_mtime_ns <= until_ns:
+            yield log, status
+
+
+def _beside(home: Home, log: LogFile) -> Iterator[HomeFile]:
+    """Give what lies in the directory of a session's own."""
+    if log.kind != "session" or log.session_id is None:
+        return
+    for item in DirectoryWalk().files_beneath(str(log.path.parent / log.session_id)):
+        try:
+            yield _described(home, item.path, os.stat(item.path))
+        except OSError:
+            continue
+
+
+def _described(home: Home, path: str, status: os.stat_result) -> HomeFile:
+    name = os.path.relpath(path, home.path).replace(os.sep, "/")
+    return HomeFile(name, path, status.st_size, status.st_mtime_ns)
+
+
+def _by_catalogue(home: Home) -> IsKept:
+    # Who only asks for the period does not wait for what reads copies.
+    from turnlog.keep.catalog import Catalogue  # noqa: PLC0415
+
+    catalogue = Catalogue.of_home(home)
+
+    def is_kept(_home: Home, file: HomeFile) -> bool:
+        return catalogue.has_all_of(file.name, file.size_bytes, file.mtime_ns)
+
+    return is_kept

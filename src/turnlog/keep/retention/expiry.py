@@ -1,0 +1,252 @@
+"""Which sessions of a home have expired, and which are spared although they are old enough.
+
+A session's age is that of its latest record; files' times count only where no record bears one. It
+has expired when ``now - last >= days``. Whatever speaks for a session spares it: a pin, a program
+that runs or writes it, files that were touched within the hour, a setting of its project, a log
+that cannot be read, or any other place in its home that cannot be read. Sessions that share the
+logs of days expire together or not at all.
+
+Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from turnlog.errors import LogLocked, TurnlogError
+from turnlog.formats import Home, LogFile, Problem, find_logs
+from turnlog.formats.projects import is_within
+from turnlog.formats.walk import UnreadablePlace
+from turnlog.keep.activity import LastActivity, activity_from_ends, activity_of
+from turnlog.keep.retention.policy import Policy
+from turnlog.keep.running import refuse_if_running
+from turnlog.keep.session_files import SessionFile, SessionFileIndex
+from turnlog.keep.trash.delete import goods_of, home_name
+from turnlog.sessions.dated import share_out
+from turnlog.sessions.owners import owner_in
+
+TOUCHED: Final = timedelta(hours=1)
+UNMOUNTED: Final = "perhaps a volume is not mounted"
+
+
+class ExpiredSession(Struct, kw_only=True):
+    """A session that goes, or would go, and why."""
+
+    id: str
+    home: str
+    project: str | None
+    title: str | None
+    last_active_at: datetime
+    is_from_files: bool
+    """No record says when: it is the time of its files."""
+    age_days: int
+    days: int
+    """So many without a record are enough."""
+    rule: str | None
+    """The directory whose setting says so; null if none has one of its own."""
+    files: int
+    size_bytes: int
+    trash: str | None = None
+    """What it is called in the trash, once it is there."""
+
+
+class SparedSession(Struct, kw_only=True, frozen=True):
+    """A session that is old enough and stays, and why."""
+
+    id: str
+    home: str
+    title: str | None = None
+    reason: str
+
+
+class Candidate(Struct):
+    """A session that has expired, its logs, and what would go with it."""
+
+    row: ExpiredSession
+    logs: list[LogFile]
+    goods: list[SessionFile]
+
+
+class ExpiryFacts(Struct, frozen=True, kw_only=True):
+    """What is known beside the logs when sessions are judged."""
+
+    policy: Policy
+    now: datetime
+    pins: frozenset[str] = frozenset()
+    running: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
+    """Sessions that turnlog itself moved to the trash."""
+
+
+class ExpiryReview:
+    """The sessions of one home, judged. *groups* are those that have expired, and go together."""
+
+    def __init__(
+        self, belongings: SessionFileIndex, facts: ExpiryFacts, project: str | None = None
+    ) -> None:
+        self.belongings = belongings
+        self.groups: list[list[Candidate]] = []
+        self.spared: list[SparedSession] = []
+        self.young = 0
+        self.problems: list[Problem] = []
+        self._facts = facts
+        self._project = project
+        self._home = os.path.realpath(belongings.home)
+        sessions = sessions_of(belongings.home, self.problems)
+        unseen = unseen_in(belongings, self.problems)
+        found = {each: self._judge(each, logs) for each, logs in sessions.items()}
+        for ids in sharers(sessions):
+            group = [candidate for each in ids if (candidate := found[each]) is not None]
+            if len(group) == len(ids) and not unseen:
+                self.groups.append(group)
+                continue
+            for candidate in group:
+                if unseen:
+                    reason = f"{unseen[0].path} cannot be read: {unseen[0].reason}"
+                else:
+                    staying = next(each for each in ids if found[each] is None)
+                    reason = f"it shares its logs with {staying}, which stays"
+                self._spare(candidate.row.id, candidate.row.title, reason)
+
+    def _judge(self, session_id: str, logs: list[LogFile]) -> Candidate | None:
+        """Give the session if it has expired; None if it stays."""
+        policy = self._facts.policy
+        if all(log.is_kept for log in logs if log.kind != "agent"):
+            if not policy.with_kept:
+                return None  # It is gone at its source; what is kept of it stays.
+            if session_id not in self._facts.deleted and not self._may_be_seen(logs):
+                self._spare(session_id, None, f"where it was is empty: {UNMOUNTED}")
+                return None
+        try:
+            told = activity_from_ends(session_id, logs)
+            if self._project is not None and not is_within(told.project, self._project):
+                return None
+            # The ends of a log may be older than its middle: what goes is read through.
+            if self._is_young(told) or self._is_young(told := activity_of(session_id, logs)):
+                self.young += 1
+                return None
+            reason = self._reason_to_spare(session_id, logs, told)
+        except (TurnlogError, OSError) as error:
+            self._spare(session_id, None, f"it cannot be read: {error}")
+            return None
+        if reason is not None or told.last_active_at is None:
+            self._spare(session_id, told.title, reason or "nothing says when it was last active")
+            return None
+        goods = goods_of(self.belongings, session_id, logs, with_kept=policy.with_kept)
+        return Candidate(self._row(session_id, told, told.last_active_at, goods), logs, goods)
+
+    def _may_be_seen(self, logs: list[LogFile]) -> bool:
+        """Tell whether main logs would be seen in the home if they were there."""
+        mains = (log for log in logs if log.kind != "agent")
+        return all(self.belongings.has_any(home_name(log, self.belongings)) for log in mains)
+
+    def _is_young(self, told: LastActivity) -> bool:
+        """Tell whether a session was active within the days that it has."""
+        if told.last_active_at is None:
+            return False  # Nobody can tell, and it is spared for that.
+        days = self._facts.policy.days_of(told.project) or self._facts.policy.days
+        return self._facts.now - told.last_active_at < timedelta(days=days)
+
+    def _reason_to_spare(
+        self, session_id: str, logs: list[LogFile], told: LastActivity
+    ) -> str | None:
+        policy = self._facts.policy
+        if policy.days_of(told.project) is None:
+            rule = policy.rule_of(told.project)
+            return f"sessions in {rule.directory if rule else 'its project'} never expire"
+        if told.project is None and policy.projects:
+            return "its project is not known, and projects have settings of their own"
+        if session_id in self._facts.pins:
+            return "it is pinned"
+        if session_id in self._facts.running:
+            return "it is running"
+        if self._is_touched(session_id, logs):
+            return "its files were touched within the last hour"
+        try:
+            refuse_if_running(session_id, logs, (self.belongings.home,))
+        except LogLocked:
+            return "somebody is writing it"
+        return None
+
+    def _is_touched(self, session_id: str, logs: list[LogFile]) -> bool:
+        now_ns = int(self._facts.now.timestamp() * 1_000_000_000)
+        times = [each.mtime_ns for each in self.belongings.of(session_id) if each.tree == "home"]
+        times += [os.stat(log.path).st_mtime_ns for log in logs if not log.is_kept]
+        return any(abs(now_ns - each) < TOUCHED.total_seconds() * 1e9 for each in times)
+
+    def _row(
+        self,
+        session_id: str,
+        told: LastActivity,
+        last_active_at: datetime,
+        goods: list[SessionFile],
+    ) -> ExpiredSession:
+        rule = self._facts.policy.rule_of(told.project)
+        return ExpiredSession(
+            id=session_id,
+            home=self._home,
+            project=told.project,
+            title=told.title,
+            last_active_at=last_active_at,
+            is_from_files=told.is_from_files,
+            age_days=(self._facts.now - last_active_at).days,
+            days=self._facts.policy.days_of(told.project) or 0,
+            rule=rule.directory if rule is not None else None,
+            files=len(goods),
+            size_bytes=sum(each.size_bytes for each in goods),
+        )
+
+    def _spare(self, session_id: str, title: str | None, reason: str) -> None:
+        self.spared.append(
+            SparedSession(id=session_id, home=self._home, title=title, reason=reason)
+        )
+
+
+def unseen_in(belongings: SessionFileIndex, problems: list[Problem]) -> list[UnreadablePlace]:
+    """Give the places that could not be read; *problems*, of a scan, get those they lack."""
+    problems += [each for each in belongings.unseen if each not in problems]
+    return [each for each in problems if isinstance(each, UnreadablePlace)]
+
+
+def sessions_of(home: Home, problems: list[Problem] | None = None) -> dict[str, list[LogFile]]:
+    """Give the sessions of a home that have a main log, and all their logs, by id."""
+    found: dict[str, list[LogFile]] = {}
+    days: list[LogFile] = []
+    for log in find_logs(home, problems=problems):
+        owner = log.session_id
+        if log.kind == "day":
+            days.append(log)
+        elif owner is None and log.kind == "agent":
+            owner = owner_in(log.path)
+        if owner is not None:
+            found.setdefault(owner, []).append(log)
+    for session_id, logs in share_out(days, problems).items():
+        found.setdefault(session_id, []).extend(logs)
+    return {each: logs for each, logs in found.items() if any(log.kind != "agent" for log in logs)}
+
+
+def sharers(sessions: dict[str, list[LogFile]]) -> Iterator[list[str]]:
+    """Give the sessions in groups that have logs in common, over however many days."""
+    groups: dict[str, set[str]] = {each: {each} for each in sessions}
+    users: dict[str, list[str]] = {}
+    for session_id, logs in sessions.items():
+        for path in _days(logs):
+            users.setdefault(path, []).append(session_id)
+    for together in users.values():
+        joined = set[str]().union(*(groups[each] for each in together))
+        for each in joined:
+            groups[each] = joined
+    seen: set[str] = set()
+    for session_id in sessions:
+        if session_id not in seen:
+            seen |= groups[session_id]
+            yield sorted(groups[session_id])
+
+
+def _days(logs: Iterable[LogFile]) -> Iterator[str]:
+    return (os.fspath(log.path) for log in logs if log.kind == "day")

@@ -1,0 +1,433 @@
+"""Retention: sessions without a record for long go to the trash, where somebody wants that.
+
+It is off unless it is asked for, and without *write* it only says what would go, and why. It works
+on the homes that it is given and on no others. ``expiry`` tells what has expired; what goes, goes
+as a deletion does, under the log's lock, and not if anything was written meanwhile. If told to
+archive first, nothing goes of which there is no kept copy that was read back and is as the file is,
+byte for byte.
+
+Forgetting what was done in a project: all its sessions go to the trash.
+
+A project is one directory, not those below it. If any of its sessions cannot go, because it runs or
+shares a log with one of another project, none does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Final
+
+from msgspec import Struct, structs
+
+from turnlog.config import FILE_NAME
+from turnlog.errors import (
+    BrokenCopy,
+    LogError,
+    LogLocked,
+    NotALog,
+    NotFound,
+    StorageFull,
+    TurnlogError,
+    UsageError,
+)
+from turnlog.formats import Home, LogFile, Problem, turnlog_home
+from turnlog.formats.home_files import OF_SESSIONS
+from turnlog.formats.projects import absolute, whole
+from turnlog.formats.walk import UnreadablePlace, refuse_unseen
+from turnlog.keep.activity import activity_from_ends
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.copies.compare import compare_kept
+from turnlog.keep.copies.keep import LOCK_TIMEOUT, keep, turn
+from turnlog.keep.file_moves import remove_empty
+from turnlog.keep.retention.expiry import (
+    TOUCHED,
+    UNMOUNTED,
+    Candidate,
+    ExpiredSession,
+    ExpiryFacts,
+    ExpiryReview,
+    SparedSession,
+    sessions_of,
+    sharers,
+)
+from turnlog.keep.retention.orphans import Orphan, empty_directories, empty_projects, find_orphans
+from turnlog.keep.retention.policy import MOST_DAYS, Policy, is_days, load_policy
+from turnlog.keep.running import refuse_if_running
+from turnlog.keep.session_files import SessionFile, SessionFileIndex
+from turnlog.keep.trash.delete import (
+    Deletion,
+    DeletionTerms,
+    delete_found,
+    delete_together,
+    finish_deletions,
+    goods_of,
+    refuse_if_shared,
+)
+from turnlog.keep.trash.trash import Trash
+from turnlog.sessions.journal import Journal
+from turnlog.sessions.state import running_sessions
+
+EXPIRED: Final = "expired"
+ORPHANED: Final = "orphaned"
+_BESIDE_PROJECTS: Final = {"todos", *OF_SESSIONS}
+
+Archive = Callable[[Iterable[Home]], object]
+"""Keeps a copy of everything in some homes."""
+
+
+class RetentionReport(Struct, kw_only=True):
+    """What `turnlog retain --json` prints: what goes or went, what stays and why."""
+
+    is_on: bool
+    """Sessions expire at all."""
+    written: bool
+    sessions: list[ExpiredSession] = []
+    """Those that have expired, the one that was active longest ago first."""
+    spared: list[SparedSession] = []
+    young: int = 0
+    """Sessions that are not old enough."""
+    orphans: list[Orphan] = []
+    empty: list[str] = []
+    """Directories with nothing in them."""
+    problems: list[Problem] = []
+
+
+def retain(
+    homes: Iterable[Home],
+    policy: Policy | None,
+    *,
+    now: datetime,
+    write: bool = False,
+    project: str | None = None,
+    with_orphans: bool = False,
+    elsewhere: Iterable[Home] = (),
+    own: Path | None = None,
+    archive: Archive = keep,
+) -> RetentionReport:
+    """Say what has expired in *homes* by *policy*; with *write*, move it to the trash.
+
+    Unless the policy is enabled sessions stay, whatever their age. *project* keeps to those that
+    worked in that directory or below it. With *with_orphans* what is left of sessions that are not
+    there goes too; *elsewhere* are more homes where they may be, or run.
+    """
+    is_on = policy is not None and policy.enabled
+    run = _Run(tuple(homes), policy, now, own or turnlog_home(), tuple(elsewhere))
+    run.report.is_on, run.report.written = is_on, write
+    if is_on:
+        run.judge(project)
+    if with_orphans:
+        run.find_orphans()
+    if write:
+        run.carry_out(archive)
+    run.see_to_empty(with_orphans=with_orphans)
+    run.report.sessions.sort(key=lambda row: row.last_active_at)
+    return run.report
+
+
+def retain_configured(
+    homes: Iterable[Home],
+    *,
+    days: int | None = None,
+    project: str | None = None,
+    with_orphans: bool = False,
+    archive_first: bool = False,
+    write: bool = False,
+    now: datetime | None = None,
+    elsewhere: Iterable[Home] = (),
+    own: Path | None = None,
+) -> RetentionReport:
+    """Do what `retain` does, as config.toml says.
+
+    *days* turn retention on and stand in for its ``days``; what a project's own table says stays.
+    Raises UsageError, and deletes nothing, if a setting cannot be used.
+    """
+    own = own or turnlog_home()
+    policy, problems = load_policy(own)
+    if days is not None and not is_days(days):
+        raise UsageError(
+            f"{days!r} is no number of days from 1 to {MOST_DAYS:,}; nothing is deleted",
+            hint="give a whole number of days, such as 30",
+        )
+    if problems:
+        told = "; ".join(
+            each.reason if each.where == FILE_NAME else f"{each.where}: {each.reason}"
+            for each in problems
+        )
+        raise UsageError(
+            f"nothing is deleted, since config.toml cannot be relied on: {told}",
+            hint=f"put it right: {own / FILE_NAME}",
+        )
+    if days is not None:
+        policy = structs.replace(policy, enabled=True, days=days)
+    if archive_first:
+        policy = structs.replace(policy, archive_first=True, with_kept=False)
+    return retain(
+        homes,
+        policy,
+        now=now or datetime.now(UTC),
+        write=write,
+        project=whole(os.fspath(project)) if project is not None else None,
+        with_orphans=with_orphans,
+        elsewhere=elsewhere,
+        own=own,
+    )
+
+
+class _Run:
+    """One run over some homes."""
+
+    def __init__(
+        self,
+        homes: tuple[Home, ...],
+        policy: Policy | None,
+        now: datetime,
+        own: Path,
+        elsewhere: tuple[Home, ...],
+    ) -> None:
+        self.report = RetentionReport(is_on=False, written=False)
+        self._homes = homes
+        self._elsewhere = elsewhere
+        self._trash = Trash(own)
+        self._belongings = [SessionFileIndex(home) for home in homes]
+        self._groups: list[tuple[SessionFileIndex, list[Candidate]]] = []
+        self._journals = [Journal.in_root(each) for each in {own, *(home.path for home in homes)}]
+        for journal in self._journals:
+            _refuse_if_pins_are_lost(journal)
+        self._problems: list[Problem] = []
+        running = running_sessions(self._everywhere, problems=self._problems)
+        self._facts = ExpiryFacts(
+            policy=policy or Policy(),
+            now=now,
+            pins=frozenset[str]().union(*(journal.pins() for journal in self._journals)),
+            running=frozenset(each for each, found in running.items() if found.is_alive),
+            deleted=frozenset[str]().union(*(journal.deletions() for journal in self._journals)),
+        )
+
+    def judge(self, project: str | None) -> None:
+        """Find the sessions that have expired."""
+        for belongings in self._belongings:
+            found = ExpiryReview(belongings, self._facts, project)
+            self._groups += [(belongings, group) for group in found.groups]
+            self.report.sessions += [each.row for group in found.groups for each in group]
+            self.report.spared += found.spared
+            self.report.young += found.young
+            self.report.problems += found.problems
+
+    def find_orphans(self) -> None:
+        """Find what belongs to sessions that are not there.
+
+        Nothing does if a place where sessions may be could not be read.
+        """
+        self.report.problems += [each for each in self._unseen if each not in self.report.problems]
+        for belongings in self._belongings if not self._unseen else ():
+            found = find_orphans(belongings, self._known, now=self._facts.now)
+            if not belongings.has_any("projects/any"):
+                beside = [each for each in found if set(each.kinds) & _BESIDE_PROJECTS]
+                found = [each for each in found if each not in beside]
+                path = Path(belongings.home, "projects")
+                if beside:
+                    self.report.problems.append(
+                        UnreadablePlace(path, f"no session is there: {UNMOUNTED}")
+                    )
+            self.report.orphans += found
+
+    def carry_out(self, archive: Archive) -> None:
+        """Move what was found to the trash; what cannot be moved is spared, and says why."""
+        for journal in self._journals:
+            if journal.pins():  # Without any there is nothing that a lost event could unpin.
+                journal.attest()
+        for belongings in self._belongings:
+            finish_deletions(self._trash, belongings)
+        not_archived = self._archived(archive) if self._facts.policy.archive_first else None
+        for belongings, group in self._groups:
+            reason = not_archived
+            try:
+                goods = [each for candidate in group for each in candidate.goods]
+                reason = reason or self._lacks_copy(belongings, goods, archive)
+                if reason is None:
+                    self._delete(belongings, group)
+                    continue
+            except (TurnlogError, OSError) as error:
+                reason = str(error)
+                self._note_failure(error, belongings.home.path)
+            for each in group:
+                if each.row.trash is None:
+                    self._spare(each.row, reason)
+        self.report.orphans = [
+            self._without(each, not_archived, archive) for each in self.report.orphans
+        ]
+
+    def see_to_empty(self, *, with_orphans: bool) -> None:
+        """List the directories that hold nothing; remove them, if told to write."""
+        if not with_orphans and not self._facts.policy.enabled:
+            return
+        now, written = self._facts.now, self.report.written
+        for belongings in self._belongings:
+            is_whole = not belongings.unseen and belongings.has_any("projects/any")
+            if not is_whole or (with_orphans and self._unseen):
+                continue
+            home = Path(os.path.realpath(belongings.home))
+            names = empty_directories(belongings, self._known, now=now) if with_orphans else []
+            names += empty_projects(belongings, now=now, rest=TOUCHED)
+            gone = [each for each in names if not written or remove_empty(home, each)]
+            self.report.empty += [str(home.joinpath(each)) for each in gone]
+
+    def _delete(self, belongings: SessionFileIndex, group: Sequence[Candidate]) -> None:
+        """Delete a session, and with it those in whose logs it has records."""
+        terms = DeletionTerms(
+            EXPIRED,
+            self._facts.now,
+            timedelta(days=self._facts.policy.grace_days),
+            with_kept=self._facts.policy.with_kept,
+            if_unchanged=True,
+        )
+        logs = {each.row.id: each.logs for each in group}
+        done = delete_together(logs, belongings, self._trash, terms)
+        for each in group:
+            entries = done[each.row.id].entries
+            each.row.trash = entries[-1] if entries else None
+
+    def _without(self, orphan: Orphan, not_archived: str | None, archive: Archive) -> Orphan:
+        """Move an orphan to the trash."""
+        belongings = next(
+            each for each in self._belongings if os.path.realpath(each.home) == orphan.home
+        )
+        grace = timedelta(days=self._facts.policy.grace_days)
+        terms = DeletionTerms(ORPHANED, self._facts.now, grace, with_kept=False, if_unchanged=True)
+        goods = goods_of(belongings, orphan.id, (), with_kept=False)
+        try:
+            reason = not_archived or self._lacks_copy(belongings, goods, archive)
+            if reason is None:
+                done = delete_found(orphan.id, (), [belongings], self._trash, terms)
+        except StorageFull:
+            raise
+        except (TurnlogError, OSError) as error:
+            reason = str(error)
+        if reason is not None:
+            self.report.problems.append(Problem(Path(orphan.home), f"{orphan.id}: {reason}"))
+            return orphan
+        return structs.replace(orphan, trash=done.entries[-1] if done.entries else None)
+
+    def _archived(self, archive: Archive) -> str | None:
+        """Keep a copy of everything; say what kept that from being done."""
+        try:
+            archive(self._homes)
+        except (TurnlogError, OSError) as error:
+            self._note_failure(error, self._trash.own)
+            return f"it could not be archived first: {error}"
+        return None
+
+    def _note_failure(self, error: Exception, path: Path) -> None:
+        """See that a machine's failure does not pass for a reason to spare something."""
+        if isinstance(error, StorageFull):
+            raise error  # There is room for none of the others either.
+        if isinstance(error, OSError) and not isinstance(error, LogLocked | NotALog):
+            self.report.problems.append(Problem(path, str(error)))
+
+    def _lacks_copy(
+        self, belongings: SessionFileIndex, goods: Sequence[SessionFile], archive: Archive
+    ) -> str | None:
+        """Say which file has no kept copy, if one is asked for; a BrokenCopy if one is not as it.
+
+        Such a copy is made anew before that.
+        """
+        if not self._facts.policy.archive_first:
+            return None
+        for is_last in (False, True):
+            catalogue = Catalogue.load(belongings.place)
+            doubts: dict[str, BrokenCopy] = {}
+            for each in goods:
+                try:
+                    if compare_kept(each, belongings.home, catalogue) is None:
+                        return f"there is no kept copy of {each.name}"
+                except NotFound:
+                    continue  # Gone by itself.
+                except BrokenCopy as error:
+                    doubts[each.name] = error
+            if doubts and is_last:
+                raise next(iter(doubts.values()))
+            if not doubts:
+                break
+            with turn(belongings.place, LOCK_TIMEOUT):
+                catalogue = Catalogue.load(belongings.place)
+                catalogue.doubt(doubts.keys() & catalogue.current.keys())
+                catalogue.save()
+            archive(self._homes)
+            goods = [each for each in goods if each.name in doubts]
+        return None
+
+    def _spare(self, row: ExpiredSession, reason: str) -> None:
+        self.report.sessions = [each for each in self.report.sessions if each is not row]
+        self.report.spared.append(
+            SparedSession(id=row.id, home=row.home, title=row.title, reason=reason)
+        )
+
+    @property
+    def _everywhere(self) -> tuple[Home, ...]:
+        """The homes where a session may be, or run."""
+        return tuple(dict.fromkeys((*self._homes, *self._elsewhere)))
+
+    @cached_property
+    def _there(self) -> set[str]:
+        """The sessions that are there."""
+        return {each for home in self._everywhere for each in sessions_of(home, self._problems)}
+
+    @cached_property
+    def _unseen(self) -> list[UnreadablePlace]:
+        """The places that could not be read, where a session may be, or may be said to run."""
+        self._there  # noqa: B018 - Looking for them finds these.
+        unseen = [each for each in self._problems if isinstance(each, UnreadablePlace)]
+        unseen += [each for belongings in self._belongings for each in belongings.unseen]
+        return list(dict.fromkeys(unseen))
+
+    @property
+    def _known(self) -> set[str]:
+        """The sessions that are there, or are going, or run."""
+        going = {each.id for each in self.report.sessions}
+        return self._there | going | self._facts.running | self._facts.pins
+
+
+def _refuse_if_pins_are_lost(journal: Journal) -> None:
+    """Raise if a pin may have been lost."""
+    if journal.has_shrunk:
+        raise LogError(
+            f"{journal.path} holds less than it did: pins may have been lost",
+            path=journal.path,
+            hint="nothing is deleted; put it back from a backup, or pin the sessions again and"
+            f" remove {journal.witness}",
+        )
+    if not journal.is_whole:
+        raise LogError(
+            f"{journal.path} is damaged, so nobody knows which sessions are pinned",
+            path=journal.path,
+            hint=f"nothing is deleted; mend it with: turnlog repair {journal.path} --write",
+        )
+
+
+def reset_project(
+    homes: Iterable[Home], project: str | os.PathLike[str], *, own: Path, terms: DeletionTerms
+) -> list[Deletion]:
+    """Move all sessions of *homes* that worked in *project* to the trash."""
+    wanted = PurePath(absolute(project))
+    groups = []
+    for home in homes:
+        problems: list[Problem] = []
+        sessions = sessions_of(home, problems)
+        refuse_unseen(problems)
+        found = {each: logs for each, logs in sessions.items() if _project_of(each, logs) == wanted}
+        for session_id, logs in found.items():
+            refuse_if_running(session_id, logs, (home,))
+            refuse_if_shared(session_id, logs, tuple(found))
+        groups += [(home, {each: found[each] for each in ids}) for ids in sharers(found)]
+    trash = Trash(own)
+    done = [delete_together(group, SessionFileIndex(home), trash, terms) for home, group in groups]
+    return [deletion for each in done for deletion in each.values()]
+
+
+def _project_of(session_id: str, logs: Sequence[LogFile]) -> PurePath | None:
+    told = activity_from_ends(session_id, [log for log in logs if log.kind != "agent"]).project
+    return PurePath(told) if told is not None else None

@@ -1,0 +1,1 @@
+"""Running `turnlog keep` regularly: hooks, timers, cron."""

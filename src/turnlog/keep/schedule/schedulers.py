@@ -1,0 +1,358 @@
+"""What runs ``turnlog keep`` every hour: a systemd user timer, a launchd agent or a cron line.
+
+Each kind tells which step sets it up and which takes it away, and how it is now. It owns its own
+unit, agent or line and touches no other. What the command needs of the environment goes with it:
+none of the three inherits that of the shell it was set up from.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import plistlib
+import re
+import shlex
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from turnlog.errors import UsageError
+from turnlog.formats.settings_changes import (
+    Deed,
+    Kind,
+    Remove,
+    Run,
+    State,
+    Step,
+    Write,
+    content,
+    ran,
+)
+from turnlog.storage.atomic_files import Unreadable
+
+_UNIT: Final = "turnlog-keep"
+_LABEL: Final = "turnlog.keep"
+_MARK: Final = "# turnlog keep"
+_EVERY_SECONDS: Final = 3600
+# Controls, surrogates (a name that is not UTF-8), line and paragraph separators.
+_NOT_IN_LINES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+# systemd names no program whose path has one of these; a shell passes it on.
+_ODD_IN_A_PROGRAM: Final = frozenset("\"'\\$")
+
+
+class Schedule(Protocol):
+    """One way to have a command run every hour."""
+
+    @property
+    def kind(self) -> Kind: ...
+    def is_usable(self) -> bool: ...
+    def is_there(self) -> bool: ...
+    def install(self, words: Sequence[str], environ: Mapping[str, str]) -> Step: ...
+    def uninstall(self) -> Step: ...
+
+
+def check_text(words: Iterable[str]) -> None:
+    """Raise UsageError if a word has a line break, or anything else that is not plain text.
+
+    It would begin another line of a crontab or a unit.
+    """
+    for word in words:
+        if any(unicodedata.category(each) in _NOT_IN_LINES for each in word):
+            raise UsageError(
+                f"{word!r} has characters that cannot stand in a command line of settings",
+                hint="give the directory another name, or reach it by a link that has one",
+            )
+
+
+def all_schedules() -> tuple[Schedule, ...]:
+    """Give the kinds that this system may have, the better ones first."""
+    if sys.platform == "darwin":
+        return (Launchd(), Cron())
+    return (Systemd(), Cron())
+
+
+def available_schedule() -> Schedule | None:
+    """Give the kind to use: the one that is set up already, else the first that works here."""
+    usable = [each for each in all_schedules() if each.is_usable()]
+    return next((each for each in usable if each.is_there()), usable[0] if usable else None)
+
+
+class Systemd:
+    """A timer of the user's own systemd; what it missed while the machine was off is made up."""
+
+    kind: Final = "systemd"
+
+    def __init__(self) -> None:
+        setting = os.environ.get("XDG_CONFIG_HOME", "")
+        config = setting if os.path.isabs(setting) else os.path.expanduser("~/.config")
+        self._directory = Path(config, "systemd", "user")
+        self._timer = self._directory / f"{_UNIT}.timer"
+        self._service = self._directory / f"{_UNIT}.service"
+
+    def is_usable(self) -> bool:
+        if shutil.which("systemctl") is None:
+            return False
+        done = ran(("systemctl", "--user", "show-environment"))
+        return done is not None and done.returncode == 0
+
+    def is_there(self) -> bool:
+        return any(map(os.path.lexists, (self._timer, self._service)))
+
+    def install(self, words: Sequence[str], environ: Mapping[str, str]) -> Step:
+        wanted = {self._service: service_unit(words, environ), self._timer: timer_unit()}
+        state, deeds = _writes(wanted)
+        if state == "installed" and not self._is_enabled():
+            state = "missing"
+        if state != "installed":
+            deeds.append(Run(words=("systemctl", "--user", "daemon-reload")))
+            start = ("systemctl", "--user", "enable", "--now", self._timer.name)
+            deeds.append(Run(words=start))
+        if state == "outdated":  # One that runs already keeps the times that it began with.
+            deeds.append(Run(words=("systemctl", "--user", "restart", self._timer.name)))
+        return _step(self.kind, self._timer, state, words, deeds)
+
+    def uninstall(self) -> Step:
+        deeds: list[Deed] = []
+        if self.is_there():
+            stop = ("systemctl", "--user", "disable", "--now", self._timer.name)
+            deeds.append(Run(words=stop, may_fail=True))
+        state = _removes(deeds, (self._timer, self._service))
+        if deeds:
+            reload = ("systemctl", "--user", "daemon-reload")
+            deeds.append(Run(words=reload, may_fail=True))
+        return _step(self.kind, self._timer, state, (), deeds)
+
+    def _is_enabled(self) -> bool:
+        done = ran(("systemctl", "--user", "is-enabled", self._timer.name))
+        return done is not None and done.returncode == 0
+
+
+def service_unit(words: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Write the unit that runs *words* once; without its program it is passed over in silence."""
+    check_text((*words, *environ.values()))
+    carried = "".join(
+        f"Environment={_unit_word(f'{name}={value}')}\n" for name, value in environ.items()
+    )
+    return (
+        "[Unit]\n"
+        "Description=Keep copies of coding agents' sessions (turnlog keep)\n"
+        f"ConditionFileIsExecutable={words[0].replace('%', '%%')}\n"
+        "\n"
+        "[Service]\n"
+        "Type=oneshot\n"
+        f"ExecStart={_exec_line(words)}\n"
+        f"{carried}"
+        "Nice=10\n"
+        "IOSchedulingClass=idle\n"
+    )
+
+
+def timer_unit() -> str:
+    return (
+        "[Unit]\n"
+        "Description=Keep copies of coding agents' sessions every hour\n"
+        "\n"
+        "[Timer]\n"
+        "OnCalendar=hourly\n"
+        "Persistent=true\n"
+        "RandomizedDelaySec=5min\n"
+        "\n"
+        "[Install]\n"
+        "WantedBy=timers.target\n"
+    )
+
+
+def _exec_line(words: Sequence[str]) -> str:
+    line = list(words)
+    if _ODD_IN_A_PROGRAM & set(words[0]):
+        line = ["/bin/sh", "-c", 'exec "$0" "$@"', *words]
+    program, *rest = map(_unit_word, line)
+    return " ".join((program, *(word.replace("$", "$$") for word in rest)))
+
+
+def _unit_word(word: str) -> str:
+    """Quote one word as systemd reads it."""
+    plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    is_simple = word and all(each.isalnum() or each in "/._-=,:+@" for each in word)
+    return plain if is_simple else f'"{plain}"'
+
+
+class Launchd:
+    """An agent of macOS's launchd; it runs once at login too."""
+
+    kind: Final = "launchd"
+
+    def __init__(self) -> None:
+        self._path = Path(os.path.expanduser("~/Library/LaunchAgents"), f"{_LABEL}.plist")
+        self._domain = f"gui/{os.getuid()}" if hasattr(os, "getuid") else "gui/0"
+
+    def is_usable(self) -> bool:
+        return shutil.which("launchctl") is not None
+
+    def is_there(self) -> bool:
+        return os.path.lexists(self._path)
+
+    def install(self, words: Sequence[str], environ: Mapping[str, str]) -> Step:
+        state, deeds = _writes({self._path: agent_plist(words, environ)})
+        if state != "installed":
+            if state == "outdated":
+                deeds.insert(0, self._unload())
+            load = ("launchctl", "bootstrap", self._domain, str(self._path))
+            deeds.append(Run(words=load))
+        return _step(self.kind, self._path, state, words, deeds)
+
+    def uninstall(self) -> Step:
+        deeds: list[Deed] = [self._unload()] if self.is_there() else []
+        state = _removes(deeds, (self._path,))
+        return _step(self.kind, self._path, state, (), deeds)
+
+    def _unload(self) -> Run:
+        return Run(words=("launchctl", "bootout", f"{self._domain}/{_LABEL}"), may_fail=True)
+
+
+def agent_plist(words: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Write the agent that runs *words* every hour."""
+    agent = {
+        "Label": _LABEL,
+        "ProgramArguments": list(words),
+        "StartInterval": _EVERY_SECONDS,
+        "RunAtLoad": True,
+        "ProcessType": "Background",
+        "LowPriorityIO": True,
+    }
+    if environ:
+        agent["EnvironmentVariables"] = dict(environ)
+    return plistlib.dumps(agent, sort_keys=False).decode()
+
+
+class Cron:
+    """A line of the user's crontab; every other line stays as it is."""
+
+    kind: Final = "cron"
+    place: Final = "crontab"
+
+    def is_usable(self) -> bool:
+        return shutil.which("crontab") is not None and self._lines() is not None
+
+    def is_there(self) -> bool:
+        return any(map(_is_our_line, self._lines() or ()))
+
+    def install(self, words: Sequence[str], environ: Mapping[str, str]) -> Step:
+        lines = self._lines()
+        if lines is None:
+            return self._refused(words)
+        line = cron_line(words, environ)
+        ours = [each for each in lines if _is_our_line(each)]
+        if ours == [line]:
+            return _step(self.kind, self.place, "installed", words, [])
+        if lines and not lines[-1].endswith("\n"):
+            lines[-1] += "\n"
+        after = [each for each in lines if not _is_our_line(each)] + [line]
+        write = _crontab(after, "+ " + line.rstrip("\n"))
+        return _step(self.kind, self.place, "outdated" if ours else "missing", words, [write])
+
+    def uninstall(self) -> Step:
+        lines = self._lines() if shutil.which("crontab") else []
+        if lines is None:
+            return self._refused(())
+        ours = [each for each in lines if _is_our_line(each)]
+        if not ours:
+            return _step(self.kind, self.place, "missing", (), [])
+        after = [each for each in lines if not _is_our_line(each)]
+        write = _crontab(after, "\n".join("- " + each.rstrip("\n") for each in ours))
+        return _step(self.kind, self.place, "installed", (), [write])
+
+    def _lines(self) -> list[str] | None:
+        """Give the crontab's lines; None if it cannot be told, and so must not be replaced."""
+        done = ran(("crontab", "-l"))
+        if done is None:
+            return None
+        if done.returncode == 0:
+            # Whatever bytes there are, they are given back as they were.
+            text = done.stdout.decode("utf-8", "surrogateescape")
+            return re.findall(r"[^\n]*\n|[^\n]+", text)
+        return [] if b"no crontab" in done.stderr.lower() and not done.stdout else None
+
+    def _refused(self, words: Sequence[str]) -> Step:
+        return Step(
+            kind=self.kind,
+            place=self.place,
+            state="refused",
+            command=shlex.join(words),
+            reason="crontab -l does not say what stands there now",
+            hint="nothing was changed",
+        )
+
+
+def cron_line(words: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Write the line that runs *words* every hour, off the minute at which everybody's runs."""
+    check_text((*words, *environ.values()))
+    assignments = [f"{name}={shlex.quote(value)}" for name, value in environ.items()]
+    command = " ".join([*assignments, shlex.join(words), ">/dev/null", "2>&1"])
+    escaped = command.replace("%", r"\%")  # To cron, a bare % ends the command.
+    return f"17 * * * * {escaped} {_MARK}\n"
+
+
+def _is_our_line(line: str) -> bool:
+    return line.rstrip().endswith(_MARK) and not line.lstrip().startswith("#")
+
+
+def _crontab(lines: Sequence[str], shown: str) -> Run:
+    if not lines:
+        return Run(words=("crontab", "-r"), shown=shown)
+    given = "".join(lines).encode("utf-8", "surrogateescape")
+    return Run(words=("crontab", "-"), given=given, shown=shown)
+
+
+def _writes(wanted: Mapping[Path, str]) -> tuple[State, list[Deed]]:
+    """Tell how files are now, and what brings them to what is *wanted*."""
+    deeds: list[Deed] = []
+    is_there = False
+    for path, text in wanted.items():
+        before = content(path)
+        if isinstance(before, Unreadable):
+            raise UsageError(f"{path} cannot be read: {before.reason}", hint="nothing was changed")
+        is_there |= before is not None
+        if before != text.encode():
+            shown = _difference(before, text)
+            deeds.append(Write(path=path, before=before, data=text.encode(), shown=shown))
+    if not deeds:
+        return "installed", deeds
+    return ("outdated" if is_there else "missing"), deeds
+
+
+def _difference(before: bytes | None, text: str) -> str:
+    """Show what is new; of a file that is there, only the lines that are not as before."""
+    if before is None:
+        return text.rstrip("\n")
+    old = before.decode("utf-8", "replace").splitlines()
+    lines = difflib.unified_diff(old, text.splitlines(), n=0, lineterm="")
+    return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
+
+
+def _removes(deeds: list[Deed], paths: Sequence[Path]) -> State:
+    found = {path: content(path) for path in paths}
+    for path, before in found.items():
+        if before is not None and not isinstance(before, Unreadable):
+            deeds.append(Remove(path=path, before=before))
+    return "installed" if any(each is not None for each in found.values()) else "missing"
+
+
+def _step(
+    kind: Kind,
+    place: str | os.PathLike[str],
+    state: State,
+    words: Sequence[str],
+    deeds: Sequence[Deed],
+) -> Step:
+    return Step(
+        kind=kind,
+        place=os.fspath(place),
+        state=state,
+        command=shlex.join(words),
+        deeds=tuple(deeds),
+    )

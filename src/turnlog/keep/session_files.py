@@ -1,0 +1,216 @@
+"""What of a home belongs to which session: its own files there, and turnlog's kept copies of them.
+
+Most is told by names, as ``layout.home_files`` reads them. Beyond that, an agent's log that lies
+beside the sessions belongs to the one that its records name, and what a repair put aside belongs
+to whom the repaired log belongs. Plans and the prompts' history are shared, and days' logs
+are given separately, since several sessions may have records in them.
+
+A home is walked once, however many sessions are asked about. What is reached through a symbolic
+link belongs to whoever the link leads to, and is not given.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from turnlog.formats import Home, LogName, Problem, find_logs, read_name
+from turnlog.formats.home_files import OF_SESSIONS, home_files, owner_of
+from turnlog.formats.kept_copies import KEPT_SUFFIX, kept_place, name_of_copy, read_copy_name
+from turnlog.formats.walk import DirectoryWalk, UnreadablePlace, reason_of
+from turnlog.keep.catalog import Catalogue
+from turnlog.keep.trash.entries import Tree
+from turnlog.sessions.owners import owner_in
+
+_ASIDE: Final = re.compile(r"\.(?:original|quarantine|replaced)-[0-9TZ.]+$|\.damaged-[0-9]+$")
+_META: Final = ".meta.json"
+
+
+class SessionFile(NamedTuple):
+    """A file: in which tree it lies, its name there, and the name that it has in its home."""
+
+    tree: Tree
+    name: str
+    home_name: str
+    path: str
+    size_bytes: int
+    mtime_ns: int
+
+    @property
+    def log(self) -> LogName | None:
+        """What log it is, if it is one."""
+        return read_name(self.home_name.rpartition("/")[2])
+
+    @property
+    def is_main_log(self) -> bool:
+        """It is a log of the session itself, not of an agent, and it lies in the home."""
+        log = self.log
+        return self.tree == "home" and log is not None and log.kind in {"session", "day"}
+
+
+class SessionFileIndex:
+    """The files of one home, by the session they belong to."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.place = kept_place(home)
+        self.problems: list[Problem] = []
+        self._owners: dict[tuple[str, str], str | None] = {}
+
+    @cached_property
+    def unseen(self) -> list[UnreadablePlace]:
+        """The places in the home, or among its kept copies, that could not be read.
+
+        Whoever removes something asks for them first: a session that is not found may lie there.
+        """
+        self._all  # noqa: B018 - The walk finds them.
+        problems = list(self.problems)
+        for _ in find_logs(self.home, problems=problems):
+            pass  # Links that lead nowhere count only where a log may be.
+        return list(dict.fromkeys(each for each in problems if isinstance(each, UnreadablePlace)))
+
+    def has_any(self, name: str) -> bool:
+        """Tell whether something is in the directory of the home that the file *name* is below.
+
+        If nothing is, that may be a mount point, and its volume not mounted.
+        """
+        top = os.path.join(os.path.realpath(self.home), *name.split("/")[:-1][:1])
+        return any(not each.name.startswith(".") for each in DirectoryWalk().enter(top))
+
+    def of(self, session_id: str) -> list[SessionFile]:
+        """Give what belongs to a session: what lies beside, then agents' logs, main logs last.
+
+        In this order a deletion that is cut short leaves the log by which the session is found.
+        """
+        return sorted(self._by_owner.get(session_id, ()), key=_order)
+
+    def days(self, names: set[str]) -> list[SessionFile]:
+        """Give the days' logs of these names, and the kept copies of them."""
+        return sorted((each for each in self._all if each.home_name in names), key=_order)
+
+    def beneath(self, directory: str) -> list[SessionFile]:
+        """Give what lies in a directory of the home, and the kept copies of what does or did."""
+        return [each for each in self._all if each.home_name.startswith(f"{directory}/")]
+
+    @property
+    def owners(self) -> list[str]:
+        """The ids of the sessions that something belongs to."""
+        return sorted(self._by_owner)
+
+    def directories(self, session_id: str) -> list[str]:
+        """Give the directories that are the session's alone, the innermost first."""
+        found = {f"{each}/{session_id}" for each in OF_SESSIONS}
+        for each in self._by_owner.get(session_id, ()):
+            parts = each.home_name.split("/")[:-1]
+            if each.tree == "home" and session_id in parts:
+                start = parts.index(session_id) + 1
+                found.update("/".join(parts[:end]) for end in range(start, len(parts) + 1))
+        found.update(self._directories_in_projects(session_id))
+        return sorted(found, key=lambda name: (-name.count("/"), name))
+
+    def left_alone(self, session_id: str) -> list[Problem]:
+        """Say what bears the session's name and cannot be moved with it, and why."""
+        self._by_owner  # noqa: B018 - The walk finds them.
+        root = os.path.join(os.path.abspath(self.home), "")
+        names = [(str(each.path).removeprefix(root), each) for each in self.problems]
+        return [
+            problem
+            for name, problem in names
+            # A directory that cannot be read may be the session's own.
+            if session_id in {self._owner("home", name, ""), owner_of(f"{name}/any")}
+        ]
+
+    @cached_property
+    def _all(self) -> list[SessionFile]:
+        return [*self._in_home(), *self._kept()]
+
+    @cached_property
+    def _by_owner(self) -> dict[str, list[SessionFile]]:
+        found: dict[str, list[SessionFile]] = {}
+        for each in self._all:
+            owner = self._owner(each.tree, each.home_name, each.path)
+            if owner is not None:
+                found.setdefault(owner, []).append(each)
+        return found
+
+    def _in_home(self) -> Iterator[SessionFile]:
+        real = os.path.realpath(self.home)
+        if not os.path.isdir(real):
+            return
+        for file in home_files(self.home, problems=self.problems):
+            if os.path.realpath(file.path) != os.path.join(real, *file.name.split("/")):
+                reason = "reached through a symbolic link"
+                self.problems.append(Problem(Path(file.path), reason))
+                continue
+            yield SessionFile(
+                "home", file.name, file.name, file.path, file.size_bytes, file.mtime_ns
+            )
+
+    def _kept(self) -> Iterator[SessionFile]:
+        top = os.path.join(self.place, "")
+        for item in DirectoryWalk(self.problems).files_beneath(str(self.place)):
+            name = item.path.removeprefix(top).replace(os.sep, "/")
+            if item.linked or item.name.startswith(".") or not name.endswith(KEPT_SUFFIX):
+                continue
+            try:
+                status = os.stat(item.path)
+            except FileNotFoundError:
+                continue  # Gone since it was listed.
+            except OSError as error:
+                self.problems.append(UnreadablePlace(Path(item.path), reason_of(error)))
+                continue
+            home_name = name_of_copy(name)
+            if not name.isascii():  # A file system may compose it in another way than the home.
+                home_name = self._catalogue.known_name(read_copy_name(name), Path(item.path))
+            yield SessionFile(
+                "kept", name, home_name, item.path, status.st_size, status.st_mtime_ns
+            )
+
+    @cached_property
+    def _catalogue(self) -> Catalogue:
+        return Catalogue.load(self.place)
+
+    def _owner(self, tree: str, name: str, path: str) -> str | None:
+        while (plain := _ASIDE.sub("", name)) != name:
+            name = plain
+        return owner_of(name) or self._owner_by_records(tree, name, path)
+
+    def _owner_by_records(self, tree: str, name: str, path: str) -> str | None:
+        """Tell whose an agent's log is, or its metadata, that lies beside the sessions."""
+        directory, _, last = name.rpartition("/")
+        if not last.startswith("agent-") or directory.count("/") != name.startswith("projects/"):
+            return None
+        if last.endswith(_META):
+            log = f"{last.removesuffix(_META)}.jsonl"
+            path = os.path.join(
+                os.path.dirname(path), log + (KEPT_SUFFIX if tree == "kept" else "")
+            )
+            name = f"{directory}/{log}" if directory else log
+        log_name = read_name(name.rpartition("/")[2])
+        if log_name is None or log_name.kind != "agent" or not path:
+            return None
+        if (tree, path) not in self._owners:
+            self._owners[tree, path] = owner_in(Path(path))
+        return self._owners[tree, path]
+
+    def _directories_in_projects(self, session_id: str) -> Iterator[str]:
+        """Give the session's own directories in projects, with all that is empty in them."""
+        top = os.path.join(os.path.abspath(self.home), "")
+        try:
+            projects = sorted(os.listdir(os.path.join(top, "projects")))
+        except OSError:
+            projects = []
+        for place in (*(f"projects/{each}" for each in projects), "sessions"):
+            for directory, inner, _ in os.walk(os.path.join(top, place, session_id)):
+                inner[:] = [each for each in inner if not os.path.islink(f"{directory}/{each}")]
+                yield directory.removeprefix(top).replace(os.sep, "/")
+
+
+def _order(belonging: SessionFile) -> tuple[int, str, str]:
+    log = belonging.log
+    rank = 0 if log is None else 2 if belonging.is_main_log else 1
+    return rank, belonging.tree, belonging.name

@@ -1,0 +1,1 @@
+"""Deleting sessions to the trash, and undeleting them."""

@@ -1,0 +1,421 @@
+"""Deleting a session: everything that belongs to it goes to the trash, and can be put back.
+
+That is its log, its agents' logs and metadata, todos, tasks, file history, environment, tool
+results, a flat store's metadata and entry in its registry, and turnlog's kept copies of all of it,
+every generation. Plans and the history of prompts are shared between sessions and stay.
+
+A session that runs is refused, and so is one that shares the logs of days with others. Deleting
+twice is fine, and so is deleting again what a kill left half deleted: that finishes it. A session
+that never was is NotFound.
+
+Which of what lies in the trash is meant, and putting it back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from msgspec import Struct, structs
+
+from turnlog.errors import AmbiguousSession, LogLocked, NotALog, NotFound, TurnlogError, UsageError
+from turnlog.formats import Home, LogFile, Problem, turnlog_home
+from turnlog.formats.find import LATEST
+from turnlog.formats.kept_copies import kept_place, name_of_copy
+from turnlog.formats.walk import refuse_unseen
+from turnlog.keep.activity import title_of
+from turnlog.keep.copies.commit import HOUR, sweep
+from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
+from turnlog.keep.file_moves import Spot, locked, remove_empty
+from turnlog.keep.running import refuse_if_opened, refuse_if_running
+from turnlog.keep.session_files import SessionFile, SessionFileIndex
+from turnlog.keep.trash.bookkeeping import (
+    catalogued,
+    forget_flat,
+    forget_kept,
+    remember_flat,
+    remember_kept,
+)
+from turnlog.keep.trash.entries import FileToTrash, TrashedSession, place_of
+from turnlog.keep.trash.trash import GRACE, Trash, interruption_message
+from turnlog.sessions.dated import find_any_session, share_out
+from turnlog.sessions.state import State
+
+ASKED: Final = "asked for"
+_SHOWN: Final = 3
+
+
+class LeftAlone(Struct, frozen=True):
+    """Something that bears the session's name and stays where it is, and why."""
+
+    path: str
+    reason: str
+
+
+class Deletion(Struct, kw_only=True):
+    """What became of a session that was deleted."""
+
+    id: str
+    state: State = State.DELETED
+    title: str | None = None
+    was_deleted: bool = False
+    """It had been deleted before; nothing, or only what was left, was done now."""
+    files: int = 0
+    size_bytes: int = 0
+    entries: list[str] = []
+    """What it is called in the trash: one entry for each home it lay in."""
+    purge_after_at: datetime | None = None
+    """From when on emptying the trash removes it for good; null if that has happened."""
+    left: list[LeftAlone] = []
+
+
+class DeletionTerms(NamedTuple):
+    """Why something goes, when it goes, how long it stays in the trash, and what goes with it."""
+
+    why: str
+    now: datetime
+    grace: timedelta = GRACE
+    with_kept: bool = True
+    """turnlog's kept copies go too."""
+    others: tuple[str, ...] = ()
+    """Sessions that go with it, since they have records in the same logs."""
+    if_unchanged: bool = False
+    """Nothing goes if a file was written to since the belongings were listed."""
+
+
+def delete_session(
+    homes: Iterable[Home], text: str, *, own: Path | None = None, terms: DeletionTerms | None = None
+) -> Deletion:
+    """Move the session whose id begins with *text* into the trash of turnlog's home at *own*."""
+    homes = tuple(homes)
+    trash = Trash(own or turnlog_home())
+    problems: list[Problem] = []
+    logs: Sequence[LogFile] = ()
+    with contextlib.suppress(NotFound):
+        logs = find_any_session(homes, text, problems=problems)
+    # Another session may begin with the same characters, or be later, where nobody could look.
+    refuse_unseen(problems)
+    if not logs:
+        return _deleted_before(trash, homes, text)
+    return delete_found(
+        logs[0].session_id or "",
+        logs,
+        [SessionFileIndex(home) for home in homes],
+        trash,
+        terms or DeletionTerms(ASKED, datetime.now(UTC)),
+    )
+
+
+def delete_found(
+    session_id: str,
+    logs: Sequence[LogFile],
+    belongings: Sequence[SessionFileIndex],
+    trash: Trash,
+    terms: DeletionTerms,
+) -> Deletion:
+    """Move a session, of which the logs are known, out of these homes into the trash.
+
+    Raises UnreadableHome, and moves nothing, if part of a home cannot be read.
+    """
+    refuse_unseen(problem for each in belongings for problem in each.unseen)
+    refuse_if_running(session_id, logs, [each.home for each in belongings])
+    refuse_if_shared(session_id, logs, terms.others)
+    _refuse_if_linked(session_id, logs)
+    deletion = Deletion(id=session_id)
+    for each in belongings:
+        left = each.left_alone(session_id)
+        deletion.left += [LeftAlone(str(one.path), one.reason) for one in left]
+    _refuse_if_left(deletion, logs)
+    with contextlib.suppress(TurnlogError, OSError):  # A title is only for people.
+        mains = [log for log in logs if log.kind != "agent"]
+        deletion.title = title_of(session_id, mains)
+    for each in belongings:
+        with interruption_message(each.home.path, "delete"):
+            gone = _delete_in(each, logs, deletion, trash, terms)
+            _take_apart(each, session_id, gone)
+    return deletion
+
+
+def delete_together(
+    sessions: Mapping[str, Sequence[LogFile]],
+    belongings: SessionFileIndex,
+    trash: Trash,
+    terms: DeletionTerms,
+) -> dict[str, Deletion]:
+    """Move sessions of one home, which may share logs with one another, into the trash."""
+    *others, last = sessions
+    done = {}
+    for each in others:
+        own = [log for log in sessions[each] if log.kind != "day"]
+        done[each] = delete_found(each, own, [belongings], trash, terms)
+    shared = {log.path: log for logs in sessions.values() for log in logs if log.kind == "day"}
+    own = [log for log in sessions[last] if log.kind != "day"]
+    terms = terms._replace(others=tuple(others))
+    done[last] = delete_found(last, [*shared.values(), *own], [belongings], trash, terms)
+    for each in others:  # The logs that they shared went with the last.
+        done[each].entries = [*done[each].entries, *done[last].entries]
+    return done
+
+
+def restore_from_trash(trash: Trash, trashed: TrashedSession) -> int:
+    """Put what an entry of the trash holds back where it was; give how many files that were."""
+    entry = trashed.entry
+
+    def settle() -> None:
+        remember_kept(kept_place(entry.home), entry.catalogue)
+        names = [file.name for file in entry.files if file.tree == "home"]
+        remember_flat(home, names, entry.session)
+
+    home = Path(entry.home)
+    sweep({(home / f.name).parent for f in entry.files if f.tree == "home"}, unused_for=HOUR)
+    with interruption_message(home, "restore"):
+        return trash.restore(trashed, settle=settle)
+
+
+def finish_deletions(trash: Trash, belongings: SessionFileIndex) -> None:
+    """Take apart what deletions that were killed at their very end have left of sessions in a home.
+
+    What still has files there is left to whoever deletes it again: somebody may have gone on.
+    """
+    if belongings.unseen:
+        return  # Nobody can tell what still has files there.
+    home = os.path.realpath(belongings.home)
+    for trashed in trash.entries():
+        places = (place_of(trashed.entry, file) for file in trashed.entry.files)
+        if trashed.entry.home == home and not any(place.status() for place in places):
+            with interruption_message(belongings.home.path, "delete"):
+                _finish(trash, trashed, belongings)
+
+
+# -- whether it may go ----------------------------------------------------------------------
+
+
+def refuse_if_shared(
+    session_id: str, logs: Sequence[LogFile], together: Sequence[str] = ()
+) -> None:
+    """Raise if sessions other than those that go *together* have records in the logs."""
+    days = [structs.replace(log, session_id=None) for log in logs if log.kind == "day"]
+    others = sorted(share_out(days).keys() - {session_id, *together})
+    if others:
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        raise UsageError(
+            f"session {session_id} shares its logs with {', '.join(others[:_SHOWN])}{more}",
+            hint="a log goes as a whole, and these hold other sessions' records too",
+        )
+
+
+def _refuse_if_linked(session_id: str, logs: Sequence[LogFile]) -> None:
+    """Raise if a main log is not itself in its home: then it is somebody else's."""
+    for log in logs:
+        inside = os.path.relpath(log.path, log.home)
+        is_itself = os.path.realpath(log.path) == os.path.join(os.path.realpath(log.home), inside)
+        if log.kind != "agent" and not log.is_kept and not is_itself:
+            raise NotALog(
+                f"the log of session {session_id} is reached through a symbolic link",
+                path=log.path,
+                hint=f"delete it where it lies, in {os.path.dirname(os.path.realpath(log.path))}",
+            )
+
+
+def _refuse_if_left(deletion: Deletion, logs: Sequence[LogFile]) -> None:
+    """Raise if a main log would stay where it is: then the session would not be gone."""
+    mains = {str(log.path) for log in logs if log.kind != "agent"}
+    for each in deletion.left:
+        if each.path in mains:
+            raise NotALog(
+                f"{each.path} cannot be moved to the trash: {each.reason}",
+                path=each.path,
+                hint="nothing was deleted; give it another name, or remove it yourself",
+            )
+
+
+# -- the files ------------------------------------------------------------------------------
+
+
+def goods_of(
+    belongings: SessionFileIndex, session_id: str, logs: Sequence[LogFile], *, with_kept: bool
+) -> list[SessionFile]:
+    """Give what is to go from one home."""
+    days = {
+        home_name(log, belongings)
+        for log in logs
+        if log.kind == "day" and log.home == belongings.home
+    }
+    found = [*belongings.of(session_id), *belongings.days(days)]
+    return [each for each in found if with_kept or each.tree == "home"]
+
+
+def home_name(log: LogFile, belongings: SessionFileIndex) -> str:
+    """Give the name of a log, or of the log that a kept copy is of, in its home."""
+    root = belongings.place if log.is_kept else Path(os.path.abspath(belongings.home))
+    name = Path(os.path.abspath(log.path)).relative_to(root).as_posix()
+    return name_of_copy(name) if log.is_kept else name
+
+
+def _delete_in(
+    belongings: SessionFileIndex,
+    logs: Sequence[LogFile],
+    deletion: Deletion,
+    trash: Trash,
+    terms: DeletionTerms,
+) -> list[str]:
+    """Move what belongs to the session in one home; give the names of what is gone from it."""
+    home = os.path.realpath(belongings.home)
+    here = [log for log in logs if log.home == belongings.home]
+    goods = goods_of(belongings, deletion.id, logs, with_kept=terms.with_kept)
+    kept = {each.home_name for each in goods if each.tree == "kept"}
+    mains = frozenset(each.name for each in goods if each.is_main_log)
+    gone = [each.name for each in goods if each.tree == "home"]
+    earlier = [each for each in trash.of_session(deletion.id) if each.entry.home == home]
+    with contextlib.ExitStack() as held:
+        for name in sorted(mains):
+            held.enter_context(locked(Spot(Path(home), name)))
+        if kept or any(each.entry.catalogue for each in earlier):
+            held.enter_context(turn(belongings.place, LOCK_TIMEOUT))
+        for each in (deletion.id, *terms.others):
+            refuse_if_opened(each, here, (belongings.home,))
+        if terms.if_unchanged:
+            _refuse_if_changed(deletion.id, goods)
+        for trashed in earlier:
+            if trash.finish(trashed, held=mains):
+                _add(deletion, trashed)
+                gone += [file.name for file in trashed.entry.files if file.tree == "home"]
+                kept |= {each.name for each in trashed.entry.catalogue}
+        with contextlib.suppress(OSError):  # What earlier ones have left is in nobody's way.
+            trash.tidy()
+        trashed_now = trash.discard(
+            deletion.id,
+            home,
+            [FileToTrash(each.tree, each.name) for each in goods],
+            why=terms.why,
+            now=terms.now,
+            grace=terms.grace,
+            title=deletion.title,
+            catalogue=catalogued(belongings.place, kept) if kept else (),
+            others=terms.others,
+            held=mains,
+        )
+        if trashed_now is not None:
+            _add(deletion, trashed_now)
+        if kept:
+            forget_kept(belongings.place, kept)
+    return gone
+
+
+def _refuse_if_changed(session_id: str, goods: Iterable[SessionFile]) -> None:
+    for each in goods:
+        try:
+            status = os.stat(each.path, follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        if (status.st_size, status.st_mtime_ns) != (each.size_bytes, each.mtime_ns):
+            raise LogLocked(
+                f"session {session_id} was written to just now",
+                path=each.path,
+                hint="it is not as old as it seemed; nothing was changed",
+            )
+
+
+def _add(deletion: Deletion, trashed: TrashedSession) -> None:
+    entry = trashed.entry
+    deletion.entries = [*deletion.entries, trashed.name]
+    deletion.files += len(entry.files)
+    deletion.size_bytes += entry.size_bytes
+    deletion.title = deletion.title or entry.title
+    known = deletion.purge_after_at or entry.purge_after_at
+    deletion.purge_after_at = max(known, entry.purge_after_at)
+
+
+def _take_apart(belongings: SessionFileIndex, session_id: str, gone: Iterable[str]) -> None:
+    """Remove what a session leaves behind in a home: empty directories, its registry's entry."""
+    home = Path(os.path.realpath(belongings.home))
+    gone = list(gone)
+    forget_flat(home, gone, session_id)
+    for directory in belongings.directories(session_id):
+        remove_empty(home, directory)
+    projects = {"/".join(name.split("/")[:2]) for name in gone if _is_in_project(name)}
+    for project in sorted(projects):
+        remove_empty(home, project)
+
+
+def _is_in_project(name: str) -> bool:
+    return name.startswith("projects/") and name.count("/") > 1
+
+
+# -- what was deleted before ----------------------------------------------------------------
+
+
+def _deleted_before(trash: Trash, homes: Sequence[Home], text: str) -> Deletion:
+    """Finish what is left of a deletion; NotFound, if there never was one."""
+    entries = trash.entries()
+    ids = {
+        one for each in entries for one in each.entry.sessions
+    } | trash.journal.deletions().keys()
+    known = [text] if text in ids else sorted(each for each in ids if each.startswith(text))
+    if not known or not text:
+        find_any_session(homes, text)  # Raises, and says where was looked.
+        raise NotFound(f"no session's id begins with {text[:80]!r}", hint="turnlog sessions")
+    if len(known) > 1:
+        raise AmbiguousSession(
+            f"{text!r} begins the ids of {len(known)} deleted sessions",
+            hint="give more characters of the id",
+        )
+    deletion = Deletion(id=known[0], was_deleted=True)
+    by_home = {os.path.realpath(home): home for home in homes}
+    for trashed in entries:
+        if known[0] not in trashed.entry.sessions:
+            continue
+        _add(deletion, trashed)
+        home = by_home.get(trashed.entry.home)
+        if home is not None:  # Only homes that were named are changed.
+            with interruption_message(home.path, "delete"):
+                _finish(trash, trashed, SessionFileIndex(home))
+    return deletion
+
+
+def _finish(trash: Trash, trashed: TrashedSession, belongings: SessionFileIndex) -> None:
+    place = belongings.place
+    kept = {file.name for file in trashed.entry.catalogue}
+    with contextlib.ExitStack() as held:
+        if kept and place.is_dir():
+            held.enter_context(turn(place, LOCK_TIMEOUT))
+        trash.finish(trashed)
+        forget_kept(place, kept)
+    names = [file.name for file in trashed.entry.files if file.tree == "home"]
+    _take_apart(belongings, trashed.entry.session, names)
+
+
+def trashed_named(found: Sequence[TrashedSession], name: str) -> list[TrashedSession]:
+    """Give the entries that are meant: one by its name, or all of one session."""
+    if entry := [each for each in found if each.name == name]:
+        return entry
+    if found and name == LATEST:
+        return [max(found, key=lambda each: each.entry.deleted_at)]
+    ids = {one for each in found for one in each.entry.sessions}
+    meant = {name} & ids or {one for one in ids if name and one.startswith(name)}
+    if not meant:
+        raise NotFound(
+            f"nothing in the trash belongs to a session whose id begins with {name[:80]!r}",
+            hint="turnlog trash shows what is there",
+        )
+    if len(meant) > 1:
+        raise AmbiguousSession(
+            f"{name!r} begins the ids of {len(meant)} deleted sessions",
+            hint="give more characters of the id",
+        )
+    return [each for each in found if meant & set(each.entry.sessions)]
+
+
+def restore_session_from_trash(trash: Trash, found: Sequence[TrashedSession]) -> None:
+    """Put back what was deleted of one session; not if that was more than once."""
+    if len({each.entry.home for each in found}) < len(found):
+        names = ", ".join(each.name for each in found)
+        raise AmbiguousSession(
+            f"this session was deleted several times: {names}", hint="name one of these entries"
+        )
+    for each in found:
+        restore_from_trash(trash, each)

@@ -1,0 +1,409 @@
+"""The trash: what was deleted, whole, until its time of grace is over.
+
+    $TURNLOG_HOME/trash/20260301T101112Z-5f0c…/
+        entry.json            what it is, where it was, why and when it went, until when it stays
+        home/projects/…       the files, under the names that they had in their home
+        kept/projects/…       kept copies of them, under the names that they had in the mirror
+        conflicts/1/…         the same for files whose names another file system takes for one
+
+What is to go is written down and synced before the first file moves, and every file is whole in its
+old place or in the trash at every moment. A deletion that fails puts back what it moved, and its
+entry goes; whatever kills one, deleting again finishes it, and restoring puts back whatever is
+there. Nothing is overwritten, neither here nor where it is put back. A purge takes an entry out of
+the trash in one step, then removes it. Deletions and purges are written into turnlog's journal
+before they happen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from turnlog.errors import LogError, NotFound, TurnlogError, UsageError
+from turnlog.formats import Problem, looks_like_log
+from turnlog.formats.file_name_case import Spellings
+from turnlog.formats.flat.files import hold, is_missing, read_object, write_object
+from turnlog.formats.kept_copies import CONFLICTS, KEPT_SUFFIX, is_inner_name, name_of_copy
+from turnlog.formats.walk import reason_of
+from turnlog.keep.catalog import KeptFile
+from turnlog.keep.copies.commit import sweep_beneath
+from turnlog.keep.file_moves import Moved, Spot, is_same_file, locked, move
+from turnlog.keep.restore.restorable import is_home_file
+from turnlog.keep.trash.entries import (
+    FileToTrash,
+    TrashedFile,
+    TrashedSession,
+    TrashEntry,
+    described,
+    place_of,
+)
+from turnlog.sessions.journal import DELETED, PURGED, RESTORED, Journal
+from turnlog.storage.atomic_files import Folder, Unreadable, failure
+
+GRACE: Final = timedelta(days=30)
+ENTRY: Final = "entry.json"
+_PURGING: Final = ".purging-"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_ID: Final = 80
+_WHOLE: Final = "every file is whole"
+
+
+class Trash:
+    """The trash of turnlog's home at *own*."""
+
+    def __init__(self, own: Path) -> None:
+        self.own = own
+        self.path = own / "trash"
+        self.journal = Journal.in_root(own)
+
+    # -- looking ----------------------------------------------------------------------------
+
+    def entries(self, problems: list[Problem] | None = None) -> list[TrashedSession]:
+        """List what is in the trash, what was deleted last first.
+
+        An entry that cannot be read is a problem; nothing ever purges it.
+        """
+        return self._entries(self._names(), problems)
+
+    def _entries(
+        self, names: Iterable[str], problems: list[Problem] | None
+    ) -> list[TrashedSession]:
+        found = []
+        for name in names:
+            if name.startswith("."):
+                continue
+            entry = self._read(name)
+            if isinstance(entry, TrashEntry):
+                found.append(TrashedSession(name, entry))
+            elif problems is not None and entry is not None:
+                problems.append(Problem(self.path / name, entry.reason))
+        found.sort(key=lambda each: (each.entry.deleted_at, each.name), reverse=True)
+        return found
+
+    def of_session(self, session_id: str) -> list[TrashedSession]:
+        """Give the entries that are named after one session, the last first."""
+        named = [name for name in self._names() if f"-{_part_of_name(session_id)}" in name]
+        return [each for each in self._entries(named, None) if each.entry.session == session_id]
+
+    def why_unfinished(self, trashed: TrashedSession) -> str | None:
+        """Say why an entry cannot be purged; None if all its files are here, or gone.
+
+        A deletion, or a restoring, that was cut short left some of them in their old places. Those
+        may be on a volume that is not mounted, or in a directory that cannot be read.
+        """
+        for file in trashed.entry.files:
+            old = place_of(trashed.entry, file)
+            try:
+                if self._new(trashed.name, file).status() is not None:
+                    continue
+                if old.status() is not None:
+                    return "some of it is still where it was: delete or restore it first"
+                if not os.listdir(old.root.joinpath(*old.parts[:-1][:1])):
+                    return f"some of it may be in {old.path.parent}, which is empty or not mounted"
+            except FileNotFoundError:
+                return f"some of it may be in {old.path.parent}, which is not there"
+            except OSError as error:
+                return f"some of it may be in {old.path.parent}: {reason_of(error)}"
+        return None
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _read(self, name: str) -> TrashEntry | Unreadable | None:
+        """Read an entry; None where a deletion was cut short before it had said anything."""
+        place = self.path / name
+        if place.is_symlink() or not place.is_dir():
+            return Unreadable("no entry of the trash")
+        found = read_object(place / ENTRY)
+        if isinstance(found, Unreadable):
+            try:
+                is_nothing = is_missing(found) and not any(_files_beneath(place))
+            except OSError as error:
+                return Unreadable(reason_of(error))
+            return None if is_nothing else Unreadable(f"{ENTRY}: {found.reason}")
+        try:
+            entry = msgspec.convert(found.fields, TrashEntry)
+        except (msgspec.ValidationError, ValueError, OverflowError) as error:
+            return Unreadable(f"{ENTRY}: {error}")
+        times = entry.deleted_at, entry.purge_after_at
+        if not os.path.isabs(entry.home) or not _are_of_a_home(entry):
+            return Unreadable(f"{ENTRY}: names of files that agents do not keep in a home")
+        if any(each.tzinfo is None for each in times):
+            return Unreadable(f"{ENTRY}: times without a time zone")
+        return entry
+
+    # -- deleting ---------------------------------------------------------------------------
+
+    def discard(
+        self,
+        session_id: str,
+        home: str,
+        files: Iterable[FileToTrash],
+        *,
+        why: str,
+        now: datetime,
+        grace: timedelta = GRACE,
+        title: str | None = None,
+        catalogue: Iterable[KeptFile] = (),
+        others: Iterable[str] = (),
+        held: frozenset[str] = frozenset(),
+    ) -> TrashedSession | None:
+        """Move files of *home* into the trash, in their order; None if there are none left.
+
+        *others* are sessions that go with them, *held* the names of logs that the caller holds.
+        """
+        with self._held():
+            found = [file for each in files if (file := described(home, each)) is not None]
+            if not found:
+                return None
+            spellings = Spellings()
+            found = [
+                structs.replace(each, conflict=spellings.place(f"{each.tree}/{each.name}"))
+                for each in found
+            ]
+            entry = TrashEntry(
+                session=session_id,
+                others=list(others),
+                home=home,
+                title=title,
+                why=why,
+                deleted_at=now,
+                purge_after_at=now + grace,
+                files=found,
+                catalogue=list(catalogue),
+            )
+            trashed = TrashedSession(self._begin(entry), entry)
+            self._note(DELETED, trashed, at=now, why=why)
+            try:
+                self._move_all(trashed, found, held)
+            except (TurnlogError, OSError) as error:
+                self._take_back(trashed, error)
+                raise
+        return trashed
+
+    def _take_back(self, trashed: TrashedSession, error: Exception) -> None:
+        """Put back what moved before *error*; where that fails too, the entry stays, and is true.
+
+        What was copied here and could not be removed there, as in a home that is read-only, goes.
+        """
+        with contextlib.suppress(TurnlogError, OSError):
+            for file in trashed.entry.files:
+                move(self._new(trashed.name, file), place_of(trashed.entry, file), claim=True)
+            self._note(RESTORED, trashed)
+            self._remove(trashed.name)
+            if isinstance(error, TurnlogError) and error.hint.startswith(_WHOLE):
+                error.hint = "nothing was deleted; every file is where it was"
+
+    def finish(self, trashed: TrashedSession, *, held: frozenset[str] = frozenset()) -> int:
+        """Go on with a deletion that was cut short; tell how many files were still to go.
+
+        None are, if somebody put the entry back, or purged it, since it was listed.
+        """
+        with self._held():
+            if not self._has(trashed):
+                return 0
+            sweep_beneath(self.path / trashed.name)
+            waiting = [file for file in trashed.entry.files if self._is_waiting(trashed, file)]
+            if waiting:
+                if trashed.name not in self.journal.trashed():
+                    self._note(DELETED, trashed, why=trashed.entry.why)
+                self._move_all(trashed, waiting, held)
+        return len(waiting)
+
+    def _is_waiting(self, trashed: TrashedSession, file: TrashedFile) -> bool:
+        """Tell whether a file of an entry is still, or still also, in its old place."""
+        old, new = place_of(trashed.entry, file), self._new(trashed.name, file)
+        with interruption_message(old.path, "delete"):
+            if old.status() is None:
+                return False
+            # If it lies here already and another there, that came there since.
+            return new.status() is None or is_same_file(old, new)
+
+    def _has(self, trashed: TrashedSession) -> bool:
+        """Tell whether an entry that was listed is still here; the trash is held."""
+        return isinstance(self._read(trashed.name), TrashEntry)
+
+    def _begin(self, entry: TrashEntry) -> str:
+        """Write down what is to go, durably; give the name of the new entry."""
+        stamp = entry.deleted_at.strftime("%Y%m%dT%H%M%SZ")
+        said = _part_of_name(entry.session)
+        taken = set(self._names())
+        name, number = f"{stamp}-{said}", 1
+        while name in taken:
+            number += 1
+            name = f"{stamp}-{said}-{number}"
+        try:
+            Folder.beneath(self.path, (name,)).close()
+        except OSError as error:
+            raise failure(error, self.path / name) from None
+        write_object(self.path / name / ENTRY, msgspec.to_builtins(entry), None)
+        return name
+
+    def _move_all(
+        self, trashed: TrashedSession, files: Iterable[TrashedFile], held: frozenset[str]
+    ) -> None:
+        for file in files:
+            old = place_of(trashed.entry, file)
+            is_free = looks_like_log(old.parts[-1]) and file.name not in held
+            with (
+                interruption_message(old.path, "delete"),
+                locked(old) if is_free else contextlib.nullcontext(),
+            ):
+                move(old, self._new(trashed.name, file))
+
+    # -- putting back -----------------------------------------------------------------------
+
+    def restore(self, trashed: TrashedSession, *, settle: Callable[[], None] = lambda: None) -> int:
+        """Put the files of an entry back where they were; give how many there were to put back.
+
+        Refuses, before anything is moved, if a different file lies where one of them was. *settle*
+        is called when all are back, before the entry goes. It stays if they were deleted once more
+        by then, which went on with it.
+        """
+        with self._held():
+            if not self._has(trashed):
+                raise NotFound(
+                    f"{trashed.name} is not in the trash any more",
+                    hint="turnlog trash shows what is there",
+                )
+            pairs = [
+                (self._new(trashed.name, file), place_of(trashed.entry, file))
+                for file in trashed.entry.files
+            ]
+            for here, there in pairs:
+                with interruption_message(there.path, "restore"):
+                    if here.status() and there.status() and not is_same_file(here, there):
+                        raise _taken(there.path)
+            back = 0
+            for here, there in pairs:
+                with interruption_message(there.path, "restore"):
+                    back += move(here, there, claim=True) is Moved.MOVED
+        settle()  # It holds other things.
+        with self._held(), interruption_message(self.path / trashed.name, "restore"):
+            if self._has(trashed) and not any(here.status() for here, _ in pairs):
+                self._note(RESTORED, trashed)
+                self._remove(trashed.name)
+        return back
+
+    # -- for good ---------------------------------------------------------------------------
+
+    def purge(self, trashed: TrashedSession) -> None:
+        """Remove an entry for good."""
+        with self._held():
+            if self._read(trashed.name) is None:
+                return
+            self._note(PURGED, trashed)
+            self._remove(trashed.name)
+
+    def tidy(self) -> None:
+        """Finish purges that were cut short, and remove what deletions began and never filled."""
+        with self._held():
+            for name in self._names():
+                if name.startswith(_PURGING) or (
+                    not name.startswith(".") and self._read(name) is None
+                ):
+                    self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        """Take an entry out of the trash in one step, then take it apart."""
+        going = name if name.startswith(_PURGING) else _PURGING + name
+        with interruption_message(self.path / name, "purge"):
+            if going != name:
+                with Folder.beneath(self.path, (), make=False) as trash:
+                    trash.move_into(trash, name, going)
+                    trash.sync()
+            shutil.rmtree(self.path / going)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the trash alone, among threads and processes, making it if need be."""
+        try:
+            Folder.beneath(self.own, ("trash",)).close()
+        except OSError as error:
+            raise failure(error, self.path) from None
+        with hold(self.path):
+            yield
+
+    def _new(self, name: str, file: TrashedFile) -> Spot:
+        apart = f"{CONFLICTS}/{file.conflict}/" if file.conflict else ""
+        return Spot(self.path, f"{name}/{apart}{file.tree}/{file.name}")
+
+    def _note(
+        self, event: str, trashed: TrashedSession, *, at: datetime | None = None, **more: Any
+    ) -> None:
+        entry = trashed.entry
+        for session_id in entry.sessions:
+            self.journal.note(
+                event,
+                session_id,
+                at=at,
+                home=entry.home,
+                trash=trashed.name,
+                files=len(entry.files),
+                sizeBytes=entry.size_bytes,
+                **more,
+            )
+
+
+def _are_of_a_home(entry: TrashEntry) -> bool:
+    """Tell whether all files of an entry have names that files in a home, or copies of them, have.
+
+    Anyone may have written the entry, and nothing else is ever put into a home.
+    """
+    names = {file.name for file in entry.files if file.tree == "home"}
+    copies = {file.name for file in entry.files if file.tree == "kept"}
+    kept = {name_of_copy(each) for each in copies} | {each.name for each in entry.catalogue}
+    return (
+        all(is_home_file(each, names) for each in names)
+        and all(each.endswith(KEPT_SUFFIX) and is_inner_name(each) for each in copies)
+        and all(is_home_file(each, kept) for each in kept)
+    )
+
+
+def _part_of_name(session_id: str) -> str:
+    return _UNSAFE.sub("-", session_id)[:_LONGEST_ID]
+
+
+def _files_beneath(place: Path) -> Iterator[str]:
+    """List the files of an entry; raises OSError if a directory cannot be read."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for _, _, files in os.walk(place, onerror=fail):
+        yield from (each for each in files if not each.startswith(".turnlog-"))
+
+
+def _taken(path: Path) -> UsageError:
+    return UsageError(
+        f"a different file lies at {path}",
+        hint="move it away first; nothing is overwritten, and the rest stays in the trash",
+    )
+
+
+@contextmanager
+def interruption_message(path: Path, deed: str) -> Iterator[None]:
+    """Say what stopped a deed halfway, and that nothing is lost."""
+    try:
+        yield
+    except LogError:
+        raise
+    except FileExistsError:
+        raise _taken(path) from None
+    except OSError as error:
+        failed = failure(error, path)
+        failed.hint = f"{_WHOLE}, here or in the trash; {deed} again to finish"
+        raise failed from None

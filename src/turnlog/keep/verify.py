@@ -1,0 +1,486 @@
+"""Verifying: every kept copy and archive is read again and compared.
+
+It is compared with its digest, and with the file that it is a copy of if that is still there. Found
+wrong is what is missing (the catalogue knows a copy that is not there), altered (a copy does not
+read back as what was kept; which bytes of the file that concerns is told, the others can be used),
+extra (a copy that no catalogue knows) or stale (its file holds something else, though size and time
+say that it does not). How copies stand to the files of the home is told beside it and is no fault:
+the same, behind a file that has grown, of a file that was rewritten since, of one that is gone.
+
+Nothing is changed, but that the catalogue is told of stale copies, so that the next keeping makes
+them anew. Whoever keeps or deletes copies meanwhile is noticed: what seems wrong is looked at once
+more when that is done, with the catalogue of that moment.
+
+Archives that lie in the homes themselves, read to their end: those of flat stores above all.
+
+An archive is good if it unpacks as a whole and holds what its session's metadata say was archived.
+Metadata that speak of an archive which is not there are told as well.
+
+What verifying tells: what is wrong, and how copies stand to the files they are of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
+from turnlog.formats import Home, Problem, is_session_id
+from turnlog.formats.flat.registry import Meta, read_meta
+from turnlog.formats.home_files import HomeFile, home_files, owner_of
+from turnlog.keep.catalog import Catalogue, KeptFile
+from turnlog.keep.copies.compare import unpacked
+from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
+from turnlog.keep.copies.reader import Copy, describe_copy, file_begins_with, readable_parts
+from turnlog.keep.restore.restorable import Mirror, log_in, mirrors
+from turnlog.storage.compressed import DIGEST_BYTES
+from turnlog.storage.frames import BrokenFrame, Frames, read_table
+from turnlog.storage.sources import open_regular
+
+
+class VerifyProblem(StrEnum):
+    """What is wrong with a copy or an archive."""
+
+    MISSING = "missing"
+    ALTERED = "altered"
+    EXTRA = "extra"
+    STALE = "stale"  # Its file holds something else, though size and time are those that were kept.
+
+
+class Parity(StrEnum):
+    """How a copy stands to the file it is of."""
+
+    SAME = "same"
+    BEHIND = "behind"  # The file has grown since.
+    DIFFERS = "differs"  # The file was rewritten since; the next keeping begins a new generation.
+    GONE = "gone"
+    UNREADABLE = "unreadable"
+
+
+class ByteRange(Struct, frozen=True, kw_only=True):
+    """Bytes of a file that its copy does not give back; to the end, if there is no length."""
+
+    offset: int
+    length: int | None
+
+
+class VerifyFinding(Struct, frozen=True, kw_only=True):
+    """Something that is wrong."""
+
+    kind: VerifyProblem
+    home: str
+    name: str
+    """The file it is a copy of, relative to its home."""
+    path: str
+    """The copy, or the archive."""
+    generation: int | None = None
+    session: str | None = None
+    detail: str = ""
+    ranges: list[ByteRange] = []
+
+
+class ParityRow(Struct, frozen=True, kw_only=True):
+    """A file that is not as its copy."""
+
+    name: str
+    parity: Parity
+    session: str | None
+    behind_bytes: int = 0
+
+
+class HomeVerifyReport(Struct, kw_only=True):
+    """What was read of one home's copies and archives."""
+
+    home: str
+    is_there: bool
+    copies: int = 0
+    generations: int = 0
+    """Copies of what files held before they were rewritten."""
+    archives: int = 0
+    """Archives in the home itself."""
+    size_bytes: int = 0
+    packed_bytes: int = 0
+    same: int = 0
+    behind: int = 0
+    behind_bytes: int = 0
+    differs: int = 0
+    gone: int = 0
+    unkept: int = 0
+    """Files of the home of which there is no copy yet."""
+    unkept_bytes: int = 0
+    unlike: list[ParityRow] = field(default_factory=list)
+    """Files that have grown, were rewritten or cannot be read since they were kept."""
+
+
+class VerifyReport(Struct, kw_only=True):
+    """All that was read, and what was wrong with it."""
+
+    homes: list[HomeVerifyReport] = field(default_factory=list)
+    findings: list[VerifyFinding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    """What could not be looked at."""
+
+
+_ARCHIVES: Final = (".gz", ".zst")
+_META: Final = ".meta.json"
+
+
+def verify_archives(
+    home: Home, files: list[HomeFile], report: HomeVerifyReport, advance: Advance
+) -> Iterator[VerifyFinding]:
+    """Read the archives of a home: those of its flat store, and other compressed logs."""
+    names = {file.name for file in files}
+    for file in files:
+        if file.name.endswith(_META) and not file.name.startswith("projects/"):
+            found = _lost(file, names)
+        elif _is_archive(file.name):
+            report.archives += 1
+            report.packed_bytes += file.size_bytes
+            found = _altered(file, report, advance)
+        else:
+            continue
+        if found is not None:
+            kind, detail, ranges = found
+            yield VerifyFinding(
+                kind=kind,
+                home=os.path.abspath(home),
+                name=file.name,
+                path=file.path,
+                session=owner_of(file.name),
+                detail=detail,
+                ranges=ranges,
+            )
+
+
+def _is_archive(name: str) -> bool:
+    packed = name.endswith(_ARCHIVES)
+    return packed and (log_in(name) is not None or "compressed" in name.split("/")[:-1])
+
+
+def _altered(
+    file: HomeFile, report: HomeVerifyReport, advance: Advance
+) -> tuple[VerifyProblem, str, list[ByteRange]] | None:
+    """Read an archive to its end; say what is wrong with it, if anything is."""
+    good = 0
+
+    def count(data: bytes) -> None:
+        nonlocal good
+        good += len(data)
+        advance(len(data))
+
+    try:
+        held = unpacked(Path(file.path), tee=count)
+    except NotFound:
+        return None  # Gone since it was listed: unpacked again, or deleted.
+    except BrokenCopy as error:
+        return VerifyProblem.ALTERED, error.message, [ByteRange(offset=good, length=None)]
+    except (LogError, OSError) as error:
+        return VerifyProblem.ALTERED, f"it cannot be read: {error}", []
+    report.size_bytes += held.size_bytes
+    meta = _meta_of(file)
+    if meta is None or not meta.is_archived or meta.digest in {None, held.digest}:
+        return None
+    detail = "it does not hold what its metadata say was archived"
+    return VerifyProblem.ALTERED, detail, [ByteRange(offset=0, length=held.size_bytes)]
+
+
+def _meta_of(archive: HomeFile) -> Meta | None:
+    """Read the metadata of the session whose log an archive holds."""
+    path = Path(archive.path)
+    session_id = path.name.removesuffix(".gz").removesuffix(".zst").removesuffix(".jsonl")
+    if path.parent.name != "compressed" or not is_session_id(session_id):
+        return None
+    found = read_meta(path.parent.with_name(session_id + _META))
+    return found if isinstance(found, Meta) else None
+
+
+def _lost(
+    meta_file: HomeFile, names: set[str]
+) -> tuple[VerifyProblem, str, list[ByteRange]] | None:
+    """Say so if metadata speak of an archive that is not there."""
+    stem = meta_file.name.removesuffix(_META)
+    above, _, session_id = stem.rpartition("/")
+    places = (f"{stem}.jsonl", f"{above}/compressed/{session_id}.jsonl".lstrip("/"))
+    if any(place + end in names for place in places for end in ("", *_ARCHIVES)):
+        return None
+    meta = read_meta(Path(meta_file.path))
+    if not isinstance(meta, Meta) or not meta.is_archived:
+        return None
+    return VerifyProblem.MISSING, "its metadata say it was archived, but no archive is there", []
+
+
+Advance = Callable[[int], None]
+"""Told of bytes that were worked through, whenever some were."""
+
+
+def bytes_to_verify(homes: Iterable[Home]) -> int:
+    """Tell how much there is to read, as far as catalogues know."""
+    total = 0
+    for mirror in mirrors(homes):
+        kept = (copy.known for copies in mirror.copies.values() for copy in copies)
+        total += sum(known.size_bytes for known in kept if known is not None)
+    return total
+
+
+def verify(homes: Iterable[Home], *, advance: Advance | None = None) -> VerifyReport:
+    """Read every copy and archive of *homes*, and compare."""
+    done = VerifyReport()
+    step = advance or (lambda _done: None)
+    for home in homes:
+        report = HomeVerifyReport(home=os.path.abspath(home), is_there=os.path.isdir(home))
+        files = list(home_files(home, problems=done.problems)) if report.is_there else []
+        kept: set[str] = set()
+        for mirror in mirrors((home,)):
+            done.findings += _Home(mirror, report, step).verify()
+            kept.update(mirror.copies)
+        new = [file.size_bytes for file in files if file.name not in kept]
+        report.unkept, report.unkept_bytes = len(new), sum(new)
+        done.findings += verify_archives(home, files, report, step)
+        if report.copies or report.archives or report.generations or report.is_there:
+            done.homes.append(report)
+    return done
+
+
+class _Home:
+    """The copies of one home."""
+
+    def __init__(self, mirror: Mirror, report: HomeVerifyReport, advance: Advance) -> None:
+        self._mirror = mirror
+        self._report = report
+        self._advance = advance
+
+    def verify(self) -> Iterator[VerifyFinding]:
+        suspects = []
+        for copies in self._mirror.copies.values():
+            for copy in copies:
+                is_newest = copy is copies[-1]
+                if self._check(copy) is not None:
+                    suspects.append((copy, is_newest))
+                elif (stale := self._count(copy, None, is_newest=is_newest)) is not None:
+                    yield stale
+        if suspects or _strangers(self._mirror):
+            yield from self._look_again(suspects)
+
+    def _look_again(self, suspects: list[tuple[Copy, bool]]) -> Iterator[VerifyFinding]:
+        """Look at what seemed wrong as it is now: it may have been kept anew meanwhile, or deleted.
+
+        Whoever is changing the copies is let finish: till then they are ahead of their catalogue.
+        """
+        with self._held():
+            now = Mirror(self._mirror.home, self._mirror.place)
+            strangers = _strangers(now)
+            checked = [
+                (each, self._check(each), is_newest)
+                for copy, is_newest in suspects
+                for each in _same(copy, now.copies.get(copy.name, []), is_newest=is_newest)
+            ]
+        for copy, seems, is_newest in checked:
+            found = self._count(copy, seems, is_newest=is_newest)
+            if found is not None:
+                yield found
+        for copy in strangers:
+            yield self._finding(VerifyProblem.EXTRA, copy, "no file of a home is called that")
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the mirror, if that can be done: where nobody may write, nobody changes copies."""
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(LogError, OSError):
+                held.enter_context(turn(self._mirror.place, LOCK_TIMEOUT))
+            yield
+
+    def _count(
+        self, copy: Copy, found: VerifyFinding | None, *, is_newest: bool
+    ) -> VerifyFinding | None:
+        """Take note of a copy; give what is wrong with it, *found* or as its file tells."""
+        report = self._report
+        report.copies += is_newest
+        report.generations += not is_newest
+        if copy.known is None:
+            return found
+        report.size_bytes += copy.known.size_bytes
+        report.packed_bytes += copy.known.packed_bytes
+        if not is_newest:
+            return found
+        parity = self._compare(copy, copy.known)
+        if found is None and parity is Parity.DIFFERS and self._seems_same(copy.known):
+            return self._stale(copy, copy.known)
+        if found is not None and parity in {Parity.SAME, Parity.BEHIND}:
+            return structs.replace(found, detail=f"{found.detail}; the file itself is whole")
+        return found
+
+    def _check(self, copy: Copy) -> VerifyFinding | None:
+        known = copy.known
+        try:
+            if known is None:
+                kept = describe_copy(copy)
+                self._advance(kept.size_bytes)
+                detail = "the catalogue does not know it; the next keeping takes it over"
+                return self._finding(VerifyProblem.EXTRA, copy, detail)
+            bad = list(self._bad_ranges(copy, known))
+        except NotFound:
+            return self._finding(
+                VerifyProblem.MISSING, copy, "the catalogue knows it, but it is not there"
+            )
+        except BrokenCopy as error:
+            kind = VerifyProblem.ALTERED if known is not None else VerifyProblem.EXTRA
+            return self._finding(kind, copy, error.message.removeprefix(f"{copy.path} "))
+        except (LogError, OSError) as error:
+            return self._finding(VerifyProblem.ALTERED, copy, f"it cannot be read: {error}")
+        if not bad:
+            return None
+        lost = sum(each.length or 0 for each in bad)
+        detail = f"{lost:,} of {known.size_bytes:,} bytes are not those that were kept"
+        if any(each.length is None for each in bad):
+            detail = f"it reads back only up to byte {bad[-1].offset:,}"
+        return self._finding(VerifyProblem.ALTERED, copy, detail, bad)
+
+    def _bad_ranges(self, copy: Copy, known: KeptFile) -> Iterator[ByteRange]:
+        """Give the bytes of the file that its copy does not give back."""
+        fd = open_regular(copy.path)
+        try:
+            table = read_table(fd)
+            if table is None:
+                good = sum(map(len, readable_parts(copy.path)))
+                self._advance(known.size_bytes)
+                yield ByteRange(offset=min(good, known.size_bytes), length=None)
+                return
+            if table.size_bytes > known.size_bytes:
+                describe_copy(copy)  # It has grown, or is something else.
+                self._advance(known.size_bytes)
+                return
+            frames = Frames(fd, table)
+            for number, frame in enumerate(table.frames):
+                if not _holds(frames, number, _digest(known, number)):
+                    yield ByteRange(offset=frame.start, length=frame.size_bytes)
+                self._advance(frame.size_bytes)
+            if table.size_bytes < known.size_bytes:
+                yield ByteRange(offset=table.size_bytes, length=known.size_bytes - table.size_bytes)
+        finally:
+            os.close(fd)
+
+    def _compare(self, copy: Copy, known: KeptFile) -> Parity:
+        """Note how the copy stands to its file."""
+        parity, behind_bytes = self._parity(copy, known)
+        report = self._report
+        match parity:
+            case Parity.SAME:
+                report.same += 1
+            case Parity.GONE:
+                report.gone += 1
+            case Parity.BEHIND:
+                report.behind += 1
+                report.behind_bytes += behind_bytes
+            case _:
+                report.differs += 1
+        if parity not in {Parity.SAME, Parity.GONE}:
+            report.unlike.append(
+                ParityRow(
+                    name=copy.name,
+                    parity=parity,
+                    session=_owner(copy),
+                    behind_bytes=behind_bytes,
+                )
+            )
+        return parity
+
+    def _parity(self, copy: Copy, known: KeptFile) -> tuple[Parity, int]:
+        try:
+            fd = open_regular(self._file(copy.name))
+        except NotFound:
+            return Parity.GONE, 0
+        except (TurnlogError, OSError):
+            return Parity.UNREADABLE, 0
+        try:
+            size = os.fstat(fd).st_size
+            if size < known.size_bytes or not file_begins_with(fd, known):
+                return Parity.DIFFERS, 0
+            more = size - known.size_bytes
+            return (Parity.BEHIND, more) if more else (Parity.SAME, 0)
+        except OSError:
+            return Parity.UNREADABLE, 0
+        finally:
+            os.close(fd)
+
+    def _seems_same(self, known: KeptFile) -> bool:
+        """Tell whether keeping would take a file for the one that was kept, by size and time."""
+        try:
+            now = os.stat(self._file(known.name))
+        except OSError:
+            return False
+        is_of_then = known.is_doubted or known.mtime_ns == now.st_mtime_ns
+        return is_of_then and known.size_bytes == now.st_size
+
+    def _stale(self, copy: Copy, known: KeptFile) -> VerifyFinding | None:
+        """Have a copy made anew that keeping would not look at; None if that was done meanwhile."""
+        try:
+            if not known.is_doubted and not self._doubt(known):
+                return None
+            told = "the next keeping makes it anew"
+        except (LogError, OSError) as error:
+            told = f"the next keeping could not be told: {error}"
+        why = "its file holds something else, with the size and the time that were kept"
+        return self._finding(VerifyProblem.STALE, copy, f"{why}; {told}")
+
+    def _doubt(self, known: KeptFile) -> bool:
+        place = self._mirror.place
+        with turn(place, LOCK_TIMEOUT):
+            catalogue = Catalogue.load(place)
+            if catalogue.current.get(known.name) != known:
+                return False
+            catalogue.doubt([known.name])
+            catalogue.save()
+        return True
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self._mirror.home, *name.split("/"))
+
+    def _finding(
+        self, kind: VerifyProblem, copy: Copy, detail: str, ranges: list[ByteRange] | None = None
+    ) -> VerifyFinding:
+        return VerifyFinding(
+            kind=kind,
+            home=self._report.home,
+            name=copy.name,
+            path=str(copy.path),
+            generation=copy.generation,
+            session=_owner(copy),
+            detail=detail,
+            ranges=ranges or [],
+        )
+
+
+def _strangers(mirror: Mirror) -> list[Copy]:
+    """Give what lies in a mirror like a copy, and is none of any file that is kept."""
+    return [
+        Copy(name=name, generation=generation or 1, path=path)
+        for name, path, generation in mirror.lying()
+        if name not in mirror.copies
+    ]
+
+
+def _same(copy: Copy, now: list[Copy], *, is_newest: bool) -> list[Copy]:
+    """Give what took a copy's place among those that there are *now* of its file, if anything."""
+    return now[-1:] if is_newest else [each for each in now if each.generation == copy.generation]
+
+
+def _holds(frames: Frames, number: int, digest: bytes) -> bool:
+    try:
+        return sha256(frames.unpacked(number)).digest() == digest
+    except BrokenFrame:
+        return False
+
+
+def _digest(known: KeptFile, number: int) -> bytes:
+    return known.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
+
+
+def _owner(copy: Copy) -> str | None:
+    return owner_of(copy.name) or (copy.known.session if copy.known is not None else None)
