@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from turnlog.formats import find_homes
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.questions.search import search
 
 from .programs import TURNLOG, run

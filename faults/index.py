@@ -20,9 +20,9 @@ from pathlib import Path
 
 from turnlog.formats import Home, find_homes
 from turnlog.index import pipeline
+from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh.refresh import refresh
 
 from .arena import Arena, say
 from .child import Child, Tell
@@ -156,11 +156,11 @@ def _kill_one(homes: Homes, rng: random.Random, usual: float) -> None:
 
 def _refresh_in_two(homes: Homes, stage: str) -> None:
     """Refresh in small batches, with a reading process: there is more to be caught in."""
-    from turnlog.index import reading
-    from turnlog.index import refresh as refreshing
+    from turnlog.index.refresh import log_reader
+    from turnlog.index.refresh import refresh as refreshing
 
     pipeline._WORTH_A_PROCESS_BYTES = 0  # noqa: SLF001 - As a larger tree would be.
-    reading._CHUNK_LINES = 200  # noqa: SLF001
+    log_reader._CHUNK_LINES = 200  # noqa: SLF001
     refreshing.MOST_CHUNKS = pipeline.MOST_CHUNKS = 4
     refresh(homes, stage=stage)
 

@@ -14,7 +14,7 @@ import pytest
 from index.homes import SESSIONS, answered, asked, lines, log_path, made_home, made_tree, own_index
 from turnlog.formats.homes import turnlog_home_path
 from turnlog.index.database import LAST_INDEX, index_path
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh.refresh import refresh
 
 PLAIN = "from turnlog.cli import main; main()"
 COMMAND = "import sys; from turnlog.cli.app import run; sys.exit(run(sys.argv[1:]))"
@@ -24,8 +24,8 @@ HEAVY = (
     "json",
     "logging",
     "rich",
-    "turnlog.index.beside",
-    "turnlog.index.parallel",
+    "turnlog.index.side_files",
+    "turnlog.index.refresh.parallel",
     "turnlog.index.processes",
     "turnlog.formats.kept_copies",
     "turnlog.formats.walk",

@@ -17,7 +17,7 @@ from index.rows import Rows, differences, rows_in, rows_of
 from turnlog.errors import IndexTooNew, TurnlogError
 from turnlog.formats import Home, find_homes
 from turnlog.index.database import index_path, open_for_reading
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh.refresh import refresh
 
 SESSIONS = [f"7c1d9f0e-5a52-4c11-9a3d-2f6f0d0c4b{number:02x}" for number in range(16)]
 SESSION = SESSIONS[0]

@@ -11,9 +11,9 @@ from contextlib import closing
 from typing import Any
 
 from turnlog.index.database import open_for_reading
-from turnlog.index.folds import unpacked
 from turnlog.index.ids import OFFSET_BITS, long_uuid
-from turnlog.index.sighted import SELECT, sighting_of
+from turnlog.index.refresh.log_state import unpacked
+from turnlog.index.usage.entries import SELECT, usage_entry_of
 
 _OFFSET = (1 << OFFSET_BITS) - 1
 
@@ -126,7 +126,7 @@ def usage_rows_in(db: sqlite3.Connection) -> Rows:
     rows: Rows = {
         "usage of logs": db.execute(f"SELECT {_USAGE_OF_LOGS} FROM logs").fetchall(),
         "sightings": [
-            (sighting_of((_plain(row[0], paths), *row[1:6])),)
+            (usage_entry_of((_plain(row[0], paths), *row[1:6])),)
             for row in db.execute(SELECT).fetchall()
         ],
         "messages": [

@@ -11,8 +11,8 @@ import pytest
 
 from index.homes import SESSION, SESSIONS, answered, lines, log_path, made_home, own_index, rebuilt
 from index.rows import differences, rows_of
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import refresh
+from turnlog.index.connection import open_fresh
+from turnlog.index.refresh.refresh import refresh
 
 
 @pytest.fixture

@@ -21,10 +21,11 @@ import pytest
 from index.homes import SESSIONS, answered, flipped, lines, log_path, made_tree, own_index, rebuilt
 from index.rows import differences, rows_of
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
-from turnlog.index import database, parallel
+from turnlog.index import database
+from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path, is_broken, open_for_reading
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh import parallel
+from turnlog.index.refresh.refresh import refresh
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def refresh_in_two(homes, stage="text") -> None:
     """Refresh with a child that reads, however little there is to read. To be called in a fork."""
     parallel._WORTH_A_CHILD_BYTES = 0
     parallel.processors = lambda: 2
-    sys.modules["turnlog.index.refresh"]._LITTLE_BYTES = 0
+    sys.modules["turnlog.index.refresh.refresh"]._LITTLE_BYTES = 0
     refresh(homes, stage=stage)
 
 
@@ -93,7 +94,7 @@ def test_a_kill_before_new_logs_are_noted_does_not_hide_them(tree, own, tmp_path
         os.kill(os.getpid(), signal.SIGKILL)
 
     def work():
-        monkeypatch.setattr("turnlog.index.refresh.make_plan", die)
+        monkeypatch.setattr("turnlog.index.refresh.refresh.make_plan", die)
         refresh((homes,))
 
     assert ended(forked(work)) == -signal.SIGKILL

@@ -4,8 +4,8 @@ import pytest
 
 from index.homes import SESSIONS, asked, lines, log_path, made_home, own_index
 from keep.permissions import permissions_count
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import refresh
+from turnlog.index.connection import open_fresh
+from turnlog.index.refresh.refresh import refresh
 from turnlog.keep.trash.delete import delete_session, restore_from_trash
 from turnlog.keep.trash.trash import Trash
 

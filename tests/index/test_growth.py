@@ -30,10 +30,10 @@ from index.homes import (
 from index.rows import differences, rows_of
 from strategies import untidy_logs
 from turnlog.formats import find_homes
-from turnlog.index import folds, placing, reading
-from turnlog.index import refresh as refreshing
 from turnlog.index.database import open_for_reading
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh import log_reader, log_state, text_ids
+from turnlog.index.refresh import refresh as refreshing
+from turnlog.index.refresh.refresh import refresh
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 
@@ -78,10 +78,10 @@ def test_samples_that_grow_give_the_rows_of_whole_ones(tmp_path, seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_chunks_of_one_line_each_give_the_same(tmp_path, monkeypatch, seed):
-    monkeypatch.setattr(reading, "_CHUNK_TEXT_BYTES", 0)
-    monkeypatch.setattr(reading, "_CHUNK_LINES", 0)
+    monkeypatch.setattr(log_reader, "_CHUNK_TEXT_BYTES", 0)
+    monkeypatch.setattr(log_reader, "_CHUNK_LINES", 0)
     monkeypatch.setattr(refreshing, "MOST_CHUNKS", 1 + seed)
-    monkeypatch.setattr(folds, "_OPEN_CALLS", 2)
+    monkeypatch.setattr(log_state, "_OPEN_CALLS", 2)
     with own_index(tmp_path / "own"):
         homes = made_home(tmp_path / "home")
         records = [calling(0), calling(1), asked(0), told(1), calling(2), calling(3), told(0)]
@@ -94,7 +94,7 @@ def test_chunks_of_one_line_each_give_the_same(tmp_path, monkeypatch, seed):
             refresh(homes, stage=rng.choice(("usage", "text")))
         refresh(homes)
         monkeypatch.undo()
-        monkeypatch.setattr(folds, "_OPEN_CALLS", 2)
+        monkeypatch.setattr(log_state, "_OPEN_CALLS", 2)
         with own_index(tmp_path / "other"):
             refresh(homes)
             expected = rows_of(homes)
@@ -104,7 +104,7 @@ def test_chunks_of_one_line_each_give_the_same(tmp_path, monkeypatch, seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_results_may_stand_before_their_calls(tmp_path, monkeypatch, seed):
-    monkeypatch.setattr(folds, "_EARLY_RESULTS", 2)
+    monkeypatch.setattr(log_state, "_EARLY_RESULTS", 2)
     records = [told(1, "no such file 12", is_error=True), told(0), told(1, "again"), asked(0)]
     records += [calling(1, file_path="/srv/kites/a.py"), calling(0), told(0, "late"), told(9)]
     records += [told(2), told(3), told(4), calling(2), calling(3), calling(4), calling(1)]
@@ -187,8 +187,8 @@ def test_a_last_line_that_was_taken_and_then_rewritten_is_another_log(tmp_path):
 
 
 def test_a_log_of_several_chunks_whose_usage_was_read_before(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_CHUNK_TEXT_BYTES", 1)
-    monkeypatch.setattr(reading, "_CHUNK_LINES", 3)
+    monkeypatch.setattr(log_reader, "_CHUNK_TEXT_BYTES", 1)
+    monkeypatch.setattr(log_reader, "_CHUNK_LINES", 3)
     with own_index(tmp_path / "own"):
         homes = made_home(tmp_path / "home")
         long = [answered(n, message={"content": [{"type": "text", "text": "w " * 9_000}]})
@@ -202,7 +202,7 @@ def test_a_log_of_several_chunks_whose_usage_was_read_before(tmp_path, monkeypat
 
 
 def test_a_crowded_second_runs_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(placing, "_SECONDS_AHEAD", 1)
+    monkeypatch.setattr(text_ids, "_SECONDS_AHEAD", 1)
     with own_index(tmp_path / "own"):
         homes = made_home(tmp_path / "home")
         for turn in range(4):

@@ -27,9 +27,9 @@ from index.rows import differences, rows_of
 from keep.keeping_world import quick_directory
 from turnlog.formats import dated_log, find_everywhere
 from turnlog.formats.kept_copies import kept_copy, kept_place
+from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh.refresh import refresh
 from turnlog.keep.copies.keep import keep
 from turnlog.storage.compressed import unpack
 

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from records.samples import CLAUDE
 from strategies import good_lines, good_records, json_values, spoiled, spoiled_lines, to_line, words
 from turnlog.formats import Home, LogFile, find_everywhere, find_homes
-from turnlog.index.chunks import Usage, Work
-from turnlog.index.folds import Folded, OpenCall, Passing, take_record, unpacked
+from turnlog.index.database import utf8_safe
 from turnlog.index.ids import long_uuid, microseconds, short_uuid
-from turnlog.index.lines import fast_line, found_in_record
-from turnlog.index.reading import LogReading
-from turnlog.index.rows import Rows
-from turnlog.index.sound import sound
-from turnlog.index.usage import Tellings, needles_of
-from turnlog.index.words import as_indexed
+from turnlog.index.refresh.chunks import ChunkUsage, Work
+from turnlog.index.refresh.line_decoder import fast_line, found_in_record
+from turnlog.index.refresh.log_reader import LogReading
+from turnlog.index.refresh.log_state import LogState, OpenCall, Passing, take_record, unpacked
+from turnlog.index.refresh.rows import ChunkRows
+from turnlog.index.texts import as_indexed
+from turnlog.index.usage.scan import UsageLines, needles_of
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record
@@ -56,7 +56,7 @@ def check_line(data: bytes) -> bool:
     record = decode(data)
     assert isinstance(record, Record)
     found = found_in_record(record)
-    fast, slow = Rows(Folded(), 1), Rows(Folded(), 1)
+    fast, slow = ChunkRows(LogState(), 1), ChunkRows(LogState(), 1)
     for rows in (fast, slow):  # Calls that both may answer.
         for number, call_id in enumerate(("t1", "t2")):
             rows.folded.wait_for(call_id, OpenCall(number, 0, 1))
@@ -68,7 +68,7 @@ def check_line(data: bytes) -> bool:
     return True
 
 
-def rows_of(rows: Rows) -> bytes:
+def rows_of(rows: ChunkRows) -> bytes:
     """Give what was gathered as it passes to whoever writes it."""
     gathered = rows.records, rows.texts, rows.calls, rows.answers, rows.text_bytes
     return msgspec.msgpack.encode(gathered)
@@ -186,11 +186,11 @@ def log_of(path: Path, *, layout: str = "claude") -> LogFile:
     return LogFile(path, Home(path.parent), layout, "session", "s", None, None, None)
 
 
-def slow_folds(log: LogFile) -> tuple[Folded, list[UsageEntry]]:
+def slow_folds(log: LogFile) -> tuple[LogState, list[UsageEntry]]:
     """Fold a log as it is read: every record in full, one after the other."""
-    folded, traces = Folded(), Traces(caller=log.agent_id)
+    folded, traces = LogState(), Traces(caller=log.agent_id)
     session, sightings = log.session_id, []
-    tellings = Tellings(log)
+    tellings = UsageLines(log)
     for item in read_log(log.path):
         if isinstance(item, Placed):
             if session is None and item.record.session_id is not None:
@@ -214,7 +214,7 @@ def _lines(data: bytes):
         offset += len(line) + 1
 
 
-def fast_folds(log: LogFile) -> tuple[Folded, Any]:
+def fast_folds(log: LogFile) -> tuple[LogState, Any]:
     *_, last = LogReading(Work(1, log, 1, 0, 0, None)).chunks()
     return unpacked(last.tail_folded or last.folded), last
 
@@ -224,7 +224,7 @@ def check_folds(log: LogFile) -> None:
     fast, last = fast_folds(log)
     assert fast.sessions == unpacked(slow.packed()).sessions
     assert fast.traces == unpacked(slow.packed()).traces
-    usage = Usage(Work(1, log, 1, 0, 0, None))
+    usage = ChunkUsage(Work(1, log, 1, 0, 0, None))
     for each in sightings:
         usage.take(each)
     if last.start == 0:
@@ -361,8 +361,8 @@ def test_microseconds_are_exact_to_the_ends_of_the_calendar():
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_what_is_made_sound_can_be_stored(value):
-    repr(sound(value)).encode()
-    assert sound(sound(value)) == sound(value)
+    repr(utf8_safe(value)).encode()
+    assert utf8_safe(utf8_safe(value)) == utf8_safe(value)
 
 
 def test_damage_is_no_line():

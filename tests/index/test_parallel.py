@@ -14,9 +14,9 @@ import pytest
 from index.homes import made_tree, own_index, rebuilt
 from index.rows import differences, rows_of
 from turnlog.formats import find_homes
-from turnlog.index import parallel
 from turnlog.index.database import index_path
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh import parallel
+from turnlog.index.refresh.refresh import refresh
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are forked on Linux only")
 
@@ -34,9 +34,9 @@ def children(tmp_path, monkeypatch):
     monkeypatch.setattr(parallel, "_MESSAGE_TEXT_BYTES", 2_000)
     monkeypatch.setattr(parallel, "can_fork", lambda: True)
     monkeypatch.setattr(parallel, "processors", lambda: 3)
-    monkeypatch.setattr("turnlog.index.refresh._LITTLE_BYTES", 0)
-    monkeypatch.setattr("turnlog.index.refresh.MOST_CHUNKS", 3)
-    monkeypatch.setattr("turnlog.index.reading._CHUNK_LINES", 20)
+    monkeypatch.setattr("turnlog.index.refresh.refresh._LITTLE_BYTES", 0)
+    monkeypatch.setattr("turnlog.index.refresh.refresh.MOST_CHUNKS", 3)
+    monkeypatch.setattr("turnlog.index.refresh.log_reader._CHUNK_LINES", 20)
     with own_index(tmp_path / "own"):
         yield monkeypatch
 

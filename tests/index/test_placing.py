@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.index.ids import SECOND_BITS
-from turnlog.index.placing import Placing
-from turnlog.index.texts import Kind
+from turnlog.index.refresh.text_ids import TextNumbering
+from turnlog.index.texts import TextKind
 
 seconds = st.lists(st.sampled_from([0, 1, 2, 1000, 1001]), max_size=300)
 
@@ -31,7 +31,7 @@ def table(path=":memory:") -> sqlite3.Connection:
 
 def texts(given, first=0):
     return [
-        (second, first + at, 0, int(Kind.RESULT if at % 3 else Kind.PROMPT), b"w")
+        (second, first + at, 0, int(TextKind.RESULT if at % 3 else TextKind.PROMPT), b"w")
         for at, second in enumerate(given)
     ]
 
@@ -43,7 +43,7 @@ def insert(db, placed):
 @given(st.lists(seconds, max_size=5))
 def test_one_process_gives_ids_in_order_of_time(turns):
     with closing(table()) as db:
-        placing = Placing(db)
+        placing = TextNumbering(db)
         for number, given_seconds in enumerate(turns):
             if number % 2:
                 placing.start_over()
@@ -61,7 +61,7 @@ def test_two_connections_in_turn_never_give_the_same(turns):
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "texts.sqlite")
         with closing(table(path)) as one, closing(connection(path)) as other:
-            placings = Placing(one), Placing(other)
+            placings = TextNumbering(one), TextNumbering(other)
             for number, given_seconds in enumerate(turns):
                 db = (one, other)[number % 2]
                 insert(db, placings[number % 2].place(texts(given_seconds)))
@@ -69,6 +69,6 @@ def test_two_connections_in_turn_never_give_the_same(turns):
 
 def test_a_second_that_is_full_runs_over_into_the_next():
     with closing(table()) as db:
-        placed = Placing(db).place(texts([7] * 257 + [8]))
+        placed = TextNumbering(db).place(texts([7] * 257 + [8]))
         first = 7 << SECOND_BITS
         assert [row[0] for row in placed.rows] == [*range(first, first + 258)]

@@ -28,13 +28,13 @@ from index.homes import (
 )
 from index.rows import differences, rows_of
 from turnlog.formats import dated_log, find_everywhere, find_homes
-from turnlog.index import refresh as refreshing
-from turnlog.index import repeats, settling
+from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path, make_indexes, open_for_reading
-from turnlog.index.freshness import Look, logs_if_fresh, look_at
+from turnlog.index.freshness import Freshness, logs_if_fresh, look_at
 from turnlog.index.ids import microseconds
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh import refresh as refreshing
+from turnlog.index.refresh.refresh import refresh
+from turnlog.index.usage import deduplicate
 from turnlog.questions.catalog import list_sessions
 from turnlog.questions.usage_scan import scan_usage
 from turnlog.questions.vocabulary import Vocabulary
@@ -598,7 +598,7 @@ def test_only_what_changed_is_looked_at_if_that_is_known(homes):
     for log in (one, other):
         with log.open("ab") as file:
             file.write(lines(asked(3)))
-    done = refresh(homes, look=Look([str(one)]))
+    done = refresh(homes, look=Freshness([str(one)]))
     assert done.read == 1
     assert check(homes).read == 1
 
@@ -609,7 +609,7 @@ def test_an_index_that_is_another_by_now_reads_everything(homes, what, is_open):
     write_two(homes)
     with log_path(homes).open("ab") as file:
         file.write(lines(asked(3)))
-    look = look_at([homes[0].path]) if is_open else Look([str(log_path(homes))])
+    look = look_at([homes[0].path]) if is_open else Freshness([str(log_path(homes))])
     assert look.changed == [str(log_path(homes))]
     if what == "deleted":
         index_path(homes).unlink()
@@ -650,7 +650,7 @@ def test_the_ways_into_the_tables_come_all_at_once(homes, monkeypatch, record):
         seen.append(db.in_transaction)
         make_indexes(db, *tables)
 
-    for module in (settling, repeats):
+    for module in (deduplicate, deduplicate):
         monkeypatch.setattr(module, "make_indexes", noted)
     refresh(homes)
     assert set(seen) == {True}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from index.homes import SESSIONS, asked, lines, log_path, made_home, own_index, rebuilt
 from index.rows import differences, rows_of
 from turnlog.index.database import open_for_reading
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh.refresh import refresh
 
 UUIDS = [f"7c1d9f0e-5a52-4c11-9a3d-2f6f0d0c4c{number:02x}" for number in range(6)]
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
 from records.answers import UUIDS
-from turnlog.index import settling
 from turnlog.index.database import open_for_reading
 from turnlog.index.ids import microseconds
-from turnlog.index.refresh import refresh
-from turnlog.index.settling import _aged
-from turnlog.index.sighted import OFFSET_BITS
+from turnlog.index.refresh.refresh import refresh
+from turnlog.index.usage import deduplicate
+from turnlog.index.usage.deduplicate import _aged
+from turnlog.index.usage.entries import OFFSET_BITS
 from turnlog.questions.usage_scan import scan_usage
 
 _FIELDS = (
@@ -96,7 +96,7 @@ def test_what_a_lost_log_decided_is_decided_anew():
 def test_a_fork_that_goes_on_is_as_old_as_it_was(monkeypatch):
     one, two = SESSIONS[:2]
     aged = []
-    monkeypatch.setattr(settling, "_aged", lambda *given: aged.append(_aged(*given)) or aged[-1])
+    monkeypatch.setattr(deduplicate, "_aged", lambda *given: aged.append(_aged(*given)) or aged[-1])
 
     def at(second, number, session, **more):
         return answered(number, session, timestamp=f"2026-03-04T05:06:0{second}.000Z", **more)
@@ -104,7 +104,7 @@ def test_a_fork_that_goes_on_is_as_old_as_it_was(monkeypatch):
     shared = [(one, None, [at(1, 1, one)], "none"), (two, None, [at(1, 1, two)], "none")]
     own = [(one, None, [at(3, 2, one)], "none"), (two, None, [at(2, 3, two)], "usage")]
     with monkeypatch.context() as nobody:
-        nobody.setattr(settling, "_rivals", lambda *_: pytest.fail("nobody need be asked for"))
+        nobody.setattr(deduplicate, "_rivals", lambda *_: pytest.fail("nobody need be asked for"))
         check([*shared, *own, (one, None, [at(4, 4, one)], "usage")])
     assert list(map(len, aged)) == [0]
     # What is told again later may have been what made a session the older one.

@@ -13,10 +13,10 @@ import pytest
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
 from turnlog.errors import IndexTooNew, IndexUnavailable
-from turnlog.index import unwritable
+from turnlog.index import fallback as unwritable
+from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path, open_for_reading, unavailable
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh.refresh import refresh
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def refused(monkeypatch):
         raise unavailable(index_path(homes), PermissionError(13, "Permission denied"))
 
     def begin():
-        monkeypatch.setattr("turnlog.index.refresh.refresh", refuse)
+        monkeypatch.setattr("turnlog.index.refresh.refresh.refresh", refuse)
 
     return begin
 
@@ -85,7 +85,7 @@ def test_one_is_made_for_this_run_and_kept_fresh(homes, nowhere):
 
 def test_it_goes_with_its_process(homes, nowhere, tmp_path):
     code = (
-        "import sys; from turnlog.formats import find_homes; from turnlog.index.opening import"
+        "import sys; from turnlog.formats import find_homes; from turnlog.index.connection import"
         " open_fresh; from turnlog.index.database import index_path\n"
         "homes = find_homes((sys.argv[1],)); open_fresh(homes).close(); print(index_path(homes))"
     )
@@ -100,7 +100,7 @@ def test_who_can_do_without_is_told_so(homes, nowhere, fallback):
     with pytest.raises(IndexUnavailable, match="cannot be written: not a directory") as caught:
         open_fresh(homes, fallback=fallback)
     assert "TURNLOG_HOME" in caught.value.hint
-    assert not unwritable.is_elsewhere(homes)
+    assert not unwritable.is_temporary(homes)
 
 
 def test_large_logs_are_not_read_for_one_run(homes, nowhere, monkeypatch):
@@ -114,7 +114,7 @@ def test_where_nothing_can_be_written_at_all_the_first_reason_counts(homes, nowh
     monkeypatch.setattr("tempfile.tempdir", os.fspath(nowhere))
     with pytest.raises(IndexUnavailable, match="not a directory"):
         open_fresh(homes)
-    assert not unwritable.is_elsewhere(homes)
+    assert not unwritable.is_temporary(homes)
 
 
 # -- where there is one ---------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_one_that_is_behind_is_read_as_it_is(homes, written, refused):
         )
     with pytest.raises(IndexUnavailable):
         open_fresh(homes, fallback="none")
-    assert not unwritable.is_elsewhere(homes)
+    assert not unwritable.is_temporary(homes)
 
 
 def test_nothing_is_said_of_one_that_lacks_nothing(homes, written, refused):
@@ -150,7 +150,7 @@ def test_one_that_has_only_figures_is_none_for_who_asks_for_texts(homes, written
     refused()
     with open_fresh(homes) as index:
         assert records_in(index) == 3
-    assert unwritable.is_elsewhere(homes)
+    assert unwritable.is_temporary(homes)
 
 
 def test_one_of_a_later_turnlog_is_refused_as_ever(homes, written):

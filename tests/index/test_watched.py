@@ -19,9 +19,9 @@ import pytest
 from index.homes import asked, lines, log_path, made_home, own_index, rebuilt
 from index.rows import differences, rows_of
 from turnlog.formats import Home
+from turnlog.index.connection import open_fresh
 from turnlog.index.database import open_for_reading
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import refresh
+from turnlog.index.refresh.refresh import refresh
 
 START = "from turnlog.cli import main; main()"
 PATIENCE_SECONDS = 60

@@ -9,7 +9,7 @@ from keep.archives import MAIN, copied, flat_store, small_home, there
 from keep.orchard_store import ID, put, said
 from turnlog.errors import LogLocked, NotFound, UsageError
 from turnlog.formats.flat.registry import read_index, read_meta
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.keep.session import KeptSession
 from turnlog.questions.catalog import list_sessions
 from turnlog.questions.indexed_catalog import list_indexed

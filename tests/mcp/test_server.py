@@ -473,7 +473,7 @@ def test_much_is_read_by_another_process_and_little_here(tmp_path, monkeypatch):
 
 
 def test_a_reading_that_fails_elsewhere_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("turnlog.index.unwritable.MOST_BYTES", 100)
+    monkeypatch.setattr("turnlog.index.fallback.MOST_BYTES", 100)
     with own_index(tmp_path / "own"):
         (tmp_path / "own").mkdir(exist_ok=True)
         (tmp_path / "own" / "index").write_text("in the way")

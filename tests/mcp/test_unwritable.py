@@ -4,7 +4,7 @@ from desks import ONE, ORCHARD, Log, asked, desk_of
 from index.homes import own_index
 from turnlog.formats import find_homes
 from turnlog.index.database import index_path, unavailable
-from turnlog.index.unwritable import tidy_up
+from turnlog.index.fallback import tidy_up
 from turnlog.mcp import reading_on
 from turnlog.mcp.query_tool import QUERY
 from turnlog.mcp.session_tool import SESSION

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 
 from turnlog.formats import find_homes
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 
 BEGIN = datetime(2026, 11, 1, 10, tzinfo=UTC)
 SESSIONS = (

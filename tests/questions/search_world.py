@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 from turnlog.formats import find_homes
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.questions.search_language import All, Any, Filter, Not, Phrase, Word
 
 NOW = datetime(2026, 11, 10, tzinfo=UTC)

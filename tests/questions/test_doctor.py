@@ -22,8 +22,8 @@ from sessions.trees import answer, call, line, log_of, record, result
 from turnlog.cli.app import COMMANDS
 from turnlog.errors import IndexUnavailable
 from turnlog.formats import Home, find_homes
+from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
-from turnlog.index.opening import open_fresh
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.retention.agent_cleanup import SETTING
 from turnlog.questions.doctor import CHECKS, Checkup, Patient, Urgency, check_up

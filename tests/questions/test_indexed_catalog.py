@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from turnlog import build
 from turnlog.errors import UsageError
 from turnlog.formats import dated_log, find_homes
+from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
-from turnlog.index.opening import open_fresh
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.indexed_catalog import (
     SESSION_SORTS,

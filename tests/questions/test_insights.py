@@ -18,8 +18,8 @@ from msgspec import structs
 from questions import insights_plain as plainly
 from turnlog.errors import UsageError
 from turnlog.formats import find_homes
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import refresh
+from turnlog.index.connection import open_fresh
+from turnlog.index.refresh.refresh import refresh
 from turnlog.pricing.cost import load_prices
 from turnlog.questions import insights_cache
 from turnlog.questions.error_patterns import error_patterns

@@ -25,7 +25,7 @@ from index.homes import (
 from keep.keeping_world import quick_directory
 from turnlog.formats import Home, dated_log
 from turnlog.formats.kept_copies import kept_copy, kept_place
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.keep.copies.keep import keep
 from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.questions.indexed_catalog import list_indexed

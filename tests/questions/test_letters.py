@@ -8,7 +8,7 @@ from contextlib import closing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.index.words import as_words
+from turnlog.index.texts import as_words
 from turnlog.questions import letters
 from turnlog.questions.letters import LETTER, TOKENIZER, as_letters
 from turnlog.questions.matching import sound

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import turnlog
 from index.homes import own_index
 from questions.live_world import World, call, prompt, result, said, thought, until
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.live import LiveDocument
 from turnlog.questions.live_doing import Activity, Doing, LogEnd

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from index.homes import SESSIONS, answered, asked, lines, log_path, made_home, own_index
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.keep.copies.keep import keep
 from turnlog.pricing.cost import configured_prices
 from turnlog.questions.ledger import Question, ledger

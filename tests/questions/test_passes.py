@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from turnlog.formats import find_homes
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.pricing.cost import load_prices
 from turnlog.questions.indexed_projects import list_projects
 from turnlog.questions.insights import insights

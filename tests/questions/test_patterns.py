@@ -14,7 +14,7 @@ from index.homes import lines, log_path, made_home
 from questions.query_trees import BEGIN, PROJECTS, SESSIONS, TOOLS, built, events, opened
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import find_homes
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.questions.error_patterns import API, error_context, error_patterns, one_line
 from turnlog.questions.patterns import (
     METRICS,

@@ -25,8 +25,8 @@ from questions.search_world import (
 )  # fmt: skip
 from turnlog.errors import UsageError
 from turnlog.formats import find_homes
-from turnlog.index.opening import open_fresh
-from turnlog.index.texts import Kind
+from turnlog.index.connection import open_fresh
+from turnlog.index.texts import TextKind
 from turnlog.questions import scan_search
 from turnlog.questions import search as searching
 from turnlog.questions.patience import Patience
@@ -540,7 +540,8 @@ def test_words_of_prompts_of_the_corpus_find_their_prompts(tmp_path, monkeypatch
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path))
     with open_fresh(find_homes((CORPUS,))) as index:
         prompts = index.db.execute(
-            "SELECT record, part FROM texts WHERE kind = ? AND record IS NOT NULL", (Kind.PROMPT,)
+            "SELECT record, part FROM texts WHERE kind = ? AND record IS NOT NULL",
+            (TextKind.PROMPT,),
         ).fetchall()
         rng = random.Random(7)
         for record, part in rng.sample(prompts, min(40, len(prompts))):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from questions.search_world import NOW, ONE, ORCHARD, START, TWO, World
 from questions.test_search import ask, expected, filters, keys, prefixes, tree_search, words
 from turnlog.formats import find_homes
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.keep.copies.keep import keep
 from turnlog.questions import search as searching
 from turnlog.questions import search_filters, search_sql

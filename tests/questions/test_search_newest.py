@@ -14,8 +14,8 @@ from msgspec import structs
 from questions.search_world import NOW, ORCHARD, START
 from questions.test_search import ask, expected, filters, keys, prefixes, trees, words
 from turnlog.formats import find_homes
-from turnlog.index import read_back
-from turnlog.index.opening import open_fresh
+from turnlog.index import record_lookup
+from turnlog.index.connection import open_fresh
 from turnlog.index.texts import texts_of
 from turnlog.questions import scan_logs, search_newest
 from turnlog.questions import search as searching
@@ -266,7 +266,7 @@ def test_a_search_leaves_no_log_open(index):
 
 def test_few_logs_are_open_at_once(index, monkeypatch):
     whole = ask(index, "", newest=True, with_results=True).hits
-    monkeypatch.setattr(read_back, "_MOST_OPEN", 1)
+    monkeypatch.setattr(record_lookup, "_MOST_OPEN", 1)
     assert ask(index, "", newest=True, with_results=True).hits == whole
     assert {len(index._back._open) for hit in whole if index.texts(_record_of(index, hit))} == {1}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnlog.index.words import as_words
+from turnlog.index.texts import as_words
 from turnlog.questions import matching, snippets
 from turnlog.questions.matching import Tokenizer, meets
 from turnlog.questions.search_language import Not, Phrase, Word

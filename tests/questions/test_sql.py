@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from sessions.homes import log, make_home, prompt, write
 from turnlog.errors import UsageError
+from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
-from turnlog.index.opening import open_fresh
 from turnlog.questions.sql import run_sql, schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
@@ -454,7 +454,7 @@ def test_any_text_gives_rows_or_a_usage_error(statement):
 
 def _empty():
     from turnlog.formats import Home
-    from turnlog.index.opening import Index
+    from turnlog.index.connection import Index
 
     if not hasattr(_empty, "index"):
         homes = (Home(Path("/nowhere")),)

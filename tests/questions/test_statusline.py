@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
 from turnlog.formats import turnlog_home
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.pricing.cost import configured_prices
 from turnlog.questions.blocks import blocks
 from turnlog.questions.ledger import Question, ledger

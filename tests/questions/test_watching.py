@@ -14,8 +14,8 @@ import turnlog
 from sessions.homes import prompt
 from turnlog.errors import UsageError
 from turnlog.formats import Home
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import refresh
+from turnlog.index.connection import open_fresh
+from turnlog.index.refresh.refresh import refresh
 from turnlog.questions.watching import watch
 from turnlog.sessions.writing import build
 

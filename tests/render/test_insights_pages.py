@@ -15,7 +15,7 @@ from render.browser import (
     smallest_word,
 )
 from turnlog.formats import find_homes
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.pricing.cost import load_prices
 from turnlog.questions.insights import insights
 from turnlog.questions.insights_asked import Asked

@@ -20,7 +20,7 @@ from render import hostile
 from render.pages import ID, home_of
 from turnlog.errors import UsageError
 from turnlog.formats import find_homes
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.questions.ledger import Question, ledger
 from turnlog.questions.periods import Period
 from turnlog.questions.sources import IndexSource

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from turnlog.formats import Home
+from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
-from turnlog.index.opening import open_fresh
 from turnlog.keep.activity import activity_of, title_of
 from turnlog.questions.catalog import list_sessions
 from turnlog.render.reading import read_session

@@ -7,7 +7,7 @@ import pytest
 
 from turnlog.errors import NotFound
 from turnlog.formats import Home
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.questions.catalog import list_sessions
 from turnlog.questions.indexed_catalog import list_indexed
 from turnlog.sessions.dated import find_any_session

@@ -18,7 +18,7 @@ from turnlog.adapters.provider_places import Project, find_log, sessions_in
 from turnlog.adapters.provider_reading import count_messages, thread_of
 from turnlog.errors import IndexUnavailable, UsageError
 from turnlog.formats import Home
-from turnlog.index.opening import open_fresh
+from turnlog.index.connection import open_fresh
 from turnlog.questions.ledger import TRACED, Ledger, Question, Unit, ledger
 from turnlog.questions.periods import Period
 from turnlog.questions.spending import every_response

@@ -110,7 +110,7 @@ def _exit(code: int) -> None:
 
 
 def _leave(code: int) -> None:
-    if unwritable := sys.modules.get("turnlog.index.unwritable"):
+    if unwritable := sys.modules.get("turnlog.index.fallback"):
         unwritable.tidy_up()
     os._exit(code)
 

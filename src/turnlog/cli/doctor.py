@@ -13,7 +13,7 @@ from turnlog.cli.options import csv_option, home_option, json_option, line_cap, 
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
-    from turnlog.index.opening import Index
+    from turnlog.index.connection import Index
     from turnlog.questions.doctor import Checkup
 
 

@@ -48,7 +48,7 @@ from turnlog.storage.atomic_files import failure
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.index.opening import Index
+    from turnlog.index.connection import Index
     from turnlog.render.tables import Row, TableName, Tables
 
 _TABLES: Final = ("csv", "parquet")

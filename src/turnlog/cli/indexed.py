@@ -15,9 +15,9 @@ __all__ = ["bar", "no_refresh_option", "open_index", "refreshed", "tell_all", "t
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
-    from turnlog.index.opening import Index
-    from turnlog.index.refreshed import Refreshed, Stage
-    from turnlog.index.unwritable import Fallback
+    from turnlog.index.connection import Index
+    from turnlog.index.fallback import Fallback
+    from turnlog.index.refresh.result import RefreshResult, Stage
 
 no_refresh_option = click.option(
     "--no-refresh",
@@ -26,9 +26,9 @@ no_refresh_option = click.option(
 )
 
 
-def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:
+def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> RefreshResult:
     """Refresh the index of *homes*, with a progress bar on a terminal if it takes long."""
-    from turnlog.index.refresh import refresh
+    from turnlog.index.refresh.refresh import refresh
 
     with bar() as progress:
         try:
@@ -39,9 +39,9 @@ def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> Refreshed:
 
 def _nothing_to_write(
     homes: Sequence[Home], error: IndexUnavailable, *, rebuild: bool
-) -> Refreshed:
+) -> RefreshResult:
     """Where the index cannot be written: that is no failure if there is nothing new."""
-    from turnlog.index.unwritable import refreshed_otherwise
+    from turnlog.index.fallback import refreshed_otherwise
 
     if rebuild:
         raise error
@@ -59,7 +59,7 @@ def open_index(
     fallback: Fallback = "made",
 ) -> Index:
     """Open the index of *homes*, refreshed first unless *no_refresh*."""
-    from turnlog.index.opening import open_fresh
+    from turnlog.index.connection import open_fresh
 
     with bar() as progress:
         index = open_fresh(
@@ -74,7 +74,7 @@ def open_index(
     return index
 
 
-def tell_notices(done: Refreshed) -> None:
+def tell_notices(done: RefreshResult) -> None:
     """Say on stderr what a refresh found that a person should know."""
     tell_all(done.notices)
 

@@ -25,7 +25,7 @@ from turnlog.cli.options import (
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from turnlog.index.opening import Index
+    from turnlog.index.connection import Index
     from turnlog.pricing.cost import Prices
     from turnlog.questions.insights import Insights
     from turnlog.questions.insights_asked import Asked

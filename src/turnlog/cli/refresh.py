@@ -12,7 +12,7 @@ from turnlog.cli.options import home_option, json_option, show_json
 from turnlog.cli.refresh_answered import line_of
 
 if TYPE_CHECKING:
-    from turnlog.index.refreshed import Refreshed
+    from turnlog.index.refresh.result import RefreshResult
 
 
 class Unread(Struct, kw_only=True):
@@ -67,7 +67,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, rebuild: bool) -> int:
     return 0
 
 
-def _document(done: Refreshed) -> RefreshDocument:
+def _document(done: RefreshResult) -> RefreshDocument:
     return RefreshDocument(
         logs=done.logs,
         read=done.read,
@@ -80,7 +80,7 @@ def _document(done: Refreshed) -> RefreshDocument:
     )
 
 
-def show(done: Refreshed) -> None:
+def show(done: RefreshResult) -> None:
     """Show what a refresh found."""
     from turnlog.cli.terminal import console, counted, log_name
 

@@ -15,11 +15,11 @@ from turnlog.index.freshness import look_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from turnlog.index.freshness import Look
-    from turnlog.index.refreshed import Refreshed
+    from turnlog.index.freshness import Freshness
+    from turnlog.index.refresh.result import RefreshResult
 
 # Held to the end: closing the index would write back what waits, and wait for the disk.
-_HELD: list[Look] = []
+_HELD: list[Freshness] = []
 
 
 def answer(arguments: list[str]) -> int | None:
@@ -65,12 +65,12 @@ def _say(homes: list[str]) -> None:
     print(line_of(*counts))  # noqa: T201
 
 
-def _refreshed(homes: list[str], look: Look) -> Refreshed:
+def _refreshed(homes: list[str], look: Freshness) -> RefreshResult:
     from pathlib import Path
 
     from turnlog.cli.bars import bar
     from turnlog.formats.homes import Home
-    from turnlog.index.refresh import refresh
+    from turnlog.index.refresh.refresh import refresh
 
     with bar() as progress:
         return refresh([Home(Path(home)) for home in homes], progress=progress, look=look)

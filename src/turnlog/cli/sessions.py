@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.formats import Problem
-    from turnlog.index.opening import Index
+    from turnlog.index.connection import Index
     from turnlog.questions.catalog import SessionList, SessionRow
     from turnlog.questions.indexed_catalog import IndexedSession, SessionCatalog, SessionSort
 

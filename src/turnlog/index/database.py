@@ -3,6 +3,8 @@
 One index for each set of homes, in turnlog's own home, readable by its owner only. An index that an
 older turnlog made, or that is broken, is moved aside and made anew; one of a newer turnlog is
 refused. Readers never wait for a writer, and nobody who writes a log waits for either.
+
+Text that SQLite can hold: UTF-8. JSON can spell others, and files can be named by others.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
 from turnlog.formats.homes import Home
@@ -314,7 +316,7 @@ def is_broken(error: Exception) -> bool:
     return code in _BROKEN_CODES or any(word in str(error) for word in _BROKEN)
 
 
-def is_sound(connection: sqlite3.Connection) -> bool:
+def is_intact(connection: sqlite3.Connection) -> bool:
     """Look through the whole file for what is broken."""
     try:
         return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
@@ -358,3 +360,25 @@ def private_directory(path: Path) -> None:
     """Make the directory of the index, and turnlog's home above it, for nobody else to read."""
     for each in (path.parent, path):  # Further parents that mkdir makes are as open as all are.
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def is_valid_utf8(text: str) -> bool:
+    """Tell whether UTF-8 can hold a text: JSON can spell others, and files be named by others."""
+    return bool(utf8_safe(text) == text)
+
+
+def utf8_safe(value: Any) -> Any:
+    """Give plain data with every text such that UTF-8 can hold it."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {utf8_safe(key): utf8_safe(each) for key, each in value.items()}
+    return [utf8_safe(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def utf8_safe_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give a row such that UTF-8 can hold it; nearly every one is so already."""
+    for value in row:
+        if isinstance(value, str) and not value.isascii():
+            return tuple(utf8_safe(list(row)))
+    return row

@@ -38,13 +38,13 @@ def path_of_index(homes: list[str]) -> str:
 
 def logs_if_fresh(homes: list[str]) -> int | None:
     """Count the logs of *homes*; None if their index is not up to date, or not to be had."""
-    look = Look()
+    look = Freshness()
     look.open_at(path_of_index(homes), "ro")
     look.close()
     return look.logs if look.changed == [] else None
 
 
-class Look:
+class Freshness:
     """What a look at an index found: how many logs it has, and which of them changed.
 
     The index stays open for a refresh to go on with. Whoever closes it last writes back what waits
@@ -92,9 +92,9 @@ class Look:
             self.db = None
 
 
-def look_at(homes: list[str]) -> Look:
+def look_at(homes: list[str]) -> Freshness:
     """Look which logs of *homes* their index does not know as they are."""
-    look = Look()
+    look = Freshness()
     look.open_at(path_of_index(homes))
     return look
 

@@ -4,12 +4,24 @@ One function tells them, in an order that is always the same, for those who inde
 those who later show what was found in it. A text is named by its record and its number.
 
 What tools answered is told apart from what was said: it is most of the bytes, and mostly files.
+
+Which words a text is found by.
+
+SQLite's tokenizer parts text at spaces and punctuation. Chinese, Japanese and Korean do not put
+spaces where a person would look for a word, so each of their characters becomes a word of its own,
+and a word that somebody types becomes a phrase of such. Index and query go through the same
+function, or nothing would be found. Punctuation, symbols and emoji are no words: who looks for
+those looks for a piece of text.
 """
 
-# Annotations are no strings here: a tuple with names would compile them at every start.
+from __future__ import annotations
 
+import re
+
+# Annotations are no strings here: a tuple with names would compile them at every start.
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from turnlog.records.blocks import (
@@ -40,7 +52,7 @@ from turnlog.records.record_types import AiTitle, CustomTitle, Tag
 _DEPTH: Final = 20
 
 
-class Kind(IntEnum):
+class TextKind(IntEnum):
     """What a text is in the course of a session."""
 
     PROMPT = 1
@@ -63,31 +75,36 @@ class Kind(IntEnum):
 
 
 # Looked up once: a member of an enum takes as long as a call, and there is one for every text.
-_CALL, _CONTEXT, _RESULT, _THINKING = Kind.CALL, Kind.CONTEXT, Kind.RESULT, Kind.THINKING
-_PROMPT, _RESPONSE = Kind.PROMPT, Kind.RESPONSE
+_CALL, _CONTEXT, _RESULT, _THINKING = (
+    TextKind.CALL,
+    TextKind.CONTEXT,
+    TextKind.RESULT,
+    TextKind.THINKING,
+)
+_PROMPT, _RESPONSE = TextKind.PROMPT, TextKind.RESPONSE
 
-WEIGHTS: Final[dict[Kind, float]] = {
-    Kind.PROMPT: 1.0,
-    Kind.TITLE: 1.0,
-    Kind.RESPONSE: 0.9,
-    Kind.SUMMARY: 0.8,
-    Kind.PLAN: 0.8,
-    Kind.HISTORY: 0.7,
-    Kind.TODO: 0.6,
-    Kind.THINKING: 0.5,
-    Kind.CALL: 0.5,
-    Kind.RESULT: 0.3,
-    Kind.NOTE: 0.3,
-    Kind.CONTEXT: 0.2,
+WEIGHTS: Final[dict[TextKind, float]] = {
+    TextKind.PROMPT: 1.0,
+    TextKind.TITLE: 1.0,
+    TextKind.RESPONSE: 0.9,
+    TextKind.SUMMARY: 0.8,
+    TextKind.PLAN: 0.8,
+    TextKind.HISTORY: 0.7,
+    TextKind.TODO: 0.6,
+    TextKind.THINKING: 0.5,
+    TextKind.CALL: 0.5,
+    TextKind.RESULT: 0.3,
+    TextKind.NOTE: 0.3,
+    TextKind.CONTEXT: 0.2,
 }
 """How much a hit counts: what a human said or saw first."""
 
-ANSWERED: Final = frozenset({Kind.RESULT, Kind.CONTEXT})
+ANSWERED: Final = frozenset({TextKind.RESULT, TextKind.CONTEXT})
 """The kinds that stand apart, and are searched only if asked for."""
 
 
 class Text(NamedTuple):
-    kind: Kind
+    kind: TextKind
     text: str
 
 
@@ -98,13 +115,13 @@ def texts_of(record: Record) -> list[Text]:
     return [text for text in _texts(record) if text.text]
 
 
-def texts_of_blocks(blocks: Iterable[Any], plain: Kind) -> list[Text]:
+def texts_of_blocks(blocks: Iterable[Any], plain: TextKind) -> list[Text]:
     """Give the texts of a message's blocks, of which *plain* text is this; none is empty."""
     found = (text_of_block(block, plain) for block in blocks)
     return [Text(*each) for each in found if each[1]]
 
 
-def text_of_block(block: Any, plain: Kind) -> tuple[Kind, str]:
+def text_of_block(block: Any, plain: TextKind) -> tuple[TextKind, str]:
     """Give the text of a block and what it is, *plain* text being this; empty if it has none."""
     shape = type(block)
     if shape is ResultBlock:
@@ -127,39 +144,39 @@ def leaves(value: Any) -> str:
     return "\n".join(found)
 
 
-def _plain_of(record: Assistant | User) -> Kind:
+def _plain_of(record: Assistant | User) -> TextKind:
     """Tell what plain text is in a message."""
     if isinstance(record, Assistant):
         return _RESPONSE
     if record.is_compact_summary is True:
-        return Kind.SUMMARY
+        return TextKind.SUMMARY
     if author_of(record) is not Author.PROGRAM:
         return _PROMPT
-    return _CONTEXT if record.is_meta else Kind.NOTE  # As ``meaning_of`` has it.
+    return _CONTEXT if record.is_meta else TextKind.NOTE  # As ``meaning_of`` has it.
 
 
 def _texts(record: Record) -> Iterator[Text]:
     match record:
         case CustomTitle(custom_title=str(title)) | AiTitle(ai_title=str(title)):
-            yield Text(Kind.TITLE, title)
+            yield Text(TextKind.TITLE, title)
         case Tag(tag=str(tag)):
-            yield Text(Kind.TITLE, tag)
+            yield Text(TextKind.TITLE, tag)
         case Summary():
-            yield Text(Kind.SUMMARY, record.text)
+            yield Text(TextKind.SUMMARY, record.text)
         case System():
-            yield Text(Kind.NOTE, record.text)
+            yield Text(TextKind.NOTE, record.text)
         case Attachment():
-            yield Text(Kind.CONTEXT, leaves(record.attachment))
+            yield Text(TextKind.CONTEXT, leaves(record.attachment))
         case QueueOperation():
-            yield Text(Kind.NOTE, leaves(record.content))
+            yield Text(TextKind.NOTE, leaves(record.content))
         case FileHistory():
-            yield Text(Kind.CALL, "\n".join(filter(None, (record.path, record.snippet))))
+            yield Text(TextKind.CALL, "\n".join(filter(None, (record.path, record.snippet))))
         case Call():
-            yield Text(Kind.CALL, leaves(record.input))
+            yield Text(TextKind.CALL, leaves(record.input))
         case Result():
-            yield Text(Kind.RESULT, record.text or leaves(record.content))
+            yield Text(TextKind.RESULT, record.text or leaves(record.content))
         case Unknown():
-            yield Text(Kind.NOTE, leaves(record.fields.get("content")))
+            yield Text(TextKind.NOTE, leaves(record.fields.get("content")))
 
 
 def _gather(value: Any, depth: int, found: list[str]) -> None:
@@ -172,3 +189,48 @@ def _gather(value: Any, depth: int, found: list[str]) -> None:
             found.append(each)
         elif depth > 1:
             _gather(each, depth - 1, found)
+
+
+_ALONE: Final = (
+    "(["
+    "\u1100-\u11ff"  # Hangul, by letters
+    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u303c"
+    "\u3040-\u30ff\u31f0-\u31ff"  # Kana
+    "\u3100-\u318f\u31a0-\u31bf"  # Bopomofo, more Hangul
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Han
+    "\ua960-\ua97f\uac00-\ud7ff"  # Hangul, by syllables
+    "\uff66-\uff9f\uffa0-\uffdc"  # Half-width kana and Hangul
+    "\U0001aff0-\U0001b16f"  # More kana
+    "\U00020000-\U0003ffff"  # More Han
+    "])"
+)
+
+# In UTF-8 each of these begins with one of few bytes. Looking for those is ten times as fast.
+_LEAD_OF_FOUR: Final = 0xF0  # All others lead three bytes.
+_LEADS: Final = {0xE1, *range(0xE3, 0xEE), 0xEF, _LEAD_OF_FOUR}
+_NO_LEADS: Final = bytes(set(range(256)) - _LEADS)
+
+
+def as_words(text: str) -> str:
+    """Give *text* with spaces wherever a word begins; as the full-text tables take it."""
+    return text if text.isascii() else as_indexed(text).decode()
+
+
+def as_indexed(text: str) -> bytes:
+    """Give *text* as words, in UTF-8: what SQLite would make of it again and again."""
+    if text.isascii():
+        return text.encode()
+    data = text.encode(errors="replace")
+    leads = data.translate(None, _NO_LEADS)
+    if not leads:
+        return data
+    # Mostly it is a word or two, or an emoji, amid much else, which need not be looked at.
+    begin = data.find(leads[0])
+    end = data.rfind(leads[-1]) + (4 if leads[-1] == _LEAD_OF_FOUR else 3)
+    parted = " ".join(_alone().split(data[begin:end].decode()))
+    return data[:begin] + parted.encode() + data[end:]
+
+
+@cache
+def _alone() -> re.Pattern[str]:
+    return re.compile(_ALONE)

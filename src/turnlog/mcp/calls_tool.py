@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, microseconds
-from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.flow import asked_line, status_of
 from turnlog.mcp.naming import FileName, ToolName, file_glob, tool_pattern

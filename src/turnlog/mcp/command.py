@@ -193,7 +193,7 @@ def _leave() -> None:
     """End now: whoever asked is gone, and a call that takes its time has nobody to answer."""
     others = [each for each in threading.enumerate() if each is not threading.current_thread()]
     if any(not each.daemon for each in others):
-        from turnlog.index.unwritable import tidy_up
+        from turnlog.index.fallback import tidy_up
 
         tidy_up()
         sys.stdout.flush()

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from turnlog.errors import AmbiguousSession, NotFound, UsageError
 from turnlog.formats import Home, check_session_id
 from turnlog.formats.projects import is_windows_path, is_within, whole
-from turnlog.index.opening import Index, open_fresh
+from turnlog.index.connection import Index, open_fresh
 from turnlog.mcp.reading_on import ReadingOn
 from turnlog.mcp.settings import Settings
 from turnlog.questions.query_filters import projects_in

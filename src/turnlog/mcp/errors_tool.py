@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.opening import Index
+from turnlog.index.connection import Index
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.naming import ToolName, tool_pattern
 from turnlog.mcp.paging import Answer

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import Home, side_files
 from turnlog.formats.walk import DirectoryWalk, Item, Problem
+from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT
-from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk, Known
 from turnlog.mcp.naming import file_glob
 from turnlog.sessions.side_files.file_changes import FileTraces, whole_path

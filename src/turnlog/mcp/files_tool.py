@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from turnlog.errors import NotFound, UsageError
+from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, microseconds
-from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk, Known
 from turnlog.mcp.files_read import Touched, named_file, read_files, touched_files
 from turnlog.mcp.naming import FileName, file_glob

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import is_uuid
+from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, OFFSET_BITS, short_uuid
-from turnlog.index.opening import Index
 from turnlog.mcp.desk import Known
 from turnlog.mcp.pointing import OFFSETS, extent, told_at
 from turnlog.questions.error_patterns import one_line

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from turnlog.errors import UsageError
 from turnlog.formats import turnlog_home
-from turnlog.index.opening import Index
+from turnlog.index.connection import Index
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.naming import listed
 from turnlog.mcp.paging import Answer

@@ -10,8 +10,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
+from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, OFFSET_BITS, instant_at, long_uuid
-from turnlog.index.opening import Index
 
 OFFSETS: Final = (1 << OFFSET_BITS) - 1
 _PLACED: Final = (

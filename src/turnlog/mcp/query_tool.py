@@ -15,7 +15,7 @@ from msgspec import structs
 from pydantic import Field, WithJsonSchema
 
 from turnlog.errors import UsageError
-from turnlog.index.opening import Index
+from turnlog.index.connection import Index
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import sparse

@@ -22,9 +22,9 @@ import msgspec
 from turnlog.errors import IndexUnavailable, TurnlogError, UsageError
 from turnlog.formats import Home, find_everywhere
 from turnlog.index.database import index_path, open_for_reading
+from turnlog.index.fallback import is_temporary, refreshed_otherwise
 from turnlog.index.freshness import changed_logs, logs_if_fresh
-from turnlog.index.refresh import refresh
-from turnlog.index.unwritable import is_elsewhere, refreshed_otherwise
+from turnlog.index.refresh.refresh import refresh
 
 if TYPE_CHECKING:
     from turnlog.mcp.desk import Deadline
@@ -61,7 +61,7 @@ class _Reading:
     def _run(self) -> None:
         try:
             # Another process would not find an index that was made for this one alone.
-            if is_elsewhere(self._homes) or new_bytes(self._homes) <= LITTLE_BYTES:
+            if is_temporary(self._homes) or new_bytes(self._homes) <= LITTLE_BYTES:
                 refresh(self._homes)
             else:
                 self._read_elsewhere()

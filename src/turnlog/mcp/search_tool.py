@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from turnlog.errors import UsageError
-from turnlog.index.opening import Index
+from turnlog.index.connection import Index
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import pointer, sparse, told_at

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from turnlog.index.texts import Kind
+from turnlog.index.texts import TextKind
 from turnlog.mcp.desk import BoundedIndex, Desk, Known
 from turnlog.mcp.framing import Cleaner, frame_bytes, framed
 from turnlog.mcp.naming import spelled
 from turnlog.questions.one_session import Placed, SessionFigures, newest_records, session_figures
 
 SPEAKERS: Final = ("human", "assistant")
-SAID: Final = frozenset({Kind.PROMPT, Kind.RESPONSE})
+SAID: Final = frozenset({TextKind.PROMPT, TextKind.RESPONSE})
 """What people saw, of all that records hold."""
 _LONGEST: Final = 1_500
 _AT_ONCE: Final = 100

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from turnlog.errors import NotFound, UsageError
+from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.opening import Index
 from turnlog.mcp.desk import Desk, Known
 from turnlog.mcp.flow import Telling, Thread, find_record, thread_of
 from turnlog.mcp.paging import Answer

@@ -17,8 +17,8 @@ from turnlog.questions.asking_as_meant import check_count, configured
 from turnlog.questions.asking_costs import AskingCosts
 
 if TYPE_CHECKING:
-    from turnlog.index.opening import Index
-    from turnlog.index.refreshed import Refreshed
+    from turnlog.index.connection import Index
+    from turnlog.index.refresh.result import RefreshResult
     from turnlog.questions.health import Health
     from turnlog.questions.indexed_catalog import IndexedSession, SessionSort
     from turnlog.questions.insights import Insights
@@ -38,16 +38,16 @@ class Asking(AskingCosts):
 
         Until then it stays as it is, whoever refreshes it: all answers are of one state.
         """
-        from turnlog.index.opening import open_fresh
+        from turnlog.index.connection import open_fresh
 
         return open_fresh(self.homes)
 
-    def refresh(self, *, rebuild: bool = False) -> Refreshed:
+    def refresh(self, *, rebuild: bool = False) -> RefreshResult:
         """Bring the index up to date with the logs; with *rebuild*, make it anew.
 
         Whatever asks the index does this first: it is for those who want it done beforehand.
         """
-        from turnlog.index.refresh import refresh
+        from turnlog.index.refresh.refresh import refresh
 
         return refresh(self.homes, rebuild=rebuild)
 

@@ -21,7 +21,7 @@ from turnlog.errors import TurnlogError
 from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.formats.find import in_reading_order
 from turnlog.formats.projects import is_within, whole
-from turnlog.index.remembered import Remembered
+from turnlog.index.titles import StoredTitles
 from turnlog.keep.archive.archives import Archives, is_flat_archive
 from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.records.codec import decode
@@ -108,7 +108,7 @@ def list_sessions(
             agents.setdefault((log.home, owner), set()).add(log.agent_id or str(log.path))
     moment = now or datetime.now(UTC)
     archives = Archives.load()
-    with closing(Remembered(homes)) as remembered:
+    with closing(StoredTitles(homes)) as remembered:
         read = {
             log: _row(log, agents, moment, problems, remembered)
             for log in _without_twins(mains)
@@ -172,7 +172,7 @@ def _row(
     agents: AgentIds,
     now: datetime,
     problems: list[Problem] | None,
-    remembered: Remembered,
+    remembered: StoredTitles,
 ) -> SessionRow | None:
     try:
         found, life, ends = read_head_tail(log.path, remembered.named)

@@ -21,7 +21,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from turnlog.formats import Home, LogFile, Problem, find_everywhere
-from turnlog.index.opening import Index
+from turnlog.index.connection import Index
 from turnlog.keep.copies.shortfall import Shortfall, Shortfalls
 from turnlog.questions.doctor_checks_look import Look, Planned, look_closer, plans_of
 from turnlog.questions.doctor_checks_survey import Surveyed, survey

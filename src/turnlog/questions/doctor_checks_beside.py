@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from turnlog.formats import LogFile, find_everywhere
+from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.lines import OF_AGENT
-from turnlog.index.opening import Index
+from turnlog.index.refresh.line_decoder import OF_AGENT
 from turnlog.keep.retention.orphans import find_orphans
 from turnlog.keep.session_files import SessionFileIndex
 from turnlog.questions.doctor_checks import Example, Finding, Patient, Urgency, counted, finding

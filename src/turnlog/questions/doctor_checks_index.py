@@ -6,7 +6,7 @@ import os
 import sqlite3
 
 from turnlog.index.freshness import has_leftovers, path_of_index
-from turnlog.index.plan import has_changed, is_absent, known_logs, look
+from turnlog.index.refresh.plan import has_changed, is_absent, known_logs, look
 from turnlog.questions.doctor_checks import Example, Finding, Patient, Urgency, counted, finding
 
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from turnlog.formats import LogFile
+from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS, short_uuid
-from turnlog.index.lines import OF_AGENT, SLIPPED_IN
-from turnlog.index.opening import Index
+from turnlog.index.refresh.line_decoder import OF_AGENT, SLIPPED_IN
 from turnlog.records.record import System
 from turnlog.records.record_types import LastPrompt
 from turnlog.storage.atomic_files import size_at

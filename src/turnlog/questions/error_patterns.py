@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.conditions import IS_BESIDE, IS_FIRST
+from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at, microseconds
-from turnlog.index.opening import Index
 from turnlog.index.texts import leaves
 from turnlog.questions.known_names import no_such_tool
 from turnlog.questions.query_filters import pattern_of, projects_in, tools_like

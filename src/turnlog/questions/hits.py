@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
+from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, instant_at, long_uuid
-from turnlog.index.opening import Index
-from turnlog.index.texts import Kind, Text
+from turnlog.index.texts import Text, TextKind
 from turnlog.questions.matching import Span
 from turnlog.questions.scan_search import Found
 from turnlog.questions.search_conditions import IS_GONE
@@ -36,7 +36,7 @@ ORDER BY c.{0}, c.block
 # What was looked at to decide whether it is a hit is mostly shown next.
 _KEPT_TEXTS: Final = 100
 _KEPT_CHARACTERS: Final = 100_000
-_KINDS: Final = {int(kind): kind.name.lower() for kind in Kind}
+_KINDS: Final = {int(kind): kind.name.lower() for kind in TextKind}
 
 
 class Hit(Struct, kw_only=True):
@@ -96,7 +96,7 @@ class Known:
         ids = json.dumps(list({each.record for each in found}))
         self.records = {row[0]: row[1:] for row in db.execute(_RECORDS, (ids,))}
         self._calls = {}
-        for kind, column in ((Kind.CALL, "record"), (Kind.RESULT, "result")):
+        for kind, column in ((TextKind.CALL, "record"), (TextKind.RESULT, "result")):
             of_kind = {each.record for each in found if each.kind == kind}
             if of_kind:
                 asked = _CALLS.format(column), (json.dumps(list(of_kind)),)

@@ -24,8 +24,8 @@ from turnlog.errors import UsageError
 from turnlog.formats import Home
 from turnlog.formats.projects import is_within, whole
 from turnlog.index.conditions import IS_CALL
+from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
-from turnlog.index.opening import Index
 from turnlog.keep.archive.archives import Archives
 from turnlog.questions.catalog import SessionRow
 from turnlog.questions.keeping import Keepings

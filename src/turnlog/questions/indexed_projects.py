@@ -14,8 +14,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
-from turnlog.index.opening import Index
 from turnlog.questions.listed import (
     COUNTERS,
     IS_THERE,

@@ -15,8 +15,8 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from turnlog.errors import UsageError
+from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
-from turnlog.index.opening import Index
 from turnlog.pricing.cost import Prices
 from turnlog.questions.comparing import Change, compare, with_the_one_before
 from turnlog.questions.error_patterns import ErrorPattern, error_patterns

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from turnlog.index.conditions import IS_FIRST
+from turnlog.index.connection import Index
 from turnlog.index.ids import SECOND_BITS, instant_at, microseconds
-from turnlog.index.opening import Index
 from turnlog.questions.ledger import Figures, Question, Unit
 from turnlog.questions.periods import Period
 from turnlog.questions.query_filters import projects_in

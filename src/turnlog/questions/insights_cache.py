@@ -22,8 +22,8 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from turnlog.formats.projects import is_within
+from turnlog.index.connection import Index
 from turnlog.index.ids import ANSWERED_BY, instant_at, microseconds
-from turnlog.index.opening import Index
 from turnlog.pricing.cost import Prices
 from turnlog.pricing.money import total_usd
 from turnlog.questions.insights_asked import Asked, Behind, names_of

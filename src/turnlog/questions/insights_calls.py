@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from turnlog.index.conditions import IS_CALL
-from turnlog.index.opening import Index
+from turnlog.index.connection import Index
 from turnlog.questions.insights_asked import (
     Asked,
     Behind,

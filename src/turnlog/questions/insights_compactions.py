@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.opening import Index
-from turnlog.index.texts import Kind
+from turnlog.index.texts import TextKind
 from turnlog.questions.insights_asked import Asked, Behind, Places, conditions, first_text
 from turnlog.records.record import System
 
@@ -50,7 +50,7 @@ def compactions_of(index: Index, asked: Asked) -> list[Compaction]:
         " JOIN records AS r ON r.id = t.record"
         " WHERE t.kind = ? AND t.id >= ? AND r.type ="
         f" (SELECT id FROM names WHERE name = 'user') AND {where} ORDER BY r.id",
-        (int(Kind.SUMMARY), first_text(asked), *values),
+        (int(TextKind.SUMMARY), first_text(asked), *values),
     ).fetchall()
     return [
         Compaction(record, session, at, *_told(index, record, parent))

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from turnlog.errors import TurnlogError
+from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.opening import Index
 from turnlog.questions.insights_asked import Asked, Behind, Places, conditions, part_of
 from turnlog.storage.context import Closing
 from turnlog.storage.sources import Seekable, open_source

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from turnlog.errors import UsageError
+from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
-from turnlog.index.opening import Index
 from turnlog.pricing.cost import Prices
 from turnlog.questions.error_patterns import error_context
 from turnlog.questions.insights import sessions_in

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
+from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.opening import Index
 from turnlog.pricing.cost import Prices
 from turnlog.questions.insights_asked import (
     NOTHING,

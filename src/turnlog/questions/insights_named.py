@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from turnlog.index.opening import Index
+from turnlog.index.connection import Index
 from turnlog.questions.insights_cache import REASONS
 from turnlog.questions.insights_groups import MAIN, agent_kinds
 from turnlog.questions.known_names import tools_called

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct, structs
 
 from turnlog.index.conditions import IS_BESIDE
+from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
-from turnlog.index.lines import OF_AGENT
-from turnlog.index.opening import Index
+from turnlog.index.refresh.line_decoder import OF_AGENT
 from turnlog.questions.insights_asked import (
     Asked,
     Behind,

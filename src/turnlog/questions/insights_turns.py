@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS, instant_at
-from turnlog.index.opening import Index
 from turnlog.questions.insights_asked import Asked, Behind, Places
 from turnlog.questions.insights_prompts import Prompt, Typed, beginning
 

@@ -20,7 +20,7 @@ from typing import Final, Literal, Protocol, TypeVar, get_args
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from turnlog.errors import UsageError
-from turnlog.index.usage import Skipped
+from turnlog.index.usage.scan import SkippedUsage
 from turnlog.pricing.cost import Bill, Mode, Prices
 from turnlog.pricing.money import total_usd
 from turnlog.pricing.rates import Unpriced
@@ -99,7 +99,7 @@ class SkippedDocument(Struct, kw_only=True):
     """Logs whose last line may still be being written."""
     undated: int = 0
     """Responses that no record dates: they are in no period."""
-    places: list[Skipped] = field(default_factory=list)
+    places: list[SkippedUsage] = field(default_factory=list)
     """Damaged, odd or unreadable places in logs."""
 
 
@@ -247,7 +247,7 @@ def skipped_of(scan: UsageScan, unpriced: Iterable[Unpriced]) -> SkippedDocument
     )
 
 
-def _place(each: Skipped) -> tuple[str, int, str, str]:
+def _place(each: SkippedUsage) -> tuple[str, int, str, str]:
     return each.path, each.offset, each.why, each.detail
 
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from turnlog.errors import UsageError
+from turnlog.index.connection import Index
+from turnlog.index.database import utf8_safe
 from turnlog.index.ids import microseconds
-from turnlog.index.opening import Index
-from turnlog.index.sound import sound
 
 COUNTERS: Final = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
 """The tokens that responses used, by the names that every report has for them."""
@@ -79,7 +79,7 @@ class Conditions:
     def keep(self, condition: str, *values: Any) -> None:
         """Keep only rows of which *condition* is true."""
         self._conditions.append(condition)
-        self.values += map(sound, values)
+        self.values += map(utf8_safe, values)
 
     def keep_period(self, since: datetime | None, until: datetime | None) -> None:
         """Keep sessions that were active at *since* or later, and before *until*."""

@@ -23,8 +23,8 @@ from msgspec import Struct, field, structs
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, claude_log, read_name, subagent_logs_near
 from turnlog.formats.projects import is_within
-from turnlog.index.opening import open_fresh
-from turnlog.index.refresh import Progress
+from turnlog.index.connection import open_fresh
+from turnlog.index.refresh.refresh import Progress
 from turnlog.pricing.cost import Prices
 from turnlog.questions.blocks import BlockRow, active_block
 from turnlog.questions.keeping import Keeping

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field, structs
 
+from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at, microseconds
-from turnlog.index.opening import Index
 from turnlog.pricing.cost import Prices
 from turnlog.questions.keeping import Keeping, Keepings
 from turnlog.questions.ledger import Question, ledger

@@ -16,8 +16,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from turnlog.index.texts import ANSWERED
-from turnlog.index.words import as_words
+from turnlog.index.texts import ANSWERED, as_words
 from turnlog.questions.letters import LETTER, TOKENIZER, as_letters, ask_for, beyond_ascii
 from turnlog.questions.search_language import All, Any, Filter, Node, Not, Phrase, Word
 

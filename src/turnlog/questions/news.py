@@ -19,11 +19,11 @@ from msgspec import Struct
 
 from turnlog.errors import IndexUnavailable
 from turnlog.formats import Home
+from turnlog.index.connection import Index, open_fresh
 from turnlog.index.database import index_path, open_for_reading
+from turnlog.index.fallback import make_temporary_index
 from turnlog.index.ids import AGENT, OFFSET_BITS, instant_at, microseconds
-from turnlog.index.opening import Index, open_fresh
-from turnlog.index.refresh import Refreshed, refresh
-from turnlog.index.unwritable import make_elsewhere
+from turnlog.index.refresh.refresh import RefreshResult, refresh
 from turnlog.records.record import Record
 from turnlog.storage.context import Closing
 
@@ -70,7 +70,7 @@ class Happened(NamedTuple):
 class Change(Struct):
     """What a refresh found. The records are read one by one, while whoever was told is at it."""
 
-    refreshed: Refreshed
+    refreshed: RefreshResult
     happened: Iterator[Happened]
     count: int
 
@@ -106,7 +106,7 @@ class News(Closing):
         try:
             done = refresh(self._homes)
         except IndexUnavailable as error:  # One that stays as it is has no news.
-            done = make_elsewhere(self._homes, error)
+            done = make_temporary_index(self._homes, error)
         with open_fresh(self._homes, is_stale_allowed=True) as index:
             self._remember(_standing(index.db))
             rows: list[tuple[Any, ...]] = []
@@ -220,7 +220,7 @@ def _marks(db: sqlite3.Connection, log: int) -> list[tuple[Any, ...]]:
     return db.execute(_MARKS, (log << OFFSET_BITS, (log + 1) << OFFSET_BITS)).fetchall()
 
 
-def _change(index: Index, done: Refreshed, rows: list[tuple[Any, ...]]) -> Change:
+def _change(index: Index, done: RefreshResult, rows: list[tuple[Any, ...]]) -> Change:
     return Change(done, _read(index, _in_time(rows)), len(rows))
 
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from turnlog.errors import NotFound
 from turnlog.index.conditions import IS_CALL
+from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, instant_at, long_uuid
-from turnlog.index.opening import Index
 from turnlog.questions.listed import COUNTERS, models_in, paid
 
 _SESSION: Final = """

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from msgspec import Struct
 
 from turnlog.formats import Home
+from turnlog.index.connection import Index
 from turnlog.index.ids import microseconds
-from turnlog.index.opening import Index
 from turnlog.keep.retention.agent_cleanup import is_cleaned, period_of
 from turnlog.pricing.cost import Prices
 from turnlog.questions.indexed_catalog import IndexedSession, list_indexed

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.index.conditions import IS_BESIDE, IS_CALL, IS_FIRST, IS_PROMPT
+from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at, microseconds
-from turnlog.index.opening import Index
 from turnlog.questions.query_filters import projects_in
 
 Interval = Literal["hour", "day", "week"]

@@ -23,9 +23,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from turnlog.index.connection import Index
+from turnlog.index.database import utf8_safe
 from turnlog.index.ids import instant_at
-from turnlog.index.opening import Index
-from turnlog.index.sound import sound
 from turnlog.questions.known_names import no_such_tool
 from turnlog.questions.patience import PATIENCE_SECONDS, TOOK_TOO_LONG
 from turnlog.questions.query_fields import (
@@ -348,5 +348,5 @@ def _json(value: Any) -> bytes:
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:  # A lone surrogate in a log has no UTF-8 form.
-        data = msgspec.json.encode(sound(msgspec.to_builtins(value)))
+        data = msgspec.json.encode(utf8_safe(msgspec.to_builtins(value)))
     return inert_json(data)

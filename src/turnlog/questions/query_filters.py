@@ -19,9 +19,9 @@ from msgspec import Struct, structs
 from turnlog.errors import UsageError
 from turnlog.formats.projects import is_within, whole
 from turnlog.index.conditions import IS_PROMPT
+from turnlog.index.database import utf8_safe
 from turnlog.index.ids import microseconds, short_uuid
-from turnlog.index.sound import sound
-from turnlog.index.texts import Kind
+from turnlog.index.texts import TextKind
 from turnlog.questions import known_names
 from turnlog.questions.patience import PATIENCE_SECONDS, SLOW_PATTERN
 from turnlog.questions.query_fields import (
@@ -46,7 +46,7 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "output": Output,
 }
 _TEXTS: Final = (
-    Kind.PROMPT, Kind.RESPONSE, Kind.TITLE, Kind.SUMMARY, Kind.CONTEXT, Kind.NOTE,
+    TextKind.PROMPT, TextKind.RESPONSE, TextKind.TITLE, TextKind.SUMMARY, TextKind.CONTEXT, TextKind.NOTE,
 )  # fmt: skip
 
 
@@ -130,7 +130,7 @@ class Conditions:
     def put(self, value: Any) -> str:
         """Give the mark that stands for *value*."""
         name = f"v{len(self.values)}"
-        self.values[name] = sound(value)  # As the index has it.
+        self.values[name] = utf8_safe(value)  # As the index has it.
         return f":{name}"
 
     def source(self, resource: Resource) -> str:
@@ -235,7 +235,7 @@ def _content_type(found: Conditions, _db: Any, _resource: Resource, value: str) 
     elif value == "tool_result":
         condition = "r.author IS (SELECT id FROM names WHERE name = 'tool')"
     else:
-        kinds = (Kind.THINKING,) if value == "thinking" else _TEXTS
+        kinds = (TextKind.THINKING,) if value == "thinking" else _TEXTS
         inside = ",".join(str(int(kind)) for kind in kinds)
         condition = f"r.id IN (SELECT record FROM texts WHERE kind IN ({inside}))"  # noqa: S608 - Ours.
     found.having.append(condition)

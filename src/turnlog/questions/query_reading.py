@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from turnlog.index.opening import Index
-from turnlog.index.texts import Kind, leaves, text_of_block, texts_of
+from turnlog.index.connection import Index
+from turnlog.index.texts import TextKind, leaves, text_of_block, texts_of
 from turnlog.questions.query_fields import MESSAGES, RECORDS, TOOLS, Resource
 from turnlog.records.blocks import (
     AnyBlock,
@@ -86,7 +86,7 @@ def gist_of(records: Sequence[Record]) -> str | None:
     thought: list[str] = []
     for record in records:
         for block in record.blocks if isinstance(record, Spoken) else ():
-            _, text = text_of_block(block, Kind.RESPONSE)
+            _, text = text_of_block(block, TextKind.RESPONSE)
             if isinstance(block, ThinkingBlock | RedactedThinkingBlock):
                 thought.append(text or "(thinking)")
             elif isinstance(block, CallBlock):

@@ -14,9 +14,9 @@ from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from turnlog.errors import TurnlogError
+from turnlog.index.connection import Index
 from turnlog.index.ids import BESIDE, OFFSET_BITS, SECOND_BITS, microseconds
-from turnlog.index.opening import Index
-from turnlog.index.texts import ANSWERED, Kind
+from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.questions.patience import Patience
 from turnlog.questions.scan_search import Found
 from turnlog.questions.search_conditions import WAS_TAKEN
@@ -141,13 +141,13 @@ def _texts(
     texts = index.texts(record, place.length)
     for part in range(len(texts) - 1, -1, -1):
         kind, text = texts[part]
-        if kind is Kind.TITLE and not _is_indexed(index.db, place):
+        if kind is TextKind.TITLE and not _is_indexed(index.db, place):
             continue  # It says again what the session is called already.
         if kind in ANSWERED and not within.with_results:
             continue
-        if kind is Kind.HISTORY and session in listed:
+        if kind is TextKind.HISTORY and session in listed:
             continue
-        if kind is Kind.NOTE and _was_taken(index.db, record):
+        if kind is TextKind.NOTE and _was_taken(index.db, record):
             continue
         if accepts(text):
             yield Found(record, part, int(kind), session)
@@ -168,7 +168,7 @@ def _is_indexed(db: sqlite3.Connection, place: _Place) -> bool:
 
 def _logs(db: sqlite3.Connection, within: Within) -> Iterator[_Log]:
     """Give the logs to look into, by the newest text of each that may be meant."""
-    from turnlog.index.beside import PROMPTS  # noqa: PLC0415 - Few searches scan.
+    from turnlog.index.side_files import PROMPTS  # noqa: PLC0415 - Few searches scan.
 
     rows = db.execute(
         "SELECT id, path, layout = ? AND kind <> ? FROM logs WHERE gone_at IS NULL",

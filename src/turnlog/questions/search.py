@@ -24,8 +24,8 @@ from msgspec import Struct, structs
 
 from turnlog.errors import UsageError
 from turnlog.formats.projects import whole
+from turnlog.index.connection import Index
 from turnlog.index.ids import SECOND_BITS
-from turnlog.index.opening import Index
 from turnlog.index.texts import WEIGHTS
 from turnlog.questions import scan_search
 from turnlog.questions.hits import Hit, Known, Look, read_hit

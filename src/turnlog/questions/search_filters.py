@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from turnlog.formats.projects import is_windows_path, is_within
 from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, microseconds
-from turnlog.index.texts import ANSWERED, Kind
+from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.questions.search_conditions import IS_GONE, NEVER, Condition, both, one_of, surely
 from turnlog.questions.search_language import Filter, Node
 
@@ -78,14 +78,14 @@ SELECT t.id, t.kind,
        e.first IS NOT NULL AND NOT EXISTS (SELECT 1 FROM texts WHERE id = e.last)
 FROM erring e LEFT JOIN texts t ON t.id BETWEEN e.first AND e.last AND +t.record = e.id
 """
-_IS_KINDS: Final[dict[str, tuple[Kind, ...]]] = {
-    "prompt": (Kind.PROMPT, Kind.HISTORY),
-    "response": (Kind.RESPONSE,),
-    "thinking": (Kind.THINKING,),
-    "call": (Kind.CALL,),
-    "result": (Kind.RESULT,),
-    "title": (Kind.TITLE,),
-    "summary": (Kind.SUMMARY,),
+_IS_KINDS: Final[dict[str, tuple[TextKind, ...]]] = {
+    "prompt": (TextKind.PROMPT, TextKind.HISTORY),
+    "response": (TextKind.RESPONSE,),
+    "thinking": (TextKind.THINKING,),
+    "call": (TextKind.CALL,),
+    "result": (TextKind.RESULT,),
+    "title": (TextKind.TITLE,),
+    "summary": (TextKind.SUMMARY,),
 }
 _ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
 
@@ -150,7 +150,7 @@ class Filters:
             those = one_of(column, ids)
             asked = f"SELECT 1 FROM {table} WHERE {those.sql} LIMIT 1"
             ids = self._db.execute(asked, those.values).fetchall()
-        is_kind = wanted.field == "type" and wanted.value.upper() in Kind.__members__
+        is_kind = wanted.field == "type" and wanted.value.upper() in TextKind.__members__
         return is_kind or bool(ids)
 
     def _near(self, wanted: Filter) -> str:
@@ -163,7 +163,7 @@ class Filters:
         asked = f"SELECT name FROM names WHERE id IN (SELECT {column} FROM {table})"
         names = [row[0] for row in self._db.execute(asked)]
         if wanted.field == "type":
-            names += [kind.name.lower() for kind in Kind]
+            names += [kind.name.lower() for kind in TextKind]
         near = nearest(wanted.value, {each: ways_to_name(wanted.field, each) for each in names})
         return f"; did you mean {' or '.join(near[:_FEW_NEAR])}?" if near else ""
 
@@ -183,7 +183,9 @@ class Filters:
 
     def _made(self, wanted: Filter, table: Table) -> list[Condition]:
         """Give what has to be so all together; what needs no record is asked before it is read."""
-        kind, call = (Kind.RESULT, "result") if table == "answered" else (Kind.CALL, "record")
+        kind, call = (
+            (TextKind.RESULT, "result") if table == "answered" else (TextKind.CALL, "record")
+        )
         of_call = Condition(f"t.kind = {int(kind)}")
         match wanted.field:
             case "before" | "after" | "since" as field:
@@ -202,7 +204,9 @@ class Filters:
             case "role":
                 return [one_of("r.author", self.ids(wanted))]
             case "type":
-                kinds = [int(kind) for kind in Kind if kind.name.lower() == wanted.value.lower()]
+                kinds = [
+                    int(kind) for kind in TextKind if kind.name.lower() == wanted.value.lower()
+                ]
                 one, other = one_of("r.type", self.ids(wanted)), one_of("t.kind", kinds)
                 return [Condition(f"{one.sql} OR {other.sql}", one.values + other.values)]
         return [_is(wanted.value, table)]
@@ -292,7 +296,7 @@ def _is(value: str, table: Table) -> Condition:
             if table == "answered":
                 return Condition(erring)
             failed = "t.record IN (SELECT record FROM calls WHERE is_error)"
-            return Condition(f"{erring} OR (t.kind = {int(Kind.CALL)} AND {failed})")
+            return Condition(f"{erring} OR (t.kind = {int(TextKind.CALL)} AND {failed})")
         case "gone":
             gone = f"SELECT l.id FROM logs l WHERE {IS_GONE}"
             return Condition(f"(t.record >> {OFFSET_BITS}) IN ({gone})")

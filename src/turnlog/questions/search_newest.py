@@ -13,7 +13,7 @@ from heapq import merge
 from typing import Any as Anything
 from typing import Final
 
-from turnlog.index.opening import Index
+from turnlog.index.connection import Index
 from turnlog.questions.hits import Known
 from turnlog.questions.matching import Tokenizer, meets
 from turnlog.questions.search_filters import Table

@@ -20,7 +20,7 @@ from typing import Any as Anything
 from typing import Final, NamedTuple
 
 from turnlog.index.ids import SECOND_BITS, microseconds
-from turnlog.index.texts import ANSWERED, Kind
+from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.questions.matching import Tokenizer, as_phrase, conjuncts, wanted_leaves
 from turnlog.questions.search_conditions import (
     ALWAYS,
@@ -53,9 +53,9 @@ _FEW_RANGES: Final = 32
 _FIRST, _LAST = "json_extract(a.value, '$[0]')", "json_extract(a.value, '$[1]')"
 _APART: Final = ", ".join(str(int(kind)) for kind in sorted(ANSWERED))
 _NOT_LISTED_TWICE: Final = (
-    f"(t.kind <> {int(Kind.HISTORY)} OR r.session IS NULL OR r.session NOT IN"
+    f"(t.kind <> {int(TextKind.HISTORY)} OR r.session IS NULL OR r.session NOT IN"
     " (SELECT id FROM sessions WHERE path <> '' AND gone_at IS NULL))"
-    f" AND (t.kind <> {int(Kind.NOTE)} OR NOT {WAS_TAKEN})"
+    f" AND (t.kind <> {int(TextKind.NOTE)} OR NOT {WAS_TAKEN})"
 )
 
 

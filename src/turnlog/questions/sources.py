@@ -7,14 +7,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from turnlog.errors import IndexUnavailable, TurnlogError, UsageError
-from turnlog.index.opening import Index, open_fresh
+from turnlog.index.connection import Index, open_fresh
 from turnlog.questions.spending import every_response, spent
 from turnlog.questions.traced import every_traced
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
-    from turnlog.index.refreshed import Stage
-    from turnlog.index.unwritable import Fallback
+    from turnlog.index.fallback import Fallback
+    from turnlog.index.refresh.result import Stage
     from turnlog.pricing.cost import Prices
     from turnlog.questions.ledger import Question
     from turnlog.questions.periods import Period

@@ -23,8 +23,8 @@ from turnlog.index.ids import (
     instant_at,
     microseconds,
 )
-from turnlog.index.sighted import SELECT, sighting_of
-from turnlog.index.usage import Skipped
+from turnlog.index.usage.entries import SELECT, usage_entry_of
+from turnlog.index.usage.scan import SkippedUsage
 from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.deduplicate import by_response
 from turnlog.records.responses import Response, ResponseGroup
@@ -32,7 +32,7 @@ from turnlog.records.usage import Counters
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
-    from turnlog.index.opening import Index
+    from turnlog.index.connection import Index
     from turnlog.pricing.cost import Prices
     from turnlog.questions.periods import Period
     from turnlog.records.usage_entries import UsageEntry
@@ -100,7 +100,7 @@ def _places_in(db: sqlite3.Connection, session: str) -> set[tuple[str, int]]:
     messages: dict[str, list[UsageEntry]] = {}
     names = f"SELECT name FROM messages WHERE {_CARRIED}"  # noqa: S608 - Ours.
     for row in db.execute(f"{SELECT} WHERE sightings.name IN ({names})", (session, session)):
-        messages.setdefault(row[0], []).append(sighting_of(row[:6]))
+        messages.setdefault(row[0], []).append(usage_entry_of(row[:6]))
     return {
         (each.log, each.offset)
         for found in messages.values()
@@ -130,13 +130,13 @@ def _scan(db: sqlite3.Connection, responses: Sequence[Response]) -> UsageScan:
     )
 
 
-def _skipped(db: sqlite3.Connection) -> Iterator[Skipped]:
+def _skipped(db: sqlite3.Connection) -> Iterator[SkippedUsage]:
     rows = db.execute(
         "SELECT path, offset, why, detail FROM skipped JOIN logs ON logs.id = log"
         " UNION ALL SELECT path, 0, 'unreadable', problem FROM logs WHERE problem IS NOT NULL"
     )
     for path, offset, why, detail in rows:
-        yield Skipped(path=path, offset=offset, why=why, detail=detail)
+        yield SkippedUsage(path=path, offset=offset, why=why, detail=detail)
 
 
 def _sums(db: sqlite3.Connection, first: int | None, stop: int | None) -> Iterator[ResponseGroup]:

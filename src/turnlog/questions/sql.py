@@ -22,9 +22,9 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct, field
 
 from turnlog.errors import IndexUnavailable, UsageError
+from turnlog.index.connection import Index
 from turnlog.index.database import open_again
 from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.opening import Index
 from turnlog.questions import sql_guard
 from turnlog.questions.sql_guard import Guard, check_statement
 from turnlog.records.timestamps import iso

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from turnlog.index.opening import Index, open_fresh
+from turnlog.index.connection import Index, open_fresh
 from turnlog.pricing.cost import Prices
 from turnlog.pricing.money import shown
 from turnlog.questions.blocks import LENGTH, blocks

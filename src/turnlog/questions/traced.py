@@ -18,7 +18,7 @@ from turnlog.records.responses import Response
 if TYPE_CHECKING:
     import sqlite3
 
-    from turnlog.index.opening import Index
+    from turnlog.index.connection import Index
     from turnlog.questions.periods import Period
     from turnlog.questions.usage_scan import UsageScan
 

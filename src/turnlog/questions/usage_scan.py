@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from turnlog.formats import Home, LogFile, Problem, find_everywhere
 from turnlog.index.processes import Children, can_fork, share_out
-from turnlog.index.usage import LogScan, Skipped
+from turnlog.index.usage.scan import LogScan, SkippedUsage
 from turnlog.records.responses import Response, Responses
 from turnlog.records.usage_entries import UsageEntry
 
@@ -28,7 +28,7 @@ class UsageScan(Struct, kw_only=True):
     """The answer: every response once, and what was left out."""
 
     responses: list[Response]
-    skipped: list[Skipped]
+    skipped: list[SkippedUsage]
     logs: int
     size_bytes: int
     sightings: int
@@ -58,7 +58,7 @@ class _Share(Struct, array_like=True):
     """What another process found in its share of the logs."""
 
     sightings: list[UsageEntry]
-    skipped: list[Skipped]
+    skipped: list[SkippedUsage]
     logs: int
     size_bytes: int
     told: int

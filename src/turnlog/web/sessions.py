@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final, cast
 
-from turnlog.index.opening import Index
+from turnlog.index.connection import Index
 from turnlog.pricing.money import shown
 from turnlog.questions.indexed_catalog import IndexedSession, SessionSort, list_indexed
 from turnlog.questions.indexed_projects import list_projects

@@ -15,17 +15,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from turnlog.index.database import transaction
-from turnlog.index.folds import Folded, unpacked
+from turnlog.index.database import transaction, utf8_safe
 from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
-from turnlog.index.lines import OF_AGENT
-from turnlog.index.sound import sound
+from turnlog.index.refresh.line_decoder import OF_AGENT
+from turnlog.index.refresh.log_state import LogState, unpacked
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.reading.subagents import Traces, link_subagents
 from turnlog.sessions.state import SessionState
 
 
-class _Log(Struct, frozen=True):
+class _LogRow(Struct, frozen=True):
     id: int
     path: str
     home: str
@@ -34,7 +33,7 @@ class _Log(Struct, frozen=True):
     agent: str | None
     size_bytes: int
     gone_at: int | None
-    folded: Folded
+    folded: LogState
 
 
 def note_sessions(db: sqlite3.Connection) -> None:
@@ -60,7 +59,7 @@ def _drop_empty(db: sqlite3.Connection) -> None:
     )
 
 
-def _logs_of(db: sqlite3.Connection, session: str) -> list[_Log]:
+def _logs_of(db: sqlite3.Connection, session: str) -> list[_LogRow]:
     columns = "id, path, home, layout, kind, agent, text_size_bytes, gone_at"
     rows = db.execute(
         f"SELECT {columns}, coalesce(tail_folded, folded) FROM logs"  # noqa: S608 - Ours.
@@ -70,10 +69,10 @@ def _logs_of(db: sqlite3.Connection, session: str) -> list[_Log]:
         " AND kind IN ('session', 'agent', 'day') ORDER BY path",
         (session,),
     )
-    return [_Log(*[*row[:-1], unpacked(row[-1])]) for row in rows]
+    return [_LogRow(*[*row[:-1], unpacked(row[-1])]) for row in rows]
 
 
-def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log]) -> None:
+def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_LogRow]) -> None:
     copies = [log for log in logs if log.kind == "session"]
     mains = sorted(copies, key=lambda log: _reading_order(log, session))[:1]
     days = [log for log in logs if log.kind == "day"]
@@ -114,7 +113,7 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log])
         "damages": _damages(db, [*mains, *agents.values()]),
         "git_branch": summary.git_branch,
         "version": summary.version,
-        "models": msgspec.json.encode(sound(summary.models)).decode(),
+        "models": msgspec.json.encode(utf8_safe(summary.models)).decode(),
         "life": msgspec.msgpack.encode(life),
         "is_sidechain": summary.is_sidechain,
         "gone_at": max(filter(None, gone), default=None) if gone and all(gone) else None,
@@ -125,11 +124,11 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_Log])
         f"INSERT INTO sessions (session, home, {columns})"  # noqa: S608 - Ours.
         f" VALUES ({', '.join('?' * (len(row) + 2))})"
         f" ON CONFLICT (session, home) DO UPDATE SET {updates}",
-        (session, home, *(sound(value) for value in row.values())),
+        (session, home, *(utf8_safe(value) for value in row.values())),
     )
 
 
-def _reading_order(log: _Log, session: str) -> tuple[bool, bool, bool, int, str]:
+def _reading_order(log: _LogRow, session: str) -> tuple[bool, bool, bool, int, str]:
     """Sort copies of a main log: first the one that lists and readers choose."""
     fold = log.folded.sessions.get(session)
     active_at = microseconds(fold.life.last_active_at) if fold else None
@@ -172,7 +171,7 @@ def _joined(summaries: Sequence[SessionSummary]) -> SessionSummary:
 
 
 def _note_agents(
-    db: sqlite3.Connection, session: str, mains: Sequence[_Log], agents: dict[str, _Log]
+    db: sqlite3.Connection, session: str, mains: Sequence[_LogRow], agents: dict[str, _LogRow]
 ) -> int:
     """Write down the agents of a session, and return how many there are."""
     main = Traces()
@@ -197,7 +196,7 @@ def _note_agents(
     inner = {agent.id: places[agent.sidechain] for agent in linked if agent.sidechain is not None}
     db.executemany(
         "INSERT OR REPLACE INTO sidechains VALUES (?, ?)",
-        ((record, sound(agent)) for agent, records in inner.items() for record in records),
+        ((record, utf8_safe(agent)) for agent, records in inner.items() for record in records),
     )
     rows = [
         (
@@ -215,12 +214,12 @@ def _note_agents(
     ]
     db.executemany(
         "INSERT OR REPLACE INTO agents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (tuple(sound(list(row))) for row in rows),
+        (tuple(utf8_safe(list(row))) for row in rows),
     )
     return len(rows)
 
 
-def _sidechains_in(db: sqlite3.Connection, session: str, log: _Log) -> dict[str, list[int]]:
+def _sidechains_in(db: sqlite3.Connection, session: str, log: _LogRow) -> dict[str, list[int]]:
     """Return the records of the sidechains in a main log, by the first one's uuid."""
     start_of = {short_uuid(uuid): start for uuid, start in log.folded.traces.sidechain_of.items()}
     base = log.id << OFFSET_BITS
@@ -235,7 +234,7 @@ def _sidechains_in(db: sqlite3.Connection, session: str, log: _Log) -> dict[str,
     return found
 
 
-def _damages(db: sqlite3.Connection, logs: Iterable[_Log]) -> int:
+def _damages(db: sqlite3.Connection, logs: Iterable[_LogRow]) -> int:
     count = 0
     for log in logs:
         base = log.id << OFFSET_BITS
@@ -248,6 +247,6 @@ def _damages(db: sqlite3.Connection, logs: Iterable[_Log]) -> int:
 def _project(db: sqlite3.Connection, path: str | None) -> int | None:
     if path is None:
         return None
-    path = sound(path)
+    path = utf8_safe(path)
     db.execute("INSERT OR IGNORE INTO projects (path) VALUES (?)", (path,))
     return int(db.execute("SELECT id FROM projects WHERE path = ?", (path,)).fetchone()[0])

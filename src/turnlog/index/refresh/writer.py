@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from turnlog.index.bookmarks import Bookmark
-from turnlog.index.chunks import Chunk, Unplaced, UsageChunk
 from turnlog.index.database import transaction
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.names import Names
-from turnlog.index.placing import Placing
-from turnlog.index.repeats import repeats_within, settle_repeats
-from turnlog.index.sighted import write_sightings
+from turnlog.index.refresh.bookmarks import Bookmark
+from turnlog.index.refresh.chunks import Chunk, Unplaced, UsageChunk
+from turnlog.index.refresh.text_ids import TextNumbering
+from turnlog.index.usage.deduplicate import repeats_within, update_repeats
+from turnlog.index.usage.entries import write_usage_rows
 
 MOST_CHUNKS: Final = 500
 """So many go into one transaction, however little text they hold: a kill may lose them."""
@@ -38,7 +38,7 @@ class Writer:
         self._paths = Names(connection, "paths", "path")
         self._sessions: dict[tuple[str, str], int] = {}
         self._texts: list[Unplaced] = []
-        self._placing = Placing(connection)
+        self._placing = TextNumbering(connection)
         self.dropped: set[int] = set()
         """Logs of which a chunk did not fit."""
 
@@ -124,7 +124,7 @@ class Writer:
                 chunk.log,
             ),
         )
-        settle_repeats(db, repeats_within(db, base | chunk.start, base + (1 << OFFSET_BITS)))
+        update_repeats(db, repeats_within(db, base | chunk.start, base + (1 << OFFSET_BITS)))
         self.note_later((*sessions, chunk.session))
 
     def _write_calls(self, chunk: Chunk) -> None:
@@ -179,7 +179,7 @@ class Writer:
         self._db.execute(
             "INSERT OR IGNORE INTO unsettled SELECT name FROM sightings WHERE log = ?", (log,)
         )
-        settle_repeats(self._db, repeats_within(self._db, base, base + (1 << OFFSET_BITS)))
+        update_repeats(self._db, repeats_within(self._db, base, base + (1 << OFFSET_BITS)))
 
     def sessions_of(self, log: int) -> list[str]:
         """Name the sessions that a log says something of."""
@@ -202,7 +202,7 @@ class Writer:
             return
         for table in ("calls", "touches", "carried", "repeats", "sidechains"):
             db.execute(f"DELETE FROM {table} WHERE record >= ? AND record < ?", within)  # noqa: S608
-        settle_repeats(db, repeated)
+        update_repeats(db, repeated)
         db.execute(
             "UPDATE calls SET result = NULL, is_error = NULL, duration_us = NULL, signature = NULL"
             " WHERE result >= ? AND result < ?",
@@ -238,7 +238,7 @@ class Writer:
 
 
 @contextmanager
-def all_or_nothing(db: sqlite3.Connection, writer: Writer) -> Iterator[None]:
+def transaction_of(db: sqlite3.Connection, writer: Writer) -> Iterator[None]:
     """Hold a transaction; if it is undone, *writer* forgets what it knew of it."""
     try:
         with transaction(db):
@@ -258,7 +258,7 @@ def _fits(chunk: Chunk, generation: int, text_offset: int, usage_offset: int) ->
 def write_usage(db: sqlite3.Connection, chunk: UsageChunk, names: Names, *, start: int) -> None:
     """Write what a log tells of responses from *start* on, folded into what it told before."""
     log = chunk.log
-    write_sightings(db, log, chunk.sightings, names, is_more=start > 0)
+    write_usage_rows(db, log, chunk.sightings, names, is_more=start > 0)
     db.execute("DELETE FROM skipped WHERE log = ? AND offset >= ?", (log, start))
     db.executemany(
         "INSERT INTO skipped VALUES (?, ?, ?, ?)",

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from turnlog.index.bookmarks import Bookmark
-from turnlog.index.sighted import Sighted, sighted
-from turnlog.index.usage import Skipped, Tellings
+from turnlog.index.refresh.bookmarks import Bookmark
+from turnlog.index.usage.entries import UsageRow, usage_row
+from turnlog.index.usage.scan import SkippedUsage, UsageLines
 from turnlog.records.deduplicate import folded as both
 from turnlog.records.deduplicate import name_of, place_of
 from turnlog.records.usage_entries import SYNTHETIC, UsageEntry
 
 if TYPE_CHECKING:
-    from turnlog.index.usage import Readable
+    from turnlog.index.usage.scan import Readable
 
 
 Unplaced = tuple[int, int, int, int, bytes]
@@ -45,8 +45,8 @@ class UsageChunk(Struct, array_like=True):
     generation: int
     start: int
     """Where the bookmark must stand for the chunk to fit."""
-    sightings: list[Sighted]
-    skipped: list[Skipped]
+    sightings: list[UsageRow]
+    skipped: list[SkippedUsage]
     told: int
     synthetic: int
     tail_told: int
@@ -82,11 +82,11 @@ class Chunk(UsageChunk, array_like=True):
     text_bytes: int
 
 
-class Usage:
+class ChunkUsage:
     """What the lines of one log tell of responses, folded by response and place."""
 
     def __init__(self, work: Work) -> None:
-        self.tellings = Tellings(work.log)
+        self.tellings = UsageLines(work.log)
         self.synthetic = 0
         self._log = work.id
         self._seen: dict[tuple[str, tuple[Any, ...]], UsageEntry] = {}
@@ -106,11 +106,11 @@ class Usage:
         for sighting in self.tellings.end():
             self.take(sighting)
 
-    def rows(self) -> list[Sighted]:
+    def rows(self) -> list[UsageRow]:
         """Give what was folded so far, and begin anew."""
         self.catch_up()
         rows = [
-            sighted(name, packed_place(place), each) for (name, place), each in self._seen.items()
+            usage_row(name, packed_place(place), each) for (name, place), each in self._seen.items()
         ]
         self._seen = {}
         return rows

@@ -13,7 +13,7 @@ from turnlog.index.ids import SECOND_BITS
 from turnlog.index.texts import ANSWERED
 
 if TYPE_CHECKING:
-    from turnlog.index.chunks import Unplaced
+    from turnlog.index.refresh.chunks import Unplaced
 
 # How far the texts of a crowded second may spread before the table is asked again.
 _SECONDS_AHEAD: Final = 1000
@@ -22,7 +22,7 @@ SELECT id >> {SECOND_BITS}, max(id) FROM texts WHERE id >= ? AND id < ? GROUP BY
 """  # noqa: S608 - A number of ours.
 
 
-class Placed(NamedTuple):
+class NumberedTexts(NamedTuple):
     """Texts with their ids, and the words for each of the full-text tables, in order of ids."""
 
     rows: list[tuple[int, int, int, int]]
@@ -31,7 +31,7 @@ class Placed(NamedTuple):
     answered: list[tuple[int, bytes]]
 
 
-class Placing:
+class TextNumbering:
     """Assigns ids to texts; remembers those that it assigned."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -44,11 +44,11 @@ class Placing:
         """Forget the ids that were assigned: they were rolled back."""
         self._last, self._version = {}, -1
 
-    def place(self, texts: list[Unplaced]) -> Placed:
+    def place(self, texts: list[Unplaced]) -> NumberedTexts:
         """Assign an id to each text. Sorts *texts* by time, and clears the list."""
         texts.sort(key=itemgetter(0))
         until = self._look_up(texts[0][0], texts[-1][0]) if texts else 0
-        placed = Placed([], [], [])
+        placed = NumberedTexts([], [], [])
         free = 0
         for second, record, part, kind, words in texts:
             free = max(free + 1, second << SECOND_BITS)

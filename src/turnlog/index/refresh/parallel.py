@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from turnlog.index.chunks import Chunk, Work
 from turnlog.index.processes import Children, can_fork, processors
-from turnlog.index.reading import chunks_of
+from turnlog.index.refresh.chunks import Chunk, Work
+from turnlog.index.refresh.log_reader import chunks_of
 
 # Starting a child takes as long as reading so much.
 _WORTH_A_CHILD_BYTES: Final = 8_000_000

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, field
 
-from turnlog.index.texts import Kind, Text, leaves, texts_of
+from turnlog.index.texts import Text, TextKind, leaves, texts_of
 from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
 from turnlog.records.meaning import Author, Meaning, author_of, is_in_subagent, meaning_of
 from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record, Result, Spoken
@@ -57,7 +57,7 @@ _DIGEST_BYTES: Final = 8
 _SIGNATURE_CHARACTERS: Final = 100
 
 
-class _Message(UsageMessage, gc=False):
+class MessageContent(UsageMessage, gc=False):
     content: str | tuple[Block, ...] | None = None
 
 
@@ -72,10 +72,10 @@ class _Reported(Struct, gc=False, rename="camel"):
     agent_id: Any = None
 
 
-class Line(UsageLine, gc=False, rename="camel"):
+class LineFields(UsageLine, gc=False, rename="camel"):
     """A line of Claude Code's, without what it says twice."""
 
-    message: _Message | None = None
+    message: MessageContent | None = None
     parent_uuid: str | None = None
     git_branch: str | None = None
     version: str | None = None
@@ -90,7 +90,7 @@ class Line(UsageLine, gc=False, rename="camel"):
     parent_call_id: str | None = field(default=None, name="parentToolUseID")
 
 
-class Asked(Struct, gc=False):
+class CallFacts(Struct, gc=False):
     """A call, as its record tells it."""
 
     block: int
@@ -101,7 +101,7 @@ class Asked(Struct, gc=False):
     action: str
 
 
-class Answer(Struct, gc=False):
+class ResultFacts(Struct, gc=False):
     """What came of a call."""
 
     call_id: str
@@ -110,7 +110,7 @@ class Answer(Struct, gc=False):
     duration_us: int | None
 
 
-class Found(Struct, gc=False):
+class RecordFacts(Struct, gc=False):
     """What the index is to remember of a record."""
 
     type: str
@@ -123,8 +123,8 @@ class Found(Struct, gc=False):
     message: str | None
     flags: int
     texts: list[Text]
-    asked: list[Asked]
-    answers: list[Answer]
+    asked: list[CallFacts]
+    answers: list[ResultFacts]
     session: str | None = None
     """Whose it says it is."""
     is_copy: bool = False
@@ -132,10 +132,10 @@ class Found(Struct, gc=False):
     """The record that it says it is a copy of."""
 
 
-_decode_line = msgspec.json.Decoder(Line).decode
+_decode_line = msgspec.json.Decoder(LineFields).decode
 
 
-def fast_line(data: bytes) -> Line | None:
+def fast_line(data: bytes) -> LineFields | None:
     """Decode *data* if it is one of the many; None sends it on to the full decoder."""
     try:
         line = _decode_line(data)
@@ -158,44 +158,44 @@ def fast_line(data: bytes) -> Line | None:
     return line if ResultBlock in shapes and CallBlock not in shapes else None
 
 
-def _placeless(mark: Line) -> Line:
+def _placeless(mark: LineFields) -> LineFields:
     """Leave out where a mark stands, should it say so: its record does not."""
     mark.parent_uuid = mark.cwd = mark.git_branch = mark.version = mark.agent_id = None
     mark.is_sidechain = None
     return mark
 
 
-def noted(line: Line) -> tuple[Text | None, int]:
+def noted(line: LineFields) -> tuple[Text | None, int]:
     """Give the text of what the program noted itself, and the flags for what it is."""
     match line.type:
         case "progress":
             return None, SLIPPED_IN
         case "attachment":
-            kind, text, flags = Kind.CONTEXT, leaves(line.attachment), SLIPPED_IN
+            kind, text, flags = TextKind.CONTEXT, leaves(line.attachment), SLIPPED_IN
         case "queue-operation":
-            kind, text, flags = Kind.NOTE, leaves(line.content), 0
+            kind, text, flags = TextKind.NOTE, leaves(line.content), 0
         case "system":
-            kind, text = Kind.NOTE, line.content if isinstance(line.content, str) else ""
+            kind, text = TextKind.NOTE, line.content if isinstance(line.content, str) else ""
             flags = IS_ERROR if line.subtype == "api_error" else SLIPPED_IN
         case _:
             return None, 0
     return Text(kind, text) if text else None, flags
 
 
-def names_agent(line: Line) -> bool:
+def names_subagent(line: LineFields) -> bool:
     """Tell whether a tool's result names the agent that gave it."""
     reported = line.tool_use_result
     return isinstance(reported, _Reported) and reported.agent_id is not None
 
 
-def answers(line: Line, calls: Collection[str]) -> bool:
+def answers(line: LineFields, calls: Collection[str]) -> bool:
     """Tell whether a tool's result answers one of *calls*."""
     content = line.message.content if line.message is not None else None
     blocks = content if calls and isinstance(content, tuple) else ()
     return any(type(block) is ResultBlock and block.tool_use_id in calls for block in blocks)
 
 
-def found_in_record(record: Record) -> Found:
+def found_in_record(record: Record) -> RecordFacts:
     """Tell what the index is to remember of *record*."""
     author = author_of(record)
     meaning = meaning_of(record, author)
@@ -205,7 +205,7 @@ def found_in_record(record: Record) -> Found:
     said = record if isinstance(record, Assistant) else None
     copied = linked.forked_from if linked else None
     origin = copied.get("messageUuid") if isinstance(copied, dict) else None
-    return Found(
+    return RecordFacts(
         record.type,
         author,
         record.uuid,
@@ -226,7 +226,7 @@ def found_in_record(record: Record) -> Found:
     )
 
 
-def _calls_of(record: Record) -> tuple[list[Asked], list[Answer]]:
+def _calls_of(record: Record) -> tuple[list[CallFacts], list[ResultFacts]]:
     match record:
         case Call():
             return [_one_asked(0, record.call_id, record.name or "", record.input)], []
@@ -234,18 +234,20 @@ def _calls_of(record: Record) -> tuple[list[Asked], list[Answer]]:
             text, failed = record.text, record.is_error is True
             duration = record.duration_ms
             took = int(duration * 1000) if duration is not None and 0 <= duration < 1e12 else None
-            return [], [Answer(call_id, failed, signature_of(text) if failed else None, took)]
+            return [], [ResultFacts(call_id, failed, signature_of(text) if failed else None, took)]
         case FileHistory(path=str(path)):
             tool = record.operation or "edit"
             return [
-                Asked(0, None, f"file-{tool}", _digest(path.encode(errors="replace")), path, "edit")
+                CallFacts(
+                    0, None, f"file-{tool}", _digest(path.encode(errors="replace")), path, "edit"
+                )
             ], []
         case Spoken():
             return _asked(record.blocks), _answers(record.blocks)
     return [], []
 
 
-def _asked(blocks: Iterable[AnyBlock]) -> list[Asked]:
+def _asked(blocks: Iterable[AnyBlock]) -> list[CallFacts]:
     return [
         _one_asked(number, block.id, block.name, block.input)
         for number, block in enumerate(blocks)
@@ -253,9 +255,9 @@ def _asked(blocks: Iterable[AnyBlock]) -> list[Asked]:
     ]
 
 
-def _one_asked(number: int, call_id: str | None, tool: str, given: Any) -> Asked:
+def _one_asked(number: int, call_id: str | None, tool: str, given: Any) -> CallFacts:
     path, action = touched(tool, given)
-    return Asked(number, call_id, tool, digest_of(given), path, action)
+    return CallFacts(number, call_id, tool, digest_of(given), path, action)
 
 
 def touched(tool: str, given: Any) -> tuple[str | None, str]:
@@ -273,11 +275,11 @@ def digest_of(given: Any) -> bytes:
     return _digest(_as_json(given))
 
 
-def _answers(blocks: Iterable[AnyBlock]) -> list[Answer]:
+def _answers(blocks: Iterable[AnyBlock]) -> list[ResultFacts]:
     return [
-        Answer(block.tool_use_id, True, signature_of(block.text), None)
+        ResultFacts(block.tool_use_id, True, signature_of(block.text), None)
         if block.is_error is True
-        else Answer(block.tool_use_id, False, None, None)
+        else ResultFacts(block.tool_use_id, False, None, None)
         for block in blocks
         if type(block) is ResultBlock
     ]

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
 from turnlog.formats import find_everywhere
-from turnlog.index.beside import side_files_of
 from turnlog.index.database import open_for_reading
 from turnlog.index.freshness import ELSEWHERE, has_leftovers, path_of_index
-from turnlog.index.plan import changed_among, known_logs, look
-from turnlog.index.refresh import refresh
-from turnlog.index.refreshed import Refreshed
+from turnlog.index.refresh.plan import changed_among, known_logs, look
+from turnlog.index.refresh.refresh import refresh
+from turnlog.index.refresh.result import RefreshResult
+from turnlog.index.side_files import side_files_of
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
-    from turnlog.index.refreshed import Progress, Stage
+    from turnlog.index.refresh.result import Progress, Stage
 
 Fallback = Literal["made", "read", "none"]
 """What serves instead: an index that is read as it is or made for this run, one that is there to be
@@ -49,7 +49,7 @@ def refreshed_otherwise(
     stage: Stage,
     fallback: Fallback,
     progress: Progress | None = None,
-) -> Refreshed:
+) -> RefreshResult:
     """Say what the index lacks that could not be refreshed for *error*, or make one elsewhere."""
     if (
         fallback != "none"
@@ -57,19 +57,19 @@ def refreshed_otherwise(
         and (found := _lacking(homes, stage)) is not None
     ):
         logs, lacks = found
-        return Refreshed(logs=logs, notices=[f"{error.message}; {lacks}"] if lacks else [])
+        return RefreshResult(logs=logs, notices=[f"{error.message}; {lacks}"] if lacks else [])
     if fallback != "made":
         raise error
-    return make_elsewhere(homes, error, stage=stage, progress=progress)
+    return make_temporary_index(homes, error, stage=stage, progress=progress)
 
 
-def make_elsewhere(
+def make_temporary_index(
     homes: Sequence[Home],
     error: IndexUnavailable,
     *,
     stage: Stage = "text",
     progress: Progress | None = None,
-) -> Refreshed:
+) -> RefreshResult:
     """Make the index of *homes* in a temporary directory, since it has to do without its place."""
     if not _is_unwritable(error):
         raise error
@@ -100,7 +100,7 @@ def make_elsewhere(
     return done
 
 
-def is_elsewhere(homes: Sequence[Home]) -> bool:
+def is_temporary(homes: Sequence[Home]) -> bool:
     """Tell whether the index of *homes* was made for this run alone."""
     return path_of_index([os.fspath(home) for home in homes]) in ELSEWHERE.values()
 

@@ -21,15 +21,15 @@ from msgspec.structs import replace
 from turnlog.errors import TurnlogError
 from turnlog.formats.homes import Home
 from turnlog.formats.log_file import LogFile
-from turnlog.index.bookmarks import Bookmark, Change, change_since, length_of
-from turnlog.index.chunks import Work
+from turnlog.index.database import is_valid_utf8
 from turnlog.index.ids import BESIDE
-from turnlog.index.sound import is_sound_text
-from turnlog.index.writing import Writer
+from turnlog.index.refresh.bookmarks import Bookmark, LogChange, change_since, length_of
+from turnlog.index.refresh.chunks import Work
+from turnlog.index.refresh.writer import Writer
 
 if TYPE_CHECKING:
     from turnlog.formats import Problem
-    from turnlog.index.usage import Readable
+    from turnlog.index.usage.scan import Readable
 
 _COLUMNS: Final = (
     "id, path, generation, layout, gone_at, device, inode, usage_offset, usage_size_bytes,"
@@ -38,7 +38,7 @@ _COLUMNS: Final = (
 )
 
 
-class Known(Struct, frozen=True):
+class KnownLog(Struct, frozen=True):
     """A log as the index knows it."""
 
     id: int
@@ -58,7 +58,7 @@ class Known(Struct, frozen=True):
         return self.text if self.text.size_bytes >= 0 else self.usage
 
 
-class Seen(Struct, frozen=True):
+class SeenLog(Struct, frozen=True):
     """A log as it lies there now."""
 
     log: Readable
@@ -72,7 +72,7 @@ class Seen(Struct, frozen=True):
         return self.now.st_size if is_packed else None
 
 
-class Plan(Struct):
+class RefreshPlan(Struct):
     """What is to be done."""
 
     works: list[Work] = field(default_factory=list)
@@ -81,23 +81,23 @@ class Plan(Struct):
     gone: list[str] = field(default_factory=list)
 
 
-def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dict[str, Seen]:
+def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dict[str, SeenLog]:
     """Give the logs that are there, by path; add to *problems* those that no row can name."""
     seen = {}
     for log in logs:
         path = os.fspath(log.path)
-        if not is_sound_text(path):
+        if not is_valid_utf8(path):
             if problems is not None:
                 from turnlog.formats import Problem  # noqa: PLC0415 - They are few.
 
                 problems.append(Problem(log.path, "its name is no text, so no index can hold it"))
             continue
         with suppress(OSError):  # It vanished between the walk and now.
-            seen[path] = Seen(log, path, os.stat(path))
+            seen[path] = SeenLog(log, path, os.stat(path))
     return seen
 
 
-def known_logs(db: sqlite3.Connection, paths: Iterable[str] | None = None) -> dict[str, Known]:
+def known_logs(db: sqlite3.Connection, paths: Iterable[str] | None = None) -> dict[str, KnownLog]:
     """Give the logs that the index knows, by path: all of them, or those of *paths*."""
     query = f"SELECT {_COLUMNS} FROM logs"  # noqa: S608 - Ours.
     if paths is None:
@@ -106,7 +106,7 @@ def known_logs(db: sqlite3.Connection, paths: Iterable[str] | None = None) -> di
     return {row[1]: _known(row) for row in rows if row is not None}
 
 
-def has_changed(seen: Seen, entry: Known | None, *, usage_only: bool) -> bool:
+def has_changed(seen: SeenLog, entry: KnownLog | None, *, usage_only: bool) -> bool:
     """Tell whether a log is not as its bookmark says."""
     if entry is None or entry.gone_at is not None:
         return True
@@ -116,13 +116,13 @@ def has_changed(seen: Seen, entry: Known | None, *, usage_only: bool) -> bool:
     return size_bytes != now.st_size or mark.mtime_ns != now.st_mtime_ns
 
 
-def is_absent(entry: Known, seen: dict[str, Seen], *, usage_only: bool) -> bool:
+def is_absent(entry: KnownLog, seen: dict[str, SeenLog], *, usage_only: bool) -> bool:
     """Tell whether a log was looked for and not found."""
     return entry.path not in seen and not (usage_only and entry.layout == BESIDE)
 
 
 def changed_among(
-    seen: dict[str, Seen], known: dict[str, Known], *, usage_only: bool
+    seen: dict[str, SeenLog], known: dict[str, KnownLog], *, usage_only: bool
 ) -> Iterator[str]:
     """Give the paths of the logs that are not as the index knows them, or not there any more."""
     for path, each in seen.items():
@@ -133,7 +133,7 @@ def changed_among(
             yield path
 
 
-def look_again(db: sqlite3.Connection, paths: Iterable[str]) -> dict[str, Seen]:
+def look_again(db: sqlite3.Connection, paths: Iterable[str]) -> dict[str, SeenLog]:
     """Give logs that the index knows, by path, as it knows them."""
     logs: list[Readable] = []
     for path in paths:
@@ -145,7 +145,7 @@ def look_again(db: sqlite3.Connection, paths: Iterable[str]) -> dict[str, Seen]:
             home, layout, kind, session, agent, key = row
             place = (Path(path), Home(Path(home)))
             if layout == BESIDE:
-                from turnlog.index.beside import SideFile  # noqa: PLC0415 - Few are.
+                from turnlog.index.side_files import SideFile  # noqa: PLC0415 - Few are.
 
                 logs.append(SideFile(*place, kind, session, agent, key))
             else:
@@ -155,18 +155,18 @@ def look_again(db: sqlite3.Connection, paths: Iterable[str]) -> dict[str, Seen]:
 
 def make_plan(
     db: sqlite3.Connection,
-    seen: dict[str, Seen],
+    seen: dict[str, SeenLog],
     writer: Writer,
     *,
     usage_only: bool,
     is_all: bool,
-) -> Plan:
+) -> RefreshPlan:
     """Make a plan and note in the index, within the transaction that is open, what it rests on.
 
     Logs that are not *seen* are gone if *is_all*.
     """
     known = known_logs(db, None if is_all else seen)
-    plan = Plan()
+    plan = RefreshPlan()
     absent = {
         path: entry
         for path, entry in known.items()
@@ -187,9 +187,9 @@ def make_plan(
 
 def _plan_one(
     db: sqlite3.Connection,
-    each: Seen,
-    entry: Known,
-    plan: Plan,
+    each: SeenLog,
+    entry: KnownLog,
+    plan: RefreshPlan,
     writer: Writer,
     *,
     usage_only: bool,
@@ -203,14 +203,14 @@ def _plan_one(
     if entry.gone_at is not None:
         db.execute("UPDATE logs SET gone_at = NULL WHERE id = ?", (entry.id,))
         writer.note_later((each.log.session_id, *writer.sessions_of(entry.id)))
-    if Change.REPLACED in changes or _is_packed_and_grew(entry, changes):
+    if LogChange.REPLACED in changes or _is_packed_and_grew(entry, changes):
         if entry.layout != BESIDE:
             plan.replaced.append(each.path)
         writer.forget(entry.id)
         db.execute("UPDATE logs SET session = ? WHERE id = ?", (each.log.session_id, entry.id))
         entry = replace(entry, generation=entry.generation + 1, usage=Bookmark(), text=Bookmark())
     mark = entry.usage if usage_only else entry.text
-    if since.get(mark) is Change.NONE:  # One that was made anew is not among them.
+    if since.get(mark) is LogChange.NONE:  # One that was made anew is not among them.
         return
     folded = None
     if not usage_only and entry.text.offset:
@@ -222,15 +222,15 @@ def _plan_one(
     plan.new_bytes += max(0, each.now.st_size - mark.offset)
 
 
-def _is_packed_and_grew(entry: Known, changes: set[Change]) -> bool:
+def _is_packed_and_grew(entry: KnownLog, changes: set[LogChange]) -> bool:
     """Tell whether a compressed log changed: it has no fingerprint, and is read anew."""
     mark = entry.mark
-    return mark.size_bytes >= 0 and mark.fingerprint is None and Change.GREW in changes
+    return mark.size_bytes >= 0 and mark.fingerprint is None and LogChange.GREW in changes
 
 
 def _moved(
-    db: sqlite3.Connection, each: Seen, absent: dict[str, Known], writer: Writer
-) -> Known | None:
+    db: sqlite3.Connection, each: SeenLog, absent: dict[str, KnownLog], writer: Writer
+) -> KnownLog | None:
     """Give the log that lies here now and lay elsewhere before, if there is one.
 
     A log whose place only a kept copy takes has moved there, and one that was restored, back.
@@ -246,7 +246,7 @@ def _moved(
             continue
         if (
             entry.mark.size_bytes < 0
-            or change_since(entry.mark, each.path, each.now) is Change.REPLACED
+            or change_since(entry.mark, each.path, each.now) is LogChange.REPLACED
         ):
             continue
         del absent[path]
@@ -254,7 +254,9 @@ def _moved(
     return None
 
 
-def _at_its_new_place(db: sqlite3.Connection, each: Seen, entry: Known, writer: Writer) -> Known:
+def _at_its_new_place(
+    db: sqlite3.Connection, each: SeenLog, entry: KnownLog, writer: Writer
+) -> KnownLog:
     """Note where a log lies now; if that tells something else of its records, forget them."""
     who = "SELECT home, layout, kind, agent, session FROM logs WHERE id = ?"
     *before, session = db.execute(who, (entry.id,)).fetchone()
@@ -280,7 +282,7 @@ def _at_its_new_place(db: sqlite3.Connection, each: Seen, entry: Known, writer: 
     return replace(entry, path=each.path)
 
 
-def _added(db: sqlite3.Connection, each: Seen) -> Known:
+def _added(db: sqlite3.Connection, each: SeenLog) -> KnownLog:
     db.execute(
         "INSERT INTO logs (path, home, layout, kind, session, agent, project_key)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO NOTHING",
@@ -290,12 +292,12 @@ def _added(db: sqlite3.Connection, each: Seen) -> Known:
     return _known(row)
 
 
-def _known(row: tuple[Any, ...]) -> Known:
+def _known(row: tuple[Any, ...]) -> KnownLog:
     known: list[Any] = [*row[:7], Bookmark(*row[7:11]), Bookmark(*row[11:15]), row[15]]
-    return Known(*known)
+    return KnownLog(*known)
 
 
-def _place_of(each: Seen) -> tuple[Any, ...]:
+def _place_of(each: SeenLog) -> tuple[Any, ...]:
     log = each.log
     return (
         each.path,
@@ -310,9 +312,9 @@ def _place_of(each: Seen) -> tuple[Any, ...]:
 
 def _note_absent(
     db: sqlite3.Connection,
-    absent: dict[str, Known],
-    seen: dict[str, Seen],
-    plan: Plan,
+    absent: dict[str, KnownLog],
+    seen: dict[str, SeenLog],
+    plan: RefreshPlan,
     writer: Writer,
 ) -> None:
     """Mark what is gone at its source; forget what lies elsewhere as well, or never was read.

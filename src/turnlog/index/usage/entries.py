@@ -14,15 +14,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from turnlog.index.database import utf8_safe, utf8_safe_row
 from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
 from turnlog.index.names import Names
-from turnlog.index.sound import sound, sound_row
 from turnlog.records.deduplicate import folded as both
 from turnlog.records.usage import Counters
 from turnlog.records.usage_entries import UsageEntry
 
 
-class _Told(Struct, array_like=True, omit_defaults=True, gc=False):
+class _UsageColumns(Struct, array_like=True, omit_defaults=True, gc=False):
     offset: int
     at: int | None
     counts: tuple[int, ...]
@@ -46,10 +46,10 @@ class _Told(Struct, array_like=True, omit_defaults=True, gc=False):
 
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(_Told).decode
+_unpack = msgspec.msgpack.Decoder(_UsageColumns).decode
 
 
-class Sighted(NamedTuple):
+class UsageRow(NamedTuple):
     """A sighting that is ready to be stored."""
 
     name: str
@@ -60,12 +60,12 @@ class Sighted(NamedTuple):
     told: bytes
 
 
-def sighted(name: str, place: bytes, found: UsageEntry) -> Sighted:
+def usage_row(name: str, place: bytes, found: UsageEntry) -> UsageRow:
     """Make a sighting ready to be stored."""
     used = found.counters
     at = microseconds(found.at)
     last_at = None if found.last_at == found.at else microseconds(found.last_at)
-    told = _Told(
+    told = _UsageColumns(
         found.offset,
         at,
         (
@@ -92,11 +92,11 @@ def sighted(name: str, place: bytes, found: UsageEntry) -> Sighted:
         found.odd,
         found.copy_of,
     )
-    name, session, cwd, model = sound_row((name, found.session, found.cwd, found.model))
-    return Sighted(name, place, session, cwd, model, _packed(told))
+    name, session, cwd, model = utf8_safe_row((name, found.session, found.cwd, found.model))
+    return UsageRow(name, place, session, cwd, model, _packed(told))
 
 
-def sighting_of(row: Sequence[Any]) -> UsageEntry:
+def usage_entry_of(row: Sequence[Any]) -> UsageEntry:
     """Give the sighting of a row: its name, log, session, directory, model, and the rest."""
     name, log, session, cwd, model, data = row
     told = _unpack(data)
@@ -155,7 +155,7 @@ def message_of_one(row: Sequence[Any], names: Names) -> tuple[Any, ...]:
     )
 
 
-def _message_id(name: str, told: _Told) -> str | None:
+def _message_id(name: str, told: _UsageColumns) -> str | None:
     is_name = told.message_id is None and not told.part
     return name if is_name and not name.startswith(_NO_MESSAGE) else told.message_id
 
@@ -170,13 +170,13 @@ SELECT: Final = (
 """Gives what ``sighting_of`` takes, and the log's id."""
 
 
-def write_sightings(
-    db: sqlite3.Connection, log: int, found: Sequence[Sighted], names: Names, *, is_more: bool
+def write_usage_rows(
+    db: sqlite3.Connection, log: int, found: Sequence[UsageRow], names: Names, *, is_more: bool
 ) -> None:
     """Write what a log tells of responses; if it *is_more*, folded into what it told before."""
     if is_more:
         path = db.execute("SELECT path FROM logs WHERE id = ?", (log,)).fetchone()[0]
-        found = [_with_earlier(db, log, path, Sighted(*each)) for each in found]
+        found = [_with_earlier(db, log, path, UsageRow(*each)) for each in found]
     db.executemany(
         "INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
@@ -184,16 +184,16 @@ def write_sightings(
             for name, place, session, cwd, model, told in found
         ),
     )
-    changed = found if is_any_settled(db) else found[:1]
+    changed = found if is_any_deduplicated(db) else found[:1]
     db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((each[0],) for each in changed))
 
 
-def is_any_settled(db: sqlite3.Connection) -> bool:
+def is_any_deduplicated(db: sqlite3.Connection) -> bool:
     """Tell whether a response was settled; as long as none was, one unsettled name means all."""
     return bool(db.execute("SELECT EXISTS (SELECT 1 FROM messages)").fetchone()[0])
 
 
-def _with_earlier(db: sqlite3.Connection, log: int, path: str, found: Sighted) -> Sighted:
+def _with_earlier(db: sqlite3.Connection, log: int, path: str, found: UsageRow) -> UsageRow:
     """Fold a sighting into what its log told of the same before."""
     earlier = db.execute(
         f"{SELECT} WHERE sightings.name = ? AND sightings.log = ? AND place = ?",
@@ -201,18 +201,18 @@ def _with_earlier(db: sqlite3.Connection, log: int, path: str, found: Sighted) -
     ).fetchone()
     if earlier is None:
         return found
-    later = sighting_of((found.name, path, found.session, found.cwd, found.model, found.told))
-    return sighted(found.name, found.place, both(sighting_of(earlier[:6]), later))
+    later = usage_entry_of((found.name, path, found.session, found.cwd, found.model, found.told))
+    return usage_row(found.name, found.place, both(usage_entry_of(earlier[:6]), later))
 
 
-def _packed(told: _Told) -> bytes:
+def _packed(told: _UsageColumns) -> bytes:
     try:
         return _pack(told)
     except UnicodeEncodeError:  # A lone surrogate.
-        return _pack(sound(msgspec.to_builtins(told)))
+        return _pack(utf8_safe(msgspec.to_builtins(told)))
 
 
-def _counters(told: _Told) -> Counters:
+def _counters(told: _UsageColumns) -> Counters:
     fresh, output, five_minutes, one_hour, read, searches = told.counts
     return Counters(fresh, output, five_minutes, one_hour, read, searches, told.others or {})
 

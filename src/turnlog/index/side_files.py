@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from turnlog.formats import Home
 from turnlog.formats.kept_copies import KEPT_SUFFIX, copy_roots, kept_place
 from turnlog.index.ids import BESIDE
-from turnlog.index.texts import Kind, Text, leaves
+from turnlog.index.texts import Text, TextKind, leaves
 from turnlog.records.lenient_json import NotJson, loads
 
 PROMPTS, PLAN, TODOS, TASK = "prompts", "plan", "todos", "task"
@@ -84,15 +84,15 @@ def texts_of_side(kind: str, data: bytes) -> list[Text]:
     """Give the texts of a side file, or of one line of the list of prompts."""
     if kind == PLAN:
         text = data.decode(errors="replace")
-        return [Text(Kind.PLAN, text)] if text.strip() else []
+        return [Text(TextKind.PLAN, text)] if text.strip() else []
     try:
         value = loads(data)
     except (NotJson, ValueError, RecursionError):
         return []
     if kind == PROMPTS:
-        return [Text(Kind.HISTORY, text) for text in _typed(value) if text]
+        return [Text(TextKind.HISTORY, text) for text in _typed(value) if text]
     text = leaves(_said_of(value))
-    return [Text(Kind.TODO, text)] if text else []
+    return [Text(TextKind.TODO, text)] if text else []
 
 
 def content_of(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:

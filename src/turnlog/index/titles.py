@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from turnlog.formats import Home
 
 
-class Remembered:
+class StoredTitles:
     """The names of sessions in *homes*; to be asked for, to be closed then."""
 
     def __init__(self, homes: Sequence[Home]) -> None:
@@ -77,12 +77,12 @@ _ASKED = (
 
 
 # Of all that is folded of a log, only this is unpacked.
-class _Fold(Struct):
+class _StoredSummary(Struct):
     summary: NamedTitle = field(default_factory=NamedTitle)
 
 
 class _Folded(Struct, array_like=True):
-    sessions: dict[str, _Fold] = field(default_factory=dict)
+    sessions: dict[str, _StoredSummary] = field(default_factory=dict)
 
 
 _unpack = msgspec.msgpack.Decoder(_Folded).decode

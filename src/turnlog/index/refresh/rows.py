@@ -12,40 +12,39 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from turnlog.index.folds import EarlyResult, Folded, OpenCall
+from turnlog.index.database import utf8_safe_row
 from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
-from turnlog.index.lines import (
+from turnlog.index.refresh.line_decoder import (
     IS_ERROR,
     OF_AGENT,
-    Found,
-    Line,
+    LineFields,
+    RecordFacts,
     digest_of,
     noted,
     signature_of,
     touched,
 )
-from turnlog.index.sound import sound_row
-from turnlog.index.texts import Kind, text_of_block
-from turnlog.index.words import as_indexed
+from turnlog.index.refresh.log_state import EarlyResult, LogState, OpenCall
+from turnlog.index.texts import TextKind, as_indexed, text_of_block
 from turnlog.records.blocks import CallBlock, ResultBlock
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Author
 from turnlog.sessions.reading.subagents import AGENT_TOOLS
 
 if TYPE_CHECKING:
-    from turnlog.index.chunks import Unplaced
+    from turnlog.index.refresh.chunks import Unplaced
 
 _NO_ANSWER: Final = (None, None, None, None)
 # Plain values, looked up once: there are several for every line.
 _AGENT, _ASSISTANT = Author.AGENT.value, Author.ASSISTANT.value
 _PROGRAM, _TOOL = Author.PROGRAM.value, Author.TOOL.value
-_PROMPT, _RESPONSE = Kind.PROMPT, Kind.RESPONSE
+_PROMPT, _RESPONSE = TextKind.PROMPT, TextKind.RESPONSE
 
 
-class Rows:
+class ChunkRows:
     """What was gathered since the last chunk; ``Chunk`` tells what the rows hold."""
 
-    def __init__(self, folded: Folded, log: int) -> None:
+    def __init__(self, folded: LogState, log: int) -> None:
         self.folded = folded
         self._log = log << OFFSET_BITS
         self._uuid_before: str | None = None
@@ -63,7 +62,7 @@ class Rows:
         self.text_bytes = 0
         self._calls_here: dict[str, list[Any]] = {}
 
-    def remember(self, found: Found, offset: int, length: int, session: str) -> None:
+    def remember(self, found: RecordFacts, offset: int, length: int, session: str) -> None:
         """Make rows of what was found in a record; its texts may be such as UTF-8 cannot hold."""
         record = self._log | offset
         at = self._dated(found.at)
@@ -83,21 +82,21 @@ class Rows:
             found.message,
             found.flags,
         )
-        self.records.append(sound_row(row))
+        self.records.append(utf8_safe_row(row))
         if found.is_copy or (found.session or session) != session:
             self._carry(record, uuid, found.origin)
         for part, (kind, text) in enumerate(found.texts):
             self._text(record, part, kind, text)
         for asked in found.asked:
             told = (record, asked.block, asked.call_id, asked.tool, asked.digest)
-            call = sound_row((*told, asked.path, asked.action, *_NO_ANSWER))
+            call = utf8_safe_row((*told, asked.path, asked.action, *_NO_ANSWER))
             self._asked([*call], at)
         for answer in found.answers:
             came = (record, answer.is_error, answer.duration_us, answer.signature)
             self._answered(answer.call_id, at, came)
 
     def remember_line(
-        self, line: Line, at: datetime | None, offset: int, length: int, session: str
+        self, line: LineFields, at: datetime | None, offset: int, length: int, session: str
     ) -> bool:
         """Make rows of a line that was decoded fast; tell whether it asks for an agent."""
         message, kind = line.message, line.type
@@ -151,7 +150,7 @@ class Rows:
     def damaged(self, damage: Damage) -> None:
         """Make a row of what could not be read."""
         why = damage.reason.value, damage.detail, damage.excerpt
-        self.damages.append(sound_row((self._log | damage.offset, damage.length, *why)))
+        self.damages.append(utf8_safe_row((self._log | damage.offset, damage.length, *why)))
 
     def _dated(self, at: datetime | None) -> int | None:
         """Give an instant as rows have it; texts of records without one have the last that was."""
@@ -175,13 +174,13 @@ class Rows:
         if isinstance(uuid, bytes):
             self.carried.append((record, named if isinstance(named, bytes) else uuid))
 
-    def _text(self, record: int, part: int, kind: Kind, text: str) -> None:
+    def _text(self, record: int, part: int, kind: TextKind, text: str) -> None:
         words = as_indexed(text)
         self.texts.append((self.folded.last_second, record, part, int(kind), words))
         self.text_bytes += len(words)
 
     def _take(
-        self, blocks: tuple[Any, ...], plain: Kind, record: int, at_us: int | None
+        self, blocks: tuple[Any, ...], plain: TextKind, record: int, at_us: int | None
     ) -> tuple[bool, bool]:
         """Make rows of a message's blocks, of which *plain* text is this.
 

@@ -11,8 +11,8 @@ import sqlite3
 from typing import Any, Final
 
 from turnlog.errors import TurnlogError
-from turnlog.index.beside import texts_of_side
 from turnlog.index.ids import BESIDE, OFFSET_BITS
+from turnlog.index.side_files import texts_of_side
 from turnlog.index.texts import Text, texts_of
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage

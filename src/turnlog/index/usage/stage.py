@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from turnlog.errors import TurnlogError
-from turnlog.index.bookmarks import Bookmark, fingerprint, length_of
-from turnlog.index.chunks import Usage, UsageChunk, Work
 from turnlog.index.names import Names
-from turnlog.index.usage import needles_of
-from turnlog.index.writing import write_usage
+from turnlog.index.refresh.bookmarks import Bookmark, fingerprint, length_of
+from turnlog.index.refresh.chunks import ChunkUsage, UsageChunk, Work
+from turnlog.index.refresh.writer import write_usage
+from turnlog.index.usage.scan import needles_of
 from turnlog.storage.scan import BUFFER_BYTES, find_lines
 
 _BATCH_SIGHTINGS: Final = 20_000
@@ -39,7 +39,7 @@ def batched_usage(works: Iterable[Work]) -> Iterator[list[UsageChunk]]:
 
 def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
     """Read what a log tells from the ledger's bookmark on; never raise for its state."""
-    usage = Usage(work)
+    usage = ChunkUsage(work)
     tellings = usage.tellings
     path = tellings.path
     told = synthetic = 0

@@ -70,7 +70,7 @@ _FIRST_RECORDS: Final = 3
 Why = Literal["damaged", "odd", "unreadable"]
 
 
-class Skipped(Struct, frozen=True, kw_only=True):
+class SkippedUsage(Struct, frozen=True, kw_only=True):
     """Something that was not counted, or not as it was written, and where it stands."""
 
     path: str
@@ -84,16 +84,16 @@ def needles_of(layout: str) -> tuple[bytes, ...]:
     return _USAGE if layout == "claude" else _ANY_USAGE
 
 
-class Tellings:
+class UsageLines:
     """What the lines of one log tell, in their order; give it those that have a needle."""
 
     def __init__(self, log: Readable) -> None:
         self.path = os.fspath(log.path)
-        self.skipped: list[Skipped] = []
+        self.skipped: list[SkippedUsage] = []
         self.told = 0
         """Records that told of a response, those included that the next one made superfluous."""
         self.pending = 0
-        self._place = _Place(log, self.path)
+        self._place = _LogPlace(log, self.path)
         self._held: UsageLine | None = None
         self._held_at: datetime | None = None
         self._held_offset = 0
@@ -147,7 +147,7 @@ class Tellings:
                     yield from self._placed(usage_entries_of(piece.record), piece.offset)
 
     def skip(self, offset: int, why: Why, detail: str) -> None:
-        self.skipped.append(Skipped(path=self.path, offset=offset, why=why, detail=detail))
+        self.skipped.append(SkippedUsage(path=self.path, offset=offset, why=why, detail=detail))
 
     def _placed(self, found: Iterable[UsageEntry], offset: int) -> Iterator[UsageEntry]:
         for sighting in found:
@@ -166,7 +166,7 @@ def _buffer() -> bytearray:
 class LogScan(Struct):
     """The search of one log after another; keeps what they have in common."""
 
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedUsage] = field(default_factory=list)
     logs: int = 0
     size_bytes: int = 0
     pending: int = 0
@@ -177,7 +177,7 @@ class LogScan(Struct):
         """Give what *log* tells of responses, from *start* on; never raise for its state."""
         from turnlog.storage.scan import find_lines  # noqa: PLC0415
 
-        tellings = Tellings(log)
+        tellings = UsageLines(log)
         try:
             with find_lines(
                 tellings.path, *needles_of(log.layout), start=start, buffer=self.buffer
@@ -204,7 +204,7 @@ def _once(text: str | None) -> str | None:
     return text and intern(text)
 
 
-class _Place:
+class _LogPlace:
     """What the place of a log tells of its records where they do not say so themselves."""
 
     def __init__(self, log: Readable, path: str) -> None:

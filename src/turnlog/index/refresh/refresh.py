@@ -35,34 +35,33 @@ from turnlog.index.database import (
     unavailable,
 )
 from turnlog.index.freshness import (
-    Look,
+    Freshness,
     changed_logs,
     has_leftovers,
     has_walked,
     note_directories,
 )
-from turnlog.index.plan import (
-    Plan,
-    Seen,
+from turnlog.index.refresh.plan import (
+    RefreshPlan,
+    SeenLog,
     changed_among,
     known_logs,
     look,
     look_again,
     make_plan,
 )
-from turnlog.index.refreshed import Progress, Refreshed, Stage
-from turnlog.index.repeats import make_ways
-from turnlog.index.sessions import note_sessions
-from turnlog.index.settling import settle_all
-from turnlog.index.writing import MOST_CHUNKS, Writer, all_or_nothing
+from turnlog.index.refresh.result import Progress, RefreshResult, Stage
+from turnlog.index.refresh.sessions import note_sessions
+from turnlog.index.refresh.writer import MOST_CHUNKS, Writer, transaction_of
+from turnlog.index.usage.deduplicate import deduplicate_all, make_lookup_tables
 from turnlog.storage.system import lock
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
-    from turnlog.index.chunks import Chunk
-    from turnlog.index.usage import Readable
+    from turnlog.index.refresh.chunks import Chunk
+    from turnlog.index.usage.scan import Readable
 
-__all__ = ["Progress", "Refreshed", "Stage", "refresh"]
+__all__ = ["Progress", "RefreshResult", "Stage", "refresh"]
 
 # So little is read here at once, without another process.
 _LITTLE_BYTES: Final = 1_000_000
@@ -80,14 +79,14 @@ def refresh(
     stage: Stage = "text",
     rebuild: bool = False,
     progress: Progress | None = None,
-    look: Look | None = None,
-) -> Refreshed:
+    look: Freshness | None = None,
+) -> RefreshResult:
     """Bring the index of *homes* up to date; with *rebuild*, from nothing.
 
     Who had a *look* at it just now may give that: it is not asked again then which logs changed,
     and if the index is open still, that is used and left open.
     """
-    done = Refreshed()
+    done = RefreshResult()
     with _turn(homes):
         if rebuild:
             done.forgotten = _gone_so_far(homes)
@@ -118,7 +117,7 @@ def _refresh(
     db: sqlite3.Connection,
     homes: Sequence[Home],
     stage: Stage,
-    done: Refreshed,
+    done: RefreshResult,
     progress: Progress | None,
     *,
     changed: list[str] | None,
@@ -157,7 +156,7 @@ def _refresh(
 def _read(
     db: sqlite3.Connection,
     writer: Writer,
-    plan: Plan,
+    plan: RefreshPlan,
     progress: Progress | None,
     *,
     usage_only: bool,
@@ -171,9 +170,9 @@ def _read(
 def _settle(db: sqlite3.Connection) -> None:
     """Make what is told of responses and sessions follow from what was read."""
     if has_leftovers(db):
-        settle_all(db)
+        deduplicate_all(db)
         with transaction(db):  # One change: a reader that meets several at once gives up.
-            make_ways(db)  # Where there was nothing to settle, and so no need of them yet.
+            make_lookup_tables(db)  # Where there was nothing to settle, and so no need of them yet.
         note_sessions(db)
 
 
@@ -192,10 +191,10 @@ class _Listed(Struct, frozen=True):
             note_directories(db, times, self.now_ns, is_beside=True)
 
 
-def _walk(homes: Sequence[Home], done: Refreshed, listed: _Listed) -> dict[str, Seen]:
+def _walk(homes: Sequence[Home], done: RefreshResult, listed: _Listed) -> dict[str, SeenLog]:
     """Look for all logs of *homes*."""
     from turnlog.formats import find_everywhere  # noqa: PLC0415
-    from turnlog.index.beside import side_files_of  # noqa: PLC0415 - Seldom needed.
+    from turnlog.index.side_files import side_files_of  # noqa: PLC0415 - Seldom needed.
 
     done.problems = []
     beside = listed.times_beside
@@ -206,27 +205,27 @@ def _walk(homes: Sequence[Home], done: Refreshed, listed: _Listed) -> dict[str, 
     return seen
 
 
-def _is_up_to_date(db: sqlite3.Connection, seen: dict[str, Seen], *, usage_only: bool) -> bool:
+def _is_up_to_date(db: sqlite3.Connection, seen: dict[str, SeenLog], *, usage_only: bool) -> bool:
     return not any(changed_among(seen, known_logs(db), usage_only=usage_only))
 
 
 def _read_text(
-    db: sqlite3.Connection, writer: Writer, plan: Plan, progress: Progress | None
+    db: sqlite3.Connection, writer: Writer, plan: RefreshPlan, progress: Progress | None
 ) -> None:
     """Read the logs and write what they hold, a transaction at a time."""
     chunks: Iterator[Chunk]
     if plan.new_bytes < _LITTLE_BYTES:
-        from turnlog.index.reading import chunks_of  # noqa: PLC0415 - Not for the ledger.
+        from turnlog.index.refresh.log_reader import chunks_of  # noqa: PLC0415 - Not for the ledger.
 
         chunks = chain.from_iterable(map(chunks_of, plan.works))
     else:
-        from turnlog.index.parallel import read_logs  # noqa: PLC0415 - Seldom needed.
+        from turnlog.index.refresh.parallel import read_logs  # noqa: PLC0415 - Seldom needed.
 
         chunks = read_logs(plan.works, plan.new_bytes)
     done_bytes = 0
     while (first := next(chunks, None)) is not None:
         text_bytes = 0
-        with all_or_nothing(db, writer):
+        with transaction_of(db, writer):
             for chunk in chain((first,), islice(chunks, MOST_CHUNKS - 1)):
                 writer.write(chunk)
                 done_bytes += chunk.bookmark.offset - chunk.start
@@ -239,17 +238,14 @@ def _read_text(
 
 
 def _read_usage(
-    db: sqlite3.Connection, writer: Writer, plan: Plan, progress: Progress | None
+    db: sqlite3.Connection, writer: Writer, plan: RefreshPlan, progress: Progress | None
 ) -> None:
     """Read only what the ledger needs."""
-    from turnlog.index.usage_stage import (  # noqa: PLC0415 - The ledger alone asks for it.
-        batched_usage,
-        write_usage_chunk,
-    )
+    from turnlog.index.usage.stage import batched_usage, write_usage_chunk  # noqa: PLC0415 - The ledger alone asks for it.
 
     done_bytes = 0
     for batch in batched_usage(plan.works):
-        with all_or_nothing(db, writer):
+        with transaction_of(db, writer):
             for chunk in batch:
                 write_usage_chunk(db, chunk, writer.names)
         done_bytes += sum(chunk.bookmark.offset - chunk.start for chunk in batch)
@@ -259,7 +255,7 @@ def _read_usage(
 
 @contextmanager
 def _opened(
-    homes: Sequence[Home], notices: list[str], look: Look | None
+    homes: Sequence[Home], notices: list[str], look: Freshness | None
 ) -> Iterator[sqlite3.Connection]:
     """Open the index; close it without waiting for the disk, if only little was written.
 

@@ -15,7 +15,7 @@ Progress = Callable[[int, int], None]
 """Called with the bytes processed so far and the bytes in all."""
 
 
-class Refreshed(Struct, kw_only=True):
+class RefreshResult(Struct, kw_only=True):
     """What a refresh found and did."""
 
     logs: int = 0

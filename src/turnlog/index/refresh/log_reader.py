@@ -16,21 +16,21 @@ from typing import Final
 
 from turnlog.errors import TurnlogError
 from turnlog.formats.log_file import LogFile
-from turnlog.index.bookmarks import Bookmark, length_of
-from turnlog.index.chunks import Chunk, Usage, Work
-from turnlog.index.folds import Folded, Passing, repeats_title, take_record, unpacked
+from turnlog.index.database import utf8_safe
 from turnlog.index.ids import BESIDE
-from turnlog.index.lines import (
-    Found,
-    Line,
+from turnlog.index.refresh.bookmarks import Bookmark, length_of
+from turnlog.index.refresh.chunks import Chunk, ChunkUsage, Work
+from turnlog.index.refresh.line_decoder import (
+    LineFields,
+    RecordFacts,
     answers,
     fast_line,
     found_in_record,
-    names_agent,
+    names_subagent,
 )
-from turnlog.index.rows import Rows
-from turnlog.index.sound import sound
-from turnlog.index.usage import needles_of
+from turnlog.index.refresh.log_state import LogState, Passing, repeats_title, take_record, unpacked
+from turnlog.index.refresh.rows import ChunkRows
+from turnlog.index.usage.scan import needles_of
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.meaning import Author
@@ -53,7 +53,7 @@ def chunks_of(work: Work) -> Iterator[Chunk]:
     if work.log.layout != BESIDE:
         yield from LogReading(work).chunks()
         return
-    from turnlog.index.beside import PROMPTS  # noqa: PLC0415 - Most of what is read are logs.
+    from turnlog.index.side_files import PROMPTS  # noqa: PLC0415 - Most of what is read are logs.
 
     if work.log.kind == PROMPTS:
         yield from PromptsReading(work).chunks()
@@ -67,9 +67,9 @@ class LogReading:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.path = os.fspath(work.log.path)
-        self.folded: Folded = unpacked(work.folded)
+        self.folded: LogState = unpacked(work.folded)
         self.folded.traces.caller = work.log.agent_id
-        self.usage = Usage(work)
+        self.usage = ChunkUsage(work)
         self._is_day = work.log.kind == "day"
         self._nameless = ""
         if self._is_day and isinstance(work.log, LogFile):
@@ -79,7 +79,7 @@ class LogReading:
         self._is_fast = work.log.layout == "claude" and not self._is_day
         self._needles = needles_of(work.log.layout)
         self._passing = Passing()
-        self._rows = Rows(self.folded, work.id)
+        self._rows = ChunkRows(self.folded, work.id)
         self._begin(work.start)
 
     def chunks(self) -> Iterator[Chunk]:
@@ -169,7 +169,7 @@ class LogReading:
             if isinstance(record, Record):
                 self.folded.traces.see(Placed(record, offset, length, 0))
 
-    def _take_usage(self, line: Line, at: datetime | None, data: bytes, offset: int) -> None:
+    def _take_usage(self, line: LineFields, at: datetime | None, data: bytes, offset: int) -> None:
         tellings = self.usage.tellings
         if is_usual_response(line):
             sighting = tellings.take_told(line, at, offset)
@@ -214,14 +214,14 @@ class LogReading:
 
     def _whose(self, told: str | None) -> str:
         """Tell whose record it is: the log's place says so, else the first record that does."""
-        session = self.work.log.session_id or sound(told)
+        session = self.work.log.session_id or utf8_safe(told)
         if session is not None:
             self.folded.session = session
             if "" in self.folded.sessions:
                 self.folded.sessions[session] = self.folded.sessions.pop("")
         return session or ""
 
-    def _see_progress(self, line: Line, data: bytes, offset: int) -> None:
+    def _see_progress(self, line: LineFields, data: bytes, offset: int) -> None:
         told = line.data
         if told is None or told.type != "agent_progress":
             return
@@ -231,7 +231,7 @@ class LogReading:
             for sighting in self.usage.tellings.take(data, offset):
                 self.usage.take(sighting)
 
-    def _see_side(self, line: Line) -> None:
+    def _see_side(self, line: LineFields) -> None:
         """Take note of which side a main log's line is on: the session's or a sidechain's."""
         traces = self.folded.traces
         if traces.caller is None:
@@ -240,10 +240,10 @@ class LogReading:
             elif line.type in ("user", "assistant"):
                 traces.has_main = True
 
-    def _is_of_agent(self, line: Line) -> bool:
+    def _is_of_agent(self, line: LineFields) -> bool:
         """Tell whether what a tool answered may say which agent was asked, or asked itself."""
         traces = self.folded.traces
-        return traces.first_prompt is None or names_agent(line) or answers(line, traces.waiting)
+        return traces.first_prompt is None or names_subagent(line) or answers(line, traces.waiting)
 
     def _settle_passing(self) -> None:
         if self._passing.lines:
@@ -253,7 +253,7 @@ class LogReading:
                 fold = self.folded.sessions[session] = MetadataFold()
             self._passing.into(fold)
 
-    def only(self, found: Found, data: bytes, digest: bytes, seen: os.stat_result) -> Chunk:
+    def only(self, found: RecordFacts, data: bytes, digest: bytes, seen: os.stat_result) -> Chunk:
         """Give the one record that a file holds."""
         if data:
             self._rows.remember(found, 0, len(data), self.work.log.session_id or "")
@@ -327,20 +327,22 @@ class PromptsReading(LogReading):
     """The reading of a home's list of prompts: a log whose records have a shape of their own."""
 
     def _take_record(self, record: Record, offset: int, length: int) -> None:
-        from turnlog.index.beside import PROMPTS, texts_of_side  # noqa: PLC0415
+        from turnlog.index.side_files import PROMPTS, texts_of_side  # noqa: PLC0415
 
         fields = record.fields
         at = instant(fields.get("timestamp"))
         session = fields.get("sessionId")
         texts = texts_of_side(PROMPTS, record.raw)
-        found = Found("prompt", Author.HUMAN, None, None, at, None, None, None, 0, texts, [], [])
+        found = RecordFacts(
+            "prompt", Author.HUMAN, None, None, at, None, None, None, 0, texts, [], []
+        )
         named = session if isinstance(session, str) else ""
         self._rows.remember(found, offset, length, named)
 
 
 def whole_file(work: Work) -> Chunk:
     """Give a file that is replaced as a whole: one record, known by the digest of its content."""
-    from turnlog.index.beside import content_of, texts_of_side  # noqa: PLC0415
+    from turnlog.index.side_files import content_of, texts_of_side  # noqa: PLC0415
 
     reading = LogReading(work)
     try:
@@ -351,5 +353,5 @@ def whole_file(work: Work) -> Chunk:
     kind = work.log.kind
     at = instant_of_ns(seen.st_mtime_ns)
     texts = texts_of_side(kind, data)
-    found = Found(kind, Author.ASSISTANT, None, None, at, None, None, None, 0, texts, [], [])
+    found = RecordFacts(kind, Author.ASSISTANT, None, None, at, None, None, None, 0, texts, [], [])
     return reading.only(found, data, digest, seen)

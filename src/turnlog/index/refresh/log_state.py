@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.index.lines import Line
-from turnlog.index.sound import sound
+from turnlog.index.database import utf8_safe
+from turnlog.index.refresh.line_decoder import LineFields
 from turnlog.records.fast_decode import QuickRun
 from turnlog.records.record import Record
 from turnlog.records.record_types import AiTitle, CustomTitle, Tag
@@ -48,7 +48,7 @@ class EarlyResult(Struct, array_like=True, gc=False):
     at_us: int | None
 
 
-class Folded(Struct, array_like=True):
+class LogState(Struct, array_like=True):
     """The folds of one log."""
 
     sessions: dict[str, MetadataFold] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Folded(Struct, array_like=True):
 
     def hold(self, call_id: str, result: EarlyResult) -> None:
         """Remember a result until its call comes; the first, if several say that they are its."""
-        self.early_results.setdefault(sound(call_id), result)  # As it is when it was packed.
+        self.early_results.setdefault(utf8_safe(call_id), result)  # As it is when it was packed.
         if len(self.early_results) > _EARLY_RESULTS:
             del self.early_results[next(iter(self.early_results))]
 
@@ -83,12 +83,12 @@ class Folded(Struct, array_like=True):
         try:
             return _pack(self)
         except UnicodeEncodeError:  # A lone surrogate, which JSON can spell and UTF-8 cannot.
-            return _pack(sound(msgspec.to_builtins(self)))
+            return _pack(utf8_safe(msgspec.to_builtins(self)))
 
 
-def unpacked(data: bytes | None) -> Folded:
+def unpacked(data: bytes | None) -> LogState:
     """Give the folds that *data* holds; empty ones if there is none."""
-    return _unpack(data) if data else Folded()
+    return _unpack(data) if data else LogState()
 
 
 class Passing:
@@ -97,7 +97,7 @@ class Passing:
     def __init__(self) -> None:
         self.lines = 0
 
-    def take(self, line: Line, at: datetime | None) -> None:
+    def take(self, line: LineFields, at: datetime | None) -> None:
         if not self.lines:
             self.first_at = self.last_at = at
             self.cwd, self.branch, self.version = line.cwd, line.git_branch, line.version
@@ -140,7 +140,7 @@ class Passing:
         self.lines = 0
 
 
-def repeats_title(folded: Folded, session: str, record: Record) -> bool:
+def repeats_title(folded: LogState, session: str, record: Record) -> bool:
     """Tell whether *record* calls *session* what it is called already.
 
     Claude Code writes the title again after every turn: found once it is enough.
@@ -158,10 +158,10 @@ def repeats_title(folded: Folded, session: str, record: Record) -> bool:
             before = called.tag
         case _:
             return False
-    return bool(sound(title) == sound(before))  # What was packed in between is sound.
+    return bool(utf8_safe(title) == utf8_safe(before))  # What was packed in between is sound.
 
 
-def take_record(folded: Folded, session: str, record: Record, offset: int) -> None:
+def take_record(folded: LogState, session: str, record: Record, offset: int) -> None:
     """Fold one more record of *session* in, which stands at *offset*."""
     fold = folded.sessions.get(session)
     if fold is None:
@@ -182,4 +182,4 @@ def _short(prompt: str | None) -> str | None:
 
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(Folded).decode
+_unpack = msgspec.msgpack.Decoder(LogState).decode

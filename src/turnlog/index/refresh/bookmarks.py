@@ -33,7 +33,7 @@ class Bookmark(Struct, frozen=True, array_like=True, gc=False):
         return max(self.offset, self.size_bytes)
 
 
-class Change(Enum):
+class LogChange(Enum):
     """What became of a log since its bookmark."""
 
     NONE = "none"
@@ -41,17 +41,17 @@ class Change(Enum):
     REPLACED = "replaced"
 
 
-def change_since(mark: Bookmark, path: str, now: os.stat_result) -> Change:
+def change_since(mark: Bookmark, path: str, now: os.stat_result) -> LogChange:
     """Tell what became of the log at *path*, which is *now* like this."""
     if mark.size_bytes < 0:
-        return Change.GREW
+        return LogChange.GREW
     size_bytes = length_of(path, now)
     if size_bytes == mark.size_bytes:
-        return Change.NONE if now.st_mtime_ns == mark.mtime_ns else Change.REPLACED
+        return LogChange.NONE if now.st_mtime_ns == mark.mtime_ns else LogChange.REPLACED
     if size_bytes < mark.size_bytes:
-        return Change.REPLACED
+        return LogChange.REPLACED
     is_same = fingerprint(path, mark.seen_bytes) == mark.fingerprint
-    return Change.GREW if is_same else Change.REPLACED
+    return LogChange.GREW if is_same else LogChange.REPLACED
 
 
 def length_of(path: str, now: os.stat_result) -> int:

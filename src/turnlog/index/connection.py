@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING
 
 from turnlog.errors import BrokenIndex, IndexUnavailable
 from turnlog.index.database import index_path, is_broken, open_for_reading
-from turnlog.index.freshness import Look, changed_logs, has_leftovers
+from turnlog.index.freshness import Freshness, changed_logs, has_leftovers
 from turnlog.storage.context import Closing
 
 if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find a fresh index.
     from turnlog.formats import Home
-    from turnlog.index.read_back import ReadBack
-    from turnlog.index.refreshed import Progress, Refreshed, Stage
+    from turnlog.index.fallback import Fallback
+    from turnlog.index.record_lookup import ReadBack
+    from turnlog.index.refresh.result import Progress, RefreshResult, Stage
     from turnlog.index.texts import Text
-    from turnlog.index.unwritable import Fallback
     from turnlog.records.record import Record
 
 
@@ -39,13 +39,13 @@ class Index(Closing):
     is_masked = False
     """Whether texts are read back without words that the index knows, since those are secrets."""
 
-    def __init__(self, db: sqlite3.Connection, refreshed: Refreshed | None = None) -> None:
+    def __init__(self, db: sqlite3.Connection, refreshed: RefreshResult | None = None) -> None:
         self.db = db
         self.refreshed = refreshed
 
     @cached_property
     def _back(self) -> ReadBack:
-        from turnlog.index.read_back import ReadBack
+        from turnlog.index.record_lookup import ReadBack
 
         return ReadBack(self.db)
 
@@ -125,7 +125,7 @@ def open_fresh(
         db = None
     if db is None:
         refreshed = refreshed_if_possible(
-            homes, stage=stage, progress=progress, look=Look(changed), fallback=fallback
+            homes, stage=stage, progress=progress, look=Freshness(changed), fallback=fallback
         )
         db = open_for_reading(homes)
     if db is None:
@@ -143,16 +143,16 @@ def refreshed_if_possible(
     *,
     stage: Stage = "text",
     progress: Progress | None = None,
-    look: Look | None = None,
+    look: Freshness | None = None,
     fallback: Fallback = "made",
-) -> Refreshed:
+) -> RefreshResult:
     """Refresh the index; where it cannot be written, see to what serves instead."""
-    from turnlog.index.refresh import refresh
+    from turnlog.index.refresh.refresh import refresh
 
     try:
         return refresh(homes, stage=stage, progress=progress, look=look)
     except IndexUnavailable as error:
-        from turnlog.index.unwritable import refreshed_otherwise
+        from turnlog.index.fallback import refreshed_otherwise
 
         return refreshed_otherwise(homes, error, stage=stage, fallback=fallback, progress=progress)
 

@@ -1,0 +1,1 @@
+"""Reading what was appended to the logs into the index."""

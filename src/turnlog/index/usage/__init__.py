@@ -1,0 +1,1 @@
+"""Token usage in the index: scanned first, stored small, counted once."""
