@@ -11,8 +11,8 @@ import importlib.util
 import os
 from typing import Any
 
+from turnlog.catalog.sessions import list_sessions
 from turnlog.formats import find_homes
-from turnlog.questions.catalog import list_sessions
 
 from .table import Row, ms
 from .trees import tree

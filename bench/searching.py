@@ -17,7 +17,7 @@ from typing import Any
 
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
-from turnlog.questions.search import search
+from turnlog.search.search import search
 
 from .programs import TURNLOG, run
 from .queries import queries_for

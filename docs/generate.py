@@ -17,6 +17,9 @@ import click
 import msgspec
 from rich.console import Console
 
+from turnlog.catalog.indexed_sessions import SessionCatalog
+from turnlog.catalog.projects import ProjectCatalog
+from turnlog.catalog.sessions import SessionList
 from turnlog.cli import check
 from turnlog.cli.app import COMMANDS, app
 from turnlog.cli.archive import ArchiveDocument
@@ -42,32 +45,28 @@ from turnlog.cli.trash import TrashDocument
 from turnlog.cli.unarchive import UnarchiveDocument
 from turnlog.cli.verify import VerifyDocument
 from turnlog.cli.watch_line import WatchedRow
+from turnlog.costs.blocks import BlockLedger
+from turnlog.costs.budgets import BudgetReport
+from turnlog.costs.comparison import CostComparison
+from turnlog.costs.ledger import Explanation, Ledger
 from turnlog.formats import find_homes, find_logs
+from turnlog.health.doctor import Checkup
+from turnlog.health.logs import Health, examine
+from turnlog.health.secrets import SecretsDocument
+from turnlog.insights.explanation import InsightsExplanation
+from turnlog.insights.overview import BareOverview, Overview
+from turnlog.insights.report import Insights
 from turnlog.keep.copies.status import KeepStatus
 from turnlog.keep.retention.retention import RetentionReport
+from turnlog.live.sessions import LiveDocument
 from turnlog.mcp.installing import SettingsDocument
-from turnlog.questions.blocks import BlockLedger
-from turnlog.questions.budgets import BudgetReport
-from turnlog.questions.catalog import SessionList
-from turnlog.questions.comparing import Comparison
-from turnlog.questions.doctor import Checkup
-from turnlog.questions.error_patterns import ErrorContext, ErrorPatterns
-from turnlog.questions.health import Health, examine
-from turnlog.questions.indexed_catalog import SessionCatalog
-from turnlog.questions.indexed_projects import ProjectCatalog
-from turnlog.questions.insights import Insights
-from turnlog.questions.insights_explained import InsightsExplanation
-from turnlog.questions.ledger import Explanation, Ledger
-from turnlog.questions.live import LiveDocument
-from turnlog.questions.overview import Overview
-from turnlog.questions.overview_bare import BareOverview
-from turnlog.questions.patterns import FileAccesses, Sequences, Series
-from turnlog.questions.query import QueryDocument
-from turnlog.questions.search import SearchDocument
-from turnlog.questions.secrets import SecretsDocument
-from turnlog.questions.sql import SchemaDocument, SqlDocument
+from turnlog.query.errors import ErrorContext, ErrorPatterns
+from turnlog.query.patterns import FileAccesses, Sequences, Series
+from turnlog.query.query import QueryDocument
+from turnlog.query.sql import SchemaDocument, SqlDocument
 from turnlog.render.contents import ContentsDocument
 from turnlog.render.conversation import ConversationDocument
+from turnlog.search.search import SearchDocument
 from turnlog.sessions.recover import Recovery
 from turnlog.sessions.recover_undo import UndoneRecovery
 
@@ -99,7 +98,7 @@ SCHEMAS = {
     "blocks": BlockLedger,
     "budgets": BudgetReport,
     "check": Health,
-    "compare": Comparison,
+    "compare": CostComparison,
     "convert": ConvertDocument,
     "cost": Ledger,
     "error-context": ErrorContext,

@@ -18,11 +18,11 @@ from textual.app import App
 
 from turnlog.cli.top_app import THEME, TopApp
 from turnlog.cli.top_sessions import SessionsScreen
-from turnlog.questions.blocks import BlockRow
-from turnlog.questions.ledger import sum_of
-from turnlog.questions.live import LiveDay, LiveDocument, LiveSession
-from turnlog.questions.live_doing import Doing, LiveCall
-from turnlog.questions.live_watching import LiveNews
+from turnlog.costs.blocks import BlockRow
+from turnlog.costs.ledger import sum_of
+from turnlog.live.activity import Doing, LiveCall
+from turnlog.live.sessions import LiveDay, LiveDocument, LiveSession
+from turnlog.live.watch import LiveNews
 from turnlog.sessions.state import State
 
 PICTURE: Final = Path(__file__).parent / "images" / "top.svg"

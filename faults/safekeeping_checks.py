@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 from backports.zstd import decompress
 
+from turnlog.catalog.sessions import list_sessions
 from turnlog.errors import TurnlogError
 from turnlog.formats.find import find_everywhere
 from turnlog.keep.trash.trash import Trash
-from turnlog.questions.catalog import list_sessions
 from turnlog.sessions.journal import DELETED, RESTORED
 from turnlog.sessions.session import owner_in
 from turnlog.storage.compressed import unpack

@@ -34,10 +34,10 @@ from examples_run import ANSWERED, BEFORE, FINDS, GONE, TORN, WAYS, WELL, execut
 from examples_world import World, given
 from turnlog.cli.app import COMMANDS, app
 from turnlog.config import load_config
+from turnlog.costs.budgets import budgets_from
 from turnlog.keep.retention.policy import policy_from
 from turnlog.mcp.settings import settings_from
 from turnlog.pricing.overrides import overrides_from
-from turnlog.questions.budgets import budgets_from
 from turnlog.records.codec import decode, encode
 from turnlog.records.record import Record, Unknown
 from turnlog.redact import rules_from

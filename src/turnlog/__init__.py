@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from turnlog.adapters.async_store import AsyncSession as AsyncSession
     from turnlog.adapters.async_store import AsyncStore as AsyncStore
     from turnlog.adapters.async_store import aopen as aopen
+    from turnlog.catalog.indexed_sessions import IndexedSession as IndexedSession
+    from turnlog.catalog.sessions import SessionRow as SessionRow
+    from turnlog.costs.ledger import Figures as Figures
+    from turnlog.costs.ledger import Ledger as Ledger
+    from turnlog.costs.ledger import LedgerRow as LedgerRow
     from turnlog.errors import (
         AmbiguousSession as AmbiguousSession,
     )
@@ -88,6 +93,8 @@ if TYPE_CHECKING:
     from turnlog.errors import (
         WriteFailed as WriteFailed,
     )
+    from turnlog.health.logs import Health as Health
+    from turnlog.insights.report import Insights as Insights
     from turnlog.keep.archive.archive import Archived as Archived
     from turnlog.keep.copies.keep import KeepRun as KeepRun
     from turnlog.keep.restore.restore import Restored as Restored
@@ -97,17 +104,8 @@ if TYPE_CHECKING:
     from turnlog.pricing.cost import cost as cost
     from turnlog.pricing.cost import load_prices as load_prices
     from turnlog.pricing.rates import Unpriced as Unpriced
-    from turnlog.questions.catalog import SessionRow as SessionRow
-    from turnlog.questions.health import Health as Health
-    from turnlog.questions.hits import Hit as Hit
-    from turnlog.questions.indexed_catalog import IndexedSession as IndexedSession
-    from turnlog.questions.insights import Insights as Insights
-    from turnlog.questions.ledger import Figures as Figures
-    from turnlog.questions.ledger import Ledger as Ledger
-    from turnlog.questions.ledger import LedgerRow as LedgerRow
-    from turnlog.questions.query import QueryDocument as QueryDocument
-    from turnlog.questions.search import SearchDocument as SearchDocument
-    from turnlog.questions.sql import SqlDocument as SqlDocument
+    from turnlog.query.query import QueryDocument as QueryDocument
+    from turnlog.query.sql import SqlDocument as SqlDocument
     from turnlog.records.blocks import CallBlock as CallBlock
     from turnlog.records.blocks import ResultBlock as ResultBlock
     from turnlog.records.blocks import TextBlock as TextBlock
@@ -172,6 +170,8 @@ if TYPE_CHECKING:
         User as User,
     )
     from turnlog.records.usage import Usage as Usage
+    from turnlog.search.hits import Hit as Hit
+    from turnlog.search.search import SearchDocument as SearchDocument
     from turnlog.sessions.convert.convert import Converted as Converted
     from turnlog.sessions.convert.convert import convert as convert
     from turnlog.sessions.metadata import Metadata as Metadata
@@ -218,6 +218,13 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "AsyncStore",
         "aopen",
     ),
+    "turnlog.catalog.indexed_sessions": ("IndexedSession",),
+    "turnlog.catalog.sessions": ("SessionRow",),
+    "turnlog.costs.ledger": (
+        "Figures",
+        "Ledger",
+        "LedgerRow",
+    ),
     "turnlog.errors": (
         "AmbiguousSession",
         "BrokenCopy",
@@ -241,6 +248,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "UsageError",
         "WriteFailed",
     ),
+    "turnlog.health.logs": ("Health",),
+    "turnlog.insights.report": ("Insights",),
     "turnlog.keep.archive.archive": ("Archived",),
     "turnlog.keep.copies.keep": ("KeepRun",),
     "turnlog.keep.restore.restore": ("Restored",),
@@ -252,19 +261,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "load_prices",
     ),
     "turnlog.pricing.rates": ("Unpriced",),
-    "turnlog.questions.catalog": ("SessionRow",),
-    "turnlog.questions.health": ("Health",),
-    "turnlog.questions.hits": ("Hit",),
-    "turnlog.questions.indexed_catalog": ("IndexedSession",),
-    "turnlog.questions.insights": ("Insights",),
-    "turnlog.questions.ledger": (
-        "Figures",
-        "Ledger",
-        "LedgerRow",
-    ),
-    "turnlog.questions.query": ("QueryDocument",),
-    "turnlog.questions.search": ("SearchDocument",),
-    "turnlog.questions.sql": ("SqlDocument",),
+    "turnlog.query.query": ("QueryDocument",),
+    "turnlog.query.sql": ("SqlDocument",),
     "turnlog.records.blocks": (
         "CallBlock",
         "ResultBlock",
@@ -301,6 +299,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "User",
     ),
     "turnlog.records.usage": ("Usage",),
+    "turnlog.search.hits": ("Hit",),
+    "turnlog.search.search": ("SearchDocument",),
     "turnlog.sessions": ("build",),
     "turnlog.sessions.convert.convert": (
         "Converted",

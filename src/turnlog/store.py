@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turnlog.catalog.resolve import resolve_project
+from turnlog.catalog.sessions import SessionRow, list_sessions
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import (
     Home,
@@ -46,8 +48,6 @@ from turnlog.keep.trash.delete import (
 )
 from turnlog.keep.trash.trash import Trash
 from turnlog.questions.asking import Asking
-from turnlog.questions.catalog import SessionRow, list_sessions
-from turnlog.questions.meant import project_meant
 from turnlog.sessions.journal import Journal
 from turnlog.sessions.reading.follow import FollowedItem, follow_session
 from turnlog.sessions.recover import Recovery, examine, recover
@@ -91,7 +91,7 @@ class Store(Asking, Closing):
         *project* keeps those that worked in that directory or below it. With *archived* those that
         are archived are listed instead, with None all of them. ``find_sessions`` asks for more.
         """
-        within = None if project is None else project_meant(project, self.homes)
+        within = None if project is None else resolve_project(project, self.homes)
         return list_sessions(self.homes, project=within, archived=archived).sessions
 
     def session(self, text: str) -> KeptSession:
@@ -296,7 +296,7 @@ class Store(Asking, Closing):
         If one of them cannot go, because it is running, none does.
         """
         own = turnlog_home()
-        path = project_meant(project, (Home(self.root),))
+        path = resolve_project(project, (Home(self.root),))
         terms = DeletionTerms(f"reset of {path}", datetime.now(UTC), load_grace(own))
         return reset_project((Home(self.root),), path, own=own, terms=terms)
 
@@ -318,7 +318,7 @@ class Store(Asking, Closing):
         return retain_configured(
             own,
             days=days,
-            project=None if project is None else project_meant(project, own),
+            project=None if project is None else resolve_project(project, own),
             with_orphans=with_orphans,
             archive_first=archive_first,
             write=write,

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from records.answers import MODEL, SESSION, answer, log_of
+from turnlog.catalog.names import shown_name
 from turnlog.cli.cost import REPORTS
-from turnlog.questions.budgets import BudgetReport
-from turnlog.questions.comparing import Comparison
-from turnlog.questions.row_names import shown_name
+from turnlog.costs.budgets import BudgetReport
+from turnlog.costs.comparison import CostComparison
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "cost.json"
 USED = {"input_tokens": 15_000, "output_tokens": 2_150, "cache_creation_input_tokens": 8_000}
@@ -266,7 +266,7 @@ def test_two_periods_side_by_side(turnlog, spent):
     arguments = ("cost", "model", "--home", spent, "--compare", *period)
     code, out, err = turnlog(*arguments, "--json")
     assert (code, err) == (0, "")
-    found = msgspec.json.decode(out, type=Comparison)
+    found = msgspec.json.decode(out, type=CostComparison)
     assert found.before.since_at.isoformat() == "2025-11-16T00:00:00+00:00"
     assert [(row.model, row.before_usd, row.cost_usd, row.percent) for row in found.rows] == [
         (MODEL, "0.10725", "0.10725", 0.0),

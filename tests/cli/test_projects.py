@@ -7,8 +7,8 @@ import jsonschema
 import msgspec
 import pytest
 
+from turnlog.catalog.projects import PROJECT_SORTS, ProjectCatalog
 from turnlog.cli.projects import SORTS
-from turnlog.questions.indexed_projects import PROJECT_SORTS, ProjectCatalog
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 

@@ -9,7 +9,7 @@ from questions.test_query import PLAN
 from turnlog.cli.query import OPTIONS, read_query
 from turnlog.cli.query_shown import fitted
 from turnlog.errors import UsageError
-from turnlog.questions.query_fields import RESOURCES
+from turnlog.query.fields import RESOURCES
 
 
 @pytest.fixture

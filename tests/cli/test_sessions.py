@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 import turnlog as turnlog_library
+from turnlog.catalog.indexed_sessions import SESSION_SORTS, SessionCatalog
 from turnlog.cli.sessions import SORTS, STATES
-from turnlog.questions.indexed_catalog import SESSION_SORTS, SessionCatalog
 from turnlog.sessions.state import State
 
 WHOLE = "11111111-aaaa-4aaa-8aaa-111111111111"

@@ -13,9 +13,9 @@ from questions.live_world import call, prompt, result, said, thought
 from turnlog.cli.top_lines import Look, folds, lines_of, seconds, text_of, wrapped
 from turnlog.cli.top_reading import STEPS, Reading
 from turnlog.cli.top_rows import head_lines, plain, row_lines, side_lines
-from turnlog.questions.live import LiveDocument, LiveSession
-from turnlog.questions.live_doing import Doing, LiveCall
-from turnlog.questions.live_watching import LiveNews
+from turnlog.live.activity import Doing, LiveCall
+from turnlog.live.sessions import LiveDocument, LiveSession
+from turnlog.live.watch import LiveNews
 from turnlog.sessions.state import State
 from turnlog.text import inert
 

@@ -11,7 +11,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from turnlog.questions.overview_bare import BareOverview
+from turnlog.insights.overview import BareOverview
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 LATEST = "-home-ada-lighthouse/0b29ae83-a577-4f95-9e24-aa6a497254cb.jsonl"

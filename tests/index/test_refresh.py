@@ -27,6 +27,8 @@ from index.homes import (
     told,
 )
 from index.rows import differences, rows_of
+from turnlog.catalog.sessions import list_sessions
+from turnlog.costs.scanned_usage import scan_usage
 from turnlog.formats import dated_log, find_everywhere, find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path, make_indexes, open_for_reading
@@ -35,10 +37,8 @@ from turnlog.index.ids import microseconds
 from turnlog.index.refresh import refresh as refreshing
 from turnlog.index.refresh.refresh import refresh
 from turnlog.index.usage import deduplicate
-from turnlog.questions.catalog import list_sessions
-from turnlog.questions.usage_scan import scan_usage
-from turnlog.questions.vocabulary import Vocabulary
 from turnlog.records.record import Linked
+from turnlog.search.vocabulary import Vocabulary
 from turnlog.sessions.session import Session
 from turnlog.storage.reader import Placed, read_log
 

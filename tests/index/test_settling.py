@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
 from records.answers import UUIDS
+from turnlog.costs.scanned_usage import scan_usage
 from turnlog.index.database import open_for_reading
 from turnlog.index.ids import microseconds
 from turnlog.index.refresh.refresh import refresh
 from turnlog.index.usage import deduplicate
 from turnlog.index.usage.deduplicate import _aged
 from turnlog.index.usage.entries import OFFSET_BITS
-from turnlog.questions.usage_scan import scan_usage
 
 _FIELDS = (
     "message_id, request_id, part, s.name, messages.agent, is_sidechain, at, output, c.name, p.name"

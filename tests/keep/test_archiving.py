@@ -23,13 +23,13 @@ from keep.archives import (
     there,
 )
 from keep.orchard_store import ID, KEY, OTHER, files, line, put, said
+from turnlog.catalog.sessions import list_sessions
 from turnlog.errors import BrokenCopy, LogLocked, NotALog, UsageError
 from turnlog.formats import Home, find_everywhere
 from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.keep.archive.archives import Archives
 from turnlog.keep.catalog import Catalogue
 from turnlog.keep.copies import compare
-from turnlog.questions.catalog import list_sessions
 from turnlog.storage.writer import LogWriter
 
 pytestmark = pytest.mark.usefixtures("own")

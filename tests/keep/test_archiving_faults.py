@@ -18,8 +18,8 @@ from keep.archives import (
     there,
 )
 from keep.orchard_store import ID
+from turnlog.catalog.sessions import list_sessions
 from turnlog.errors import StorageFull, TurnlogError, WriteFailed
-from turnlog.questions.catalog import list_sessions
 
 WAYS = pytest.mark.parametrize("for_good", [True, False], ids=["killed", "failed once"])
 

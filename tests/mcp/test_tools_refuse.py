@@ -29,7 +29,7 @@ from turnlog.mcp import query_tool
 from turnlog.mcp.framing import NOTICE
 from turnlog.mcp.server import make_server
 from turnlog.mcp.tools import TOOLS
-from turnlog.questions import query_filters
+from turnlog.query import filters
 
 MINE = (
     "search_history",
@@ -321,7 +321,7 @@ def test_a_slow_pattern_for_tools_is_refused(tmp_path, monkeypatch):
             writer.append(turnlog.build.assistant([call], model="m"))
         return home
 
-    monkeypatch.setattr(query_filters, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(filters, "PATIENCE_SECONDS", 0.2)
     with opened(tmp_path, make) as (_, desk):
         wanted = {"resource": "tools", "filter": {"tool_name": "^(a|a)+$"}}
         assert "takes too long" in refused(desk(ORCHARD), "query_history", **wanted)

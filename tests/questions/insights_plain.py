@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
+from turnlog.costs.scanned_usage import scan_usage
 from turnlog.formats import find_everywhere, find_homes
 from turnlog.pricing.cost import PriceTerms
-from turnlog.questions.usage_scan import scan_usage
 from turnlog.records.responses import UNKNOWN
 
 EDITORS = {

@@ -13,8 +13,8 @@ from typing import Any
 from uuid import uuid4
 
 from turnlog.formats import Home, all_homes, claude_log
+from turnlog.live.sessions import Live
 from turnlog.pricing.cost import configured_prices
-from turnlog.questions.live import Live
 from turnlog.render.calls import asked
 from turnlog.sessions.environment import process
 from turnlog.sessions.writing import build

@@ -11,7 +11,7 @@ import pytest
 
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
-from turnlog.questions.search_language import All, Any, Filter, Not, Phrase, Word
+from turnlog.search.language import All, Any, FieldFilter, Not, Phrase, Word
 
 NOW = datetime(2026, 11, 10, tzinfo=UTC)
 START = datetime(2026, 11, 1, 10, tzinfo=UTC)
@@ -171,7 +171,7 @@ def holds(node, doc):
             return all(holds(each, doc) for each in node.nodes)
         case Any():
             return any(holds(each, doc) for each in node.nodes)
-        case Filter():
+        case FieldFilter():
             return _is(node, doc)
     wanted, found = terms(node.text), terms(doc.text)
     if not wanted:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from questions.test_ledger import response, scan
+from turnlog.catalog.period import Period
+from turnlog.costs.blocks import LENGTH, active_block, blocks, responses_about
 from turnlog.pricing.cost import load_prices
-from turnlog.questions.blocks import LENGTH, active_block, blocks, responses_about
-from turnlog.questions.periods import Period
 
 MORNING = datetime(2026, 3, 4, 8, 20, tzinfo=UTC)
 LATER = datetime(2027, 1, 1, tzinfo=UTC)

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from questions.test_ledger import instants, response, scan
+from turnlog.catalog.period import Period
+from turnlog.costs.blocks import active_block, blocks
+from turnlog.costs.budgets import Budget, Budgets, budget_report, budgets_from
+from turnlog.costs.ledger import Question, ledger
+from turnlog.costs.source import LogsSource
 from turnlog.pricing.cost import load_prices
-from turnlog.questions.blocks import active_block, blocks
-from turnlog.questions.budgets import Budget, Budgets, budget_report, budgets_from
-from turnlog.questions.ledger import Question, ledger
-from turnlog.questions.periods import Period
-from turnlog.questions.sources import LogsSource
 from turnlog.records.time_zone import LocalTimes
 
 # A Wednesday.

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from turnlog.catalog.sessions import list_sessions
 from turnlog.formats import find_homes
-from turnlog.questions.catalog import list_sessions
 
 CORPUS = Path(
     os.environ.get(

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from questions.test_ledger import NOON, instants, response, responses, scan
+from turnlog.catalog.period import Period
+from turnlog.costs.comparison import compare, rows_as_lists, with_the_one_before
+from turnlog.costs.ledger import UNITS, Question, ledger
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import load_prices
-from turnlog.questions.comparing import compare, rows_as_lists, with_the_one_before
-from turnlog.questions.ledger import UNITS, Question, ledger
-from turnlog.questions.periods import Period
 from turnlog.records.time_zone import TIMES
 
 BERLIN = ZoneInfo("Europe/Berlin")

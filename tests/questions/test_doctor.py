@@ -22,12 +22,12 @@ from sessions.trees import answer, call, line, log_of, record, result
 from turnlog.cli.app import COMMANDS
 from turnlog.errors import IndexUnavailable
 from turnlog.formats import Home, find_homes
+from turnlog.health.doctor import CHECKS, CheckContext, Checkup, Urgency, check_up
+from turnlog.health.findings import EXAMPLES
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.retention.agent_cleanup import SETTING
-from turnlog.questions.doctor import CHECKS, Checkup, Patient, Urgency, check_up
-from turnlog.questions.doctor_checks import EXAMPLES
 from turnlog.sessions.recover import recover
 from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.todos import replace_todos
@@ -81,7 +81,7 @@ class World:
         homes = self.homes if homes is None else homes
         index = open_fresh(homes) if is_indexed else None
         try:
-            found = check_up(Patient(homes, own=self.own, now=self.now, index=index, **more))
+            found = check_up(CheckContext(homes, own=self.own, now=self.now, index=index, **more))
         finally:
             if index is not None:
                 index.close()
@@ -671,7 +671,7 @@ def test_an_index_out_of_step_is_told_and_gone_after_a_refresh(world):
     world.age(path, 1)
     world.log(TWO, talk(2))
     with open_fresh(world.homes, is_stale_allowed=True) as index:
-        patient = Patient(world.homes, own=world.own, now=world.now, index=index)
+        patient = CheckContext(world.homes, own=world.own, now=world.now, index=index)
         (found,) = [each for each in check_up(patient).findings if each.kind == "index"]
     assert (found.examples[0].detail, found.command) == ("2 logs changed since", "turnlog refresh")
     assert world.find("index") == []
@@ -689,7 +689,7 @@ def test_an_index_that_is_broken_inside_is_told(world):
     data[-page:] = b"\xaa" * page
     path.write_bytes(data)
     with open_fresh(world.homes, is_stale_allowed=True) as index:
-        patient = Patient(world.homes, own=world.own, now=world.now, index=index)
+        patient = CheckContext(world.homes, own=world.own, now=world.now, index=index)
         found = check_up(patient)
     (told,) = [each for each in found.findings if each.kind == "index"]
     assert told.command == "turnlog refresh --rebuild"
@@ -742,7 +742,7 @@ def test_a_check_that_fails_stops_no_other(world, monkeypatch):
 
     monkeypatch.setattr(shutil, "disk_usage", fail)
     world.log(ONE, b"rubbish\n")
-    patient = Patient(world.homes, own=world.own, now=world.now)
+    patient = CheckContext(world.homes, own=world.own, now=world.now)
     found = check_up(patient)
     assert "damage" in {each.kind for each in found.findings}
     assert [each.kind for each in found.checks if each.problem] == ["space"]

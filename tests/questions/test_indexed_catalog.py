@@ -15,18 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog import build
+from turnlog.catalog.indexed_sessions import SESSION_SORTS, TOP_TOOLS, list_indexed
+from turnlog.catalog.projects import PROJECT_SORTS, list_projects
+from turnlog.catalog.sessions import SessionRow, list_sessions
+from turnlog.costs.scanned_usage import scan_usage
 from turnlog.errors import UsageError
 from turnlog.formats import dated_log, find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
-from turnlog.questions.catalog import SessionRow, list_sessions
-from turnlog.questions.indexed_catalog import (
-    SESSION_SORTS,
-    TOP_TOOLS,
-    list_indexed,
-)
-from turnlog.questions.indexed_projects import PROJECT_SORTS, list_projects
-from turnlog.questions.usage_scan import scan_usage
 from turnlog.sessions.session import Session
 from turnlog.sessions.state import State
 from turnlog.sessions.writing.open import DatedWriter

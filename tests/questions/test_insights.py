@@ -16,23 +16,23 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from questions import insights_plain as plainly
+from turnlog.catalog.pages import tokens_of
+from turnlog.catalog.projects import list_projects
+from turnlog.costs.indexed_usage import used_in
+from turnlog.costs.ledger import ledger
 from turnlog.errors import UsageError
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.index.refresh.refresh import refresh
+from turnlog.insights import cache
+from turnlog.insights.days import streaks_of
+from turnlog.insights.edits import lines_at_end, lines_in
+from turnlog.insights.explanation import FIGURES, explain
+from turnlog.insights.report import insights
+from turnlog.insights.scope import Scope
 from turnlog.pricing.cost import load_prices
-from turnlog.questions import insights_cache
-from turnlog.questions.error_patterns import error_patterns
-from turnlog.questions.indexed_projects import list_projects
-from turnlog.questions.insights import insights
-from turnlog.questions.insights_asked import Asked
-from turnlog.questions.insights_days import streaks_of
-from turnlog.questions.insights_edits import lines_at_end, lines_in
-from turnlog.questions.insights_explained import FIGURES, explained
-from turnlog.questions.ledger import ledger
-from turnlog.questions.listed import tokens_of
-from turnlog.questions.patterns import METRICS, file_access, time_series, tool_sequences
-from turnlog.questions.spending import spent
+from turnlog.query.errors import error_patterns
+from turnlog.query.patterns import METRICS, file_access, time_series, tool_sequences
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing.fork import fork_records
 
@@ -183,7 +183,7 @@ def opened(home):
 
 
 asked_for = st.builds(
-    lambda zone, since, until, project: Asked(
+    lambda zone, since, until, project: Scope(
         now=NOW,
         zone=ZoneInfo(zone),
         since=None if since is None else BEGIN + timedelta(hours=since),
@@ -383,7 +383,7 @@ BUSY = [
 @pytest.mark.parametrize("project", [None, PROJECTS[0]])
 def test_a_busy_home_in_every_period(tmp_path, since, until, project):
     home = Home(BUSY).write(tmp_path / "home")
-    asked = Asked(
+    asked = Scope(
         now=NOW,
         zone=ZoneInfo("Asia/Kathmandu"),
         since=None if since is None else BEGIN + timedelta(hours=since),
@@ -413,8 +413,8 @@ def corpus():
 @pytest.mark.parametrize(
     "asked",
     [
-        Asked(now=NOW, limit=None),
-        Asked(
+        Scope(now=NOW, limit=None),
+        Scope(
             now=NOW,
             zone=ZoneInfo("Asia/Kolkata"),
             since=datetime(2026, 2, 1, tzinfo=UTC),
@@ -437,7 +437,7 @@ def test_every_number_of_the_corpus_is_that_of_a_plain_look(corpus, asked):
 
 def test_sequences_are_those_of_the_query(corpus):
     index, _ = corpus
-    found = insights(index, PRICES, Asked(now=NOW, limit=None)).sequences
+    found = insights(index, PRICES, Scope(now=NOW, limit=None)).sequences
     known = tool_sequences(index, shortest=2, longest=3, limit=None).sequences
     assert {tuple(row.tools): row.count for row in found} == {
         tuple(row.tools): row.count for row in known if len(set(row.tools)) > 1
@@ -451,7 +451,7 @@ def check_explained(index, found, asked):
     """What is behind a figure is as much as the figure says."""
 
     def behind(name):
-        return explained(index, PRICES, asked, name)
+        return explain(index, PRICES, asked, name)
 
     top = found.overview
     totals = {
@@ -483,7 +483,7 @@ def check_explained(index, found, asked):
     rows |= {f"errors:{row.signature} {row.tool}": row.count for row in found.errors}
     for name, count in rows.items():
         assert behind(name).total == count, name
-    days = explained(index, PRICES, asked, "days")
+    days = explain(index, PRICES, asked, "days")
     assert sum(Decimal(row.cost_usd) for row in days.rows) == sum(
         Decimal(row.cost_usd) for row in found.days
     )
@@ -494,11 +494,11 @@ def check_explained(index, found, asked):
 
 def test_pages_of_what_is_behind_join(tmp_path):
     home = Home([(0, "prompt", 1, "Read", n % 4) for n in range(7)]).write(tmp_path / "home")
-    asked = Asked(now=NOW, limit=3)
+    asked = Scope(now=NOW, limit=3)
     with opened(home) as index:
-        first = explained(index, PRICES, asked, "prompts")
-        second = explained(index, PRICES, asked, "prompts", first.next)
-        whole = explained(index, PRICES, structs.replace(asked, limit=None), "prompts")
+        first = explain(index, PRICES, asked, "prompts")
+        second = explain(index, PRICES, asked, "prompts", first.next)
+        whole = explain(index, PRICES, structs.replace(asked, limit=None), "prompts")
     assert (first.next, second.next) == (3, 6)
     assert first.rows + second.rows == whole.rows[:6]
     assert whole.total == 7  # And seven that the fork carries along.
@@ -509,7 +509,7 @@ def test_what_is_behind_a_figure_comes_newest_first(tmp_path, name):
     plan = [(n % 2, ("prompt", "call")[n % 4 > 1], 1, "Read", n % 4) for n in range(12)]
     home = Home(plan).write(tmp_path / "home")
     with opened(home) as index:
-        rows = explained(index, PRICES, Asked(now=NOW, limit=None), name).rows
+        rows = explain(index, PRICES, Scope(now=NOW, limit=None), name).rows
     instants = [row.at for row in rows if row.at]
     assert len(set(instants)) > 1
     assert instants == sorted(instants, reverse=True)
@@ -521,7 +521,7 @@ def test_what_is_behind_a_figure_comes_newest_first(tmp_path, name):
 def test_a_figure_that_is_none_is_refused_with_what_there_is(tmp_path, name):
     home = Home([]).write(tmp_path / "home")
     with opened(home) as index, pytest.raises(UsageError) as error:
-        explained(index, PRICES, Asked(now=NOW), name)
+        explain(index, PRICES, Scope(now=NOW), name)
     assert error.value.hint
 
 
@@ -541,10 +541,10 @@ def test_the_documentation_defines_every_figure_in_the_same_words():
 def test_totals_are_those_of_the_ledger(tmp_path):
     plan = [(n % 2, "say", 40 * n, "Read", n % 4) for n in range(20)]
     home = Home(plan).write(tmp_path / "home")
-    asked = Asked(now=NOW, since=BEGIN + timedelta(minutes=7, seconds=3), limit=None)
+    asked = Scope(now=NOW, since=BEGIN + timedelta(minutes=7, seconds=3), limit=None)
     with opened(home) as index:
         found = insights(index, PRICES, asked)
-        book = ledger(spent(index, asked.period, PRICES), PRICES, asked.by("day"))
+        book = ledger(used_in(index, asked.period, PRICES), PRICES, asked.by("day"))
     assert found.totals == book.totals
     assert [row.cost_usd for row in found.days] == [row.cost_usd for row in book.rows]
 
@@ -552,7 +552,7 @@ def test_totals_are_those_of_the_ledger(tmp_path):
 def test_a_refresh_meanwhile_changes_no_answer(tmp_path, monkeypatch):
     """It is put together from many statements, and all of them see one state."""
     home = Home(BUSY).write(tmp_path / "home")
-    asked = Asked(zone=UTC, now=NOW)
+    asked = Scope(zone=UTC, now=NOW)
     with opened(home) as index:
         expected = insights(index, PRICES, asked)
     rewritten = []
@@ -564,8 +564,8 @@ def test_a_refresh_meanwhile_changes_no_answer(tmp_path, monkeypatch):
             rewritten.append(refresh(find_homes([home])))
         return response(*given)
 
-    response = insights_cache._response
-    monkeypatch.setattr(insights_cache, "_response", rewriting)
+    response = cache._response
+    monkeypatch.setattr(cache, "_response", rewriting)
     with opened(home) as index:
         found = insights(index, PRICES, asked)
     assert rewritten
@@ -582,10 +582,10 @@ def test_a_home_with_nothing_in_it_divides_by_nothing(tmp_path, damage):
     folder.mkdir(parents=True)
     (folder / f"{SESSIONS[0]}.jsonl").write_bytes(damage)
     with opened(tmp_path / "home") as index:
-        found = insights(index, PRICES, Asked(now=NOW))
+        found = insights(index, PRICES, Scope(now=NOW))
         for name, figure in FIGURES.items():
             if not figure.needs_row:
-                assert explained(index, PRICES, Asked(now=NOW), name).rows == []
+                assert explain(index, PRICES, Scope(now=NOW), name).rows == []
     top = found.overview
     assert (top.sessions, top.prompts, top.messages, top.tokens, top.cost_usd) == (0, 0, 0, 0, "0")
     assert top.average_messages is top.average_prompts is top.average_working_ms is None
@@ -607,7 +607,7 @@ def test_a_turn_that_a_fork_carries_along_is_the_longest_whichever_log_was_read_
 
     def figures():
         with open_fresh(find_homes((tmp_path / "home",))) as index:
-            return insights(index, PRICES, Asked(now=NOW)).turns
+            return insights(index, PRICES, Scope(now=NOW)).turns
 
     whole = figures()
     assert (whole.turns, whole.working_ms) == (1, 75 * 13_000)
@@ -638,7 +638,7 @@ def test_what_was_forked_and_forked_again_counts_once(tmp_path, monkeypatch, kee
 
     def figures():
         with open_fresh(find_homes([home])) as index:
-            found = insights(index, PRICES, Asked(now=NOW, limit=None))
+            found = insights(index, PRICES, Scope(now=NOW, limit=None))
             return (
                 *(found.overview, found.days, found.projects, found.tools, found.sequences),
                 *(found.edits, found.turns, found.compactions, found.interruptions),
@@ -675,10 +675,10 @@ def test_a_fork_is_no_session_of_the_time_before_it_was_made(tmp_path):
     folder = tmp_path / "home" / "projects" / PROJECTS[0].replace("/", "-")
     put(folder / f"{fork}.jsonl", copied)
     with opened(tmp_path / "home") as index:
-        early = Asked(now=NOW, until=BEGIN + timedelta(days=1))
+        early = Scope(now=NOW, until=BEGIN + timedelta(days=1))
         found = insights(index, PRICES, early)
-        behind = explained(index, PRICES, early, "sessions")
-        both = insights(index, PRICES, Asked(now=NOW))
+        behind = explain(index, PRICES, early, "sessions")
+        both = insights(index, PRICES, Scope(now=NOW))
     assert found.overview.sessions == 1
     assert [(row.project, row.sessions, row.prompts) for row in found.projects] == [
         (PROJECTS[0], 1, 1)
@@ -693,7 +693,7 @@ def test_the_week_against_the_week_before(tmp_path):
     home = Home(plan).write(tmp_path / "home")
     end = BEGIN + timedelta(days=10)
     with opened(home) as index:
-        found = insights(index, PRICES, Asked(now=end, since=end - timedelta(days=1)))
+        found = insights(index, PRICES, Scope(now=end, since=end - timedelta(days=1)))
     week = found.week_against_week
     assert (week.messages, week.before_messages) == (3, 2)
     assert (week.prompts, week.before_prompts) == (0, 1)
@@ -712,7 +712,7 @@ def test_dates_at_the_ends_of_the_calendar_are_days_like_others(tmp_path):
     )
     for zone in ("UTC", "Pacific/Kiritimati", "America/Los_Angeles"):
         with opened(tmp_path / "home") as index:
-            found = insights(index, PRICES, Asked(now=NOW, zone=ZoneInfo(zone)))
+            found = insights(index, PRICES, Scope(now=NOW, zone=ZoneInfo(zone)))
         assert sum(row.messages for row in found.days) == 1
         assert sum(row.prompts for row in found.days) == 1
         assert found.streaks.longest_days == 1

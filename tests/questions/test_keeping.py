@@ -23,13 +23,12 @@ from index.homes import (
     made_tree,
 )
 from keep.keeping_world import quick_directory
+from turnlog.catalog.indexed_sessions import list_indexed
+from turnlog.catalog.sessions import Keepings, SessionRow, list_sessions
 from turnlog.formats import Home, dated_log
 from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.index.connection import open_fresh
 from turnlog.keep.copies.keep import keep
-from turnlog.questions.catalog import SessionRow, list_sessions
-from turnlog.questions.indexed_catalog import list_indexed
-from turnlog.questions.keeping import Keepings
 from turnlog.storage.compressed import unpack
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnlog.catalog.period import Period
+from turnlog.costs import ledger as engine
+from turnlog.costs.indexed_usage import TracedResponse
+from turnlog.costs.ledger import UNITS, Question, explain, rows_as_lists
+from turnlog.costs.scanned_usage import UsageScan
+from turnlog.costs.trends import add_trends, trends
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import load_prices
-from turnlog.questions import ledger as engine
-from turnlog.questions.ledger import UNITS, Question, explain, rows_as_lists
-from turnlog.questions.periods import Period
-from turnlog.questions.traced import Traced
-from turnlog.questions.trends import add_trends, trends
-from turnlog.questions.usage_scan import UsageScan
 from turnlog.records.responses import Response
 from turnlog.records.time_zone import TIMES, LocalTimes, MachineZone
 from turnlog.records.usage import Counters
@@ -57,7 +57,7 @@ def response(at=NOON, *, kind=Response, model=MODEL, session="s1", **more):
     )
 
 
-traced = partial(response, kind=Traced)
+traced = partial(response, kind=TracedResponse)
 
 
 def scan(*responses, **more):

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.index.texts import as_words
-from turnlog.questions import letters
-from turnlog.questions.letters import LETTER, TOKENIZER, as_letters
-from turnlog.questions.matching import sound
+from turnlog.search import match
+from turnlog.search.match import LETTER, TOKENIZER, as_letters, sqlite_safe
 
 WORDS = re.compile(f"{LETTER}+")
 ACCENTS = re.compile("[\u0300-\u0331]")
@@ -26,7 +25,7 @@ def told_by_sqlite(texts):
         db.execute(f"CREATE VIRTUAL TABLE one USING fts5 (text, {TOKENIZER})")
         db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (one, instance)")
         db.execute("BEGIN")
-        sounded = ((as_words(sound(text)),) for text in texts)
+        sounded = ((as_words(sqlite_safe(text)),) for text in texts)
         db.executemany("INSERT INTO one VALUES (?)", sounded)
         words = [[] for _ in texts]
         for term, number in db.execute("SELECT term, doc FROM terms ORDER BY doc, offset"):
@@ -66,7 +65,7 @@ def test_what_was_folded_stays_so():
         # A character that is a word of its own is one in its folded form, too.
         spaced = [as_words(each) != each for each in folded if each != " "]
         kept = [each for each, to in zip(text, folded, strict=True) if to != " "]
-        assert [as_words(sound(each)) != sound(each) for each in kept] == spaced
+        assert [as_words(sqlite_safe(each)) != sqlite_safe(each) for each in kept] == spaced
 
 
 @given(st.text(max_size=30))
@@ -92,7 +91,7 @@ def test_an_accent_of_its_own_is_left_to_sqlite():
 
 
 def test_characters_may_be_learned_by_many_at_once(monkeypatch):
-    monkeypatch.setattr(letters, "_taken", {})
+    monkeypatch.setattr(match, "_taken", {})
     texts = [chr(0xC0 + number % 80) * 3 + "→x" for number in range(400)]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(as_letters, texts))

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 import turnlog
 from index.homes import own_index
 from questions.live_world import World, call, prompt, result, said, thought, until
+from turnlog.catalog.period import Period
+from turnlog.costs.indexed_usage import every_response
+from turnlog.costs.ledger import Question, ledger
+from turnlog.costs.statusline_figures import window_of
 from turnlog.index.connection import open_fresh
-from turnlog.questions.ledger import Question, ledger
-from turnlog.questions.live import LiveDocument
-from turnlog.questions.live_doing import Activity, Doing, LogEnd
-from turnlog.questions.live_watching import LiveWatch
-from turnlog.questions.periods import Period
-from turnlog.questions.spending import every_response
-from turnlog.questions.status_figures import window_of
+from turnlog.live.activity import Activity, Doing, LogEnd
+from turnlog.live.sessions import LiveDocument
+from turnlog.live.watch import LiveWatch
 from turnlog.records.codec import decode
 from turnlog.sessions.writing import build
 

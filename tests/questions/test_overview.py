@@ -7,13 +7,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from index.homes import SESSIONS, answered, asked, lines, log_path, made_home, own_index
+from turnlog.catalog.period import Period
+from turnlog.costs.indexed_usage import used_in
+from turnlog.costs.ledger import Question, ledger
 from turnlog.index.connection import open_fresh
+from turnlog.insights.overview import LATEST, overview
 from turnlog.keep.copies.keep import keep
 from turnlog.pricing.cost import configured_prices
-from turnlog.questions.ledger import Question, ledger
-from turnlog.questions.overview import LATEST, overview
-from turnlog.questions.periods import Period
-from turnlog.questions.spending import spent
 
 NOW = datetime(2026, 3, 31, 20, tzinfo=UTC)
 TOKYO = ZoneInfo("Asia/Tokyo")  # Where it is tomorrow already.
@@ -47,7 +47,7 @@ def test_each_period_is_what_the_ledger_says_of_it(homes, zone):
         for row in found.periods:
             since = today - timedelta(days=row.days - 1)
             asked_for = Question(by=(), zone=zone, period=Period(since=since))
-            totals = ledger(spent(index, asked_for.period, prices), prices, asked_for).totals
+            totals = ledger(used_in(index, asked_for.period, prices), prices, asked_for).totals
             assert Decimal(row.cost_usd) == Decimal(totals.cost_usd)
             assert row.messages == totals.messages
             assert row.since == since.date().isoformat()

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 
 import pytest
 
+from turnlog.catalog.projects import list_projects
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
+from turnlog.insights.explanation import explain
+from turnlog.insights.report import insights
+from turnlog.insights.scope import Scope
 from turnlog.pricing.cost import load_prices
-from turnlog.questions.indexed_projects import list_projects
-from turnlog.questions.insights import insights
-from turnlog.questions.insights_asked import Asked
-from turnlog.questions.insights_explained import explained
-from turnlog.questions.patterns import time_series
-from turnlog.questions.query import query
-from turnlog.questions.query_fields import Aggregate, Filter, Transform
-from turnlog.questions.sql import run_sql
+from turnlog.query.fields import Aggregate, QueryFilter, Transform
+from turnlog.query.patterns import time_series
+from turnlog.query.query import query
+from turnlog.query.sql import run_sql
 
 SESSION = "11111111-dddd-4ddd-8ddd-111111111111"
 NOW = datetime(2026, 3, 9, tzinfo=UTC)
@@ -62,10 +62,10 @@ def test_it_is_one_message_of_two_models_everywhere(index):
     assert (project.messages, project.output) == (2, 111)
     (point,) = time_series(index, "day", "messages").points
     assert point.value == 2
-    asked = Asked(now=NOW)
-    assert explained(index, PRICES, asked, "messages").total == 2
+    asked = Scope(now=NOW)
+    assert explain(index, PRICES, asked, "messages").total == 2
     assert insights(index, PRICES, asked).overview.messages == 2
-    assert {row.what for row in explained(index, PRICES, asked, "days").rows} == {
+    assert {row.what for row in explain(index, PRICES, asked, "days").rows} == {
         ASKING, f"{ADVISING}, a further pass", index.plain,
     }  # fmt: skip
 
@@ -78,7 +78,7 @@ def test_a_query_gives_it_one_row_and_adds_up_by_the_model_that_was_paid(index):
         return query(
             index,
             "messages",
-            Filter(role="assistant"),
+            QueryFilter(role="assistant"),
             Transform(group_by=group_by),
             Aggregate(**aggregate),
             now=NOW,

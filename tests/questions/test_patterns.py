@@ -15,13 +15,8 @@ from questions.query_trees import BEGIN, PROJECTS, SESSIONS, TOOLS, built, event
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
-from turnlog.questions.error_patterns import API, error_context, error_patterns, one_line
-from turnlog.questions.patterns import (
-    METRICS,
-    file_access,
-    time_series,
-    tool_sequences,
-)
+from turnlog.query.errors import API, error_context, error_patterns, one_line
+from turnlog.query.patterns import METRICS, file_access, time_series, tool_sequences
 
 SINCE = BEGIN + timedelta(minutes=2)
 periods = st.sampled_from([{}, {"since": SINCE}, {"until": SINCE}, {"project": PROJECTS[0]}])

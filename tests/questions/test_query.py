@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from questions.query_trees import BEGIN, PROJECTS, SESSIONS, TOOLS, built, events, log_order, opened
 from turnlog.errors import UsageError
-from turnlog.questions import query as querying
-from turnlog.questions.query import QueryDocument, query
-from turnlog.questions.query_fields import (
+from turnlog.query import query as querying
+from turnlog.query.fields import (
     RESOURCES,
     Aggregate,
-    Filter,
     Output,
     Query,
+    QueryFilter,
     Transform,
     described,
 )
-from turnlog.questions.query_filters import parse_query
+from turnlog.query.filters import parse_query
+from turnlog.query.query import QueryDocument, query
 
 EVERY = {"limit": 0}
 STARTS = st.sampled_from(["2026-11-01T10:01", "2026-11-01T10:03:00Z", "2026-11-01"])
@@ -314,7 +314,7 @@ def test_the_call_of_the_document_works_as_written(index):
     found = query(index, **asked)
     assert [row["text"] for row in found.rows] == ["look into it", "frost again", "frost"]
     assert {row["role"] for row in found.rows} == {"user"}
-    again = query(index, "messages", Filter(role="user"))
+    again = query(index, "messages", QueryFilter(role="user"))
     assert msgspec.json.encode(found) == msgspec.json.encode(again)
     assert msgspec.json.decode(msgspec.json.encode(found), type=QueryDocument)
 
@@ -355,7 +355,7 @@ def test_every_advertised_filter_changes_the_outcome(index, resource, name):
 
 
 def test_every_filter_there_is_belongs_to_a_resource_and_a_test():
-    names = {field.name for field in msgspec.structs.fields(Filter)}
+    names = {field.name for field in msgspec.structs.fields(QueryFilter)}
     assert names == {name for each in RESOURCES for name in each.filters} == set(TELLING)
 
 
@@ -476,7 +476,7 @@ JSON = st.recursive(
     max_leaves=5,
 )
 NAMES = sorted(
-    {field.name for kind in (Filter, Transform, Aggregate, Output, Query)
+    {field.name for kind in (QueryFilter, Transform, Aggregate, Output, Query)
      for field in msgspec.structs.fields(kind)}
 )  # fmt: skip
 WORDS = st.sampled_from(["entries", "tools", "messages", "count", "at", "user", "json", "[", "7d"])

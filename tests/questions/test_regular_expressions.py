@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from turnlog.questions.regular_expressions import compile_pattern
+from turnlog.search.regex import compile_pattern
 
 
 @pytest.mark.parametrize(

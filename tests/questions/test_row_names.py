@@ -2,15 +2,15 @@
 
 import pytest
 
-from turnlog.errors import UsageError
-from turnlog.questions.row_names import (
-    key_meant,
+from turnlog.catalog.names import (
     nearest,
-    row_meant,
+    resolve_key,
+    resolve_row,
     short_model,
     shown_name,
     whole_name,
 )
+from turnlog.errors import UsageError
 
 MODELS = [("claude-fable-5",), ("claude-opus-4-5-20251101",), ("claude-opus-4-6",), ("gpt-9",)]
 BRANCHES = [
@@ -34,14 +34,14 @@ BRANCHES = [
     ],
 )
 def test_a_model_is_named_as_tables_print_it(typed, meant):
-    assert key_meant(typed, ("model",), MODELS) == (meant,)
+    assert resolve_key(typed, ("model",), MODELS) == (meant,)
 
 
 @pytest.mark.parametrize("unit", ["model", "project", "session", "agent", "tool", "branch", "day"])
 @pytest.mark.parametrize("name", [None, "claude-x", "/home/ada/orchard", "0123456789ab"])
 def test_whatever_is_shown_is_taken(unit, name):
-    assert key_meant(shown_name(unit, name), (unit,), [(name,), ("another",)]) == (name,)
-    assert key_meant(whole_name((unit,), (name,)), (unit,), [(name,), ("another",)]) == (name,)
+    assert resolve_key(shown_name(unit, name), (unit,), [(name,), ("another",)]) == (name,)
+    assert resolve_key(whole_name((unit,), (name,)), (unit,), [(name,), ("another",)]) == (name,)
 
 
 @pytest.mark.parametrize(
@@ -57,39 +57,39 @@ def test_whatever_is_shown_is_taken(unit, name):
     ],
 )
 def test_one_name_of_several_is_enough_where_it_tells_rows_apart(typed, meant):
-    assert key_meant(typed, ("project", "branch"), BRANCHES) == meant
+    assert resolve_key(typed, ("project", "branch"), BRANCHES) == meant
 
 
 def test_several_rows_are_told_in_names_that_are_taken():
     with pytest.raises(UsageError) as told:
-        key_meant("main", ("project", "branch"), BRANCHES)
+        resolve_key("main", ("project", "branch"), BRANCHES)
     assert str(told.value) == "2 rows are meant by 'main'"
     assert told.value.hint == "name one: '/home/ada/lighthouse,main', '/home/ada/orchard,main'"
 
 
 def test_capitals_tell_apart_where_they_have_to():
     ways = {"Bash": ("Bash",), "bash": ("bash",), "BASH2": ("BASH2",)}
-    assert row_meant("bash", ways) == "bash"
-    assert row_meant("bash2", ways) == "BASH2"
+    assert resolve_row("bash", ways) == "bash"
+    assert resolve_row("bash2", ways) == "BASH2"
     with pytest.raises(UsageError, match="2 tools are meant by 'BASH'"):
-        row_meant("BASH", ways, what="tool")
+        resolve_row("BASH", ways, what="tool")
 
 
 def test_the_end_of_a_path_that_was_cut_names_it():
     paths = {path: (path,) for path in ("/home/ada/orchard/pear.py", "/home/ada/lamp/pear.py")}
-    assert row_meant("…rchard/pear.py", paths) == "/home/ada/orchard/pear.py"
-    assert row_meant("lamp/pear.py", paths) == "/home/ada/lamp/pear.py"
+    assert resolve_row("…rchard/pear.py", paths) == "/home/ada/orchard/pear.py"
+    assert resolve_row("lamp/pear.py", paths) == "/home/ada/lamp/pear.py"
 
 
 def test_who_names_no_row_is_told_of_the_nearest_not_of_the_first():
     with pytest.raises(UsageError) as told:
-        key_meant("fabel-5", ("model",), MODELS)
+        resolve_key("fabel-5", ("model",), MODELS)
     assert told.value.hint == "did you mean 'claude-fable-5'?"
     with pytest.raises(UsageError) as told:
-        key_meant("zzz", ("model",), [(f"m{number}",) for number in range(7)])
+        resolve_key("zzz", ("model",), [(f"m{number}",) for number in range(7)])
     assert told.value.hint == "there are 'm0', 'm1', 'm2', 'm3', 'm4' and 2 more"
     with pytest.raises(UsageError) as told:
-        key_meant("zzz", ("model",), [])
+        resolve_key("zzz", ("model",), [])
     assert told.value.hint == "there are none"
 
 

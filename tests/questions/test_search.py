@@ -27,11 +27,11 @@ from turnlog.errors import UsageError
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.index.texts import TextKind
-from turnlog.questions import scan_search
-from turnlog.questions import search as searching
-from turnlog.questions.patience import Patience
-from turnlog.questions.search import search
-from turnlog.questions.search_language import All, Any, Filter, Not, Phrase, Word, parse, written
+from turnlog.search import patterns
+from turnlog.search import search as searching
+from turnlog.search.budget import TimeBudget
+from turnlog.search.language import All, Any, FieldFilter, Not, Phrase, Word, parse, written
+from turnlog.search.search import search
 from turnlog.storage.reader import read_log
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
@@ -64,20 +64,20 @@ several = st.sampled_from(["std::vector", "retry.loop", "the-retry", "push_back"
 phrases = st.sampled_from(["retry loop", "the retry loop", "loop retry", "apples and"]).map(Phrase)
 wordless = st.sampled_from(["::", "->", "✅", ":=", "→"]).map(Word)
 instants = st.builds(
-    lambda field, hours: Filter(field, "x", START + timedelta(hours=hours)),
+    lambda field, hours: FieldFilter(field, "x", START + timedelta(hours=hours)),
     st.sampled_from(["before", "after", "since"]),
     st.integers(0, 40),
 )
 filters = st.one_of(
     instants,
     st.sampled_from([
-        Filter("project", "orchard"), Filter("project", "/home/ada"), Filter("project", TOOLS),
-        Filter("project", "/home/ada/too"), Filter("session", "1111"), Filter("session", TWO),
-        Filter("tool", "bash"), Filter("tool", "*e*"), Filter("file", "*.py"),
-        Filter("file", "src/loop"), Filter("file", "*/src/*"), Filter("model", "haiku"),
-        Filter("branch", "main"), Filter("role", "human"), Filter("role", "caller"),
-        Filter("type", "call"), Filter("type", "user"), Filter("type", "thinking"),
-        Filter("is", "error"), Filter("is", "agent"), Filter("is", "prompt"), Filter("is", "gone"),
+        FieldFilter("project", "orchard"), FieldFilter("project", "/home/ada"), FieldFilter("project", TOOLS),
+        FieldFilter("project", "/home/ada/too"), FieldFilter("session", "1111"), FieldFilter("session", TWO),
+        FieldFilter("tool", "bash"), FieldFilter("tool", "*e*"), FieldFilter("file", "*.py"),
+        FieldFilter("file", "src/loop"), FieldFilter("file", "*/src/*"), FieldFilter("model", "haiku"),
+        FieldFilter("branch", "main"), FieldFilter("role", "human"), FieldFilter("role", "caller"),
+        FieldFilter("type", "call"), FieldFilter("type", "user"), FieldFilter("type", "thinking"),
+        FieldFilter("is", "error"), FieldFilter("is", "agent"), FieldFilter("is", "prompt"), FieldFilter("is", "gone"),
     ]),
 )  # fmt: skip
 leaves = st.one_of(words, words, prefixes, several, phrases, wordless, filters, filters)
@@ -317,7 +317,7 @@ def test_a_pattern_is_found_wherever_it_matches(index, world, pattern, with_resu
 @given(st.text("ab.()[]{}*+?|\\^$ wdx-_1é", max_size=12))
 def test_what_a_pattern_is_said_to_need_stands_in_what_it_matches(text):
     try:
-        made = scan_search.pattern(text)
+        made = patterns.pattern(text)
     except UsageError:
         return
     for sample in ("ab a.b (a) ab-ab a b ab", "1 b1 ab_ab é", "a" * 20, "xd wd ab\nb a", text):
@@ -334,20 +334,20 @@ def test_what_a_pattern_is_said_to_need_stands_in_what_it_matches(text):
         ("retry|backoff", (b"retry", b"backoff"), []),
         ("(flaky|slow) test", (b" test",), [Word("test", True)]),
         (r"(?:a|b) told (?=x)", (b" told ",), [Word("told")]),
-        (r"x{(foo}bar)?", scan_search.EVERY_RECORD, []),
-        ("(?x)a b c", scan_search.EVERY_RECORD, []),
-        ("told|.*", scan_search.EVERY_RECORD, []),
+        (r"x{(foo}bar)?", patterns.EVERY_RECORD, []),
+        ("(?x)a b c", patterns.EVERY_RECORD, []),
+        ("told|.*", patterns.EVERY_RECORD, []),
         ("日|told", ("日".encode(), rb"\u65e5", b"told"), []),
     ],
 )  # fmt: skip
 def test_of_a_pattern_is_looked_for_what_every_line_has_that_it_matches(text, needles, words):
-    made = scan_search.pattern(text)
+    made = patterns.pattern(text)
     assert (made.needles, made.words) == (needles, words)
 
 
 @pytest.mark.parametrize("piece", ["0f" * 50_000, "日" * 50_000, "é->" * 30_000])
 def test_a_piece_may_be_long(piece):
-    needles = scan_search.piece(piece).needles
+    needles = patterns.piece(piece).needles
     line = json.dumps(piece).encode().lower()
     assert any(needle in line for needle in needles)
 
@@ -378,7 +378,7 @@ def test_a_bad_pattern_is_the_callers_mistake(index):
 
 
 def test_a_scan_ends_when_patience_does(index, monkeypatch):
-    monkeypatch.setattr(Patience, "ends", patient_for(3))
+    monkeypatch.setattr(TimeBudget, "ends", patient_for(3))
     found = ask(index, "o", exact=True)
     assert any("stopped" in note for note in found.notes)
 
@@ -398,7 +398,7 @@ def test_a_pattern_that_takes_years_is_stopped_and_what_was_found_is_shown(
     world.prompt(said)
     world.prompt("lantern 7")
     world.write(tmp_path)
-    monkeypatch.setattr(searching, "Patience", lambda: Patience(0.5))
+    monkeypatch.setattr(searching, "Patience", lambda: TimeBudget(0.5))
     with open_fresh(find_homes([tmp_path])) as index:
         found = ask(index, pattern, regex=True)
     assert [hit.snippet for hit in found.hits] == hits
@@ -407,7 +407,7 @@ def test_a_pattern_that_takes_years_is_stopped_and_what_was_found_is_shown(
 
 def test_where_one_session_has_it_all_the_search_ends_when_patience_does(index, monkeypatch):
     monkeypatch.setattr(searching, "RANKED_AT_ONCE", 2)
-    monkeypatch.setattr(Patience, "ends", patient_for(1))
+    monkeypatch.setattr(TimeBudget, "ends", patient_for(1))
     found = ask(index, "orchard OR the OR a", per_session=1)
     assert found.hits
     assert any("stopped" in note for note in found.notes)
@@ -556,7 +556,7 @@ def check_found(index, record, word):
         "SELECT s.session FROM records r JOIN sessions s ON s.id = r.session WHERE r.id = ?",
         (record,),
     ).fetchone()
-    query = written(All((Word(word), Filter("session", session))))
+    query = written(All((Word(word), FieldFilter("session", session))))
     found = search(index, query, now=NOW, zone=UTC, limit=100_000)
     places = {(hit.log, hit.offset): hit for hit in found.hits}
     assert index.place(record) in places, (word, index.place(record))

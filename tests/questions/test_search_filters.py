@@ -9,23 +9,24 @@ from hypothesis import strategies as st
 
 from questions.search_world import NOW, ONE, ORCHARD, START, TWO, World
 from questions.test_search import ask, expected, filters, keys, prefixes, tree_search, words
+from turnlog.catalog.indexed_sessions import list_indexed
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.keep.copies.keep import keep
-from turnlog.questions import search as searching
-from turnlog.questions import search_filters, search_sql
-from turnlog.questions.indexed_catalog import list_indexed
-from turnlog.questions.matching import Tokenizer
-from turnlog.questions.search import search
-from turnlog.questions.search_filters import Filters
-from turnlog.questions.search_language import All, Any, Filter, Not, Word, parse
-from turnlog.questions.search_sql import Renderer
-from turnlog.questions.vocabulary import Vocabulary
+from turnlog.search import filters as search_filters
+from turnlog.search import search as searching
+from turnlog.search import sql
+from turnlog.search.filters import Filters
+from turnlog.search.language import All, Any, FieldFilter, Not, Word, parse
+from turnlog.search.match import Tokenizer
+from turnlog.search.search import search
+from turnlog.search.sql import Renderer
+from turnlog.search.vocabulary import Vocabulary
 
 SESSIONS = [f"{each * 8}-bbbb-4bbb-8bbb-{each * 12}" for each in "456"]
 bounding = st.sampled_from([
-    Filter("project", "orchard"), Filter("project", "nowhere"), Filter("session", "1111"),
-    Filter("session", "2"), Filter("file", "*.py"), Filter("file", "src/"), Filter("file", "none"),
+    FieldFilter("project", "orchard"), FieldFilter("project", "nowhere"), FieldFilter("session", "1111"),
+    FieldFilter("session", "2"), FieldFilter("file", "*.py"), FieldFilter("file", "src/"), FieldFilter("file", "none"),
 ])  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def test_only_where_the_texts_lie_is_looked_at_and_all_are_found(
         assert " BETWEEN " in plan.sql
     for most in (1, 3, 100):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(search_sql, "_FEW_RANGES", most)
+            patch.setattr(sql, "_FEW_RANGES", most)
             found = tree_search(index, tree, with_results=with_results)
         assert keys(found) == expected(world, tree, with_results=with_results)
     asked = searching._Searching(index, NOW)
@@ -96,7 +97,7 @@ def test_all_texts_of_a_session_lie_in_its_ranges(tmp_path_factory, seconds):
     place = tmp_path_factory.mktemp("dated")
     with pytest.MonkeyPatch.context() as patch, opened(place, patch, logs) as index:
         for session, each in zip(logs, seconds, strict=True):
-            ranges = Filters(index.db).ranges(Filter("session", session))
+            ranges = Filters(index.db).ranges(FieldFilter("session", session))
             if ranges is None:
                 undated = "".join(" " if second is None else "|" for second in each)
                 assert " " * search_filters._NEAR in undated
@@ -110,7 +111,7 @@ def test_records_without_a_time_lie_where_the_one_before_them_does(tmp_path, mon
     seconds = [None, None, 500_000, None, None, 0, None]
     lines = [record(SESSIONS[0], second, "apple") for second in seconds]
     with opened(tmp_path, monkeypatch, {SESSIONS[0]: lines}) as index:
-        ranges = Filters(index.db).ranges(Filter("session", SESSIONS[0]))
+        ranges = Filters(index.db).ranges(FieldFilter("session", SESSIONS[0]))
         assert len(ranges) == 3
         assert ranges[0][0] == 0
         assert len(texts_of(index, SESSIONS[0])) == len(seconds)
@@ -119,7 +120,7 @@ def test_records_without_a_time_lie_where_the_one_before_them_does(tmp_path, mon
 def test_a_log_without_times_is_not_read_over_and_over(tmp_path, monkeypatch):
     lines = [record(SESSIONS[0], None, "apple") for _ in range(50)]
     with opened(tmp_path, monkeypatch, {SESSIONS[0]: lines}) as index:
-        assert Filters(index.db).ranges(Filter("session", SESSIONS[0])) is None
+        assert Filters(index.db).ranges(FieldFilter("session", SESSIONS[0])) is None
         assert len(ask(index, f"session:{SESSIONS[0]}").hits) == 50
 
 
@@ -133,9 +134,9 @@ def test_a_second_in_which_much_was_said_hides_nothing(tmp_path, monkeypatch):
 
 
 def test_many_records_are_not_bounded(index, monkeypatch):
-    assert Filters(index.db).ranges(Filter("project", "orchard"))
+    assert Filters(index.db).ranges(FieldFilter("project", "orchard"))
     monkeypatch.setattr(search_filters, "_FEW_RECORDS", 3)
-    assert Filters(index.db).ranges(Filter("project", "orchard")) is None
+    assert Filters(index.db).ranges(FieldFilter("project", "orchard")) is None
 
 
 def failing(session, second, number):
@@ -152,7 +153,7 @@ def failing(session, second, number):
 
 def check_errors(index, count, *, is_known):
     filters = Filters(index.db)
-    wanted = Filter("is", "error")
+    wanted = FieldFilter("is", "error")
     meant = set()
     for table in ("said", "answered"):
         condition = filters.condition(wanted, table)
@@ -225,18 +226,18 @@ def test_a_part_of_a_path_is_found_whatever_its_case(touched, path, begin, lengt
         return
     rows = dict(touched.db.execute("SELECT id, path FROM paths"))
     wanted = sorted(key for key, each in rows.items() if part.lower() in each.lower())
-    assert sorted(Filters(touched.db).ids(Filter("file", part))) == wanted
+    assert sorted(Filters(touched.db).ids(FieldFilter("file", part))) == wanted
 
 
 def test_any_part_of_a_path_may_be_asked_for(touched):
     for value in ("x" * 60_000, "%" * 2_000, "_" * 400, "a\0b", "\u212a" * 9):
-        assert Filters(touched.db).ids(Filter("file", value)) == []
+        assert Filters(touched.db).ids(FieldFilter("file", value)) == []
         assert ask(touched, f'file:"{value}"').hits == []
 
 
 def test_the_signs_of_a_pattern_are_only_signs(touched):
     for value, count in (("100%_", 1), ("%", 1), ("_", 1), ("0%a", 0), ("k_wi", 0)):
-        assert len(Filters(touched.db).ids(Filter("file", value))) == count, value
+        assert len(Filters(touched.db).ids(FieldFilter("file", value))) == count, value
 
 
 def test_what_a_table_cannot_hold_is_not_asked_of_it(index):

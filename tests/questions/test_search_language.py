@@ -10,16 +10,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from turnlog.questions.search_language import (
+from turnlog.search.language import (
     DEEPEST,
     IS,
     All,
     Any,
-    Filter,
+    FieldFilter,
     Node,
     Not,
     Phrase,
-    Query,
+    SearchQuery,
     Word,
     filters_of,
     is_only_filters,
@@ -119,8 +119,8 @@ def test_alternatives_bind_tighter_than_juxtaposition(text, expected):
         ('-"a b"', Not(Phrase("a b"))),
         ("-(a b)", Not(All((A, B)))),
         ("-(a OR b)", Not(Any((A, B)))),
-        ("-tool:Bash", Not(Filter("tool", "Bash"))),
-        ('-project:"my dir"', Not(Filter("project", "my dir"))),
+        ("-tool:Bash", Not(FieldFilter("tool", "Bash"))),
+        ('-project:"my dir"', Not(FieldFilter("project", "my dir"))),
         ("-retr*", Not(Word("retr", is_prefix=True))),
         ("-(-a)", A),
         ("NOT NOT a", A),
@@ -155,7 +155,7 @@ def test_negation(text, expected):
         ("(a OR b) OR c", Any((A, B, C))),
         ("a OR (b OR (c d))", Any((A, B, All((C, D))))),
         ('("a b")', Phrase("a b")),
-        ("(tool:Bash)", Filter("tool", "Bash")),
+        ("(tool:Bash)", FieldFilter("tool", "Bash")),
         ("(retr*) a", All((Word("retr", is_prefix=True), A))),
         ("foo()", Word("foo()")),
         ("(foo() a)", All((Word("foo()"), A))),
@@ -188,28 +188,31 @@ def test_parentheses_group_when_they_pair_and_are_text_when_not(text, expected):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("tool:Bash", Filter("tool", "Bash")),
-        ("TOOL:Bash", Filter("tool", "Bash")),
-        ('project:"my dir"', Filter("project", "my dir")),
-        ("project:“my dir” a", All((Filter("project", "my dir"), A))),
-        ('project:"my dir', Filter("project", "my dir")),
-        ('project:"a ""b"""', Filter("project", 'a "b"')),
-        ("file:src/*.py", Filter("file", "src/*.py")),
-        ("file:src/*", Filter("file", "src/*")),
-        ("file:C:\\x", Filter("file", "C:\\x")),
-        ("session:1a2b", Filter("session", "1a2b")),
-        ("model:opus branch:main", All((Filter("model", "opus"), Filter("branch", "main")))),
-        ("type:user", Filter("type", "user")),
-        ("is:Error", Filter("is", "error")),
-        ("role:user", Filter("role", "human")),
-        ("role:Human", Filter("role", "human")),
-        ("role:system", Filter("role", "program")),
-        ("role:ASSISTANT", Filter("role", "assistant")),
-        ("role:Wizard", Filter("role", "Wizard")),
-        ("tool:Bash OR tool:Edit", Any((Filter("tool", "Bash"), Filter("tool", "Edit")))),
-        ("since:7d", Filter("since", "7d", NOW - timedelta(days=7))),
-        ('after:"2 days ago"', Filter("after", "2 days ago", NOW - timedelta(days=2))),
-        ("Before:2026-11", Filter("before", "2026-11", datetime(2026, 11, 1, tzinfo=UTC))),
+        ("tool:Bash", FieldFilter("tool", "Bash")),
+        ("TOOL:Bash", FieldFilter("tool", "Bash")),
+        ('project:"my dir"', FieldFilter("project", "my dir")),
+        ("project:“my dir” a", All((FieldFilter("project", "my dir"), A))),
+        ('project:"my dir', FieldFilter("project", "my dir")),
+        ('project:"a ""b"""', FieldFilter("project", 'a "b"')),
+        ("file:src/*.py", FieldFilter("file", "src/*.py")),
+        ("file:src/*", FieldFilter("file", "src/*")),
+        ("file:C:\\x", FieldFilter("file", "C:\\x")),
+        ("session:1a2b", FieldFilter("session", "1a2b")),
+        (
+            "model:opus branch:main",
+            All((FieldFilter("model", "opus"), FieldFilter("branch", "main"))),
+        ),
+        ("type:user", FieldFilter("type", "user")),
+        ("is:Error", FieldFilter("is", "error")),
+        ("role:user", FieldFilter("role", "human")),
+        ("role:Human", FieldFilter("role", "human")),
+        ("role:system", FieldFilter("role", "program")),
+        ("role:ASSISTANT", FieldFilter("role", "assistant")),
+        ("role:Wizard", FieldFilter("role", "Wizard")),
+        ("tool:Bash OR tool:Edit", Any((FieldFilter("tool", "Bash"), FieldFilter("tool", "Edit")))),
+        ("since:7d", FieldFilter("since", "7d", NOW - timedelta(days=7))),
+        ('after:"2 days ago"', FieldFilter("after", "2 days ago", NOW - timedelta(days=2))),
+        ("Before:2026-11", FieldFilter("before", "2026-11", datetime(2026, 11, 1, tzinfo=UTC))),
         ("foo:bar", Word("foo:bar")),
         ("http://x/y?z=1", Word("http://x/y?z=1")),
         ("file:///etc/hosts", Word("file:///etc/hosts")),
@@ -226,12 +229,12 @@ def test_parentheses_group_when_they_pair_and_are_text_when_not(text, expected):
     ],
 )
 def test_filters_and_what_only_looks_like_one(text, expected):
-    assert read(text) == Query(expected)
+    assert read(text) == SearchQuery(expected)
 
 
 @pytest.mark.parametrize("value", IS)
 def test_every_value_of_is_is_known(value):
-    assert tree(f"is:{value}") == Filter("is", value)
+    assert tree(f"is:{value}") == FieldFilter("is", value)
 
 
 @pytest.mark.parametrize(
@@ -273,14 +276,14 @@ def test_a_tree_holds_nothing_that_a_database_cannot():
 def test_a_tree_can_be_shown_as_json_and_read_back():
     found = read('a OR "b c" -tool:Bash since:7d (x y*) is:nope \ud800')
     shown = msgspec.json.encode(found)
-    assert msgspec.json.decode(shown, type=Query) == found
+    assert msgspec.json.decode(shown, type=SearchQuery) == found
     assert b'{"type":"word","text":"a","is_prefix":false}' in shown
 
 
 def test_what_is_in_a_tree():
     found = tree('a "b c" OR retr* -gone -"not this" a tool:Bash -(is:error x)')
     assert words_of(found) == ("a", "b c", "retr")
-    assert filters_of(found) == (Filter("tool", "Bash"), Filter("is", "error"))
+    assert filters_of(found) == (FieldFilter("tool", "Bash"), FieldFilter("is", "error"))
     assert not is_only_filters(found)
     assert is_only_filters(tree("tool:Bash OR -is:error"))
     assert not is_only_filters(tree("tool:Bash -x"))
@@ -314,7 +317,7 @@ def is_plain(node):
     match node:
         case Word(text) | Phrase(text):
             return bool(text.strip())
-        case Filter(field, value, at):
+        case FieldFilter(field, value, at):
             return bool(value.strip()) and (at is not None) == (
                 field in {"before", "after", "since"}
             )
@@ -363,8 +366,8 @@ INK = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"),
 LEAVES = st.one_of(
     st.builds(Word, INK, st.booleans()),
     st.builds(Phrase, INK),
-    st.builds(Filter, st.sampled_from(["project", "session", "tool", "file", "type"]), INK),
-    st.builds(Filter, st.just("is"), st.sampled_from(IS)),
+    st.builds(FieldFilter, st.sampled_from(["project", "session", "tool", "file", "type"]), INK),
+    st.builds(FieldFilter, st.just("is"), st.sampled_from(IS)),
     st.sampled_from(["since:7d", 'before:"last week"', "after:2026", "role:x"]).map(tree),
 )
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from questions.search_world import NOW, World, open_world
-from turnlog.questions.search import search
+from turnlog.search.search import search
 
 
 @pytest.fixture(scope="module")

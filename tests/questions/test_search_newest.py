@@ -17,11 +17,11 @@ from turnlog.formats import find_homes
 from turnlog.index import record_lookup
 from turnlog.index.connection import open_fresh
 from turnlog.index.texts import texts_of
-from turnlog.questions import scan_logs, search_newest
-from turnlog.questions import search as searching
-from turnlog.questions.patience import Patience
-from turnlog.questions.search_language import All, written
-from turnlog.questions.vocabulary import pages_of
+from turnlog.search import scan, search
+from turnlog.search import search as searching
+from turnlog.search.budget import TimeBudget
+from turnlog.search.language import All, written
+from turnlog.search.vocabulary import pages_of
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 SESSION = "77777777-cccc-4ccc-8ccc-777777777777"
@@ -35,10 +35,10 @@ def newest(index, tree, *, with_results=False):
 
 def look_through(patch, *, texts=200, read=100, in_vain=20):
     """Let every beginning be worth a glance at the texts themselves."""
-    patch.setattr(search_newest, "_MANY_PAGES", 0)
-    patch.setattr(search_newest, "_MOST_TEXTS", texts)
-    patch.setattr(search_newest, "_MOST_READ", read)
-    patch.setattr(search_newest, "_IN_VAIN", in_vain)
+    patch.setattr(search, "_MANY_PAGES", 0)
+    patch.setattr(search, "_MOST_TEXTS", texts)
+    patch.setattr(search, "_MOST_READ", read)
+    patch.setattr(search, "_IN_VAIN", in_vain)
 
 
 begun = st.builds(
@@ -143,7 +143,7 @@ def test_what_is_found_in_the_logs_themselves_is_newest_first(
     tmp_path, monkeypatch, query, options, at_once
 ):
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    monkeypatch.setattr(scan_logs, "_TEXTS_AT_ONCE", at_once)
+    monkeypatch.setattr(scan, "_TEXTS_AT_ONCE", at_once)
     seconds = {"a": [90, 5, 50, 51], "b": [60, 20, 40], "c": [61, 10, 70], "d": [8]}
     for name, times in seconds.items():
         session = SESSION.replace("7", name)
@@ -155,7 +155,7 @@ def test_what_is_found_in_the_logs_themselves_is_newest_first(
         for limit in (1, 3, 100):
             hits = ask(index, query, limit=limit, **options).hits
             assert [int(hit.snippet.split()[0]) for hit in hits] == known[:limit]
-        monkeypatch.setattr(Patience, "runs_short", patient_for(2))
+        monkeypatch.setattr(TimeBudget, "runs_short", patient_for(2))
         found = ask(index, query, **options)
         times = [hit.at for hit in found.hits]
         assert times == sorted(times, reverse=True)
@@ -206,7 +206,7 @@ def test_what_says_no_time_has_that_of_the_record_before(tmp_path, monkeypatch, 
 
 
 def test_a_glance_is_not_taken_for_rare_words(index, monkeypatch):
-    monkeypatch.setattr(search_newest, "_seen", None)  # Whoever calls it fails.
+    monkeypatch.setattr(search, "_seen", None)  # Whoever calls it fails.
     assert ask(index, "retr*", newest=True).hits
 
 

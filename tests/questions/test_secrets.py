@@ -14,8 +14,8 @@ import pytest
 
 from planted import KINDS, SHAPES, plant
 from turnlog.formats import find_homes, turnlog_home
-from turnlog.questions import secrets
-from turnlog.questions.secrets import EXPORTED, export_fact, scan_secrets
+from turnlog.health import secrets
+from turnlog.health.secrets import EXPORTED, export_fact, scan_secrets
 from turnlog.redact import find_secrets, rules_from
 from turnlog.sessions.journal import Journal
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnlog.index.texts import as_words
-from turnlog.questions import matching, snippets
-from turnlog.questions.matching import Tokenizer, meets
-from turnlog.questions.search_language import Not, Phrase, Word
-from turnlog.questions.snippets import LOOKED_AT, make_snippet
+from turnlog.search import match, snippets
+from turnlog.search.language import Not, Phrase, Word
+from turnlog.search.match import Tokenizer, meets
+from turnlog.search.snippets import LOOKED_AT, make_snippet
 
 ALPHABET = "ab éÉeÅλΛ漢字かなк한국\u0301\u200d✓—_-.,\n\t\x01\x02\x7f\x001\u0131\u0130\u017f\u212a"
 texts = st.text(ALPHABET, max_size=60)
@@ -150,11 +150,11 @@ def test_any_text_has_terms_and_a_snippet(text):
 def test_places_are_those_that_sqlite_marks(text, leaves):
     found = Tokenizer().spans(text, leaves)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matching, "_ascii_sought", lambda _: None)
+        patch.setattr(match, "_ascii_sought", lambda _: None)
         assert Tokenizer().spans(text, leaves) == found
-        patch.setattr(matching, "_FEW_LONE", 0)
+        patch.setattr(match, "_FEW_LONE", 0)
         assert Tokenizer().spans(text, leaves) == found
-        patch.setattr(matching, "as_letters", lambda _: None)
+        patch.setattr(match, "as_letters", lambda _: None)
         assert Tokenizer().spans(text, leaves) == found
 
 

@@ -17,7 +17,7 @@ from sessions.homes import log, make_home, prompt, write
 from turnlog.errors import UsageError
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
-from turnlog.questions.sql import run_sql, schema
+from turnlog.query.sql import run_sql, schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 SESSION = "5f0c1111-aaaa-4aaa-8aaa-111111111111"
@@ -506,7 +506,7 @@ def test_a_statement_that_takes_too_much_memory_is_stopped(index, name, tmp_path
 
 
 def test_the_memory_of_the_process_before_a_statement_is_not_counted(index, monkeypatch):
-    monkeypatch.setattr("turnlog.questions.sql_guard.MOST_MEMORY_BYTES", 1_000_000)
+    monkeypatch.setattr("turnlog.query.sql.MOST_MEMORY_BYTES", 1_000_000)
     held = bytearray(50_000_000)
     rows = run_sql(index, "SELECT count(*) FROM v_records").rows
     assert rows[0][0] > 0

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
+from turnlog.catalog.period import Period
+from turnlog.costs.blocks import blocks
+from turnlog.costs.indexed_usage import every_response
+from turnlog.costs.ledger import Question, ledger
+from turnlog.costs.statusline import compute_figures, update_figures
+from turnlog.costs.statusline_figures import VERSION, FiguresFile, end_of_file
 from turnlog.formats import turnlog_home
 from turnlog.index.connection import open_fresh
 from turnlog.pricing.cost import configured_prices
-from turnlog.questions.blocks import blocks
-from turnlog.questions.ledger import Question, ledger
-from turnlog.questions.periods import Period
-from turnlog.questions.spending import every_response
-from turnlog.questions.status_figures import VERSION, FiguresFile, end_of_file
-from turnlog.questions.statusline import reckon, update_figures
 
 START = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 FAR = timezone(timedelta(hours=5, minutes=45))
@@ -75,7 +75,7 @@ def test_every_figure_is_the_ledgers(gaps, zone):
         with open_fresh(homes, stage="usage") as index:
             whole = every_response(index, Period())
             for now in {each + more for each in times for more in GAPS[:7]}:
-                found = reckon(index, prices, sessions=SESSIONS[:2], now=now, zone=zone)
+                found = compute_figures(index, prices, sessions=SESSIONS[:2], now=now, zone=zone)
                 rows = [row for row in blocks(whole, prices, now=now).rows if row.is_active]
                 assert [found["block"] and found["block"]["cost_usd"]] == [
                     row.cost_usd for row in rows
@@ -102,7 +102,7 @@ def test_a_day_with_two_midnights_begins_with_the_first(own, tmp_path):
     assert (now.astimezone(zone).hour, now.astimezone(zone).fold) == (0, 1)
     with open_fresh(homes, stage="usage") as index:
         days = ledger(every_response(index, Period()), prices, Question(by=("day",), zone=zone))
-        found = reckon(index, prices, sessions=(), now=now, zone=zone)
+        found = compute_figures(index, prices, sessions=(), now=now, zone=zone)
     assert [(found["day"], found["today"]["cost_usd"])] == [
         (row.day, row.cost_usd) for row in days.rows
     ]

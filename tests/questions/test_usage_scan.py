@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from records.answers import AT, FORK, MODEL, SESSION, answer, as_set, echo, log_of, logs, usage
 from strategies import rubble, to_line
+from turnlog.costs import scanned_usage
+from turnlog.costs.scanned_usage import scan_usage
 from turnlog.errors import LogError
 from turnlog.formats import find_homes
-from turnlog.questions import usage_scan
-from turnlog.questions.usage_scan import scan_usage
 from turnlog.records.responses import RunningTotals
 from turnlog.records.usage import Counters
 from turnlog.storage import scan as search_of_lines
@@ -377,7 +377,7 @@ def test_several_processes_find_what_one_finds(home, monkeypatch):
         more = [answer(f"m{n}", f"r{n}", sessionId=session) for n in range(number, number + 4)]
         home.put(log_of(*more) + b'{"usage":\n', session=session)
     alone = home.scan()
-    monkeypatch.setattr(usage_scan, "_WORTH_SHARING_BYTES", 0)
+    monkeypatch.setattr(scanned_usage, "_WORTH_SHARING_BYTES", 0)
     for workers in (2, 3, 40):
         shared = scan_usage(find_homes([home.path]), workers=workers)
         assert as_set(shared.responses) == as_set(alone.responses)

@@ -16,7 +16,7 @@ from turnlog.errors import UsageError
 from turnlog.formats import Home
 from turnlog.index.connection import open_fresh
 from turnlog.index.refresh.refresh import refresh
-from turnlog.questions.watching import watch
+from turnlog.live.feed import watch
 from turnlog.sessions.writing import build
 
 SESSION = "5f0c1111-aaaa-4aaa-8aaa-111111111111"

@@ -16,9 +16,9 @@ from render.browser import (
 )
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
+from turnlog.insights.report import insights
+from turnlog.insights.scope import Scope
 from turnlog.pricing.cost import load_prices
-from turnlog.questions.insights import insights
-from turnlog.questions.insights_asked import Asked
 from turnlog.render.insights_page import insights_page
 from turnlog.render.outgoing import Outgoing
 from turnlog.render.summary_page import summary_page
@@ -82,7 +82,7 @@ def found(tmp_path):
     folder.mkdir(parents=True)
     log = folder / f"{SESSION}.jsonl"
     log.write_text("".join(json.dumps(record) + "\n" for record in records))
-    asked = Asked(
+    asked = Scope(
         now=datetime(2026, 8, 2, tzinfo=UTC),
         since=datetime(2026, 7, 1, tzinfo=UTC),
         until=datetime(2026, 8, 1, tzinfo=UTC),
@@ -124,7 +124,7 @@ def test_a_summary_gives_no_name_away_unless_asked(found):
 def test_pages_of_nothing_say_so(tmp_path):
     folder = tmp_path / "home" / "projects" / "-home-ada-orchard"
     folder.mkdir(parents=True)
-    asked = Asked(
+    asked = Scope(
         now=datetime(2026, 8, 2, tzinfo=UTC),
         since=datetime(2026, 1, 1, tzinfo=UTC),
         until=datetime(2027, 1, 1, tzinfo=UTC),

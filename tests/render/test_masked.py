@@ -8,8 +8,8 @@ import pytest
 from planted import KINDS, plant, survives
 from render.pages import ID, home_of, told
 from sessions.trees import answer, call, record
+from turnlog.catalog.period import Period
 from turnlog.formats import find_homes
-from turnlog.questions.periods import Period
 from turnlog.render.conversation import document_of
 from turnlog.render.lines import session_lines
 from turnlog.render.markdown import session_markdown

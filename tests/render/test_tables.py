@@ -18,12 +18,12 @@ import pytest
 from index.homes import own_index
 from render import hostile
 from render.pages import ID, home_of
+from turnlog.catalog.period import Period
+from turnlog.costs.ledger import Question, ledger
+from turnlog.costs.source import IndexSource
 from turnlog.errors import UsageError
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
-from turnlog.questions.ledger import Question, ledger
-from turnlog.questions.periods import Period
-from turnlog.questions.sources import IndexSource
 from turnlog.render.outgoing import Outgoing
 from turnlog.render.parquet import MARK, schema_of, write_parquet
 from turnlog.render.tables import TABLES, Tables, as_csv

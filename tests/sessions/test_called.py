@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from turnlog.catalog.sessions import list_sessions
 from turnlog.formats import Home
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
 from turnlog.keep.activity import activity_of, title_of
-from turnlog.questions.catalog import list_sessions
 from turnlog.render.reading import read_session
 from turnlog.sessions.session import Session
 

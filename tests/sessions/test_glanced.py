@@ -5,11 +5,11 @@ import os
 
 import pytest
 
+from turnlog.catalog.indexed_sessions import list_indexed
+from turnlog.catalog.sessions import list_sessions
 from turnlog.errors import NotFound
 from turnlog.formats import Home
 from turnlog.index.connection import open_fresh
-from turnlog.questions.catalog import list_sessions
-from turnlog.questions.indexed_catalog import list_indexed
 from turnlog.sessions.dated import find_any_session
 from turnlog.sessions.session import Session
 

@@ -53,11 +53,11 @@ from turnlog.adapters.provider_resetting import reset
 from turnlog.adapters.provider_statistics import Counts, counts_of, statistics_of
 from turnlog.adapters.provider_writers import OPEN_LOGS, Writers
 from turnlog.adapters.threads import settled
+from turnlog.catalog.sessions import SessionRow
+from turnlog.costs.ledger import Ledger, Unit
 from turnlog.errors import UsageError
 from turnlog.formats import same_project_key
 from turnlog.keep.trash.delete import Deletion
-from turnlog.questions.catalog import SessionRow
-from turnlog.questions.ledger import Ledger, Unit
 from turnlog.sessions.side_files.prompts import Prompt
 from turnlog.sessions.writing import build
 from turnlog.sessions.writing.fork import fork

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from turnlog.catalog.sessions import SessionRow, list_sessions
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import (
     Home,
@@ -28,7 +29,6 @@ from turnlog.formats import (
     project_key,
     same_project_key,
 )
-from turnlog.questions.catalog import SessionRow, list_sessions
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
 

@@ -16,8 +16,8 @@ from turnlog.adapters.chat_messages import ChatMessage
 from turnlog.adapters.provider_places import PathLike
 from turnlog.adapters.provider_reading import Selection
 from turnlog.adapters.provider_statistics import Counts
+from turnlog.costs.ledger import Ledger, Unit
 from turnlog.keep.trash.delete import Deletion
-from turnlog.questions.ledger import Ledger, Unit
 from turnlog.sessions.side_files.prompts import Prompt
 
 

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from turnlog.adapters.provider_places import Project, find_log, sessions_in
 from turnlog.adapters.provider_reading import count_messages, thread_of
+from turnlog.catalog.period import Period
+from turnlog.costs.indexed_usage import every_response
+from turnlog.costs.ledger import TRACED, Ledger, Question, Unit, ledger
+from turnlog.costs.scanned_usage import UsageScan, scan_usage
 from turnlog.errors import IndexUnavailable, UsageError
 from turnlog.formats import Home
 from turnlog.index.connection import open_fresh
-from turnlog.questions.ledger import TRACED, Ledger, Question, Unit, ledger
-from turnlog.questions.periods import Period
-from turnlog.questions.spending import every_response
-from turnlog.questions.usage_scan import UsageScan, scan_usage
 from turnlog.sessions.session import Session
 from turnlog.sessions.totals import usual_prices
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.blocks import BlockLedger, BlockRow
+    from turnlog.costs.blocks import BlockLedger, BlockRow
 
 
 def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.budgets import BudgetReport, BudgetRow
+    from turnlog.costs.budgets import BudgetReport, BudgetRow
 
 _COLOURS: Final = {"ok": "green", "near": "yellow", "exceeded": "red"}
 _BAR: Final = 10

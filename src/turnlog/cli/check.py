@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.formats import LogFile, Problem
-    from turnlog.questions.health import Health, LocatedFinding, Totals
+    from turnlog.health.logs import Health, HealthTotals, LocatedFinding
 
 _SHOWN_LOGS = 8
 _SHOWN_FINDINGS = 4
@@ -72,7 +72,7 @@ def command(
 
     PATH is a log or a directory of logs; SESSION is the beginning of a session's id, or "latest".
     """
-    from turnlog.questions.health import examine
+    from turnlog.health.logs import examine
 
     began = time.monotonic()
     problems: list[Problem] = []
@@ -86,7 +86,7 @@ def command(
         show_json(health)
     elif as_csv:
         from turnlog.cli.csv_shown import show_csv
-        from turnlog.questions.health import LocatedFinding
+        from turnlog.health.logs import LocatedFinding
 
         show_csv(LocatedFinding, health.findings)
     else:
@@ -137,7 +137,7 @@ def _progress(logs: list[LogFile]):  # type: ignore[no-untyped-def]  # noqa: ANN
     return progress(f"Checking {len(logs)} logs", total)
 
 
-def _show_totals(out: Console, totals: Totals) -> None:
+def _show_totals(out: Console, totals: HealthTotals) -> None:
     from turnlog.cli.terminal import counted, day, safe, size
 
     rows = [
@@ -160,7 +160,7 @@ def _show_totals(out: Console, totals: Totals) -> None:
     _show_types(out, totals)
 
 
-def _show_types(out: Console, totals: Totals) -> None:
+def _show_types(out: Console, totals: HealthTotals) -> None:
     """Draw which types the records are of: the first few, and the rest together."""
     from turnlog.cli.terminal import counted, safe
 
@@ -209,7 +209,7 @@ def _show_findings(out: Console, health: Health, *, everything: bool) -> None:
 def _show_way_out(out: Console, health: Health, homes: tuple[str, ...]) -> None:
     """Say what can be done about the findings, and which of them a repair leaves."""
     from turnlog.cli.terminal import safe
-    from turnlog.questions.health import LESS_THAN_KEPT
+    from turnlog.health.logs import LESS_THAN_KEPT
 
     codes = {finding.code for finding in health.findings}
     shortened = next((each for each in health.findings if each.code == LESS_THAN_KEPT), None)

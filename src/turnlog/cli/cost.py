@@ -28,13 +28,13 @@ from turnlog.records.time_zone import WEEKDAYS
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.catalog.period import Period
+    from turnlog.costs.budgets import Budgets
+    from turnlog.costs.ledger import Ledger, Question, Unit
+    from turnlog.costs.scanned_usage import UsageScan
+    from turnlog.costs.source import UsageSource
+    from turnlog.costs.trends import Trends
     from turnlog.pricing.cost import Prices
-    from turnlog.questions.budgets import Budgets
-    from turnlog.questions.ledger import Ledger, Question, Unit
-    from turnlog.questions.periods import Period
-    from turnlog.questions.sources import Source
-    from turnlog.questions.trends import Trends
-    from turnlog.questions.usage_scan import UsageScan
 
 Shape = Literal["table", "json", "csv", "markdown"]
 
@@ -120,9 +120,9 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     or budgets. Days are those of this machine's time zone unless another is named.
     """
     from turnlog.config import load_config
+    from turnlog.costs.budgets import budgets_from
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
-    from turnlog.questions.budgets import budgets_from
 
     now = datetime.now(UTC)
     asked = _question(report, options, homes)
@@ -150,7 +150,7 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
 class _Report(NamedTuple):
     """What every kind of report needs."""
 
-    source: Source
+    source: UsageSource
     prices: Prices
     asked: Question
     budgets: Budgets
@@ -161,9 +161,9 @@ class _Report(NamedTuple):
 
     def tell_nothing(self) -> None:
         """Say that no response was found."""
+        from turnlog.catalog.names import no_such_model
+        from turnlog.catalog.period import Period
         from turnlog.cli.nothing import tell_nothing
-        from turnlog.questions.known_names import no_such_model
-        from turnlog.questions.periods import Period
 
         given, model = self.given, self.given["model"]
         if model is not None:
@@ -173,16 +173,16 @@ class _Report(NamedTuple):
 
     def usage(self, asked: Question, *, is_single: bool = False) -> UsageScan:
         """Give what a question is about."""
-        from turnlog.questions.sources import usage_asked
+        from turnlog.costs.source import usage_for
 
-        return usage_asked(self.source, asked, is_single=is_single)
+        return usage_for(self.source, asked, is_single=is_single)
 
 
 def _question(report: str, options: dict[str, Any], homes: tuple[str, ...]) -> Question:
-    from turnlog.questions.ledger import Question, units_named
-    from turnlog.questions.meant import zone_meant
+    from turnlog.catalog.resolve import resolve_zone
+    from turnlog.costs.ledger import Question, units_named
 
-    zone = zone_meant(options["timezone"])
+    zone = resolve_zone(options["timezone"])
     by = options["by"]
     return Question(
         by=units_named(by) if by is not None else REPORTS.get(report, ()),
@@ -194,7 +194,7 @@ def _question(report: str, options: dict[str, Any], homes: tuple[str, ...]) -> Q
 
 
 def _period(options: dict[str, Any], homes: tuple[str, ...]) -> Period:
-    from turnlog.questions.periods import Period
+    from turnlog.catalog.period import Period
 
     return Period(
         since=options["since"] or options["last"],
@@ -223,8 +223,8 @@ def _shape(report: str, options: dict[str, Any]) -> Shape:
 
 def _ledger(report: _Report, limit: int, *, has_trend: bool) -> int:
     from turnlog.cli.cost_shown import write_lists
-    from turnlog.questions.ledger import cut_rows, ledger, rows_as_lists
-    from turnlog.questions.trends import add_trends, trends
+    from turnlog.costs.ledger import cut_rows, ledger, rows_as_lists
+    from turnlog.costs.trends import add_trends, trends
 
     asked = report.asked
     scan = report.usage(asked)
@@ -246,7 +246,7 @@ def _ledger(report: _Report, limit: int, *, has_trend: bool) -> int:
 def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan, left: int) -> None:
     from turnlog.cli.cost_shown import WIDE, show_ledger, show_skipped
     from turnlog.cli.terminal import console
-    from turnlog.questions.trends import trends
+    from turnlog.costs.trends import trends
 
     out = console()
     if known is None and out.width >= WIDE:
@@ -263,7 +263,7 @@ def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan,
         report.tell_nothing()
     if report.budgets.budgets:
         from turnlog.cli.budgets_shown import show_budgets
-        from turnlog.questions.budgets import budget_report
+        from turnlog.costs.budgets import budget_report
 
         out.print()
         show_budgets(
@@ -288,8 +288,8 @@ def _tell_rest(out: Console, left: int) -> None:
 
 
 def _compare(report: _Report, limit: int) -> int:
-    from turnlog.questions.comparing import compare, rows_as_lists, with_the_one_before
-    from turnlog.questions.ledger import cut_rows, ledger
+    from turnlog.costs.comparison import compare, rows_as_lists, with_the_one_before
+    from turnlog.costs.ledger import cut_rows, ledger
 
     asked, before = with_the_one_before(report.asked, report.now)
     books = [ledger(report.usage(each), report.prices, each) for each in (asked, before)]
@@ -320,8 +320,8 @@ def _compare(report: _Report, limit: int) -> int:
 
 def _blocks(report: _Report, limit: int) -> int:
     from turnlog.cli.csv_shown import show_csv
-    from turnlog.questions.blocks import BlockRow, blocks, responses_about
-    from turnlog.questions.ledger import cut_rows
+    from turnlog.costs.blocks import BlockRow, blocks, responses_about
+    from turnlog.costs.ledger import cut_rows
 
     asked = report.asked
     scan = responses_about(report.source, asked.period)
@@ -354,7 +354,7 @@ def _blocks(report: _Report, limit: int) -> int:
 
 def _budgets(report: _Report) -> int:
     from turnlog.cli.csv_shown import show_csv
-    from turnlog.questions.budgets import BudgetRow, budget_report
+    from turnlog.costs.budgets import BudgetRow, budget_report
 
     found = budget_report(
         report.budgets, report.source, report.prices, report.asked, now=report.now
@@ -379,7 +379,7 @@ def _budgets(report: _Report) -> int:
 
 def _explain(report: _Report, row: str, limit: int) -> int:
     from turnlog.cli.csv_shown import show_csv
-    from turnlog.questions.ledger import ResponseRow, cut_rows, explain
+    from turnlog.costs.ledger import ResponseRow, cut_rows, explain
 
     scan = report.usage(report.asked, is_single=True)
     found = explain(scan, report.prices, report.asked, row)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from turnlog.questions.comparing import ComparedRow
-    from turnlog.questions.ledger import Figures, Ledger, LedgerRow, SkippedDocument, Unit
-    from turnlog.questions.trends import Trends
+    from turnlog.costs.comparison import ComparedRow
+    from turnlog.costs.ledger import Figures, Ledger, LedgerRow, SkippedDocument, Unit
+    from turnlog.costs.trends import Trends
 
 _RECKONED: Final[dict[Mode, str]] = {
     "calculate": "An estimate at the API's prices",
@@ -163,7 +163,7 @@ def row_names(
 
 
 def _plain_names(row: LedgerRow | ComparedRow, units: Sequence[Unit]) -> list[str]:
-    from turnlog.questions.row_names import shown_name
+    from turnlog.catalog.names import shown_name
 
     return [inert(shown_name(unit, getattr(row, unit))) for unit in units]
 

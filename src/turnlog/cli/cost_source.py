@@ -10,19 +10,19 @@ import click
 from turnlog.text import inert
 
 if TYPE_CHECKING:
+    from turnlog.costs.source import UsageSource
     from turnlog.formats import Home
     from turnlog.pricing.cost import Prices
-    from turnlog.questions.sources import Source
 
 
 def open_source(
     homes: tuple[Home, ...], prices: Prices, *, no_index: bool, is_traced: bool
-) -> AbstractContextManager[Source]:
+) -> AbstractContextManager[UsageSource]:
     """Open the index, or read the logs without it; say so if it cannot be had."""
     from turnlog.cli.indexed import open_index
-    from turnlog.questions import sources
+    from turnlog.costs import source
 
-    return sources.open_source(
+    return source.open_source(
         homes,
         prices,
         no_index=no_index,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.comparing import Change, Comparison, Span
-    from turnlog.questions.ledger import Unit
+    from turnlog.costs.comparison import CostComparison, Span, UsageChange
+    from turnlog.costs.ledger import Unit
 
 _HEADS: Final = ("before", "now", "change", "")
 _GAP: Final = 2
@@ -19,7 +19,9 @@ _GAP: Final = 2
 _COMPARED_WITH: Final = "compared with   "
 
 
-def show_comparison(out: Console, found: Comparison, units: Sequence[Unit], zone: tzinfo) -> None:
+def show_comparison(
+    out: Console, found: CostComparison, units: Sequence[Unit], zone: tzinfo
+) -> None:
     """Draw both costs of each row, the difference, and how much of the earlier one that is."""
     from rich.table import Table
 
@@ -52,7 +54,7 @@ def show_comparison(out: Console, found: Comparison, units: Sequence[Unit], zone
     out.print(table)
 
 
-def _cells(row: Change) -> list[str]:
+def _cells(row: UsageChange) -> list[str]:
     from turnlog.pricing.money import shown
 
     difference = Decimal(row.difference_usd)
@@ -68,7 +70,7 @@ def _cells(row: Change) -> list[str]:
     ]
 
 
-def _coloured(row: Change, cells: Sequence[str]) -> list[str]:
+def _coloured(row: UsageChange, cells: Sequence[str]) -> list[str]:
     """Colour what became dearer and what became cheaper."""
     difference = Decimal(row.difference_usd)
     colour = "yellow" if difference > 0 else "green" if difference < 0 else "dim"

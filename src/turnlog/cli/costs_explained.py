@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.ledger import Explanation
+    from turnlog.costs.ledger import Explanation
 
 _SHOWN: Final = 50
 

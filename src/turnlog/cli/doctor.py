@@ -13,8 +13,8 @@ from turnlog.cli.options import csv_option, home_option, json_option, line_cap, 
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
+    from turnlog.health.doctor import Checkup
     from turnlog.index.connection import Index
-    from turnlog.questions.doctor import Checkup
 
 
 @click.command(
@@ -47,9 +47,9 @@ def command(
         show_json(checkup)
     elif as_csv:
         from turnlog.cli.csv_shown import show_csv
-        from turnlog.questions.doctor import Finding
+        from turnlog.health.doctor import DoctorFinding
 
-        show_csv(Finding, checkup.findings)
+        show_csv(DoctorFinding, checkup.findings)
     else:
         from turnlog.cli.doctor_shown import show
         from turnlog.cli.terminal import console
@@ -65,10 +65,10 @@ def command(
 def _check_up(homes: tuple[Home, ...], named: tuple[str, ...], *, no_refresh: bool) -> Checkup:
     from turnlog.cli.terminal import progress
     from turnlog.formats import all_homes, turnlog_home
-    from turnlog.questions.doctor import Patient, check_up
+    from turnlog.health.doctor import CheckContext, check_up
 
     index, why = _index(homes, no_refresh=no_refresh)
-    patient = Patient(
+    patient = CheckContext(
         homes,
         own=turnlog_home(),
         now=datetime.now(UTC),

@@ -11,7 +11,7 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.doctor import Checkup, Example, Finding
+    from turnlog.health.doctor import Checkup, DoctorFinding, Example
 
 _SHOWN: Final = 4
 _WIDEST_DETAIL: Final = 46
@@ -55,7 +55,7 @@ def _show_head(out: Console, checkup: Checkup) -> None:
     out.print(f" [dim]{', '.join(figures)}[/]")
 
 
-def _show_finding(out: Console, found: Finding, *, everything: bool) -> None:
+def _show_finding(out: Console, found: DoctorFinding, *, everything: bool) -> None:
     out.print()
     _show_wrapped(out, found.message, indent=3)
     shown = found.examples if everything else found.examples[:_SHOWN]

@@ -19,7 +19,7 @@ from turnlog.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from turnlog.questions.error_patterns import ErrorContext, Nearby
+    from turnlog.query.errors import ErrorContext, Nearby
 
 
 @click.command(
@@ -70,12 +70,7 @@ def command(
     from turnlog.cli.nothing import tell_nothing
     from turnlog.cli.query_shown import show_table, tell_rest
     from turnlog.formats import all_homes
-    from turnlog.questions.error_patterns import (
-        ErrorPattern,
-        Occurrence,
-        error_context,
-        error_patterns,
-    )
+    from turnlog.query.errors import ErrorPattern, Occurrence, error_context, error_patterns
 
     wanted = {"limit": limit or None, **asked}
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:

@@ -13,8 +13,8 @@ from turnlog.cli.options import force_option, home_option, period_options, redac
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
+    from turnlog.catalog.period import Period
     from turnlog.cli.export_written import Export
-    from turnlog.questions.periods import Period
     from turnlog.render.conversation import Choice
 
 FORMATS: Final = ("md", "html", "json", "jsonl", "csv", "parquet")
@@ -166,7 +166,7 @@ def _choice(options: dict[str, Any]) -> Choice:
 
 
 def _period(options: dict[str, Any]) -> Period:
-    from turnlog.questions.periods import Period
+    from turnlog.catalog.period import Period
 
     return Period(since=options["since"], until=options["until"], project=options["project"])
 

@@ -21,13 +21,13 @@ import click
 import msgspec
 from msgspec import Struct, structs
 
+from turnlog.catalog.period import Period
 from turnlog.cli.nothing import hint_for
 from turnlog.cli.options import tell_unread
 from turnlog.cli.terminal import counted, size
 from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.formats import Home, Problem, hash_of, key_of
-from turnlog.questions.periods import Period
 from turnlog.redact import Rules, Secret, gather_known
 from turnlog.render.contents import (
     ContentsDocument,
@@ -111,7 +111,7 @@ class Export(Struct, kw_only=True, dict=True):
         if self.target is None or not self.secrets:
             return
         from turnlog.formats import turnlog_home
-        from turnlog.questions.secrets import EXPORTED, export_fact
+        from turnlog.health.secrets import EXPORTED, export_fact
         from turnlog.sessions.journal import Journal
 
         journal = Journal.in_root(turnlog_home())
@@ -131,8 +131,8 @@ class Export(Struct, kw_only=True, dict=True):
         if self.names:
             found = (Session.find(self.homes, name).id for name in self.names)
             return list(dict.fromkeys(found))
+        from turnlog.catalog.indexed_sessions import list_indexed
         from turnlog.cli.indexed import open_index
-        from turnlog.questions.indexed_catalog import list_indexed
 
         period = self.period
         with open_index(self.homes) as index:

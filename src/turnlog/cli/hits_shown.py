@@ -19,8 +19,8 @@ from turnlog.formats.projects import last_part
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.questions.hits import Hit
-    from turnlog.questions.search import SearchDocument
+    from turnlog.search.hits import Hit
+    from turnlog.search.search import SearchDocument
 
 _BOLD, _DIM, _CYAN, _RED, _YELLOW, _PLAIN = "1", "2", "36", "31", "1;33", "0"
 _NARROWEST: Final = 40

@@ -194,10 +194,10 @@ def _tell_carried(found: SessionDocument, homes: Sequence[Home]) -> None:
 
     Claude Code's own forks take for theirs what they copy.
     """
-    from turnlog.questions.spending import carried_elsewhere
+    from turnlog.costs.indexed_usage import counted_elsewhere
     from turnlog.sessions.totals import usual_prices
 
-    bill = usual_prices().bill(carried_elsewhere(homes, found.id))
+    bill = usual_prices().bill(counted_elsewhere(homes, found.id))
     if bill.messages > found.carried_messages:
         found.carried_messages = bill.messages
         found.carried_usd = f"{bill.total_usd:f}"

@@ -26,9 +26,9 @@ from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
     from turnlog.index.connection import Index
+    from turnlog.insights.report import Insights
+    from turnlog.insights.scope import Scope
     from turnlog.pricing.cost import Prices
-    from turnlog.questions.insights import Insights
-    from turnlog.questions.insights_asked import Asked
 
 _USUAL = "30d"
 _FIRST = 10
@@ -74,12 +74,12 @@ def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **option
     Costs and tokens are those of `turnlog cost`. --explain defines a figure and lists the records
     behind it; FIGURE is tools, tools:Bash, days:2026-07-22 and so on.
     """
+    from turnlog.catalog.resolve import resolve_zone
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
-    from turnlog.questions.meant import zone_meant
 
     _check(options, as_json=as_json)
-    zone = zone_meant(options["timezone"])
+    zone = resolve_zone(options["timezone"])
     asked = _asked(options, zone)
     prices, problems = configured_prices(turnlog_home())
     tell_problems(problems)
@@ -106,8 +106,8 @@ def _check(options: dict[str, Any], *, as_json: bool) -> None:
         raise click.UsageError("--force is for --html")
 
 
-def _asked(options: dict[str, Any], zone: tzinfo) -> Asked:
-    from turnlog.questions.insights_asked import Asked
+def _asked(options: dict[str, Any], zone: tzinfo) -> Scope:
+    from turnlog.insights.scope import Scope
     from turnlog.records.date_expressions import moment
 
     now = datetime.now(UTC)
@@ -124,7 +124,7 @@ def _asked(options: dict[str, Any], zone: tzinfo) -> Asked:
     is_summary = options["month"] is not None or options["year"] is not None
     if options["html"] is not None and options["limit"] is None and is_summary:
         limit = _ON_A_SUMMARY
-    return Asked(
+    return Scope(
         zone=zone,
         now=now,
         since=since,
@@ -161,9 +161,9 @@ def _calendar(month: str | None, year: str | None, zone: tzinfo) -> tuple[dateti
 
 
 def _report(
-    index: Index, prices: Prices, asked: Asked, options: dict[str, Any], *, as_json: bool
+    index: Index, prices: Prices, asked: Scope, options: dict[str, Any], *, as_json: bool
 ) -> int:
-    from turnlog.questions.insights import insights, last_active
+    from turnlog.insights.report import insights, last_active
 
     found = insights(index, prices, asked)
     is_empty = not found.overview.prompts and not found.overview.messages
@@ -182,7 +182,7 @@ def _report(
     return 1 if is_empty else 0
 
 
-def _write(found: Insights, asked: Asked, options: dict[str, Any]) -> None:
+def _write(found: Insights, asked: Scope, options: dict[str, Any]) -> None:
     """Write the page, whole or not at all."""
     from turnlog.cli.terminal import size
     from turnlog.cli.written import write_file
@@ -203,18 +203,18 @@ def _write(found: Insights, asked: Asked, options: dict[str, Any]) -> None:
 
 
 def _explain(
-    index: Index, prices: Prices, asked: Asked, options: dict[str, Any], *, as_json: bool
+    index: Index, prices: Prices, asked: Scope, options: dict[str, Any], *, as_json: bool
 ) -> int:
-    from turnlog.questions.insights_explained import explained
+    from turnlog.insights.explanation import explain
 
-    found = explained(index, prices, asked, options["figure"])
+    found = explain(index, prices, asked, options["figure"])
     if as_json:
         show_json(found)
     elif options["as_csv"]:
         from turnlog.cli.csv_shown import show_csv
-        from turnlog.questions.insights_asked import Behind
+        from turnlog.insights.scope import Evidence
 
-        show_csv(Behind, found.rows, more=found.next)
+        show_csv(Evidence, found.rows, more=found.next)
     else:
         from turnlog.cli.insights_explained import show_explanation
         from turnlog.cli.terminal import console

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.insights_asked import Behind
-    from turnlog.questions.insights_explained import InsightsExplanation
+    from turnlog.insights.explanation import InsightsExplanation
+    from turnlog.insights.scope import Evidence
 
 
 def show_explanation(out: Console, found: InsightsExplanation, zone: tzinfo) -> None:
@@ -33,7 +33,7 @@ def show_explanation(out: Console, found: InsightsExplanation, zone: tzinfo) -> 
         out.print(f"\n[dim]… and {rest:,} more; --limit 0 lists all[/]")
 
 
-def _figures(row: Behind) -> list[str]:
+def _figures(row: Evidence) -> list[str]:
     from decimal import Decimal
 
     from turnlog.cli.terminal import short_count

@@ -12,14 +12,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from turnlog.cli.insights_tables import show_tables
-from turnlog.questions.insights_days import WEEKDAYS
+from turnlog.insights.days import WEEKDAYS
 from turnlog.render.charts import level
 from turnlog.render.figures import count, money, part, short, time
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.insights import Insights
+    from turnlog.insights.report import Insights
 
 SHADES: Final = "·░▒▓█"
 _COLOURS: Final = ("dim", "blue", "blue", "cyan", "bright_cyan")

@@ -10,14 +10,14 @@ from datetime import tzinfo
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
-from turnlog.questions.row_names import shown_name
+from turnlog.catalog.names import shown_name
 from turnlog.render.figures import count, counted, money, part, short, time
 from turnlog.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.insights import Insights
+    from turnlog.insights.report import Insights
 
 _SHORTEST_NAME: Final = 10
 _GAP: Final = 2
@@ -218,7 +218,7 @@ def _edits(out: Console, found: Insights) -> None:
 
 
 def _cache(out: Console, found: Insights) -> None:
-    from turnlog.questions.insights_cache import REASONS
+    from turnlog.insights.cache import REASONS
 
     cache, compactions, cut = found.cache, found.compactions, found.interruptions
     if cache.misses:

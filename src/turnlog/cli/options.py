@@ -56,19 +56,19 @@ def _when(
     """Read a time as people say it; days are those of --timezone where there is one, or ours."""
     if value is None:
         return None
-    from turnlog.questions.meant import moment_meant, zone_meant
+    from turnlog.catalog.resolve import resolve_instant, resolve_zone
 
-    return moment_meant(value, zone_meant(context.params.get("timezone")))
+    return resolve_instant(value, resolve_zone(context.params.get("timezone")))
 
 
 def _where(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """Read a directory as people say it: ``.`` is this one, a name that of a project."""
     if not value:
         return None
+    from turnlog.catalog.resolve import resolve_project
     from turnlog.formats import all_homes
-    from turnlog.questions.meant import project_meant
 
-    return project_meant(value, all_homes(context.params.get("homes") or ()))
+    return resolve_project(value, all_homes(context.params.get("homes") or ()))
 
 
 class Count(click.ParamType[int]):
@@ -167,17 +167,17 @@ def session_meant(name: str | None, homes: Iterable[str]) -> str | None:
     """Give the beginning of the ids that *name* means: itself, or that of the latest session."""
     if name is None:
         return None
+    from turnlog.catalog import resolve
     from turnlog.formats import all_homes
-    from turnlog.questions import meant
 
-    return meant.session_meant(name, all_homes(tuple(homes)))
+    return resolve.resolve_session_id(name, all_homes(tuple(homes)))
 
 
 def sessions_in(project: str | None, homes: Iterable[Home]) -> set[str | None] | None:
     """Give the ids of the sessions that worked in *project* or below it; None if none is named."""
     if project is None:
         return None
-    from turnlog.questions.catalog import list_sessions
+    from turnlog.catalog.sessions import list_sessions
 
     found = list_sessions(tuple(homes), project=project, archived=None, limit=None)
     return {row.id for row in found.sessions}

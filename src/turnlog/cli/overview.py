@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.formats import Home
+    from turnlog.insights.overview import Attention, BareOverview, Overview
     from turnlog.pricing.cost import Prices
-    from turnlog.questions.overview import Attention, Overview
-    from turnlog.questions.overview_bare import BareOverview
 
 _NEXT: Final = (
     ("turnlog show latest", "read the latest session"),
@@ -47,7 +46,7 @@ def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
     """Ask the index; where there is none and none can be made, the logs."""
     from turnlog.cli.indexed import open_index, tell_all
     from turnlog.errors import IndexUnavailable
-    from turnlog.questions.overview import overview
+    from turnlog.insights.overview import overview
     from turnlog.records.time_zone import MachineZone
 
     try:
@@ -59,7 +58,7 @@ def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
 
 
 def _found_in_logs(homes: tuple[Home, ...], prices: Prices) -> BareOverview:
-    from turnlog.questions.overview_bare import bare_overview
+    from turnlog.insights.overview import bare_overview
     from turnlog.records.time_zone import MachineZone
 
     return bare_overview(homes, prices, now=datetime.now(UTC), zone=MachineZone())
@@ -125,7 +124,7 @@ def _show_sessions(out: Console, found: Overview | BareOverview) -> None:
 
 def _show_attention(out: Console, found: Attention, homes: tuple[str, ...]) -> None:
     from turnlog.cli.terminal import counted, safe
-    from turnlog.questions.overview import WITHIN_DAYS
+    from turnlog.insights.overview import WITHIN_DAYS
 
     lines = []
     if found.about_to_be_deleted:

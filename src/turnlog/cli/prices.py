@@ -184,8 +184,8 @@ def _amounts(rates: Rates) -> dict[str, str]:
 def _show(
     found: PriceDocument, model: str | None, at: datetime | None, known: Sequence[str]
 ) -> None:
+    from turnlog.catalog.names import no_such_model
     from turnlog.cli.terminal import console, safe, settings_file
-    from turnlog.questions.known_names import no_such_model
 
     out = console()
     if found.problem:

@@ -19,7 +19,7 @@ from turnlog.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from turnlog.questions.indexed_projects import ProjectCatalog, ProjectRow, ProjectSort
+    from turnlog.catalog.projects import ProjectCatalog, ProjectRow, ProjectSort
 
 # Written out, since what knows them is imported only when it is asked; a test compares.
 SORTS: Final = (
@@ -65,9 +65,9 @@ def command(
     its agents used. For costs, and for what was used in a certain time to the minute, see: turnlog
     cost project
     """
+    from turnlog.catalog.projects import list_projects
     from turnlog.cli.indexed import open_index
     from turnlog.formats import all_homes
-    from turnlog.questions.indexed_projects import list_projects
 
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = list_projects(
@@ -82,8 +82,8 @@ def command(
     if as_json:
         show_json(found)
     elif as_csv:
+        from turnlog.catalog.projects import ProjectRow
         from turnlog.cli.csv_shown import show_csv
-        from turnlog.questions.indexed_projects import ProjectRow
 
         show_csv(ProjectRow, found.projects, more=found.next)
     else:
@@ -168,8 +168,8 @@ def _cut(name: str, width: int) -> str:
 
 
 def _cells(row: ProjectRow, now: datetime) -> dict[str, str]:
+    from turnlog.catalog.names import short_model
     from turnlog.cli.terminal import age, safe, short_count, size
-    from turnlog.questions.row_names import short_model
 
     return {
         "sessions": f"{row.sessions:,}",

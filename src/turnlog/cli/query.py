@@ -29,7 +29,7 @@ from turnlog.cli.options import (
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from turnlog.questions.query_fields import Resource
+    from turnlog.query.fields import Resource
 
 _PATTERNS: Final = {
     "sequences": "Tools that are called one after another, again and again.",
@@ -80,7 +80,7 @@ class Resources(click.Group):
     """The resources as commands; what looks like a whole query in JSON is one, too."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        from turnlog.questions.query_fields import RESOURCES
+        from turnlog.query.fields import RESOURCES
 
         return [*(each.name for each in RESOURCES), *_PATTERNS]
 
@@ -90,7 +90,7 @@ class Resources(click.Group):
         return equipped(self._named(name))
 
     def _named(self, name: str) -> click.Command:
-        from turnlog.questions.query_filters import resource_named
+        from turnlog.query.filters import resource_named
 
         if name.lstrip().startswith(("{", "query(")):
             return _json_command(name)
@@ -142,9 +142,9 @@ def _resource_command(resource: Resource) -> click.Command:
 def _filter_options(resource: Resource) -> list[click.Parameter]:
     import msgspec
 
-    from turnlog.questions.query_fields import Filter
+    from turnlog.query.fields import QueryFilter
 
-    schema = msgspec.json.schema(Filter)["$defs"]["Filter"]["properties"]
+    schema = msgspec.json.schema(QueryFilter)["$defs"]["QueryFilter"]["properties"]
     options: list[click.Parameter] = []
     for name in resource.filters:
         if name in _SHARED:
@@ -273,8 +273,8 @@ def ask(asked: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh
     from turnlog.cli.nothing import tell_nothing
     from turnlog.cli.query_shown import show_table, tell_rest
     from turnlog.formats import all_homes
-    from turnlog.questions.query import answer
-    from turnlog.questions.query_filters import parse_query, resource_named
+    from turnlog.query.filters import parse_query, resource_named
+    from turnlog.query.query import answer
     from turnlog.records.time_zone import MachineZone
 
     query = parse_query(asked)

@@ -25,7 +25,7 @@ from turnlog.formats import all_homes
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.patterns import Interval, Metric, Point, Series
+    from turnlog.query.patterns import Interval, Metric, Series, SeriesPoint
 
 _INTERVALS = ("hour", "day", "week")
 _METRICS = ("calls", "errors", "error_rate", "messages", "tokens", "prompts")
@@ -62,7 +62,7 @@ def sequences(
     **asked: Any,
 ) -> int:
     """Show which tools are called one after another, again and again."""
-    from turnlog.questions.patterns import Sequence, tool_sequences
+    from turnlog.query.patterns import Sequence, tool_sequences
 
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = tool_sequences(index, min_occurrences=least, limit=limit or None, **asked)
@@ -100,7 +100,7 @@ def files(
 
     FILE is a path as it was written, or the end of one, such as src/app.py.
     """
-    from turnlog.questions.patterns import FileAccess, file_access
+    from turnlog.query.patterns import FileAccess, file_access
 
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = file_access(index, file, limit=limit or None, **asked)
@@ -150,18 +150,18 @@ def series(
     **asked: Any,
 ) -> int:
     """Show how much happened in each hour, day or week."""
+    from turnlog.catalog.resolve import resolve_zone
     from turnlog.cli.nothing import tell_nothing
     from turnlog.cli.query_shown import tell_rest
-    from turnlog.questions.meant import zone_meant
-    from turnlog.questions.patterns import Point, time_series
+    from turnlog.query.patterns import SeriesPoint, time_series
 
-    zone = zone_meant(timezone)
+    zone = resolve_zone(timezone)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = time_series(index, interval, metric, zone=zone, **asked)
     if as_json:
         show_json(found)
     elif as_csv:
-        show_csv(Point, found.points)
+        show_csv(SeriesPoint, found.points)
     elif found.points:
         _show_series(found, zone)
         tell_rest(None, found.notes)
@@ -203,7 +203,7 @@ def _show_series(found: Series, zone: tzinfo) -> None:
 
 
 def _show_points(
-    out: Console, found: Series, points: list[Point], zone: tzinfo, most: float
+    out: Console, found: Series, points: list[SeriesPoint], zone: tzinfo, most: float
 ) -> None:
     form = "%Y-%m-%d %H:%M" if found.interval == "hour" else "%Y-%m-%d"
     for point in points:

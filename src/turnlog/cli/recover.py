@@ -11,7 +11,7 @@ from turnlog.cli.options import home_option, json_option, show_json, write_optio
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.catalog import SessionRow
+    from turnlog.catalog.sessions import SessionRow
     from turnlog.sessions.recover import Recovery
     from turnlog.sessions.recover_undo import UndoneRecovery
     from turnlog.store import Store
@@ -91,7 +91,7 @@ def _undo(store: Store, name: str, *, as_json: bool, write: bool) -> int:
 
 def _list(rows: list[SessionRow], *, as_json: bool) -> int:
     if as_json:
-        from turnlog.questions.catalog import SessionList
+        from turnlog.catalog.sessions import SessionList
 
         show_json(SessionList(sessions=rows, next=None, total=len(rows)))
         return 1 if rows else 0

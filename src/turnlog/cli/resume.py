@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 from msgspec import Struct
 
+from turnlog.catalog.recent import RecentSession, RecentSessions, recent_sessions
 from turnlog.cli.options import home_option, json_option, project_option, show_json
 from turnlog.errors import NotFound, UsageError
-from turnlog.questions.chooser import Choice, Choices, recent_sessions
 from turnlog.records.record import Linked
 from turnlog.sessions.head_tail import read_head_tail
 from turnlog.sessions.session import Session
@@ -68,7 +68,7 @@ class Resumption(Struct, frozen=True, kw_only=True):
 class ResumeDocument(Struct, kw_only=True):
     """What `turnlog resume --json` prints: the sessions to choose from, or how to go on."""
 
-    sessions: list[Choice]
+    sessions: list[RecentSession]
     next: int | None
     resumption: Resumption | None
 
@@ -321,7 +321,7 @@ def _run(plan: Resumption) -> NoReturn:
     os.execvp(PROGRAM, plan.command)  # noqa: S606 - Arguments only: no shell sees them.
 
 
-def _ask(choices: list[Choice]) -> Choice | None:
+def _ask(choices: list[RecentSession]) -> RecentSession | None:
     """Ask for a number, where somebody can answer."""
     if not choices or not sys.stdin.isatty():
         return None
@@ -345,7 +345,7 @@ def _console() -> Console:
     return Console(stderr=True, highlight=False, emoji=False)
 
 
-def _show(found: Choices, homes: tuple[str, ...], project: str | None) -> None:
+def _show(found: RecentSessions, homes: tuple[str, ...], project: str | None) -> None:
     from turnlog.cli.nothing import show_hint
     from turnlog.cli.terminal import age, counted, safe, titled
     from turnlog.formats.projects import last_part

@@ -72,7 +72,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
         raise click.UsageError("--exact and --regex cannot be given together")
     from turnlog.cli.indexed import open_index
     from turnlog.formats import all_homes
-    from turnlog.questions.search import search
+    from turnlog.search.search import search
 
     now = datetime.now(UTC)
     session = session_meant(options["session"], homes)
@@ -100,7 +100,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
         show_json(found)
     elif options["as_csv"]:
         from turnlog.cli.csv_shown import show_csv
-        from turnlog.questions.hits import Hit
+        from turnlog.search.hits import Hit
 
         show_csv(Hit, found.hits, more=found.next)
     else:

@@ -16,7 +16,7 @@ from turnlog.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from turnlog.questions.secrets import SecretRow, SecretsDocument
+    from turnlog.health.secrets import SecretRow, SecretsDocument
 
 _SHOWN_PROBLEMS = 5
 _WIDTH_BUT_SESSIONS = 76
@@ -60,7 +60,7 @@ def command(
     """
     from turnlog.cli.indexed import bar
     from turnlog.formats import all_homes
-    from turnlog.questions.secrets import scan_secrets
+    from turnlog.health.secrets import scan_secrets
 
     rules = redaction_rules()
     with bar("looking for secrets") as progress:
@@ -69,7 +69,7 @@ def command(
         show_json(found)
     elif as_csv:
         from turnlog.cli.csv_shown import show_csv
-        from turnlog.questions.secrets import SecretRow
+        from turnlog.health.secrets import SecretRow
 
         show_csv(SecretRow, found.secrets)
     else:

@@ -27,10 +27,10 @@ from turnlog.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.catalog.indexed_sessions import IndexedSession, SessionCatalog, SessionSort
+    from turnlog.catalog.sessions import SessionList, SessionRow
     from turnlog.formats import Problem
     from turnlog.index.connection import Index
-    from turnlog.questions.catalog import SessionList, SessionRow
-    from turnlog.questions.indexed_catalog import IndexedSession, SessionCatalog, SessionSort
 
 # Written out, since what knows them is imported only when it is asked; a test compares.
 SORTS: Final = (
@@ -99,8 +99,8 @@ def command(
     problems: list[Problem] = []
     is_narrowed = any(value not in {None, False} for value in asked.values())
     if wide or sort != "active" or is_narrowed:
+        from turnlog.catalog.indexed_sessions import list_indexed
         from turnlog.cli.indexed import open_index
-        from turnlog.questions.indexed_catalog import list_indexed
 
         filters = _filters(**asked)
         with open_index(all_homes(homes), no_refresh=no_refresh) as index:
@@ -116,7 +116,7 @@ def command(
             if not found.sessions:
                 asked["unknown"] = _unknown(index, asked)
     else:
-        from turnlog.questions.catalog import list_sessions
+        from turnlog.catalog.sessions import list_sessions
 
         found = list_sessions(
             all_homes(homes),
@@ -129,8 +129,8 @@ def command(
     if as_json:
         show_json(found)
     elif as_csv:
+        from turnlog.catalog.sessions import SessionRow
         from turnlog.cli.csv_shown import show_csv
-        from turnlog.questions.catalog import SessionRow
 
         show_csv(SessionRow, found.sessions, more=found.next)
     else:
@@ -141,18 +141,13 @@ def command(
 
 def _unknown(index: Index, asked: dict[str, Any]) -> str:
     """Say which names that were asked for nothing has, and what comes near."""
-    from turnlog.questions.known_names import (
-        models_asked,
-        no_such_model,
-        no_such_tool,
-        tools_named,
-    )
+    from turnlog.catalog.names import models_used, no_such_model, no_such_tool, tools_named
 
     told = []
     if asked["tool"] is not None and not tools_named(index.db, asked["tool"]):
         told.append(no_such_tool(index.db, asked["tool"]))
     if asked["model"] is not None:
-        told.append(no_such_model(asked["model"], models_asked(index.db)))
+        told.append(no_such_model(asked["model"], models_used(index.db)))
     return "; ".join(filter(None, told))
 
 
@@ -324,7 +319,7 @@ def _lasted(row: Any) -> str:
 
 def short_models(models: list[str]) -> str:
     """Name the last of *models* the way people say it, and how many there were besides."""
-    from turnlog.questions.row_names import short_model
+    from turnlog.catalog.names import short_model
 
     if not models:
         return ""

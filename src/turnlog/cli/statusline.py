@@ -86,9 +86,9 @@ def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
 
 
 def _update(homes: tuple[str, ...], session: str | None) -> None:
+    from turnlog.costs.statusline import update_figures
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
-    from turnlog.questions.statusline import update_figures
 
     if not sys.stderr.isatty():  # Nobody watches, so nobody should have to wait for it either.
         with suppress(AttributeError, OSError):

@@ -13,9 +13,9 @@ from contextlib import suppress
 
 from turnlog.cli.statusline_asked import asked, log_path, session_id
 from turnlog.cli.statusline_shown import NOTHING, line_of
+from turnlog.costs.statusline_figures import FiguresFile, within
 from turnlog.errors import TurnlogError
 from turnlog.formats.homes import all_home_paths, turnlog_home_path
-from turnlog.questions.status_figures import FiguresFile, within
 from turnlog.text import inert
 
 TYPE_CHECKING = False

@@ -13,7 +13,7 @@ import select
 import sys
 import time
 
-from turnlog.questions.status_figures import (
+from turnlog.costs.statusline_figures import (
     LARGE_WINDOW,
     end_of_file,
     number_of,

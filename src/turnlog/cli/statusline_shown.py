@@ -13,7 +13,7 @@ import time
 import unicodedata
 
 from turnlog.cli.statusline_asked import context_percent, model_name, session_id
-from turnlog.questions.status_figures import number_of, text_of, within
+from turnlog.costs.statusline_figures import number_of, text_of, within
 from turnlog.text import inert
 
 TYPE_CHECKING = False

@@ -22,7 +22,7 @@ from turnlog.errors import UsageError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from turnlog.questions.live import Live
+    from turnlog.live.sessions import Live
 
 
 @click.command(
@@ -90,8 +90,8 @@ def _live(homes: tuple[str, ...], project: str | None, since: datetime | None) -
     from datetime import UTC, datetime, timedelta
 
     from turnlog.formats import all_homes, turnlog_home
+    from turnlog.live.sessions import RECENT, Live
     from turnlog.pricing.cost import configured_prices
-    from turnlog.questions.live import RECENT, Live
     from turnlog.records.time_zone import MachineZone
     from turnlog.render.calls import asked
 

@@ -13,8 +13,8 @@ from textual.theme import Theme
 from turnlog.cli.top_boxes import AgentsBox, HelpBox, ResumeBox, agents_of
 from turnlog.cli.top_session import SessionScreen
 from turnlog.cli.top_sessions import SessionsScreen
-from turnlog.questions.live import Live, LiveSession
-from turnlog.questions.live_watching import LiveNews, LiveWatch
+from turnlog.live.sessions import Live, LiveSession
+from turnlog.live.watch import LiveNews, LiveWatch
 
 THEME: Final = Theme(
     name="turnlog",

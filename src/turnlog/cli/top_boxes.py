@@ -25,7 +25,7 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from turnlog.questions.live import LiveSession
+    from turnlog.live.sessions import LiveSession
 
 _KEYS: Final = (
     ("", "the sessions"),

@@ -13,15 +13,15 @@ from typing import Final
 
 from rich.cells import cell_len
 
+from turnlog.catalog.sessions import Keeping
 from turnlog.cli.terminal import age, counted, short_count
 from turnlog.cli.top_lines import Line, Piece, clock, fit, justified, one_line, seconds, wrapped
+from turnlog.costs.blocks import BlockRow
 from turnlog.formats.projects import last_part
+from turnlog.live.activity import ASKED_FOR, Doing
+from turnlog.live.sessions import LiveSession
+from turnlog.live.watch import LiveNews
 from turnlog.pricing.money import shown
-from turnlog.questions.blocks import BlockRow
-from turnlog.questions.keeping import Keeping
-from turnlog.questions.live import LiveSession
-from turnlog.questions.live_doing import ASKED_FOR, Doing
-from turnlog.questions.live_watching import LiveNews
 
 STYLES: Final = {
     "": "",

@@ -22,11 +22,11 @@ from turnlog.cli.top_lines import Line, Piece, justified, one_line
 from turnlog.cli.top_reading import Growth, Reading
 from turnlog.cli.top_rows import doing_pieces, project_name, when
 from turnlog.cli.top_sessions import content_of
+from turnlog.live.sessions import LiveSession, shared_by
 from turnlog.pricing.money import shown
-from turnlog.questions.live import LiveSession, shared_by
 
 if TYPE_CHECKING:
-    from turnlog.questions.live_watching import LiveNews
+    from turnlog.live.watch import LiveNews
 
 _LOOK_SECONDS: Final = 0.25
 _TICK_SECONDS: Final = 1.0

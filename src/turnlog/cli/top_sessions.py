@@ -19,8 +19,8 @@ from textual.widgets.option_list import Option
 
 from turnlog.cli.top_lines import Line
 from turnlog.cli.top_rows import STYLES, head_lines, project_name, row_lines, side_lines
-from turnlog.questions.live import LiveSession, urgency
-from turnlog.questions.live_watching import LiveNews
+from turnlog.live.sessions import LiveSession, urgency
+from turnlog.live.watch import LiveNews
 
 SORTS: Final[dict[str, Callable[[LiveSession], Any]]] = {
     "urgency": urgency,

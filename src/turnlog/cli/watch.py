@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from turnlog.formats import Home
-    from turnlog.questions.news import Change, Happened
+    from turnlog.live.feed import FeedBatch, FeedItem
 
 
 @click.command(
@@ -72,7 +72,7 @@ def command(
     happened from then on; with --limit it ends by itself. A home that is not there yet is waited
     for.
     """
-    from turnlog.questions.watching import watch
+    from turnlog.live.feed import watch
 
     stop = threading.Event()
     shown = _Shown(
@@ -84,7 +84,7 @@ def command(
         left=limit or None,
     )
 
-    def tell(change: Change) -> None:
+    def tell(change: FeedBatch) -> None:
         tell_notices(change.refreshed)
         if not shown.show(change):
             stop.set()
@@ -108,7 +108,7 @@ class _Shown(Struct, kw_only=True):
     quiet: bool
     left: int | None
 
-    def show(self, change: Change) -> bool:
+    def show(self, change: FeedBatch) -> bool:
         """Show what is wanted of a change; tell whether more may come."""
         for happened in change.happened:
             if not self._is_wanted(happened):
@@ -122,7 +122,7 @@ class _Shown(Struct, kw_only=True):
         sys.stdout.flush()
         return self.left is None or self.left > 0
 
-    def _is_wanted(self, happened: Happened) -> bool:
+    def _is_wanted(self, happened: FeedItem) -> bool:
         if not (happened.session or "").startswith(self.session):
             return False
         if self.project is not None and not is_within(happened.project, self.project):

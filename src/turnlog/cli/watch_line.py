@@ -19,7 +19,7 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.questions.news import Happened
+    from turnlog.live.feed import FeedItem
     from turnlog.records.record import Record
 
 _NOISE: Final = (Meaning.STATE, Meaning.CONTEXT)
@@ -63,13 +63,13 @@ class WatchedRow(Struct, kw_only=True):
     offset: int
 
 
-def is_noise(happened: Happened) -> bool:
+def is_noise(happened: FeedItem) -> bool:
     """Tell whether a record is of use to programs only."""
     record = happened.record
     return record is not None and meaning_of(record) in _NOISE
 
 
-def row_of(happened: Happened) -> WatchedRow:
+def row_of(happened: FeedItem) -> WatchedRow:
     """Say what a record says in a few words."""
     record = happened.record
     return WatchedRow(

@@ -16,10 +16,10 @@ from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import record_name, sparse, told_at
 from turnlog.mcp.session_tool import unread_notes
 from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Until
-from turnlog.questions.error_patterns import one_line
-from turnlog.questions.query_fields import TOOLS, Filter
-from turnlog.questions.query_filters import Conditions, conditions_of
-from turnlog.questions.query_reading import answer_of
+from turnlog.query.errors import one_line
+from turnlog.query.fields import TOOLS, QueryFilter
+from turnlog.query.filters import QueryConditions, conditions_of
+from turnlog.query.record_text import answer_of
 
 _COUNTED: Final = 12
 _ANSWER: Final = 200
@@ -59,7 +59,7 @@ def past_calls(
         found = conditions_of(
             index.db,
             TOOLS,
-            Filter(
+            QueryFilter(
                 project=desk.project(project),
                 tool_name=tool_pattern(tool),
                 tool_status=None if status is None else _STATUSES[status],
@@ -88,7 +88,7 @@ def past_calls(
         )
 
 
-def _listed(index: Index, found: Conditions, offset: int, most: int) -> Iterator[Any]:
+def _listed(index: Index, found: QueryConditions, offset: int, most: int) -> Iterator[Any]:
     values = found.values | {"most": most, "offset": offset}
     return index.db.execute(
         f"SELECT {_COLUMNS} FROM {found.source(TOOLS)}"  # noqa: S608 - Ours.
@@ -97,7 +97,7 @@ def _listed(index: Index, found: Conditions, offset: int, most: int) -> Iterator
     )
 
 
-def _counted(index: Index, found: Conditions) -> dict[str, Any]:
+def _counted(index: Index, found: QueryConditions) -> dict[str, Any]:
     """Count all that was found: by tool, and how it went."""
     rows = index.db.execute(
         "SELECT tool.name, count(*), total(c.is_error), sum(c.is_error IS NULL)"  # noqa: S608

@@ -7,6 +7,9 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import structs
 from pydantic import BeforeValidator, Field
 
+from turnlog.catalog.period import Period
+from turnlog.costs.indexed_usage import used_in
+from turnlog.costs.ledger import Figures, Ledger, Question, SkippedDocument, ledger
 from turnlog.errors import UsageError
 from turnlog.formats import turnlog_home
 from turnlog.index.connection import Index
@@ -16,10 +19,7 @@ from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import sparse
 from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Until
 from turnlog.pricing.cost import configured_prices
-from turnlog.questions.ledger import Figures, Ledger, Question, SkippedDocument, ledger
-from turnlog.questions.periods import Period
-from turnlog.questions.query_filters import projects_in
-from turnlog.questions.spending import spent
+from turnlog.query.filters import projects_in
 from turnlog.records.time_zone import TIMES
 
 Unit = Literal["day", "model", "session", "project", "agent", "hour", "week", "month"]
@@ -72,7 +72,7 @@ def past_costs(
         if period.since and period.until and period.since >= period.until:
             raise UsageError("the period ends before it begins", hint="since is before until")
         asked = Question(by=units, zone=desk.zone, period=period)
-        scan = spent(index, period, prices)
+        scan = used_in(index, period, prices)
         if named is not None:  # Another's id may begin with all of this one.
             scan.responses = [each for each in scan.responses if each.session == named]
         found = ledger(scan, prices, asked)

@@ -30,7 +30,7 @@ from turnlog.formats.projects import is_windows_path, is_within, whole
 from turnlog.index.connection import Index, open_fresh
 from turnlog.mcp.reading_on import ReadingOn
 from turnlog.mcp.settings import Settings
-from turnlog.questions.query_filters import projects_in
+from turnlog.query.filters import projects_in
 from turnlog.records.date_expressions import moment
 from turnlog.records.time_zone import MachineZone
 from turnlog.redact import NO_RULES, Rules, redact, redact_line

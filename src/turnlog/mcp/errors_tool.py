@@ -14,7 +14,7 @@ from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import pointer, sparse, told_at
 from turnlog.mcp.session_tool import unread_notes
 from turnlog.mcp.tool import Limit, Page, Project, Since, Tool, Until
-from turnlog.questions.error_patterns import (
+from turnlog.query.errors import (
     ErrorContext,
     ErrorPattern,
     Nearby,

@@ -15,8 +15,8 @@ from turnlog.mcp.naming import FileName, file_glob
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import sparse, told_at
 from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Until
-from turnlog.questions.patterns import FileAccess, file_access
-from turnlog.questions.query_filters import projects_in
+from turnlog.query.filters import projects_in
+from turnlog.query.patterns import FileAccess, file_access
 from turnlog.sessions.side_files.file_changes import shown_path
 from turnlog.sessions.side_files.file_history import TouchedFile, Version
 from turnlog.sessions.side_files.file_versions import content_of

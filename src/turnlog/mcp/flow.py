@@ -19,8 +19,8 @@ from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, OFFSET_BITS, short_uuid
 from turnlog.mcp.desk import Known
 from turnlog.mcp.pointing import OFFSETS, extent, told_at
-from turnlog.questions.error_patterns import one_line
-from turnlog.questions.query_reading import answer_of, input_of
+from turnlog.query.errors import one_line
+from turnlog.query.record_text import answer_of, input_of
 from turnlog.records.record import Record
 from turnlog.render.blocks import Answered, Asked, Blocks
 from turnlog.render.calls import asked as asked_words

@@ -12,15 +12,15 @@ from pydantic import BeforeValidator, Field
 from turnlog.errors import UsageError
 from turnlog.formats import turnlog_home
 from turnlog.index.connection import Index
+from turnlog.insights.report import Insights
+from turnlog.insights.report import insights as report
+from turnlog.insights.scope import Scope
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.naming import listed
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import pointer, sparse, told_at
 from turnlog.mcp.tool import Page, Project, Tool, Until
 from turnlog.pricing.cost import configured_prices
-from turnlog.questions.insights import Insights
-from turnlog.questions.insights import insights as report
-from turnlog.questions.insights_asked import Asked
 
 Section = Literal[
     "overview", "days", "weeks", "hours", "streaks", "week_against_week", "models", "agents",
@@ -59,7 +59,7 @@ def past_insights(
     begin, end = desk.moment(since), desk.moment(until)
     if begin is not None and end is not None and begin >= end:
         raise UsageError("the period ends before it begins", hint="since is before until")
-    asked = Asked(
+    asked = Scope(
         zone=desk.zone,
         now=desk.now(),
         since=begin,

@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
+from turnlog.catalog.session_figures import newest_records, session_figures
 from turnlog.errors import NotFound, TurnlogError
 from turnlog.formats import Home
 from turnlog.mcp.calling import Calls, told
@@ -25,7 +26,6 @@ from turnlog.mcp.desk import LATEST, BoundedIndex, Desk, Known
 from turnlog.mcp.framing import Cleaner, frame_bytes, framed
 from turnlog.mcp.naming import spelled
 from turnlog.mcp.session_page import SAID, day, facts, quoted
-from turnlog.questions.one_session import newest_records, session_figures
 from turnlog.sessions.side_files.todos import tasks_of, todos_of
 
 if TYPE_CHECKING:

@@ -21,19 +21,19 @@ from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import sparse
 from turnlog.mcp.session_tool import unread_notes
 from turnlog.mcp.tool import Page, Tool
-from turnlog.questions.error_patterns import one_line
-from turnlog.questions.patience import PATIENCE_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
-from turnlog.questions.query import QueryDocument, answer
-from turnlog.questions.query_fields import (
+from turnlog.query.errors import one_line
+from turnlog.query.fields import (
     RESOURCES,
     Aggregate,
-    Filter,
     Output,
     Query,
+    QueryFilter,
     Resource,
     Transform,
 )
-from turnlog.questions.query_filters import parse_query, resource_named
+from turnlog.query.filters import parse_query, resource_named
+from turnlog.query.query import QueryDocument, answer
+from turnlog.search.budget import PATIENCE_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
 
 READ_AT_MOST: Final = 5_000
 """So many records are read for one query."""
@@ -89,7 +89,7 @@ _OUTPUT: Final = _described(
 )
 Wanted: TypeAlias = Annotated[
     Part,
-    WithJsonSchema(_described(Filter, time_range=_TIMES)),
+    WithJsonSchema(_described(QueryFilter, time_range=_TIMES)),
     Field(description="Which rows; all conditions hold."),
 ]
 Transformed: TypeAlias = Annotated[

@@ -14,12 +14,12 @@ from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import pointer, sparse, told_at
 from turnlog.mcp.session_tool import unread_notes
 from turnlog.mcp.tool import Limit, OneSession, Page, Project, Since, Tool, Until
-from turnlog.questions import search as searching
-from turnlog.questions.error_patterns import one_line
-from turnlog.questions.hits import Hit
-from turnlog.questions.matching import Tokenizer, conjuncts, joined, wordless
-from turnlog.questions.search_language import All, Filter, Node, Not, parse, written
-from turnlog.questions.search_language import Any as AnyOf
+from turnlog.query.errors import one_line
+from turnlog.search import search as searching
+from turnlog.search.hits import Hit
+from turnlog.search.language import All, FieldFilter, Node, Not, parse, written
+from turnlog.search.language import Any as AnyOf
+from turnlog.search.match import Tokenizer, conjuncts, joined, wordless
 
 _WIDTH: Final = 240
 _TITLE: Final = 100
@@ -69,7 +69,7 @@ def search_history(
         asked = parse(query, now=now, zone=desk.zone)
         nodes = list(conjuncts(asked.tree))
         if session is not None:
-            nodes.append(Filter("session", desk.session(index, session).id))
+            nodes.append(FieldFilter("session", desk.session(index, session).id))
         else:
             nodes += _own(desk, nodes)
         found = searching.search(
@@ -111,16 +111,16 @@ def _own(desk: Desk, nodes: list[Node]) -> list[Node]:
     named = {each.field for each in _filters(nodes)}
     found: list[Node] = []
     if "session" not in named:
-        found += [Not(Filter("session", each)) for each in sorted(desk.asking_sessions())]
+        found += [Not(FieldFilter("session", each)) for each in sorted(desk.asking_sessions())]
     if "tool" not in named:
-        found.append(Not(Filter("tool", "mcp__turnlog__*")))
+        found.append(Not(FieldFilter("tool", "mcp__turnlog__*")))
     return found
 
 
-def _filters(nodes: Iterable[Node]) -> Iterator[Filter]:
+def _filters(nodes: Iterable[Node]) -> Iterator[FieldFilter]:
     for node in nodes:
         match node:
-            case Filter():
+            case FieldFilter():
                 yield node
             case Not():
                 yield from _filters([node.node])

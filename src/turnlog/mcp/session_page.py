@@ -10,11 +10,16 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from turnlog.catalog.session_figures import (
+    RecordPosition,
+    SessionFigures,
+    newest_records,
+    session_figures,
+)
 from turnlog.index.texts import TextKind
 from turnlog.mcp.desk import BoundedIndex, Desk, Known
 from turnlog.mcp.framing import Cleaner, frame_bytes, framed
 from turnlog.mcp.naming import spelled
-from turnlog.questions.one_session import Placed, SessionFigures, newest_records, session_figures
 
 SPEAKERS: Final = ("human", "assistant")
 SAID: Final = frozenset({TextKind.PROMPT, TextKind.RESPONSE})
@@ -104,7 +109,7 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
-def _section(cleaner: Cleaner, placed: Placed, text: str) -> str:
+def _section(cleaner: Cleaner, placed: RecordPosition, text: str) -> str:
     record = f" (record {_line(cleaner, placed.uuid)})" if placed.uuid else ""
     return f"## {placed.author}, {day(placed.at)}{record}\n\n{quoted(cleaner.text(text))}"
 

@@ -8,11 +8,11 @@ from typing import Annotated
 from msgspec import Struct
 from pydantic import Field
 
+from turnlog.catalog.session_figures import newest_records, placed_record, session_figures
 from turnlog.mcp.desk import LARGEST_RECORD_BYTES, BoundedIndex, Desk, Known
 from turnlog.mcp.flow import find_record
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.tool import Page, SessionName, Tool
-from turnlog.questions.one_session import newest_records, placed_record, session_figures
 
 _PIECE = 1_900
 _PROMPTS = 10

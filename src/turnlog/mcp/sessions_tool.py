@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from pydantic import Field
 
+from turnlog.catalog.indexed_sessions import IndexedSession, SessionSort, list_indexed
 from turnlog.mcp.desk import Desk
 from turnlog.mcp.paging import Answer
 from turnlog.mcp.tool import Limit, Page, Project, Since, Tool, Until
-from turnlog.questions.indexed_catalog import IndexedSession, SessionSort, list_indexed
 
 
 class SessionLine(Struct, kw_only=True, omit_defaults=True):

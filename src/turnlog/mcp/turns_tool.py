@@ -16,7 +16,7 @@ from turnlog.mcp.paging import Answer
 from turnlog.mcp.pointing import OFFSETS, extent, record_name, sparse, told_at
 from turnlog.mcp.session_tool import unread_notes
 from turnlog.mcp.tool import Limit, Page, SessionName, Tool
-from turnlog.questions.error_patterns import one_line
+from turnlog.query.errors import one_line
 
 _CALLS: Final = 6
 _SHOWN: Final = 300

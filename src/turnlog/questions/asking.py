@@ -17,15 +17,15 @@ from turnlog.questions.asking_as_meant import check_count, configured
 from turnlog.questions.asking_costs import AskingCosts
 
 if TYPE_CHECKING:
+    from turnlog.catalog.indexed_sessions import IndexedSession, SessionSort
+    from turnlog.catalog.resolve import When
+    from turnlog.health.logs import Health
     from turnlog.index.connection import Index
     from turnlog.index.refresh.result import RefreshResult
-    from turnlog.questions.health import Health
-    from turnlog.questions.indexed_catalog import IndexedSession, SessionSort
-    from turnlog.questions.insights import Insights
-    from turnlog.questions.meant import When
-    from turnlog.questions.query import QueryDocument
-    from turnlog.questions.search import SearchDocument
-    from turnlog.questions.sql import Parameters, SqlDocument
+    from turnlog.insights.report import Insights
+    from turnlog.query.query import QueryDocument
+    from turnlog.query.sql import Parameters, SqlDocument
+    from turnlog.search.search import SearchDocument
 
 _ALL: Final = 1_000_000
 
@@ -79,7 +79,7 @@ class Asking(AskingCosts):
         listed if that is true, among the others if it is None. The first is the one that was active
         last; or *sort* by started, title, records, prompts, tokens, agents, duration or size.
         """
-        from turnlog.questions.indexed_catalog import list_indexed
+        from turnlog.catalog.indexed_sessions import list_indexed
 
         within = self._within(since, until, project)
         with self.index() as index:
@@ -129,8 +129,8 @@ class Asking(AskingCosts):
         *offset* choose a page (0: no limit), *per_session* bounds the hits of one session;
         *context* adds so many lines around each hit, *width* says how long a snippet is.
         """
-        from turnlog.questions.search import search
-        from turnlog.questions.snippets import WIDTH
+        from turnlog.search.search import search
+        from turnlog.search.snippets import WIDTH
 
         within = self._within(since, until, project)
         with self.index() as index:
@@ -169,7 +169,7 @@ class Asking(AskingCosts):
         ``{"function": "sum", "field": "output"}``; *output* has ``sort_by``, ``sort_order``,
         ``limit`` and ``offset``. A name that does not exist is an error that lists those that do.
         """
-        from turnlog.questions.query import query
+        from turnlog.query.query import query
         from turnlog.records.time_zone import MachineZone
 
         with self.index() as index:
@@ -191,7 +191,7 @@ class Asking(AskingCosts):
         It ends after *limit* rows (0: as many as may be) or so many *seconds*. *since*, *until* and
         *project* narrow the views before the statement sees them. It can change nothing.
         """
-        from turnlog.questions.sql import MOST_ROWS, run_sql
+        from turnlog.query.sql import MOST_ROWS, run_sql
 
         within = self._within(since, until, project)
         with self.index() as index:
@@ -220,12 +220,12 @@ class Asking(AskingCosts):
         docs/insights.md defines every figure. Lists have *limit* rows (0: all of them); without
         *since* it is all of the time.
         """
-        from turnlog.questions.insights import insights
-        from turnlog.questions.insights_asked import Asked
+        from turnlog.insights.report import insights
+        from turnlog.insights.scope import Scope
 
         check_count(limit)
         within = self._within(since, until, project, timezone)
-        asked = Asked(**within._asdict(), now=datetime.now(UTC), limit=limit or None)
+        asked = Scope(**within._asdict(), now=datetime.now(UTC), limit=limit or None)
         if asked.since is not None and asked.until is not None and asked.since >= asked.until:
             raise UsageError("the period ends before it begins", hint="since is before until")
         prices = configured()
@@ -240,7 +240,7 @@ class Asking(AskingCosts):
         """
         from turnlog.config import load_config
         from turnlog.formats import Problem, find_everywhere, turnlog_home
-        from turnlog.questions.health import examine
+        from turnlog.health.logs import examine
         from turnlog.sessions.dated import find_any_session
         from turnlog.storage.lines import LINE_CAP
         from turnlog.storage.logger import warn_of_settings

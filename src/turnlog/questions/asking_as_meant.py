@@ -15,8 +15,8 @@ from turnlog.errors import UsageError
 from turnlog.formats import Home
 
 if TYPE_CHECKING:
+    from turnlog.catalog.resolve import When
     from turnlog.pricing.cost import Prices
-    from turnlog.questions.meant import When
 
 
 class Within(NamedTuple):
@@ -40,20 +40,20 @@ class AskingAsMeant:
         project: str | os.PathLike[str] | None,
         timezone: str | tzinfo | None = None,
     ) -> Within:
-        from turnlog.questions.meant import moment_meant, project_meant, zone_meant
+        from turnlog.catalog.resolve import resolve_instant, resolve_project, resolve_zone
 
-        zone = zone_meant(timezone)
+        zone = resolve_zone(timezone)
         return Within(
-            moment_meant(since, zone),
-            moment_meant(until, zone),
-            None if project is None else project_meant(project, self.homes),
+            resolve_instant(since, zone),
+            resolve_instant(until, zone),
+            None if project is None else resolve_project(project, self.homes),
             zone,
         )
 
     def _session(self, text: str | None) -> str | None:
-        from turnlog.questions.meant import session_meant
+        from turnlog.catalog.resolve import resolve_session_id
 
-        return session_meant(text, self.homes)
+        return resolve_session_id(text, self.homes)
 
 
 def configured() -> Prices:

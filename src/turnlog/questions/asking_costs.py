@@ -15,12 +15,12 @@ from turnlog.questions.asking_as_meant import (
 )
 
 if TYPE_CHECKING:
+    from turnlog.catalog.resolve import When
+    from turnlog.costs.blocks import BlockLedger
+    from turnlog.costs.budgets import BudgetReport
+    from turnlog.costs.comparison import CostComparison
+    from turnlog.costs.ledger import Explanation, Ledger, Question, Unit
     from turnlog.pricing.cost import Mode
-    from turnlog.questions.blocks import BlockLedger
-    from turnlog.questions.budgets import BudgetReport
-    from turnlog.questions.comparing import Comparison
-    from turnlog.questions.ledger import Explanation, Ledger, Question, Unit
-    from turnlog.questions.meant import When
     from turnlog.records.time_zone import Weekday
 
 
@@ -57,9 +57,9 @@ class AskingCosts(AskingAsMeant):
         *trend* adds to each row how its cost went. A *limit* keeps the latest rows, or the dearest,
         and leaves the totals. The logs are read if the index cannot be had, or with *no_index*.
         """
-        from turnlog.questions.ledger import cut_rows, ledger
-        from turnlog.questions.sources import open_source, usage_asked
-        from turnlog.questions.trends import add_trends, trends
+        from turnlog.costs.ledger import cut_rows, ledger
+        from turnlog.costs.source import open_source, usage_for
+        from turnlog.costs.trends import add_trends, trends
 
         check_count(limit)
         prices = configured()
@@ -77,7 +77,7 @@ class AskingCosts(AskingAsMeant):
         with open_source(
             self.homes, prices, no_index=no_index, is_traced=asked.is_traced
         ) as source:
-            scan = usage_asked(source, asked)
+            scan = usage_for(source, asked)
             found = ledger(scan, prices, asked)
             cut_rows(found, asked.by, limit)
             if trend:
@@ -98,11 +98,11 @@ class AskingCosts(AskingAsMeant):
         mode: Mode = "calculate",
         limit: int = 0,
         no_index: bool = False,
-    ) -> Comparison:
+    ) -> CostComparison:
         """Compare the costs from *since* on with those of the period before, row by row."""
-        from turnlog.questions.comparing import compare, with_the_one_before
-        from turnlog.questions.ledger import cut_rows, ledger
-        from turnlog.questions.sources import open_source, usage_asked
+        from turnlog.costs.comparison import compare, with_the_one_before
+        from turnlog.costs.ledger import cut_rows, ledger
+        from turnlog.costs.source import open_source, usage_for
 
         check_count(limit)
         prices = configured()
@@ -121,7 +121,7 @@ class AskingCosts(AskingAsMeant):
         with open_source(
             self.homes, prices, no_index=no_index, is_traced=asked.is_traced
         ) as source:
-            books = [ledger(usage_asked(source, each), prices, each) for each in (asked, before)]
+            books = [ledger(usage_for(source, each), prices, each) for each in (asked, before)]
         found = compare(books[0], asked, books[1], before)
         cut_rows(found, asked.by, limit)
         return found
@@ -146,8 +146,8 @@ class AskingCosts(AskingAsMeant):
 
         A row is called as it is printed, or as the logs have it: ``2026-07-22``, ``fable-5``.
         """
-        from turnlog.questions.ledger import cut_rows, explain
-        from turnlog.questions.sources import open_source, usage_asked
+        from turnlog.costs.ledger import cut_rows, explain
+        from turnlog.costs.source import open_source, usage_for
 
         check_count(limit)
         prices = configured()
@@ -165,7 +165,7 @@ class AskingCosts(AskingAsMeant):
         with open_source(
             self.homes, prices, no_index=no_index, is_traced=asked.is_traced
         ) as source:
-            found = explain(usage_asked(source, asked, is_single=True), prices, asked, row)
+            found = explain(usage_for(source, asked, is_single=True), prices, asked, row)
         cut_rows(found, (), limit)
         return found
 
@@ -183,9 +183,9 @@ class AskingCosts(AskingAsMeant):
         no_index: bool = False,
     ) -> BlockLedger:
         """Tell what was used in each five-hour block; of the one that lasts now, how fast."""
-        from turnlog.questions.blocks import blocks, responses_about
-        from turnlog.questions.ledger import cut_rows
-        from turnlog.questions.sources import open_source
+        from turnlog.costs.blocks import blocks, responses_about
+        from turnlog.costs.ledger import cut_rows
+        from turnlog.costs.source import open_source
 
         check_count(limit)
         prices = configured()
@@ -215,9 +215,9 @@ class AskingCosts(AskingAsMeant):
     ) -> BudgetReport:
         """Tell how much is spent of every budget that config.toml sets, and where it leads."""
         from turnlog.config import load_config
+        from turnlog.costs.budgets import budget_report, budgets_from
+        from turnlog.costs.source import open_source
         from turnlog.formats import turnlog_home
-        from turnlog.questions.budgets import budget_report, budgets_from
-        from turnlog.questions.sources import open_source
         from turnlog.storage.logger import warn_of_settings
 
         prices = configured()
@@ -240,8 +240,8 @@ class AskingCosts(AskingAsMeant):
         week_starts: Weekday = "monday",
         mode: Mode = "calculate",
     ) -> Question:
-        from turnlog.questions.ledger import Question, units_named
-        from turnlog.questions.periods import Period
+        from turnlog.catalog.period import Period
+        from turnlog.costs.ledger import Question, units_named
 
         within = self._within(since, until, project, timezone)
         return Question(

@@ -12,9 +12,9 @@ from datetime import date, timedelta, tzinfo
 from decimal import Decimal
 from typing import Final
 
-from turnlog.questions.insights import Insights
-from turnlog.questions.insights_cache import REASONS
-from turnlog.questions.insights_days import WEEKDAYS, DayRow
+from turnlog.insights.cache import REASONS
+from turnlog.insights.days import WEEKDAYS, DayRow
+from turnlog.insights.report import Insights
 from turnlog.render.charts import CHART_CSS, Bar, Point, bars, calendar, heat_map, lines
 from turnlog.render.figures import count, counted, money, part, short, table, time
 from turnlog.render.page import Child, Fragment, element, page

@@ -12,7 +12,7 @@ from datetime import date, tzinfo
 from decimal import Decimal
 from typing import Final
 
-from turnlog.questions.insights import Insights
+from turnlog.insights.report import Insights
 from turnlog.render.charts import CHART_CSS, Bar, bars, calendar
 from turnlog.render.figures import count, counted, money, part, short, time
 from turnlog.render.insights_page import Clean, activity, costs_by_day, span_of, spending

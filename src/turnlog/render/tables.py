@@ -15,11 +15,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import json
 
+from turnlog.catalog.period import Period
+from turnlog.costs.indexed_usage import TracedResponse
+from turnlog.costs.source import UsageSource
 from turnlog.formats import is_uuid
 from turnlog.pricing.cost import Prices
-from turnlog.questions.periods import Period
-from turnlog.questions.sources import Source
-from turnlog.questions.traced import Traced
 from turnlog.records.meaning import author_of, meaning_of
 from turnlog.records.record import Assistant, Linked, Record, Result, Spoken
 from turnlog.render.blocks import Asked, Blocks
@@ -103,7 +103,7 @@ class Tables:
         self._sessions, self._out, self._period = sessions, out, period
 
     def messages(
-        self, source: Source, prices: Prices, only: frozenset[str] | None
+        self, source: UsageSource, prices: Prices, only: frozenset[str] | None
     ) -> Iterator[Row]:
         """Give the responses that the ledger counts; of the sessions in *only*, if given."""
         for each in source.traced(self._period).responses:
@@ -111,7 +111,7 @@ class Tables:
                 continue
             bill = prices.bill((each,))
             used, name = each.counters, self._name
-            traced = each if isinstance(each, Traced) else None
+            traced = each if isinstance(each, TracedResponse) else None
             yield (
                 _day(each.at),
                 each.at,

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from turnlog.costs.scanned_usage import scan_logs
 from turnlog.errors import NotFound
-from turnlog.questions.usage_scan import scan_logs
 from turnlog.records.record import Record, Spoken
 from turnlog.records.record import Result as ResultRecord
 from turnlog.render.blocks import Answered, Asked, Blocks

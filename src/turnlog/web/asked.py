@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from turnlog.catalog.resolve import resolve_instant, resolve_project
 from turnlog.errors import UsageError
-from turnlog.questions.meant import moment_meant, project_meant
 from turnlog.web.desk import Desk
 
 PERIODS: Final[dict[str, str]] = {
@@ -49,7 +49,7 @@ class Asked(Struct, frozen=True):
 
     def moment(self, name: str, default: str = "") -> datetime | None:
         """Read a time as people say it."""
-        return moment_meant(self.text(name, default) or None, self.desk.zone)
+        return resolve_instant(self.text(name, default) or None, self.desk.zone)
 
     @property
     def period(self) -> str | None:
@@ -61,7 +61,7 @@ class Asked(Struct, frozen=True):
     def project(self) -> str | None:
         """The directory that is meant, by its path or its name."""
         said = self.text("project")
-        return project_meant(said, self.desk.store.homes) if said else None
+        return resolve_project(said, self.desk.store.homes) if said else None
 
     @property
     def offset(self) -> int:

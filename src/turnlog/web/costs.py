@@ -5,10 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final, cast
 
+from turnlog.catalog.indexed_sessions import list_indexed
+from turnlog.catalog.names import shown_name
+from turnlog.costs.ledger import Figures, Ledger, LedgerRow, Unit
 from turnlog.pricing.money import shown
-from turnlog.questions.indexed_catalog import list_indexed
-from turnlog.questions.ledger import Figures, Ledger, LedgerRow, Unit
-from turnlog.questions.row_names import shown_name
 from turnlog.render.charts import CHART_CSS, Bar, Point, bars, lines
 from turnlog.render.figures import count, counted, part, short, table
 from turnlog.render.insights_page import spending

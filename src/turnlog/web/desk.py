@@ -10,8 +10,8 @@ from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
 from turnlog.formats.projects import last_part
+from turnlog.live.sessions import Live
 from turnlog.pricing.cost import Prices
-from turnlog.questions.live import Live
 from turnlog.records.time_zone import MachineZone
 from turnlog.redact import Rules, gather_known
 from turnlog.render.calls import asked

@@ -9,9 +9,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
+from turnlog.live.activity import ASKED_FOR, Doing
+from turnlog.live.sessions import LiveDocument, LiveSession
 from turnlog.pricing.money import shown
-from turnlog.questions.live import LiveDocument, LiveSession
-from turnlog.questions.live_doing import ASKED_FOR, Doing
 from turnlog.render.figures import counted, short, time
 from turnlog.render.insights_page import card
 from turnlog.render.page import Child, Fragment, element

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from turnlog.questions.hits import Hit
-from turnlog.questions.search import search
 from turnlog.render.page import Child, Fragment, Here, element
+from turnlog.search.hits import Hit
+from turnlog.search.search import search
 from turnlog.web.asked import Asked
 from turnlog.web.desk import Desk
 from turnlog.web.shell import address, field, form, framed, pager, tick

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final, cast
 
+from turnlog.catalog.indexed_sessions import IndexedSession, SessionSort, list_indexed
+from turnlog.catalog.projects import list_projects
+from turnlog.costs.indexed_usage import used_in
+from turnlog.costs.ledger import Question, ledger
 from turnlog.index.connection import Index
+from turnlog.insights.overview import Attention, Overview, overview
 from turnlog.pricing.money import shown
-from turnlog.questions.indexed_catalog import IndexedSession, SessionSort, list_indexed
-from turnlog.questions.indexed_projects import list_projects
-from turnlog.questions.ledger import Question, ledger
-from turnlog.questions.overview import Attention, Overview, overview
-from turnlog.questions.spending import spent
 from turnlog.render.figures import count, counted, short
 from turnlog.render.insights_page import card
 from turnlog.render.page import Child, Fragment, element
@@ -102,7 +102,7 @@ def sessions_page(asked: Asked) -> str:
 def _costs(index: Index, desk: Desk) -> dict[str, str]:
     """Tell what each session cost."""
     question = Question(by=("session",), zone=desk.zone)
-    found = ledger(spent(index, question.period, desk.prices), desk.prices, question)
+    found = ledger(used_in(index, question.period, desk.prices), desk.prices, question)
     return {row.session: row.cost_usd for row in found.rows if isinstance(row.session, str)}
 
 

@@ -1,0 +1,1 @@
+"""Which sessions and projects exist, and which one a name refers to."""

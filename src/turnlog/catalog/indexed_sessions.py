@@ -1,0 +1,382 @@
+"""Which sessions are there, and what was done in them? Asked of the index.
+
+A row tells what the bare list of `catalog` tells, under the same names, and what only the whole of
+a log can: counts, tokens, tools, branches, damage. SQL filters, sorts and cuts the list into pages;
+what takes reading many rows (tokens, tools, branches) is gathered for the page alone. What a filter
+asks for is taken as it is written: no character in it means anything else.
+
+Responses are counted once, as the ledger counts them, for the session that paid. A session whose
+main log is gone stays in the list as long as the index remembers it; its keeping says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.catalog.names import tools_named
+from turnlog.catalog.pages import (
+    COUNTERS,
+    JOIN_PAID,
+    LISTED,
+    ListConditions,
+    ListPage,
+    models_in,
+    order_by,
+    session_costs_sql,
+    tokens_of,
+)
+from turnlog.catalog.sessions import Keepings, SessionRow
+from turnlog.errors import UsageError
+from turnlog.formats import Home
+from turnlog.formats.projects import is_within, whole
+from turnlog.index.conditions import IS_CALL
+from turnlog.index.connection import Index
+from turnlog.index.ids import instant_at
+from turnlog.keep.archive.archives import Archives
+from turnlog.sessions.state import Running, SessionState, State, running_sessions
+
+SessionSort = Literal[
+    "active", "started", "title", "records", "prompts", "tokens", "agents", "duration", "size"
+]
+SESSION_SORTS: Final[dict[str, str]] = {
+    "active": "active_at",
+    "started": "started_at",
+    "title": "folded_text(title)",
+    "records": "records",
+    "prompts": "prompts",
+    "tokens": "coalesce(tokens, 0)",
+    "agents": "agents",
+    "duration": "last_active_at - started_at",
+    "size": "bytes",
+}
+"""The orders there are, and what each means in SQL."""
+TOP_TOOLS: Final = 5
+"""Of so many tools a row tells how often they were called."""
+
+
+class IndexedSession(SessionRow, kw_only=True, frozen=True):
+    """One session in a list, with what the index knows of it."""
+
+    prompts: int
+    branches: list[str]
+    """Every branch it was on, its agents included; `git_branch` is the last."""
+    tools: dict[str, int]
+    """The tools it called most, its agents included, and how often."""
+    damages: int
+    crashed: bool
+    messages: int = 0
+    """API responses, each counted once, its agents' included; so are the tokens."""
+    input: int = 0
+    output: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+    cache_read: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens together."""
+        return tokens_of(self)
+
+
+class SessionCatalog(Struct, kw_only=True):
+    """What `turnlog sessions --json` prints if it asks the index."""
+
+    sessions: list[IndexedSession]
+    next: int | None
+    """The offset of the next page, or null."""
+    total: int
+
+
+_IN_PROJECTS: Final = "project IN (SELECT value FROM json_each(?))"
+
+
+def list_indexed(
+    index: Index,
+    *,
+    project: str | None = None,
+    model: str | None = None,
+    branch: str | None = None,
+    tool: str | None = None,
+    tag: str | None = None,
+    text_in_title: str | None = None,
+    state: State | str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    has_damage: bool | None = None,
+    has_agents: bool | None = None,
+    gone: bool | None = None,
+    archived: bool | None = False,
+    sidechains: bool = False,
+    sort: SessionSort = "active",
+    reverse: bool = False,
+    limit: int | None = None,
+    offset: int = 0,
+    detailed: int | None = None,
+    now: datetime | None = None,
+) -> SessionCatalog:
+    """List sessions by what the index knows, the one that was active last first.
+
+    *project* keeps those that worked in that directory or below it; *model* and *text_in_title* are
+    parts of a name, in capitals or not; *branch*, *tool* and *tag* are whole names. *since* and
+    *until* keep the sessions that were active in that time, at its beginning or within it. Those
+    that are *archived* are left out, or listed alone; or, with None, among the others. What is
+    counted is sorted with the most first, titles by the alphabet; *reverse* turns that round, and
+    those of which it is not known come last either way. *gone* keeps those that are gone at their
+    source, kept or not; if it is false, those that can be read. With *sidechains*, main logs that
+    hold only an agent's records are listed, too. If *detailed* is given, only so
+    many of the first have tokens, tools and branches, which take most of the time.
+    """
+    asked = ListConditions()
+    if not sidechains:
+        asked.keep("NOT is_sidechain")
+    if project is not None:
+        asked.keep(_IN_PROJECTS, json.dumps(_projects_in(index, project)))
+    called = (_TOOL, None if tool is None else json.dumps(tools_named(index.db, tool)))
+    for condition, wanted in (("has_model(models, ?)", model), called, ("tag = ?", tag)):
+        if wanted is not None:
+            asked.keep(condition, wanted)
+    if branch is not None:
+        asked.keep(_BRANCH, branch, branch)
+    if text_in_title is not None:
+        asked.keep("is_part(?, title)", text_in_title)
+    if state is not None:
+        asked.keep("state_of(life, active_at) = ?", _state_named(state))
+    gone_fact = (_IS_GONE if gone else "is_gone", gone)
+    for fact, is_wanted in (("damages > 0", has_damage), ("agents > 0", has_agents), gone_fact):
+        if is_wanted is not None:
+            asked.keep(f"({fact}) IS {'true' if is_wanted else 'false'}")
+    asked.keep_period(since, until)
+    order = order_by(sort, SESSION_SORTS, is_rising=reverse != (sort == "title"))
+    archives, moment = Archives.load(), now or datetime.now(UTC)
+    if sort == "title" or any(each is not None for each in (model, text_in_title, state)):
+        _give_functions(index, moment)
+    if archived is not None:
+        which = json.dumps(_archived_in(index, archives))
+        asked.keep(_ARCHIVED if archived else f"NOT {_ARCHIVED}", which)
+    tables, join = (
+        (f"{LISTED}, {session_costs_sql()}", JOIN_PAID) if sort == "tokens" else (LISTED, "")
+    )
+    query = (
+        f"WITH {tables} SELECT listed.id, count(*) OVER () AS total"  # noqa: S608 - Ours.
+        f" FROM listed{join} WHERE {asked.where}"
+        f" ORDER BY {order}, active_at DESC, listed.session, listed.home"
+    )
+    page = ListPage(index, query, asked.values, limit, offset)
+    sessions = _sessions(index, [row["id"] for row in page.rows], archives, moment, detailed)
+    return SessionCatalog(sessions=sessions, next=page.next, total=page.total)
+
+
+_AS_STORED: Final = (
+    "title", "tag", "records", "prompts", "agents", "damages", "git_branch", "home", "layout",
+    "path",
+)  # fmt: skip
+_COLUMNS: Final = (
+    "id", "session", "place", "started_at", "active_at", "bytes", "is_gone", "models", "life",
+    *_AS_STORED,
+)  # fmt: skip
+_OF_ARCHIVE: Final = ("session", "home", "path", "layout", "bytes")
+_ARCHIVED: Final = "listed.id IN (SELECT value FROM json_each(?))"
+_ON_PAGE: Final = "id IN (SELECT value FROM json_each(?))"
+_BRANCH: Final = (
+    "(git_branch = ? OR EXISTS (SELECT 1 FROM names JOIN records ON records.branch = names.id"
+    " WHERE names.name = ? AND records.session = listed.id))"
+)
+# At its source: a kept copy, which is packed, may be what is read.
+_IS_GONE: Final = (
+    "is_gone OR EXISTS (SELECT 1 FROM logs"
+    " WHERE logs.path = listed.path AND logs.packed_bytes IS NOT NULL)"
+)
+_TOOL: Final = (
+    "id IN (SELECT records.session FROM calls JOIN records ON records.id = calls.record"
+    " WHERE calls.tool IN (SELECT value FROM json_each(?)))"
+)
+
+
+def _archived_in(index: Index, archives: Archives) -> list[int]:
+    """Find the sessions that are archived."""
+    found = index.db.execute(
+        f"WITH {LISTED} SELECT id, {', '.join(_OF_ARCHIVE)} FROM listed"  # noqa: S608 - Ours.
+        " WHERE layout = 'flat' OR session IN (SELECT value FROM json_each(?))",
+        (json.dumps(archives.ids),),
+    )
+    return [number for number, *told in found if archives.holds(*told)]
+
+
+def _sessions(
+    index: Index, ids: list[int], archives: Archives, now: datetime, detailed: int | None
+) -> list[IndexedSession]:
+    """Tell of the sessions with *ids* all that a row has, in that order."""
+    if not ids:
+        return []
+    page = json.dumps(ids)
+    query = f"WITH {LISTED} SELECT {', '.join(_COLUMNS)} FROM listed WHERE {_ON_PAGE}"  # noqa: S608
+    found = (dict(zip(_COLUMNS, row, strict=True)) for row in index.db.execute(query, (page,)))
+    rows = {row["id"]: row for row in found}
+    first = json.dumps(ids[:detailed])
+    used, tools, branches = _used(index, first), _tools(index, first), _branches(index, first)
+    (homes,) = index.db.execute("SELECT homes FROM about").fetchone()
+    running = running_sessions(Home(Path(each)) for each in json.loads(homes))
+    keepings = Keepings()
+    return [
+        _session(
+            rows[each],
+            used.get((rows[each]["session"], rows[each]["home"]), {}),
+            tools.get(each, {}),
+            branches.get(each, []),
+            running.get(rows[each]["session"]),
+            keepings=keepings,
+            archives=archives,
+            now=now,
+        )
+        for each in ids
+    ]
+
+
+def _session(
+    row: dict[str, Any],
+    used: dict[str, Any],
+    tools: dict[str, int],
+    branches: list[str],
+    running: Running | None,
+    *,
+    keepings: Keepings,
+    archives: Archives,
+    now: datetime,
+) -> IndexedSession:
+    life = _life(row["life"], row["active_at"])
+    return IndexedSession(
+        id=row["session"],
+        project=row["place"],
+        started_at=instant_at(row["started_at"]),
+        last_active_at=life.last_active_at,
+        state=life.state(now),
+        keeping=keepings.of(row["home"], row["path"], is_gone=bool(row["is_gone"])),
+        archived=archives.holds(*(row[name] for name in _OF_ARCHIVE)),
+        size_bytes=row["bytes"],
+        models=list(models_in(row["models"])),
+        branches=branches,
+        tools=tools,
+        running=running.doing if running and running.is_alive else None,
+        crashed=life.crashed or (running is not None and running.was_killed(life)),
+        **{name: row[name] for name in _AS_STORED},
+        **used,
+    )
+
+
+def _used(index: Index, ids: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Tell what the sessions with *ids* paid for, by session and home."""
+    which = (
+        "messages.session IN (SELECT names.id FROM json_each(?) AS page"
+        " CROSS JOIN sessions ON sessions.id = page.value"
+        " CROSS JOIN names ON names.name = sessions.session)"
+    )
+    columns = ("messages", *COUNTERS)
+    found = index.db.execute(
+        f"WITH {session_costs_sql(which)} SELECT paid_by, paid_in, {', '.join(columns)} FROM paid",  # noqa: S608
+        (ids,),
+    )
+    return {(row[0], row[1]): dict(zip(columns, row[2:], strict=True)) for row in found}
+
+
+# Records and calls lie in the order of their logs: those of a session that has its logs to itself
+# are found without the index on sessions, which takes a third of the time.
+_ALONE: Final = (
+    "json_each(?1) AS page"
+    " CROSS JOIN sessions ON sessions.id = page.value AND sessions.layout <> 'dated'"
+    " CROSS JOIN logs ON logs.session = sessions.session AND logs.home = sessions.home"
+)
+_TOGETHER: Final = (
+    "json_each(?1) AS page"
+    " CROSS JOIN sessions ON sessions.id = page.value AND sessions.layout = 'dated'"
+    " CROSS JOIN records ON records.session = sessions.id"
+)
+_TOOLS: Final = (
+    "SELECT called.id, name, sum(count) AS count FROM ("  # noqa: S608 - Ours.
+    f"SELECT sessions.id AS id, c.tool, count(*) AS count FROM {_ALONE}"
+    " CROSS JOIN calls AS c ON c.record >= logs.id << 40 AND c.record < (logs.id + 1) << 40"
+    f" CROSS JOIN records AS r ON r.id = c.record WHERE {IS_CALL} GROUP BY 1, 2 UNION ALL"
+    f" SELECT sessions.id, c.tool, count(*) FROM {_TOGETHER}"
+    " CROSS JOIN records AS r ON r.id = records.id"
+    f" CROSS JOIN calls AS c ON c.record = r.id WHERE {IS_CALL} GROUP BY 1, 2"
+    ") AS called JOIN names ON names.id = tool GROUP BY 1, 2 ORDER BY count DESC, name"
+)
+_BRANCHES: Final = (
+    "SELECT been.id, name FROM ("  # noqa: S608 - Ours.
+    f"SELECT DISTINCT sessions.id AS id, branch FROM {_ALONE}"
+    " CROSS JOIN records ON records.id >= logs.id << 40 AND records.id < (logs.id + 1) << 40"
+    f" UNION SELECT DISTINCT sessions.id, branch FROM {_TOGETHER}"
+    ") AS been JOIN names ON names.id = branch ORDER BY name"
+)
+
+
+def _tools(index: Index, ids: str) -> dict[int, dict[str, int]]:
+    """Tell which tools the sessions with *ids* called most."""
+    tools: dict[int, dict[str, int]] = {}
+    for session, name, count in index.db.execute(_TOOLS, (ids,)):
+        most = tools.setdefault(session, {})
+        if len(most) < TOP_TOOLS:
+            most[name] = count
+    return tools
+
+
+def _branches(index: Index, ids: str) -> dict[int, list[str]]:
+    """Tell which branches the sessions with *ids* were on, by the alphabet."""
+    branches: dict[int, list[str]] = {}
+    for session, name in index.db.execute(_BRANCHES, (ids,)):
+        branches.setdefault(session, []).append(name)
+    return branches
+
+
+def _projects_in(index: Index, directory: str) -> list[int]:
+    """Find the projects that are *directory* or lie below it."""
+    wanted = whole(directory)
+    return [
+        project
+        for project, path in index.db.execute("SELECT id, path FROM projects")
+        if is_within(path, wanted)
+    ]
+
+
+def _give_functions(index: Index, now: datetime) -> None:
+    """Teach SQLite what it cannot say itself: capitals beyond ASCII, and a session's state."""
+    functions: Iterable[tuple[str, int, Any]] = (
+        ("folded_text", 1, lambda text: None if text is None else index.shown(text).casefold()),
+        ("is_part", 2, lambda part, text: text is not None and _is_part(part, index.shown(text))),
+        (
+            "has_model",
+            2,
+            lambda models, part: any(_is_part(part, each) for each in models_in(models)),
+        ),
+        ("state_of", 2, lambda life, active_at: str(_life(life, active_at).state(now))),
+    )
+    for name, parameters, function in functions:
+        index.db.create_function(name, parameters, function)
+
+
+def _is_part(part: str, text: str | None) -> bool:
+    return bool(text) and part.casefold() in str(text).casefold()
+
+
+def _life(folded: bytes | None, active_at: int | None) -> SessionState:
+    life = _decode_life(folded) if folded else SessionState()
+    life.last_active_at = instant_at(active_at)
+    return life
+
+
+def _state_named(state: State | str) -> str:
+    try:
+        return State(state).value
+    except ValueError:
+        raise UsageError(
+            f"{state!r} is no state of a session", hint=f"it can be {', '.join(State)}"
+        ) from None
+
+
+_decode_life = msgspec.msgpack.Decoder(SessionState).decode

@@ -1,0 +1,203 @@
+"""What the rows of reports are called, and which of them is meant by what was typed.
+
+A table shortens names, and people type what they see: the whole name of a row, the one that is
+shown, the last part of a path or the beginning of any of them name it. Capitals make no difference
+where they tell nothing apart. Whoever names no row is told of the rows that come near.
+
+The names that logs have for tools and models: which of them is meant, and which come near.
+
+A tool is meant by its name as it is written; where no tool is called so, capitals make no
+difference. Where nothing has a name that was asked for, the names that come near are told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Final, TypeVar
+
+from turnlog.errors import UsageError
+from turnlog.formats.projects import last_part
+from turnlog.records.time_zone import TIMES
+from turnlog.text import inert
+
+NOT_KNOWN: Final = "not known"
+_NAMELESS: Final = {"agent": "main", "tool": "none"} | dict.fromkeys(TIMES, "—")
+_PATHS: Final = ("project", "file")
+_CUT: Final = "…"
+_SHOWN: Final = 5
+_NEAR: Final = 3
+_ALIKE: Final = 0.6
+Row = TypeVar("Row", bound=Hashable)
+
+
+def shown_name(unit: str, name: str | None) -> str:
+    """Name the row of a *unit*, such as a model, as tables do."""
+    if name is None:
+        return _NAMELESS.get(unit, NOT_KNOWN)
+    if unit in _PATHS:
+        home = os.path.expanduser("~") + os.sep
+        return f"~{os.sep}{name.removeprefix(home)}" if name.startswith(home) else name
+    if unit == "session":
+        return name[:8]
+    return name.removeprefix("claude-") if unit == "model" else name
+
+
+def short_model(name: str) -> str:
+    """Name a model the way people say it: without whose it is, and of which day."""
+    return re.sub(r"-\d{8}$", "", shown_name("model", name))
+
+
+def whole_name(units: Sequence[str], key: Sequence[str | None]) -> str:
+    """Name a row by all that it is grouped by."""
+    pairs = zip(units, key, strict=True)
+    return ",".join(shown_name(unit, None) if name is None else name for unit, name in pairs)
+
+
+def name_variants(unit: str, name: str | None) -> tuple[str, ...]:
+    """Give what the row of a *unit* may be called, its whole name first."""
+    if name is None:
+        return "", shown_name(unit, None)
+    ways = [name, shown_name(unit, name)]
+    if unit in _PATHS:
+        ways.append(last_part(name))
+    if unit == "model":
+        ways.append(short_model(name))
+    return tuple(dict.fromkeys((*ways, *map(inert, ways))))
+
+
+def resolve_key(
+    typed: str, units: Sequence[str], keys: Iterable[tuple[str | None, ...]]
+) -> tuple[str | None, ...]:
+    """Find the one row that *typed* means: its names joined by commas, or one of them."""
+    ways: dict[tuple[str | None, ...], list[str]] = {}
+    parts: dict[tuple[str | None, ...], list[str]] = {}
+    for key in keys:
+        each = [name_variants(unit, name) for unit, name in zip(units, key, strict=True)]
+        ways[key] = [",".join(named) for named in product(*each)]
+        parts[key] = [way for named in each for way in named]
+    return resolve_row(typed, ways, parts, whole=lambda key: whole_name(units, key))
+
+
+def resolve_row(
+    typed: str,
+    ways: Mapping[Row, Sequence[str]],
+    parts: Mapping[Row, Sequence[str]] | None = None,
+    *,
+    whole: Callable[[Row], str] = str,
+    what: str = "row",
+) -> Row:
+    """Find the one row that *typed* means, by all the *ways* to name each, or *parts* of them.
+
+    The nearest match wins: a whole name over one without capitals, that over the last part of a
+    path, and that over how a name begins.
+    """
+    parts = ways if parts is None else parts
+    folded = typed.casefold()
+    tail, head = folded.removeprefix(_CUT), folded.removesuffix(_CUT)
+    is_cut = tail != folded
+    tests: tuple[tuple[Mapping[Row, Sequence[str]], Callable[[str], bool]], ...] = (
+        (ways, lambda way: way == typed),
+        (ways, lambda way: way.casefold() == folded),
+        (parts, lambda way: way == typed),
+        (parts, lambda way: way.casefold() == folded),
+        (parts, lambda way: way.casefold().endswith(tail if is_cut else f"/{folded}")),
+        (ways, lambda way: way.casefold().startswith(head)),
+    )
+    found: list[Row] = []
+    for named, fits in tests:
+        found = [row for row, each in named.items() if any(map(fits, each))]
+        if found:
+            break
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"{len(found):,} {what}s are meant by {typed!r}",
+            hint=f"name one: {_listed(sorted(map(whole, found)))}",
+        )
+    near = nearest(typed, {row: (*ways[row], *parts[row]) for row in ways})[:_NEAR]
+    raise UsageError(
+        f"no {what} is called {typed!r}",
+        hint=f"did you mean {' or '.join(repr(whole(row)) for row in near)}?"
+        if near
+        else f"there are {_listed(sorted(map(whole, ways))) or 'none'}",
+    )
+
+
+def nearest(typed: str, ways: Mapping[Row, Sequence[str]]) -> list[Row]:
+    """Give the rows that have a name like what was typed, the most alike first."""
+    from difflib import SequenceMatcher  # noqa: PLC0415 - Only for what was mistyped.
+
+    folded = typed.casefold()
+    matcher = SequenceMatcher(b=folded, autojunk=False)
+    found: list[tuple[float, Row]] = []
+    for row, names in ways.items():
+        likeness = 0.0
+        for name in {each.casefold() for each in names}:
+            matcher.set_seq1(name)
+            if folded and folded in name:
+                likeness = max(likeness, 1 + len(folded) / len(name))
+            elif matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE:
+                likeness = max(likeness, matcher.ratio())
+        if likeness >= _ALIKE:
+            found.append((likeness, row))
+    return [row for _, row in sorted(found, key=lambda each: -each[0])]
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - _SHOWN
+    more = f" and {rest:,} more" if rest > 0 else ""
+    return ", ".join(map(repr, names[:_SHOWN])) + more
+
+
+_TOLD = 3
+_NAME = re.compile(r"[\w:-]+")
+
+
+def tools_called(db: sqlite3.Connection) -> dict[str, int]:
+    """Give the ids of all tools that were called, by their names."""
+    return dict(db.execute("SELECT name, id FROM names WHERE id IN (SELECT tool FROM calls)"))
+
+
+def models_used(db: sqlite3.Connection) -> list[str]:
+    """Give the names of all models that answered."""
+    rows = db.execute("SELECT name FROM names WHERE id IN (SELECT model FROM messages)")
+    return [name for (name,) in rows]
+
+
+def tools_named(db: sqlite3.Connection, name: str) -> list[int]:
+    """Give the ids of the tools that are called *name*."""
+    tools = tools_called(db)
+    if name in tools:
+        return [tools[name]]
+    return [tools[each] for each in tools if each.casefold() == name.casefold()]
+
+
+def is_name(text: str) -> bool:
+    """Return whether *text* is a plain name, not a pattern."""
+    return _NAME.fullmatch(text) is not None
+
+
+def no_such_tool(db: sqlite3.Connection, typed: str) -> str:
+    """Say that no tool is called so, and which ones nearly are; nothing of a pattern."""
+    if not is_name(typed):
+        return ""
+    return _no_such("tool", typed, tools_called(db))
+
+
+def no_such_model(typed: str, models: Iterable[str]) -> str:
+    """Say that no model has that in its name, and which ones nearly do; nothing if one has."""
+    models = list(models)
+    if any(typed.casefold() in each.casefold() for each in models):
+        return ""
+    return _no_such("model", typed, models)
+
+
+def _no_such(unit: str, typed: str, names: Iterable[str]) -> str:
+    near = nearest(typed, {name: name_variants(unit, name) for name in names})[:_TOLD]
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"no {unit} is called {typed!r}{meant}"

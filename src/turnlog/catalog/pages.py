@@ -1,0 +1,145 @@
+"""What the lists of the index have in common: the sessions, what they paid for, and pages.
+
+Conditions and orders are SQL of ours; what a caller says goes in as a value, never as SQL. A page
+is cut by SQLite, and the number of rows in the whole list comes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from turnlog.errors import UsageError
+from turnlog.index.connection import Index
+from turnlog.index.database import utf8_safe
+from turnlog.index.ids import microseconds
+
+COUNTERS: Final = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
+"""The tokens that responses used, by the names that every report has for them."""
+
+LISTED: Final = """
+listed AS (
+    SELECT sessions.*, projects.path AS place,
+        sessions.gone_at IS NOT NULL OR sessions.path = '' AS is_gone,
+        coalesce(last_active_at, (
+            SELECT nullif(text_mtime_ns, 0) / 1000 FROM logs WHERE logs.path = sessions.path
+        )) AS active_at,
+        CASE sessions.layout WHEN 'dated' THEN (
+            SELECT coalesce(sum(length + 1), 0) FROM records WHERE records.session = sessions.id
+        ) ELSE size_bytes END AS bytes
+    FROM sessions LEFT JOIN projects ON projects.id = sessions.project
+)"""
+"""Every session, and of it what the bare list says.
+
+Where no record says when, the file's own time is the next best. A session that shares its logs
+with others has the bytes of its own lines.
+"""
+
+IS_THERE: Final = "NOT is_sidechain AND NOT is_gone"
+"""Which of those count as sessions: they have a main log, and it begins with a record of their own.
+
+Of one that is gone its agents' logs may be left, or what the index remembers: it counts as gone.
+"""
+
+JOIN_PAID: Final = " LEFT JOIN paid ON paid_by = listed.session AND paid_in = listed.home"
+
+_SUMS: Final = ", ".join(f"sum({each}) AS {each}" for each in COUNTERS)
+
+
+def session_costs_sql(which: str = "") -> str:
+    """Give the table of what each session paid for; *which* is a condition on its messages.
+
+    The copy of a session in another home is another session: a response counts where the record
+    stands that counts.
+    """
+    # For all of them one pass over the messages is faster than hopping along the index on sessions.
+    session = "session" if which else "+session"
+    return f"""
+paid AS (
+    SELECT name AS paid_by, logs.home AS paid_in, sum(messages) AS messages, {_SUMS},
+        sum({" + ".join(COUNTERS)}) AS tokens
+    FROM (
+        SELECT session, record >> 40 AS log, sum(part = '') AS messages, {_SUMS}
+        FROM messages WHERE {which or "true"} GROUP BY {session}, record >> 40
+    ) AS each_log JOIN names ON names.id = each_log.session JOIN logs ON logs.id = each_log.log
+    GROUP BY name, logs.home
+)"""  # noqa: S608 - Ours.
+
+
+class ListConditions:
+    """What a list keeps, and the values that belong to it."""
+
+    def __init__(self) -> None:
+        self._conditions = ["true"]
+        self.values: list[Any] = []
+
+    def keep(self, condition: str, *values: Any) -> None:
+        """Keep only rows of which *condition* is true."""
+        self._conditions.append(condition)
+        self.values += map(utf8_safe, values)
+
+    def keep_period(self, since: datetime | None, until: datetime | None) -> None:
+        """Keep sessions that were active at *since* or later, and before *until*."""
+        for each in (since, until):
+            if each is not None and each.tzinfo is None:
+                raise UsageError(
+                    f"{each} could be any of a day's instants", hint="say in which time zone it is"
+                )
+        if since is not None:
+            self.keep("active_at >= ?", microseconds(since))
+        if until is not None:
+            self.keep("coalesce(started_at, active_at) < ?", microseconds(until))
+
+    @property
+    def where(self) -> str:
+        """All of them, as SQL."""
+        return " AND ".join(self._conditions)
+
+
+class ListPage:
+    """Some rows of a list, by the names of their columns, and how many it has in all."""
+
+    def __init__(
+        self, index: Index, query: str, values: list[Any], limit: int | None, offset: int
+    ) -> None:
+        if offset < 0 or (limit is not None and limit < 0):
+            raise UsageError("a page cannot begin or end before the list", hint="count from 0")
+        bounds = (min(_MOST if limit is None else limit, _MOST), min(offset, _MOST))
+        found = index.db.execute(f"{query} LIMIT ? OFFSET ?", (*values, *bounds))
+        names = [column[0] for column in found.description]
+        self.rows = [dict(zip(names, row, strict=True)) for row in found]
+        self.total = int(self.rows[0][names[-1]]) if self.rows else 0
+        if not self.rows and (offset or limit == 0):
+            # Beyond the last row nobody says how many there were.
+            first = index.db.execute(f"{query} LIMIT 1", values).fetchone()
+            self.total = int(first[-1]) if first else 0
+        end = offset + len(self.rows)
+        self.next = end if end < self.total else None
+
+
+def order_by(sort: str, sorts: Mapping[str, str], *, is_rising: bool) -> str:
+    """Give the order that *sort* names as SQL; what is not known comes last either way."""
+    if sort not in sorts:
+        raise UsageError(f"{sort!r} is no order", hint=f"it can be {', '.join(sorts)}")
+    return f"{sorts[sort]} IS NULL, {sorts[sort]} {'ASC' if is_rising else 'DESC'}"
+
+
+def tokens_of(row: object) -> int:
+    """Add up the tokens of a row that has all the counters."""
+    return sum(getattr(row, each) for each in COUNTERS)
+
+
+def models_in(stored: str) -> dict[str, int]:
+    """Read a session's models and in how many records each stands; those of nobody left out.
+
+    Not SQLite's business: it cuts a name at a NUL.
+    """
+    found: dict[str, int] = msgspec.json.decode(stored)
+    return {name: count for name, count in found.items() if not name.startswith("<")}
+
+
+# More than SQLite can count is as good as all.
+_MOST: Final = 2**62

@@ -1,0 +1,322 @@
+"""Which sessions are there? Listed from the logs themselves, newest first.
+
+Only the ends of each log are read, so that a list costs the same whether logs are short or long.
+Only in logs of Claude Code 1.x is something looked for between them: agents in sidechains. A name
+that was given between them is told by the index, if there is one (`index.remembered`).
+What can be known only from a whole log (how many records it has) is None here.
+
+How safe is a session? Live, kept, restorable or gone: the same answer in every list.
+
+    live        it is at its source, and no kept copy holds all of it
+    kept        it is at its source, and a kept copy holds all of it
+    restorable  it is gone at its source; a kept copy is what is read
+    gone        it is gone, and only the index remembers it
+
+What is kept is looked up in the catalogues, which are read once for every list, and a look shows
+whether the copy is there. It holds all of a log that has the size and the time at which it was
+copied, as whoever keeps tells it too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct, structs
+
+from turnlog.errors import TurnlogError
+from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere
+from turnlog.formats.find import in_reading_order
+from turnlog.formats.homes import kept_root
+from turnlog.formats.projects import is_within, whole
+from turnlog.index.titles import StoredTitles
+from turnlog.keep.archive.archives import Archives, is_flat_archive
+from turnlog.records.codec import decode
+from turnlog.records.damage import Damage
+from turnlog.records.record import Linked
+from turnlog.records.session_summary import SessionSummary
+from turnlog.sessions.dated import day_of, is_other_project, read_day
+from turnlog.sessions.head_tail import read_head_tail
+from turnlog.sessions.owners import owner_in
+from turnlog.sessions.state import SessionState, State, running_sessions
+from turnlog.storage.scan import find_lines
+
+if TYPE_CHECKING:
+    from turnlog.keep.catalog import Catalogue
+
+
+Keeping: TypeAlias = Literal["live", "kept", "gone", "restorable"]
+
+
+class Keepings:
+    """Tells how safe logs are."""
+
+    def __init__(self) -> None:
+        self._kept_root = os.path.join(kept_root(), "")
+        self._catalogues: dict[str, Catalogue] = {}
+
+    def of(self, home: str, path: str, *, is_gone: bool = False) -> Keeping:
+        """Tell how safe the log at *path* in *home* is."""
+        if is_gone:
+            return "gone"
+        if path.startswith(self._kept_root):
+            return "restorable"
+        catalogue = self._of_home(home)
+        name = os.path.relpath(path, home).replace(os.sep, "/")
+        if catalogue is None or name not in catalogue.current:
+            return "live"
+        try:
+            now = os.stat(path)
+        except OSError:  # Gone since it was listed.
+            return "restorable"
+        return "kept" if catalogue.has_all_of(name, now.st_size, now.st_mtime_ns) else "live"
+
+    def _of_home(self, home: str) -> Catalogue | None:
+        if home not in self._catalogues:
+            # Whoever keeps nothing does not wait for the room that does.
+            if not os.path.isdir(self._kept_root):
+                return None
+            from turnlog.keep.catalog import Catalogue  # noqa: PLC0415
+
+            self._catalogues[home] = Catalogue.of_home(home)
+        return self._catalogues[home]
+
+
+AgentIds = Mapping[tuple[Home, str], Collection[str]]
+"""The ids of the agents of each session of each home."""
+_WITH_SIDECHAINS: Final = ("0.", "1.")
+"""The versions of Claude Code that wrote the records of agents into the main log."""
+
+
+class SessionRow(Struct, kw_only=True, frozen=True):
+    """One session in a list."""
+
+    id: str
+    project: str | None
+    title: str | None
+    started_at: datetime | None
+    last_active_at: datetime | None
+    records: int | None
+    state: State
+    keeping: Keeping = "live"
+    archived: bool = False
+    layout: LayoutName
+    home: str
+    path: str
+    size_bytes: int
+    agents: int
+    running: str | None = None
+    """What the program that has it open says it does, such as "busy"; null if none has."""
+    git_branch: str | None = None
+    tag: str | None = None
+    models: list[str] = []
+
+    @property
+    def sharer(self) -> str | None:
+        """Its id, if other sessions have records in its log, too."""
+        return self.id if self.layout == "dated" else None
+
+
+class SessionList(Struct, kw_only=True):
+    """What `turnlog sessions --json` prints; of those that crashed, `turnlog recover --json`."""
+
+    sessions: list[SessionRow]
+    next: int | None
+    """The offset of the next page, or null."""
+    total: int
+
+
+def list_sessions(
+    homes: Iterable[Home],
+    *,
+    project: str | None = None,
+    archived: bool | None = False,
+    limit: int | None = None,
+    offset: int = 0,
+    now: datetime | None = None,
+    problems: list[Problem] | None = None,
+    copies: bool = False,
+) -> SessionList:
+    """List the sessions of *homes*, the one that was active last first.
+
+    *project* keeps those that worked in that directory or below it. Those that are *archived* are
+    left out, or listed alone; or, with None, among the others. If several projects of a home have
+    a copy of a session, the one that was active last is listed, or with *copies* each of them.
+    """
+    homes = tuple(homes)
+    agents: dict[tuple[Home, str], set[str]] = {}
+    mains: list[LogFile] = []
+    days: list[LogFile] = []
+    for log in find_everywhere(homes, problems=problems):
+        if log.kind == "session":
+            mains.append(log)
+        elif log.kind == "day":
+            days.append(log)
+        elif log.kind == "agent" and (owner := log.session_id or owner_in(log.path)) is not None:
+            agents.setdefault((log.home, owner), set()).add(log.agent_id or str(log.path))
+    moment = now or datetime.now(UTC)
+    archives = Archives.load()
+    with closing(StoredTitles(homes)) as remembered:
+        read = {
+            log: _row(log, agents, moment, problems, remembered)
+            for log in _without_twins(mains)
+            # An archive has to be unpacked to be read: not if it is left out anyway.
+            if archived is not False or log.layout != "flat" or not is_flat_archive(str(log.path))
+        }
+    listed = {log: row for log, row in read.items() if row is not None}
+    found = list(listed.values()) if copies else _one_of_copies(listed)
+    found += _rows_of_days(days, agents, moment, problems)
+    rows = [
+        row
+        for each in found
+        if project is None or is_within(each.project, whole(project))
+        if (row := _with_archived(each, archives)).archived is archived or archived is None
+    ]
+    rows.sort(key=lambda row: row.id)  # Settles ties, which a fork makes, as everywhere.
+    rows.sort(key=lambda row: row.last_active_at or datetime.min.replace(tzinfo=UTC), reverse=True)
+    end = len(rows) if limit is None else offset + limit
+    following = end if end < len(rows) else None
+    page = _with_keeping(_with_running(rows[offset:end], homes))
+    return SessionList(sessions=page, next=following, total=len(rows))
+
+
+def _without_twins(mains: list[LogFile]) -> list[LogFile]:
+    """Leave out archives whose logs are there as well: the log wins."""
+    plain = {(log.home, log.session_id) for log in mains if log.compression is None}
+    return [
+        log for log in mains if log.compression is None or (log.home, log.session_id) not in plain
+    ]
+
+
+def _one_of_copies(rows: dict[LogFile, SessionRow]) -> list[SessionRow]:
+    """Return one row for each session of a home, of the log that its readers read."""
+    sessions: dict[tuple[Home, str | None], list[LogFile]] = {}
+    for log in rows:
+        sessions.setdefault((log.home, log.session_id), []).append(log)
+    return [
+        rows[in_reading_order(logs, lambda log: rows[log].last_active_at)[0]]
+        for logs in sessions.values()
+    ]
+
+
+def _with_archived(row: SessionRow, archives: Archives) -> SessionRow:
+    is_archived = archives.holds(row.id, row.home, row.path, row.layout, row.size_bytes)
+    return structs.replace(row, archived=True) if is_archived else row
+
+
+def _with_running(rows: list[SessionRow], homes: Iterable[Home]) -> list[SessionRow]:
+    running = running_sessions(homes)
+    alive = {each: found.doing for each, found in running.items() if found.is_alive}
+    return [structs.replace(row, running=alive.get(row.id)) for row in rows] if alive else rows
+
+
+def _with_keeping(rows: list[SessionRow]) -> list[SessionRow]:
+    keepings = Keepings()
+    return [structs.replace(row, keeping=keepings.of(row.home, row.path)) for row in rows]
+
+
+def _row(
+    log: LogFile,
+    agents: AgentIds,
+    now: datetime,
+    problems: list[Problem] | None,
+    remembered: StoredTitles,
+) -> SessionRow | None:
+    try:
+        found, life, ends = read_head_tail(log.path, remembered.named)
+    except (TurnlogError, OSError) as error:
+        if problems is not None:
+            problems.append(Problem(log.path, str(error)))
+        return None
+    if found.is_sidechain:
+        return None
+    told = _SessionFacts(found, life, ends.is_whole, ends.size_bytes, ends.changed_at)
+    row = _row_of(log, told, agents, now)
+    versions = {found.version, *(each.version for each in ends.head if isinstance(each, Linked))}
+    if any(version and version.startswith(_WITH_SIDECHAINS) for version in versions):
+        row = structs.replace(row, agents=row.agents + _sidechains_in(log.path))
+    return row
+
+
+def _sidechains_in(path: Path) -> int:
+    """Count the agents whose records are in a main log: each begins without a parent."""
+    count = 0
+    with suppress(TurnlogError, OSError):
+        for _, line in find_lines(path, b'"parentUuid":null', b'"parentUuid": null'):
+            record = line if isinstance(line, Damage) else decode(line)
+            count += isinstance(record, Linked) and record.is_sidechain and not record.parent_uuid
+    return count
+
+
+class _SessionFacts(NamedTuple):
+    """What was found out about a session, and how much of it was read for that."""
+
+    summary: SessionSummary
+    life: SessionState
+    is_whole: bool
+    size_bytes: int
+    changed_at: float
+
+
+def _row_of(
+    log: LogFile,
+    told: _SessionFacts,
+    agents: AgentIds,
+    now: datetime,
+) -> SessionRow:
+    found, life = told.summary, told.life
+    # Records without an instant say nothing of activity; the file's own time is the next best.
+    life.last_active_at = life.last_active_at or datetime.fromtimestamp(told.changed_at, UTC)
+    return SessionRow(
+        id=log.session_id or "",
+        project=found.cwd,
+        title=found.title,
+        started_at=found.started_at,
+        last_active_at=life.last_active_at,
+        records=found.records if told.is_whole else None,
+        state=life.state(now),
+        layout=log.layout,
+        home=os.fspath(log.home),
+        path=os.fspath(log.path),
+        size_bytes=told.size_bytes,
+        agents=len(agents.get((log.home, log.session_id or ""), ())),
+        git_branch=found.git_branch,
+        tag=found.tag,
+        models=[model for model in found.models if not model.startswith("<")],
+    )
+
+
+def _rows_of_days(
+    days: list[LogFile],
+    agents: AgentIds,
+    now: datetime,
+    problems: list[Problem] | None,
+) -> list[SessionRow]:
+    """Read the logs that sessions share through: their ends tell nothing of who is between."""
+    told: dict[str, _SessionFacts] = {}
+    logs: dict[str, LogFile] = {}
+    for log in sorted(days, key=day_of):
+        try:
+            changed_at = os.stat(log.path).st_mtime
+            for session_id, placed in read_day(log):
+                if is_other_project(logs.get(session_id, log), log):
+                    continue
+                before = told.get(session_id) or _SessionFacts(
+                    SessionSummary(), SessionState(), True, 0, 0.0
+                )
+                before.summary.take(placed.record)
+                before.life.take(placed.record)
+                size = before.size_bytes + placed.length + 1
+                told[session_id] = before._replace(size_bytes=size, changed_at=changed_at)
+                logs[session_id] = log
+        except (TurnlogError, OSError) as error:
+            if problems is not None:
+                problems.append(Problem(log.path, str(error)))
+    return [
+        _row_of(structs.replace(logs[each], session_id=each), told[each], agents, now)
+        for each in told
+    ]

@@ -1,0 +1,211 @@
+"""How are the logs? Every log of some homes, read once, counted and checked.
+
+Reading changes nothing. A log that cannot be read at all is a finding like any other; it does not
+stop the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+
+from turnlog.errors import TurnlogError
+from turnlog.formats import LogFile, Problem
+from turnlog.keep.copies.shortfall import Shortfall, Shortfalls
+from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.validation import Finding, Severity, Validation, validate
+
+LESS_THAN_KEPT: Final = "less-than-kept"
+
+
+class LogHealth(Struct, kw_only=True, frozen=True):
+    """How one log is."""
+
+    path: str
+    session: str | None
+    in_home: bool
+    """Found in a home, so that its session's id names it."""
+    size_bytes: int
+    total: int
+    valid: int
+    corrupt: list[int]
+    blank: int
+    records: int
+    salvaged: int
+    is_valid: bool
+    """Nothing was found in it but notes."""
+
+
+class LocatedFinding(Finding, kw_only=True, frozen=True):
+    """A finding and the log it is in."""
+
+    path: str
+
+
+class HealthTotals(Struct, kw_only=True):
+    """All logs together."""
+
+    homes: int = 0
+    projects: int = 0
+    sessions: int = 0
+    agents: int = 0
+    logs: int = 0
+    records: int = 0
+    salvaged: int = 0
+    damaged_logs: int = 0
+    size_bytes: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    versions: dict[str, int] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)
+
+
+class Health(Struct, kw_only=True):
+    """The answer: what `turnlog check --json` prints."""
+
+    findings: list[LocatedFinding] = field(default_factory=list)
+    unlisted: int = 0
+    """Findings of logs with more than ten thousand of them, counted only."""
+    logs: list[LogHealth] = field(default_factory=list)
+    totals: HealthTotals = field(default_factory=HealthTotals)
+
+    @property
+    def is_well(self) -> bool:
+        """Nothing was found but notes."""
+        return all(finding.severity is Severity.NOTE for finding in self.findings)
+
+
+def examine(
+    logs: Iterable[LogFile],
+    *,
+    problems: Iterable[Problem] = (),
+    strict: bool = False,
+    cap: int = LINE_CAP,
+    progress: Callable[[int], None] = lambda _size_bytes: None,
+) -> Health:
+    """Check every log; *progress* is told the bytes of each when it is done.
+
+    Lines longer than *cap* are damage.
+    """
+    health = Health()
+    count = _Count()
+    shortfalls = Shortfalls()
+    for log in logs:
+        try:
+            result = validate(log.path, strict=strict, cap=cap)
+        except (TurnlogError, OSError) as error:
+            health.findings.append(_unreadable(log.path, str(error)))
+            count.see(log, is_agents=log.kind == "agent")
+            continue
+        count.see(log, is_agents=log.kind == "agent" or result.is_sidechain)
+        _add(health, count, log, result)
+        shortfall = shortfalls.of(log, is_suspect=not result.is_valid)
+        if shortfall is not None:
+            health.findings.append(_shortened(log.path, shortfall))
+            health.totals.damaged_logs += result.is_valid
+        progress(result.size_bytes)
+    health.findings += [_unreadable(problem.path, problem.reason) for problem in problems]
+    count.finish(health.totals)
+    return health
+
+
+class _Count:
+    """What the totals are made of."""
+
+    def __init__(self) -> None:
+        self.homes: set[str] = set()
+        self.projects: set[tuple[str, str]] = set()
+        self.sessions: set[str] = set()
+        self.agents = 0
+        self.versions: Counter[str] = Counter()
+        self.types: Counter[str] = Counter()
+
+    def see(self, log: LogFile, *, is_agents: bool) -> None:
+        home = os.fspath(log.home)
+        self.homes.add(home)
+        if log.project_key is not None:
+            self.projects.add((home, log.project_key))
+        if is_agents:
+            self.agents += 1
+        elif log.session_id is not None:
+            self.sessions.add(log.session_id)
+
+    def finish(self, totals: HealthTotals) -> None:
+        totals.homes = len(self.homes)
+        totals.projects = len(self.projects)
+        totals.sessions = len(self.sessions)
+        totals.agents = self.agents
+        totals.versions = dict(sorted(self.versions.items(), key=lambda item: version_key(item[0])))
+        totals.types = dict(self.types.most_common())
+
+
+def version_key(version: str) -> tuple[tuple[int, str], ...]:
+    """Order versions as people do: 2.1.9 before 2.1.10."""
+    return tuple((int(part), "") if part.isdigit() else (0, part) for part in version.split("."))
+
+
+def _add(health: Health, count: _Count, log: LogFile, result: Validation) -> None:
+    totals = health.totals
+    totals.logs += 1
+    totals.records += result.records
+    totals.salvaged += result.salvaged
+    totals.size_bytes += result.size_bytes
+    totals.damaged_logs += not result.is_valid
+    if result.first_at and (totals.first_at is None or result.first_at < totals.first_at):
+        totals.first_at = result.first_at
+    if result.last_at and (totals.last_at is None or result.last_at > totals.last_at):
+        totals.last_at = result.last_at
+    count.versions += result.versions
+    count.types += result.types
+    health.unlisted += result.unlisted
+    path = os.fspath(log.path)
+    health.findings += [
+        LocatedFinding(path=path, **{f: getattr(finding, f) for f in Finding.__struct_fields__})
+        for finding in result.findings
+    ]
+    health.logs.append(
+        LogHealth(
+            path=path,
+            session=log.session_id,
+            in_home=log.project_key is not None,
+            size_bytes=result.size_bytes,
+            total=result.total,
+            valid=result.valid,
+            corrupt=result.corrupt,
+            blank=result.blank,
+            records=result.records,
+            salvaged=result.salvaged,
+            is_valid=result.is_valid,
+        )
+    )
+
+
+def _shortened(path: Path, shortfall: Shortfall) -> LocatedFinding:
+    records = f"{shortfall.records:,} record{'s' if shortfall.records > 1 else ''}"
+    return LocatedFinding(
+        path=os.fspath(path),
+        severity=Severity.ERROR,
+        code=LESS_THAN_KEPT,
+        line=0,
+        offset=0,
+        length=0,
+        message=f"holds less than was kept: {records} in generation {shortfall.generation} only",
+    )
+
+
+def _unreadable(path: Path | str, reason: str) -> LocatedFinding:
+    return LocatedFinding(
+        path=os.fspath(path),
+        severity=Severity.ERROR,
+        code="unreadable",
+        line=0,
+        offset=0,
+        length=0,
+        message=reason,
+    )

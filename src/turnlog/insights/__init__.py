@@ -1,0 +1,1 @@
+"""How the work went: one report, every figure defined and traceable to records."""

@@ -1,0 +1,1 @@
+"""Structured questions: filters over records, messages and calls, and read-only SQL."""

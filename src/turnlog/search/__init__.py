@@ -1,0 +1,1 @@
+"""Full-text search over everything said in the sessions."""
