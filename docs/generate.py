@@ -49,6 +49,8 @@ from turnlog.costs.blocks import BlockLedger
 from turnlog.costs.budgets import BudgetReport
 from turnlog.costs.comparison import CostComparison
 from turnlog.costs.ledger import Explanation, Ledger
+from turnlog.export.contents import ContentsDocument
+from turnlog.export.conversation import ConversationDocument
 from turnlog.formats import find_homes, find_logs
 from turnlog.health.doctor import Checkup
 from turnlog.health.logs import Health, examine
@@ -64,8 +66,6 @@ from turnlog.query.errors import ErrorContext, ErrorPatterns
 from turnlog.query.patterns import FileAccesses, Sequences, Series
 from turnlog.query.query import QueryDocument
 from turnlog.query.sql import SchemaDocument, SqlDocument
-from turnlog.render.contents import ContentsDocument
-from turnlog.render.conversation import ConversationDocument
 from turnlog.search.search import SearchDocument
 from turnlog.sessions.recover import Recovery
 from turnlog.sessions.recover_undo import UndoneRecovery

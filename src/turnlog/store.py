@@ -61,9 +61,9 @@ from turnlog.storage.context import Closing
 from turnlog.storage.writer import Durability, LogWriter
 
 if TYPE_CHECKING:  # Asked for seldom, and imported then.
+    from turnlog.export.conversation import ThreadName
+    from turnlog.export.exporter import Shape
     from turnlog.keep.restore.restore import Restored
-    from turnlog.render.conversation import ThreadName
-    from turnlog.render.exporting import Shape
 
 
 class Store(Asking, Closing):
@@ -261,11 +261,13 @@ class Store(Asking, Closing):
         compaction) or ``all`` branches; *turns* is one of them, counted from 1, or the first and
         the last, which may be None for the end.
         """
-        from turnlog.render.conversation import Choice
-        from turnlog.render.exporting import exported
+        from turnlog.export.conversation import ConversationOptions
+        from turnlog.export.exporter import exported
 
         some = (turns, turns) if isinstance(turns, int) else turns
-        choice = Choice(thread=thread, turns=some, tools=tools, thinking=thinking, images=images)
+        choice = ConversationOptions(
+            thread=thread, turns=some, tools=tools, thinking=thinking, images=images
+        )
         return exported(self.session(text), format, choice, is_redacted=redact)
 
     def delete(self, text: str) -> Deletion:

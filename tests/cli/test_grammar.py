@@ -9,7 +9,7 @@ import click
 import pytest
 
 from turnlog.cli.app import COMMANDS, app, run
-from turnlog.render.cells import cell
+from turnlog.export.csv_cells import cell
 
 # Names that every command may need for something of its own, and that mean nothing by themselves.
 OWN = {

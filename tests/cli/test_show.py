@@ -14,7 +14,7 @@ import pytest
 
 from sessions.trees import answer, call, line, log_of, record
 from turnlog.cli.show_document import ShowDocument
-from turnlog.render.wrapped import Kind, unwrap
+from turnlog.export.wrapped_tags import TagKind, unwrap
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 ID = "77777777-cccc-4ccc-8ccc-777777777777"
@@ -381,7 +381,7 @@ def test_unwrapping_never_loses_what_was_typed(text):
     pieces = unwrap(text)
     assert all(piece.text for piece in pieces)
     if "<" not in text and text:
-        assert pieces == [(Kind.SAID, text)]
+        assert pieces == [(TagKind.SAID, text)]
 
 
 def test_a_gap_in_the_log_is_said_where_it_is(show):

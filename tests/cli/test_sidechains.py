@@ -8,9 +8,9 @@ import pytest
 
 from mcp_world import ask, cli, opened
 from turnlog.cli.app import run
+from turnlog.export.conversation import ConversationOptions
+from turnlog.export.exporter import exported
 from turnlog.formats import find_homes
-from turnlog.render.conversation import Choice
-from turnlog.render.exporting import exported
 from turnlog.sessions.session import Session
 
 ID = "51dec4a1-1111-4111-8111-111111111111"
@@ -135,7 +135,7 @@ def test_every_record_is_shown_once_and_no_branch_is_hidden(world):
     assert [row["is_main"] for row in cli(home, "show", ID, "--branches")["branches"]] == [True]
     last = cli(home, "show", ID, "--last", "3")
     assert [row["uuid"] for row in last["records"]] == main[-3:]
-    document = json.loads(exported(the_session(home), "json", Choice()))
+    document = json.loads(exported(the_session(home), "json", ConversationOptions()))
     assert document["session"]["other_branches"] == 0
 
 
@@ -145,7 +145,7 @@ def the_session(home):
 
 def test_an_export_has_each_below_its_call(world):
     home, _ = world
-    document = json.loads(exported(the_session(home), "json", Choice()))
+    document = json.loads(exported(the_session(home), "json", ConversationOptions()))
     calls = [
         each for turn in document["turns"] for each in turn["blocks"] if each["type"] == "call"
     ]
@@ -155,7 +155,7 @@ def test_an_export_has_each_below_its_call(world):
     assert [(run["id"], run["is_orphan"]) for run in document["agents"]] == [(WARM, True)]
     inner = calls[0]["agents"][0]["turns"][0]["blocks"]
     assert [each["type"] for each in inner] == ["said", "call", "answer"]
-    page = unescape(exported(the_session(home), "html", Choice()))
+    page = unescape(exported(the_session(home), "html", ConversationOptions()))
     assert page.count("There are nine pears.") == page.count("There are nine quinces.") == 1
 
 

@@ -4,12 +4,12 @@ import json
 import re
 from html.parser import HTMLParser
 
+from turnlog.export.conversation import ConversationOptions
+from turnlog.export.conversation_builder import read_conversation
+from turnlog.export.html.session_page import session_page
+from turnlog.export.markdown import session_markdown
+from turnlog.export.masking import Masking
 from turnlog.formats import find_homes
-from turnlog.render.conversation import Choice
-from turnlog.render.markdown import session_markdown
-from turnlog.render.outgoing import Outgoing
-from turnlog.render.session_page import session_page
-from turnlog.render.telling import tell
 from turnlog.sessions.session import Session
 
 ID = "77777777-dddd-4ddd-8ddd-777777777777"
@@ -30,7 +30,9 @@ def home_of(directory, *records, agents=(), raw=None):
 
 def told(home, *, is_redacted=True, **choice):
     session = Session.find(find_homes([home]), ID)
-    return tell(session, Choice(**choice), Outgoing(is_redacted=is_redacted))
+    return read_conversation(
+        session, ConversationOptions(**choice), Masking(is_redacted=is_redacted)
+    )
 
 
 def page_of(home, **choice):

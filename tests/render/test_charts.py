@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.render.charts import LEVELS, Bar, Point, bars, calendar, heat_map, level, lines, plain
+from turnlog.export.html.charts import (
+    LEVELS,
+    Bar,
+    ChartPoint,
+    bars,
+    calendar,
+    heat_map,
+    level,
+    lines,
+    plain,
+)
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -57,7 +67,7 @@ def test_bars_are_inert_and_within_their_room(rows):
 
 @given(st.lists(st.tuples(labels, values), max_size=40))
 def test_lines_are_inert_and_within_their_room(points):
-    root = parsed(lines("Cost", [Point(*point) for point in points]))
+    root = parsed(lines("Cost", [ChartPoint(*point) for point in points]))
     assert len(list(root.iter("circle"))) == len(points)
 
 
@@ -90,7 +100,7 @@ def test_nothing_is_said_to_be_nothing(chart):
 
 
 def test_one_point_is_drawn_in_the_middle():
-    (point,) = parsed(lines("A", [Point("today", 3)])).iter("circle")
+    (point,) = parsed(lines("A", [ChartPoint("today", 3)])).iter("circle")
     assert 200 < float(point.get("cx")) < 500
 
 

@@ -8,7 +8,7 @@ from render import hostile
 from render.browser import Visit, browser, narrowest_text, needs_browser
 from render.pages import ID, home_of, page_of, told
 from sessions.trees import answer, call, record
-from turnlog.render.contents import Listed, contents_page
+from turnlog.export.contents import Listed, contents_page
 
 pytestmark = needs_browser
 

@@ -14,14 +14,14 @@ from render.browser import (
     needs_browser,
     smallest_word,
 )
+from turnlog.export.html.insights_page import insights_page
+from turnlog.export.html.summary_page import summary_page
+from turnlog.export.masking import Masking
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.insights.report import insights
 from turnlog.insights.scope import Scope
 from turnlog.pricing.cost import load_prices
-from turnlog.render.insights_page import insights_page
-from turnlog.render.outgoing import Outgoing
-from turnlog.render.summary_page import summary_page
 
 SESSION = "aaaaaaaa-1111-4111-8111-111111111111"
 BEGIN = datetime(2026, 7, 3, 9, tzinfo=UTC)
@@ -93,7 +93,7 @@ def found(tmp_path):
 
 
 def clean(text):
-    return Outgoing().text(text)
+    return Masking().text(text)
 
 
 def test_the_page_tells_all_of_it_and_masks_secrets(found):

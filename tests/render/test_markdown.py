@@ -12,9 +12,9 @@ from markdown_it import MarkdownIt
 from render import hostile
 from render.pages import home_of, markdown_of, told
 from sessions.trees import answer, call, record
-from turnlog.render import inert_markdown as inert_module
-from turnlog.render.contents import Listed, contents_markdown, contents_page
-from turnlog.render.inert_markdown import fenced, inert_markdown, plain, span
+from turnlog.export import markdown as inert_module
+from turnlog.export.contents import Listed, contents_markdown, contents_page
+from turnlog.export.markdown import fenced, inert_markdown, plain, span
 from turnlog.text import inert
 
 PIECES = (

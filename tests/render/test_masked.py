@@ -9,14 +9,14 @@ from planted import KINDS, plant, survives
 from render.pages import ID, home_of, told
 from sessions.trees import answer, call, record
 from turnlog.catalog.period import Period
+from turnlog.export.conversation import document_of
+from turnlog.export.conversation_builder import as_json
+from turnlog.export.exporter import session_lines
+from turnlog.export.html.session_page import session_page
+from turnlog.export.markdown import session_markdown
+from turnlog.export.masking import Masking
+from turnlog.export.tables import Tables, as_csv
 from turnlog.formats import find_homes
-from turnlog.render.conversation import document_of
-from turnlog.render.lines import session_lines
-from turnlog.render.markdown import session_markdown
-from turnlog.render.outgoing import Outgoing
-from turnlog.render.session_page import session_page
-from turnlog.render.tables import Tables, as_csv
-from turnlog.render.telling import as_json
 from turnlog.sessions.session import Session
 
 RNG = random.Random(20260304)
@@ -49,12 +49,12 @@ def records():
 
 def ways(home):
     session = Session.find(find_homes([home]), ID)
-    tables = Tables(lambda: [session], Outgoing(), Period())
+    tables = Tables(lambda: [session], Masking(), Period())
     return {
         "html": lambda: "".join(session_page(told(home))),
         "md": lambda: "".join(session_markdown(told(home))),
         "json": lambda: as_json(document_of(told(home))).decode(),
-        "jsonl": lambda: b"".join(session_lines(session, Outgoing())).decode(),
+        "jsonl": lambda: b"".join(session_lines(session, Masking())).decode(),
         "calls": lambda: b"".join(as_csv("calls", tables.calls())).decode(),
         "records": lambda: b"".join(as_csv("records", tables.records())).decode(),
     }

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.render.page import BASIC_CSS, Fragment, element, escaped, is_safe_address, joined, page
+from turnlog.export.html.page import (
+    BASIC_CSS,
+    Fragment,
+    element,
+    escaped,
+    is_safe_address,
+    joined,
+    page,
+)
 
 ODD = "<b>&\"'\x00\x1b[31m\u202e\u2028\ud800</script><!--"
 

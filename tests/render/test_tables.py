@@ -22,11 +22,11 @@ from turnlog.catalog.period import Period
 from turnlog.costs.ledger import Question, ledger
 from turnlog.costs.source import IndexSource
 from turnlog.errors import UsageError
+from turnlog.export.masking import Masking
+from turnlog.export.parquet import MARK, schema_of, write_parquet
+from turnlog.export.tables import TABLES, Tables, as_csv
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
-from turnlog.render.outgoing import Outgoing
-from turnlog.render.parquet import MARK, schema_of, write_parquet
-from turnlog.render.tables import TABLES, Tables, as_csv
 from turnlog.sessions.session import Session
 from turnlog.sessions.totals import usual_prices
 
@@ -82,7 +82,7 @@ def written(home, target, *, period=None, only=None, out=None, force=False):
     """Write a home as Parquet; give what the ledger says of the same."""
     period = period or Period()
     homes = find_homes([home])
-    out = out or Outgoing()
+    out = out or Masking()
     prices = usual_prices()
     with own_index(), open_fresh(homes) as index:
         source = IndexSource(index, prices)
@@ -193,7 +193,7 @@ def test_no_session_no_rows_still_has_columns(tmp_path):
 
 def test_evil_words_stay_in_their_cells(tmp_path):
     homes = find_homes([home_of(tmp_path, raw=hostile.log())])
-    tables = Tables(lambda: [Session.find(homes, ID)], Outgoing(), Period())
+    tables = Tables(lambda: [Session.find(homes, ID)], Masking(), Period())
     for name, rows in (("calls", tables.calls()), ("records", tables.records())):
         text = b"".join(as_csv(name, rows)).decode()
         found = list(csv.reader(io.StringIO(text)))
@@ -221,7 +221,7 @@ def test_the_rows_of_a_long_session_are_not_held(tmp_path):
     asked = {"type": "user", "sessionId": ID, "message": {"role": "user", "content": "kite " * 40}}
     records = (asked | {"uuid": f"{number:08}-{'0' * 28}"} for number in range(5_000))
     homes = find_homes((home_of(tmp_path, *records),))
-    tables = Tables(lambda: [Session.find(homes, ID)], Outgoing(), Period())
+    tables = Tables(lambda: [Session.find(homes, ID)], Masking(), Period())
     tracemalloc.start()
     try:
         assert sum(1 for _ in tables.records()) == 5_000

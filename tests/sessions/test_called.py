@@ -5,11 +5,11 @@ import json
 import pytest
 
 from turnlog.catalog.sessions import list_sessions
+from turnlog.export.conversation_builder import read_session
 from turnlog.formats import Home
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
 from turnlog.keep.activity import activity_of, title_of
-from turnlog.render.reading import read_session
 from turnlog.sessions.session import Session
 
 SESSION = "11111111-aaaa-4aaa-8aaa-111111111111"

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import msgspec
 
-from turnlog.render.cells import cell
+from turnlog.export.csv_cells import cell
 
 
 def show_csv(

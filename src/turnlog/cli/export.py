@@ -15,7 +15,7 @@ from turnlog.errors import UsageError
 if TYPE_CHECKING:
     from turnlog.catalog.period import Period
     from turnlog.cli.export_written import Export
-    from turnlog.render.conversation import Choice
+    from turnlog.export.conversation import ConversationOptions
 
 FORMATS: Final = ("md", "html", "json", "jsonl", "csv", "parquet")
 _SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {
@@ -153,10 +153,10 @@ def _is_directory(target: str | None) -> bool:
     return target.endswith("/") or Path(target).is_dir() or not Path(target).suffix
 
 
-def _choice(options: dict[str, Any]) -> Choice:
-    from turnlog.render.conversation import Choice
+def _choice(options: dict[str, Any]) -> ConversationOptions:
+    from turnlog.export.conversation import ConversationOptions
 
-    return Choice(
+    return ConversationOptions(
         thread=options["thread"],
         turns=options["turns"],
         tools=not options["no_tools"],

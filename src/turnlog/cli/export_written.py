@@ -27,29 +27,27 @@ from turnlog.cli.options import tell_unread
 from turnlog.cli.terminal import counted, size
 from turnlog.cli.written import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
-from turnlog.formats import Home, Problem, hash_of, key_of
-from turnlog.redact import Rules, Secret, gather_known
-from turnlog.render.contents import (
+from turnlog.export.contents import (
     ContentsDocument,
     Listed,
     contents_markdown,
     contents_page,
     newest_first,
 )
-from turnlog.render.conversation import Choice, Turn
-from turnlog.render.exporting import pages
-from turnlog.render.gathering import gather, known_lines
-from turnlog.render.lines import log_lines, session_lines
-from turnlog.render.outgoing import Outgoing
-from turnlog.render.telling import tell
+from turnlog.export.conversation import ConversationOptions, ConversationTurn
+from turnlog.export.conversation_builder import read_conversation
+from turnlog.export.exporter import gather, known_lines, log_lines, pages, session_lines
+from turnlog.export.masking import Masking
+from turnlog.formats import Home, Problem, hash_of, key_of
+from turnlog.redact import Rules, Secret, gather_known
 from turnlog.sessions.convert.convert import subagent_logs_of
 from turnlog.sessions.session import Session
 from turnlog.storage.atomic_files import failure
 from turnlog.text import inert
 
 if TYPE_CHECKING:
+    from turnlog.export.tables import Row, TableName, Tables
     from turnlog.index.connection import Index
-    from turnlog.render.tables import Row, TableName, Tables
 
 _TABLES: Final = ("csv", "parquet")
 _PAGES: Final = ("md", "html", "json")
@@ -64,7 +62,7 @@ class Export(Struct, kw_only=True, dict=True):
     shape: str
     target: Path | None
     is_directory: bool
-    choice: Choice
+    choice: ConversationOptions
     table: TableName
     is_redacted: bool
     rules: Rules
@@ -92,13 +90,13 @@ class Export(Struct, kw_only=True, dict=True):
         return 1 if self.unread else 0
 
     @cached_property
-    def out(self) -> Outgoing:
+    def out(self) -> Masking:
         has_texts = self.shape != "csv" or self.table != "messages"
         rules = self.rules
         if self.is_redacted and has_texts:
             # What is a secret anywhere in these sessions is one wherever else it stands.
             rules = gather_known(known_lines(gather(self.homes, self.ids)), rules)
-        return Outgoing(is_redacted=self.is_redacted, rules=rules)
+        return Masking(is_redacted=self.is_redacted, rules=rules)
 
     def _gather_secrets(self, session_id: str) -> None:
         """Put down which secrets left with a session, since that was asked for."""
@@ -166,7 +164,7 @@ class Export(Struct, kw_only=True, dict=True):
                 logs = counted(agents, "agent's log", "agents' logs")
                 click.echo(f"notice: {logs} left out; -o DIR/ takes them along", err=True)
         else:
-            pieces = pages(self.shape, tell(session, self.choice, self.out))
+            pieces = pages(self.shape, read_conversation(session, self.choice, self.out))
         if self.target is None:
             self._print(pieces)
         else:
@@ -195,7 +193,7 @@ class Export(Struct, kw_only=True, dict=True):
                 continue
             name = f"{file_name(session.id)}.{self.shape}"
             try:
-                told = tell(session, self.choice, self.out)
+                told = read_conversation(session, self.choice, self.out)
             except NotFound as error:
                 short.append(error)
                 continue
@@ -258,7 +256,7 @@ class Export(Struct, kw_only=True, dict=True):
     # -- tables -----------------------------------------------------------------------------
 
     def _write_tables(self) -> None:
-        from turnlog.render.tables import Tables, as_csv
+        from turnlog.export.tables import Tables, as_csv
 
         tables = Tables(self._sessions, self.out, self.period)
         only = frozenset(self.ids) if self.names else None
@@ -290,7 +288,7 @@ class Export(Struct, kw_only=True, dict=True):
             yield tables.messages(source, prices, only)
 
     def _write_parquet(self, tables: Tables, messages: Iterator[Row]) -> None:
-        from turnlog.render.parquet import write_parquet
+        from turnlog.export.parquet import write_parquet
 
         assert self.target is not None
         target = self.target.absolute()
@@ -325,10 +323,10 @@ class Export(Struct, kw_only=True, dict=True):
 class _Counted:
     """Turns, and how many there were of them; what stands before a prompt is none."""
 
-    def __init__(self, turns: Iterator[Turn]) -> None:
+    def __init__(self, turns: Iterator[ConversationTurn]) -> None:
         self._turns, self.count = turns, 0
 
-    def __iter__(self) -> Iterator[Turn]:
+    def __iter__(self) -> Iterator[ConversationTurn]:
         last = 0
         for turn in self._turns:
             self.count += turn.number > last

@@ -137,9 +137,9 @@ def _asked(options: dict[str, Any], zone: tzinfo) -> Scope:
 
 def _mask() -> Callable[[str], str]:
     """Give what takes secrets out of a page: all of them, as it may be handed on."""
-    from turnlog.render.outgoing import Outgoing
+    from turnlog.export.masking import Masking
 
-    return Outgoing(rules=redaction_rules(is_rest_told=True)).text
+    return Masking(rules=redaction_rules(is_rest_told=True)).text
 
 
 def _calendar(month: str | None, year: str | None, zone: tzinfo) -> tuple[datetime, datetime]:
@@ -190,11 +190,11 @@ def _write(found: Insights, asked: Scope, options: dict[str, Any]) -> None:
 
     name = options["month"] or options["year"]
     if name is not None:
-        from turnlog.render.summary_page import summary_page
+        from turnlog.export.html.summary_page import summary_page
 
         text = summary_page(found, name, asked.zone, asked.mask, with_names=options["with_names"])
     else:
-        from turnlog.render.insights_page import insights_page
+        from turnlog.export.html.insights_page import insights_page
 
         text = insights_page(found, asked.zone, asked.mask)
     target = Path(options["html"] or f"turnlog-{name or 'insights'}.html")

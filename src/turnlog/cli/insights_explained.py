@@ -37,8 +37,8 @@ def _figures(row: Evidence) -> list[str]:
     from decimal import Decimal
 
     from turnlog.cli.terminal import short_count
+    from turnlog.export.html.figures import time
     from turnlog.pricing.money import written
-    from turnlog.render.figures import time
 
     told = []
     if isinstance(row.tokens, int):

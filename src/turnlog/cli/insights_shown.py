@@ -12,9 +12,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from turnlog.cli.insights_tables import show_tables
+from turnlog.export.html.charts import level
+from turnlog.export.html.figures import count, money, part, short, time
 from turnlog.insights.days import WEEKDAYS
-from turnlog.render.charts import level
-from turnlog.render.figures import count, money, part, short, time
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
 from turnlog.catalog.names import shown_name
-from turnlog.render.figures import count, counted, money, part, short, time
+from turnlog.export.html.figures import count, counted, money, part, short, time
 from turnlog.text import inert
 
 if TYPE_CHECKING:

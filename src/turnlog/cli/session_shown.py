@@ -17,6 +17,8 @@ from rich.style import Style
 from rich.text import Text
 
 from turnlog.cli.terminal import at_most, counted, safe, when
+from turnlog.export.call_lines import CallText, call_text, result_text
+from turnlog.export.wrapped_tags import TagKind, unwrap
 from turnlog.records.blocks import (
     CallBlock,
     DocumentBlock,
@@ -37,8 +39,6 @@ from turnlog.records.record import (
     System,
     User,
 )
-from turnlog.render.calls import Words, answered, asked
-from turnlog.render.wrapped import Kind, unwrap
 from turnlog.sessions.reading.tree import Gap, GapReason, Node
 from turnlog.text import inert
 
@@ -199,13 +199,13 @@ class Transcript:
     def _pieces(self, record: User, *, is_typed: bool) -> None:
         """Write what was typed, and what the program made of it."""
         for piece in unwrap(record.text):
-            if piece.kind is Kind.SAID and is_typed:
+            if piece.kind is TagKind.SAID and is_typed:
                 self.prose(piece.text, "bold", cut=True)
-            elif piece.kind is Kind.COMMAND:
+            elif piece.kind is TagKind.COMMAND:
                 self.prose(piece.text, "bold green", cut=True)
-            elif piece.kind is Kind.INTERRUPTED:
+            elif piece.kind is TagKind.INTERRUPTED:
                 self._aside("✗ interrupted by the user", "yellow")
-            elif piece.kind is Kind.OUTPUT and self.full:
+            elif piece.kind is TagKind.OUTPUT and self.full:
                 self.prose(piece.text, "dim")
             else:
                 self._aside(piece.text, "dim")
@@ -227,7 +227,7 @@ class Transcript:
     def _result(self, result: ResultBlock, record: Linked) -> None:
         call = self._open.pop(result.tool_use_id, None) or self._late.pop(result.tool_use_id, None)
         detail = record.tool_use_result if isinstance(record, User) else None
-        answer = answered(result, detail, call.cwd if call else record.cwd)
+        answer = result_text(result, detail, call.cwd if call else record.cwd)
         if result.is_error:
             self._call(call, answer._replace(text=f"✗ {answer.text}"), "red")
         else:
@@ -242,14 +242,16 @@ class Transcript:
         elif at_end and self._open and self.is_live():
             words, style = "no result yet", "dim"
         for call in self._open.values():
-            self._call(call, Words(words), style)
+            self._call(call, CallText(words), style)
             self._agents_of(call.block.id)
         self._late |= self._open
         self._open.clear()
 
-    def _call(self, call: _Asked | None, answer: Words, style: str) -> None:
+    def _call(self, call: _Asked | None, answer: CallText, style: str) -> None:
         name = line_of(call.block.name) if call else "?"
-        question = asked(call.block.input, call.cwd) if call else Words("call not in this part")
+        question = (
+            call_text(call.block.input, call.cwd) if call else CallText("call not in this part")
+        )
         left = self.out.width - 3 * self.margin - cell_len(name) - len("    → ")
         # The answer gets what the question leaves, and at least a third.
         least = min(cell_len(line_of(answer.text)) + len(answer.suffix), left // 3)
@@ -324,7 +326,7 @@ def _wrapped(out: Console, line: str, width: int) -> list[Text]:
     return [Text(edge + each.plain.rstrip()) for edge, each in zip(edges, lines, strict=False)]
 
 
-def _fit(words: Words, room: int) -> str:
+def _fit(words: CallText, room: int) -> str:
     """Make *words* one harmless line that fits; of a path the end is kept."""
     text = line_of(words.text)
     suffix = words.suffix if room - len(words.suffix) >= 8 else ""

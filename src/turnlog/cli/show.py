@@ -280,7 +280,7 @@ def _show_others(shown: Transcript, view: View, agents: tuple[Subagent, ...]) ->
 
 def _show_branches(rows: list[BranchRow], session_id: str) -> None:
     from turnlog.cli.terminal import console, counted, safe, when
-    from turnlog.render.wrapped import unwrap
+    from turnlog.export.wrapped_tags import unwrap
 
     out: Console = console()
     if not rows:

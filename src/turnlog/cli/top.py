@@ -89,11 +89,11 @@ def _app() -> Any:
 def _live(homes: tuple[str, ...], project: str | None, since: datetime | None) -> Live:
     from datetime import UTC, datetime, timedelta
 
+    from turnlog.export.call_lines import call_text
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.live.sessions import RECENT, Live
     from turnlog.pricing.cost import configured_prices
     from turnlog.records.time_zone import MachineZone
-    from turnlog.render.calls import asked
 
     prices, problems = configured_prices(turnlog_home())
     tell_problems(problems)
@@ -104,5 +104,5 @@ def _live(homes: tuple[str, ...], project: str | None, since: datetime | None) -
         zone=MachineZone(),
         recent=recent,
         project=project,
-        in_words=lambda given, cwd: asked(given, cwd).text,
+        in_words=lambda given, cwd: call_text(given, cwd).text,
     )

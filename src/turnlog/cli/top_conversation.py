@@ -22,7 +22,7 @@ from textual.strip import Strip
 
 from turnlog.cli.top_lines import KINDS, Line, Look, folds, lines_of, text_of
 from turnlog.cli.top_reading import Entry
-from turnlog.render.conversation import Call
+from turnlog.export.conversation import ToolCall
 
 _NOT_THERE: Final = -1
 
@@ -143,8 +143,8 @@ class ConversationView(ScrollView, can_focus=True):
         lines = lines_of(entry, Look(self._room, self.thinking, is_unfolded))
         if place == 0:
             return lines[1:] if lines and not lines[0] else lines
-        is_first = not isinstance(self.entries[place - 1].block, Call)
-        return [(), *lines] if lines and is_first and isinstance(entry.block, Call) else lines
+        is_first = not isinstance(self.entries[place - 1].block, ToolCall)
+        return [(), *lines] if lines and is_first and isinstance(entry.block, ToolCall) else lines
 
     @property
     def _room(self) -> int:

@@ -15,18 +15,18 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 
 from turnlog.cli.terminal import when
 from turnlog.cli.top_reading import Entry
-from turnlog.render.conversation import (
+from turnlog.export.conversation import (
     Answer,
-    Call,
     Hunk,
     Mark,
     MarkKind,
     Other,
     Picture,
-    Result,
-    Said,
-    SaidKind,
+    PromptPiece,
+    PromptPieceKind,
     Thinking,
+    ToolCall,
+    ToolResult,
 )
 from turnlog.text import inert
 
@@ -61,14 +61,14 @@ def lines_of(entry: Entry, look: Look) -> list[Line]:
     """Draw *entry*; nothing, if it is not to be shown."""
     block = entry.block
     match block:
-        case Said():
+        case PromptPiece():
             return _said(entry, block, look)
         case Answer():
             kind = "error" if block.is_error else "answer"
             return [(), *_prose(block.text, kind, look.width)]
         case Thinking():
             return [(), *_prose(block.text, "thinking", look.width)] if look.thinking else []
-        case Call():
+        case ToolCall():
             return list(_call(block, look))
         case Picture():
             return [(("  [an image]", "dim"),)]
@@ -80,7 +80,7 @@ def lines_of(entry: Entry, look: Look) -> list[Line]:
 
 def folds(entry: Entry) -> bool:
     """Tell whether an entry has more to show when it is unfolded."""
-    return isinstance(entry.block, Call) or (
+    return isinstance(entry.block, ToolCall) or (
         isinstance(entry.block, Mark) and entry.block.kind is MarkKind.SUMMARY
     )
 
@@ -88,7 +88,7 @@ def folds(entry: Entry) -> bool:
 def text_of(entry: Entry) -> str:
     """Give all the text of an entry, folded or not, for who searches."""
     match entry.block:
-        case Call() as call:
+        case ToolCall() as call:
             given = "\n".join(_given(call.input))
             result = call.result
             hunks = (
@@ -158,12 +158,14 @@ def wrapped(text: str, width: int) -> list[str]:
     return [*found, now.rstrip()]
 
 
-def _said(entry: Entry, block: Said, look: Look) -> list[Line]:
+def _said(entry: Entry, block: PromptPiece, look: Look) -> list[Line]:
     if not entry.is_prompt:
-        kind = "error" if block.kind is SaidKind.INTERRUPTED else "dim"
-        words = "✗ interrupted" if block.kind is SaidKind.INTERRUPTED else one_line(block.text)
+        kind = "error" if block.kind is PromptPieceKind.INTERRUPTED else "dim"
+        words = (
+            "✗ interrupted" if block.kind is PromptPieceKind.INTERRUPTED else one_line(block.text)
+        )
         return [_cut((("  ", ""), (words, kind)), look.width)]
-    kind = "command" if block.kind is SaidKind.COMMAND else "prompt"
+    kind = "command" if block.kind is PromptPieceKind.COMMAND else "prompt"
     at = clock(entry.at)
     lines = _prose(block.text, kind, look.width)
     barred = [(("▌ ", "bar"), *line[1:]) for line in lines]
@@ -184,7 +186,7 @@ def _prose(text: str, kind: str, width: int) -> list[Line]:
     return found
 
 
-def _call(call: Call, look: Look) -> Iterator[Line]:
+def _call(call: ToolCall, look: Look) -> Iterator[Line]:
     sign = "▾ " if look.unfolded else "▸ "
     name = fit(one_line(call.name), max(4, look.width // 3))
     answer, kind = _answer(call)
@@ -209,7 +211,7 @@ def _call(call: Call, look: Look) -> Iterator[Line]:
         yield from _capped(list(_unfolded(call, look.width - 5)), look.width)
 
 
-def _answer(call: Call) -> Piece:
+def _answer(call: ToolCall) -> Piece:
     if call.result is None:
         return "no answer yet", "running"
     failed = call.result.is_error
@@ -217,7 +219,7 @@ def _answer(call: Call) -> Piece:
     return (f"✗ {words}", "error") if failed else (words, "dim")
 
 
-def _unfolded(call: Call, width: int) -> Iterator[Line]:
+def _unfolded(call: ToolCall, width: int) -> Iterator[Line]:
     for text in _given(call.input):
         for line in text.split("\n"):
             yield from ((("  │ ", "dim"), (part, "code")) for part in wrapped(line, width))
@@ -229,7 +231,7 @@ def _unfolded(call: Call, width: int) -> Iterator[Line]:
         yield (("  │ ", "dim"), (one_line(f"agent {agent.id}"), "name"))
 
 
-def _result(result: Result, width: int) -> Iterator[Line]:
+def _result(result: ToolResult, width: int) -> Iterator[Line]:
     if result.hunks:
         for hunk in result.hunks:
             yield from _hunk(hunk, width)

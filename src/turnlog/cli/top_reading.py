@@ -16,13 +16,20 @@ from typing import Any, Final
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError
+from turnlog.export.conversation import (
+    Block,
+    ConversationOptions,
+    Mark,
+    MarkKind,
+    PromptPiece,
+    PromptPieceKind,
+)
+from turnlog.export.masking import Masking, whole
+from turnlog.export.record_blocks import Answered, Blocks, CallRequest
 from turnlog.records.annotations import session_of
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Linked, Record
-from turnlog.render.blocks import Answered, Asked, Blocks
-from turnlog.render.conversation import Block, Choice, Mark, MarkKind, Said, SaidKind
-from turnlog.render.outgoing import Outgoing, whole
 from turnlog.storage.follow import LogFollower, Restart
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.tail import read_last
@@ -30,7 +37,7 @@ from turnlog.storage.tail import read_last
 STEPS: Final = (1_000, 5_000, 20_000)
 """How many of the last records are read: at first, and each time more is wanted."""
 _SHOWN_LENGTH: Final = 100_000
-_ASKED: Final = (SaidKind.PROMPT, SaidKind.COMMAND, SaidKind.CALLER)
+_ASKED: Final = (PromptPieceKind.PROMPT, PromptPieceKind.COMMAND, PromptPieceKind.CALLER)
 
 
 class Entry(Struct, frozen=True):
@@ -43,7 +50,7 @@ class Entry(Struct, frozen=True):
     @property
     def is_prompt(self) -> bool:
         """Somebody asked something."""
-        return isinstance(self.block, Said) and self.block.kind in _ASKED
+        return isinstance(self.block, PromptPiece) and self.block.kind in _ASKED
 
 
 class Growth(Struct, frozen=True):
@@ -57,7 +64,7 @@ class Growth(Struct, frozen=True):
     problem: str = ""
 
 
-class _Unmasked(Outgoing):
+class _Unmasked(Masking):
     """Lets texts pass as they are: whoever looks at a terminal of their own sees their own logs."""
 
     def __init__(self) -> None:
@@ -113,10 +120,10 @@ class Reading:
         return not self._is_whole and self._step + 1 < len(STEPS)
 
     def _begin(self) -> None:
-        self._blocks = Blocks(Choice(), _Unmasked())
+        self._blocks = Blocks(ConversationOptions(), _Unmasked())
         self._count = 0
         self._records = 0
-        self._calls: dict[str, tuple[int, Asked]] = {}
+        self._calls: dict[str, tuple[int, CallRequest]] = {}
         self._places: dict[str, int] = {}
         self._last_prompt = -1
         self._is_whole = True
@@ -169,7 +176,7 @@ class Reading:
         if isinstance(record, Linked):
             yield from self._turned_back(record)
         for block in self._blocks.of(record):
-            if isinstance(block, Asked):
+            if isinstance(block, CallRequest):
                 entry = self._new(self._blocks.call(block, None), block.at)
                 self._calls[block.id] = (entry.number, block)
                 yield entry

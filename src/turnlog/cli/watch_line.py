@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
+from turnlog.export.call_lines import call_text
 from turnlog.formats.projects import last_part
 from turnlog.records.blocks import CallBlock, ResultBlock, ThinkingBlock
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Call, Result, Spoken
-from turnlog.render.calls import asked
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _calls_of(record: Record, cwd: str | None) -> list[WatchedCall]:
 
 
 def _call(tool: str, given: Any, cwd: str | None) -> WatchedCall:
-    return WatchedCall(tool=tool, argument=asked(given, cwd).text)
+    return WatchedCall(tool=tool, argument=call_text(given, cwd).text)
 
 
 def _fitted(text: str, width: int, out: Console) -> str:

@@ -14,6 +14,18 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import NotFound, UsageError
+from turnlog.export.call_lines import call_text as asked_words
+from turnlog.export.conversation import (
+    Answer,
+    ConversationOptions,
+    Mark,
+    Other,
+    Picture,
+    PromptPiece,
+    Thinking,
+)
+from turnlog.export.masking import Masking
+from turnlog.export.record_blocks import Answered, Blocks, CallRequest
 from turnlog.formats import is_uuid
 from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, OFFSET_BITS, short_uuid
@@ -22,10 +34,6 @@ from turnlog.mcp.pointing import OFFSETS, extent, told_at
 from turnlog.query.errors import one_line
 from turnlog.query.record_text import answer_of, input_of
 from turnlog.records.record import Record
-from turnlog.render.blocks import Answered, Asked, Blocks
-from turnlog.render.calls import asked as asked_words
-from turnlog.render.conversation import Answer, Choice, Mark, Other, Picture, Said, Thinking
-from turnlog.render.outgoing import Outgoing
 
 _LOOKED_AT: Final = 40
 """So many records are read for the last words of a turn."""
@@ -184,14 +192,16 @@ class Telling:
     def __init__(self, index: Index, *, is_agents: bool = False) -> None:
         self._index = index
         # What is read has no secrets any more: see `masked`.
-        out = Outgoing(is_redacted=False)
-        self._blocks = Blocks(Choice(thinking=False, images=False), out, is_agents=is_agents)
+        out = Masking(is_redacted=False)
+        self._blocks = Blocks(
+            ConversationOptions(thinking=False, images=False), out, is_agents=is_agents
+        )
 
     def prompt(self, record: int) -> str:
         """Say what was asked; else whatever the record says."""
         found = self._index.record(record)
         said = [] if found is None else [
-            each for each in self._blocks.of(found) if isinstance(each, Said)
+            each for each in self._blocks.of(found) if isinstance(each, PromptPiece)
         ]  # fmt: skip
         typed = [each.text for each in said if each.kind in ("prompt", "command", "caller")]
         return "\n\n".join(typed or [each.text for each in said])
@@ -245,12 +255,12 @@ class Telling:
         given: list[dict[str, Any]] = []
         for each in self._blocks.of(record):
             match each:
-                case Asked():
+                case CallRequest():
                     given.append(head | self._call(each, answers.get(each.id)))
                 case Answered():
                     if not self._has_call(number, each.id):
                         given.append(head | {"result": each.block.text, "of_call": each.id})
-                case Said():
+                case PromptPiece():
                     given.append(head | {str(each.kind): each.text})
                 case Answer():
                     kind = "error" if each.is_error else "answer"
@@ -263,7 +273,9 @@ class Telling:
                     pass
         return given
 
-    def _call(self, asked: Asked, row: tuple[int | None, int | None] | None) -> dict[str, Any]:
+    def _call(
+        self, asked: CallRequest, row: tuple[int | None, int | None] | None
+    ) -> dict[str, Any]:
         result, is_error = row or (None, None)
         given: dict[str, Any] = {"call": asked.name, "input": asked.input}
         given["status"] = status_of(is_error)

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from turnlog.errors import NotFound, TurnlogError, UsageError
-from turnlog.render.page import element
+from turnlog.export.html.page import element
 from turnlog.web.asked import Asked
 from turnlog.web.costs import costs_page
 from turnlog.web.desk import Desk

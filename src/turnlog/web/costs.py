@@ -8,11 +8,11 @@ from typing import Final, cast
 from turnlog.catalog.indexed_sessions import list_indexed
 from turnlog.catalog.names import shown_name
 from turnlog.costs.ledger import Figures, Ledger, LedgerRow, Unit
+from turnlog.export.html.charts import CHART_CSS, Bar, ChartPoint, bars, lines
+from turnlog.export.html.figures import count, counted, part, short, table
+from turnlog.export.html.insights_page import spending
+from turnlog.export.html.page import Child, Fragment, element
 from turnlog.pricing.money import shown
-from turnlog.render.charts import CHART_CSS, Bar, Point, bars, lines
-from turnlog.render.figures import count, counted, part, short, table
-from turnlog.render.insights_page import spending
-from turnlog.render.page import Child, Fragment, element
 from turnlog.web.asked import Asked
 from turnlog.web.desk import Desk
 from turnlog.web.shell import address, choice, field, form, framed, period_field
@@ -88,7 +88,7 @@ def _chart(unit: Unit, rows: list[LedgerRow], titles: dict[str, str], desk: Desk
         costs = {row.day: float(_usd(row)) for row in rows if isinstance(row.day, str)}
         return spending(costs, min(costs), max(costs)) if costs else bars("Cost", [])
     if unit in _TIMES:
-        points = [Point(label(row), float(_usd(row))) for row in rows]
+        points = [ChartPoint(label(row), float(_usd(row))) for row in rows]
         return lines("Cost over time", points, shown=lambda usd: f"${usd:,.2f}", width=900)
     dear = [Bar(label(row), float(_usd(row)), shown(_usd(row))) for row in rows[:_MOST_BARS]]
     return bars(f"Cost {_UNITS[unit]}", dear, width=760)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
+from turnlog.export.call_lines import call_text
+from turnlog.export.exporter import known_lines
+from turnlog.export.masking import Masking
 from turnlog.formats.projects import last_part
 from turnlog.live.sessions import Live
 from turnlog.pricing.cost import Prices
 from turnlog.records.time_zone import MachineZone
 from turnlog.redact import Rules, gather_known
-from turnlog.render.calls import asked
-from turnlog.render.gathering import known_lines
-from turnlog.render.outgoing import Outgoing
 from turnlog.sessions.session import Session
 from turnlog.store import Store
 
@@ -36,7 +36,7 @@ class Desk:
         self.store, self.prices = store, prices
         self.zone = zone or MachineZone()
         self._rules = rules
-        self.mask = None if rules is None else Outgoing(rules=rules).text
+        self.mask = None if rules is None else Masking(rules=rules).text
         """What takes secrets out of a text; None if they are shown."""
 
     def clean(self, text: str | None) -> str:
@@ -47,11 +47,11 @@ class Desk:
         """Name a project by the last part of its directory."""
         return self.clean(last_part(path or ""))
 
-    def outgoing(self, session: Session) -> Outgoing:
+    def outgoing(self, session: Session) -> Masking:
         """Give the door for the words of a session."""
         if self._rules is None:
-            return Outgoing(is_redacted=False)
-        return Outgoing(rules=gather_known(known_lines((session,)), self._rules))
+            return Masking(is_redacted=False)
+        return Masking(rules=gather_known(known_lines((session,)), self._rules))
 
     @cached_property
     def live(self) -> Live:
@@ -60,7 +60,7 @@ class Desk:
             self.store.homes,
             self.prices,
             zone=self.zone,
-            in_words=lambda given, cwd: asked(given, cwd).text,
+            in_words=lambda given, cwd: call_text(given, cwd).text,
         )
 
     def now(self) -> datetime:

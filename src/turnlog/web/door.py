@@ -13,8 +13,8 @@ from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode
 
+from turnlog.export.html.page import OwnUrl, element, escaped
 from turnlog.loopback import Headers, Place, Refusal, is_token, new_token, values_of
-from turnlog.render.page import Here, element, escaped
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -103,7 +103,7 @@ class Door:
             *_GUARDED,
         ]
         body = _WELCOME.format(
-            escaped(f"0; url={address}"), element("a", "turnlog", href=Here(address))
+            escaped(f"0; url={address}"), element("a", "turnlog", href=OwnUrl(address))
         )
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body.encode()})

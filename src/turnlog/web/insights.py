@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from turnlog.render.insights_page import INSIGHTS_CSS, insights_sections, span_of
-from turnlog.render.page import element
+from turnlog.export.html.insights_page import INSIGHTS_CSS, insights_sections, span_of
+from turnlog.export.html.page import element
 from turnlog.web.asked import Asked
 from turnlog.web.shell import field, form, framed, period_field
 

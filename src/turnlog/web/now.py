@@ -9,13 +9,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
+from turnlog.export.html.figures import counted, short, time
+from turnlog.export.html.insights_page import card
+from turnlog.export.html.page import Child, Fragment, element
+from turnlog.export.html.session_page import duration
 from turnlog.live.activity import ASKED_FOR, Doing
 from turnlog.live.sessions import LiveDocument, LiveSession
 from turnlog.pricing.money import shown
-from turnlog.render.figures import counted, short, time
-from turnlog.render.insights_page import card
-from turnlog.render.page import Child, Fragment, element
-from turnlog.render.session_page import duration
 from turnlog.web.asked import Asked
 from turnlog.web.desk import Desk
 from turnlog.web.shell import CARDS_CSS, address, framed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from turnlog.render.page import Child, Fragment, Here, element
+from turnlog.export.html.page import Child, Fragment, OwnUrl, element
 from turnlog.search.hits import Hit
 from turnlog.search.search import search
 from turnlog.web.asked import Asked
@@ -102,11 +102,11 @@ def _hit(hit: Hit, desk: Desk) -> Fragment:
     )
 
 
-def _place(hit: Hit) -> Here:
+def _place(hit: Hit) -> OwnUrl:
     """Give the address at which the hit's words are in sight."""
     found = hit.snippet[slice(*hit.highlights[0])] if hit.highlights else ""
     at = hit.at.isoformat() if hit.at else None
-    return Here(address(f"/session/{hit.session}", at=at, find=found) + ("#here" if at else ""))
+    return OwnUrl(address(f"/session/{hit.session}", at=at, find=found) + ("#here" if at else ""))
 
 
 def _marked(hit: Hit) -> Iterator[Child]:

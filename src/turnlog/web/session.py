@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Final, cast
 
 from turnlog.errors import NotFound
-from turnlog.render.conversation import Choice, ThreadName
-from turnlog.render.exporting import SHAPES, Shape, exported
-from turnlog.render.page import Fragment, Here, element, joined
-from turnlog.render.session_page import Setting, session_page
-from turnlog.render.telling import tell
+from turnlog.export.conversation import ConversationOptions, ThreadName
+from turnlog.export.conversation_builder import read_conversation
+from turnlog.export.exporter import SHAPES, Shape, exported
+from turnlog.export.html.page import Fragment, OwnUrl, element, joined
+from turnlog.export.html.session_page import PageFrame, session_page
 from turnlog.sessions.session import Session
 from turnlog.web.asked import Asked
 from turnlog.web.shell import TOP_CSS, address, top
@@ -51,11 +51,13 @@ def session_pieces(name: str, asked: Asked) -> Iterator[str]:
     desk = asked.desk
     session = Session.find(desk.store.homes, name)
     thread = asked.one_of("thread", _THREADS)
-    told = tell(session, Choice(thread=cast("ThreadName", thread)), desk.outgoing(session))
+    told = read_conversation(
+        session, ConversationOptions(thread=cast("ThreadName", thread)), desk.outgoing(session)
+    )
     at = None
     with suppress(ValueError):  # Somebody wrote it by hand: then the page begins at its beginning.
         at = datetime.fromisoformat(asked.text("at"))
-    setting = Setting(
+    setting = PageFrame(
         above=element("div", top(""), _more(session, thread), id="above"),
         css=_CSS,
         at=at if at is not None and at.tzinfo is not None else None,
@@ -69,7 +71,7 @@ def session_export(name: str, shape: str, asked: Asked) -> tuple[str, str, str]:
     if shape not in SHAPES:
         raise NotFound(f"there is no export as {shape}", hint=f"there are {', '.join(SHAPES)}")
     session = Session.find(asked.desk.store.homes, name)
-    text = exported(session, shape, Choice())
+    text = exported(session, shape, ConversationOptions())
     return text, MEDIA[shape], f"session-{session.id[:8]}.{shape}"
 
 
@@ -85,7 +87,7 @@ def _more(session: Session, thread: str) -> Fragment:
         for name, words in _THREADS.items()
     ]
     exports = [
-        element("a", shape, href=Here(f"{address(f'/session/{session.id}')}/export.{shape}"))
+        element("a", shape, href=OwnUrl(f"{address(f'/session/{session.id}')}/export.{shape}"))
         for shape in SHAPES
     ]
     return element(

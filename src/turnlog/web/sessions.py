@@ -10,12 +10,12 @@ from turnlog.catalog.indexed_sessions import IndexedSession, SessionSort, list_i
 from turnlog.catalog.projects import list_projects
 from turnlog.costs.indexed_usage import used_in
 from turnlog.costs.ledger import Question, ledger
+from turnlog.export.html.figures import count, counted, short
+from turnlog.export.html.insights_page import card
+from turnlog.export.html.page import Child, Fragment, element
 from turnlog.index.connection import Index
 from turnlog.insights.overview import Attention, Overview, overview
 from turnlog.pricing.money import shown
-from turnlog.render.figures import count, counted, short
-from turnlog.render.insights_page import card
-from turnlog.render.page import Child, Fragment, element
 from turnlog.web.asked import Asked
 from turnlog.web.desk import Desk
 from turnlog.web.shell import CARDS_CSS, address, choice, field, form, framed, pager, tick

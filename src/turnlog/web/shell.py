@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 from urllib.parse import quote, urlencode
 
-from turnlog.render.page import Child, Fragment, Here, element, page
+from turnlog.export.html.page import Child, Fragment, OwnUrl, element, page
 from turnlog.web.asked import PERIODS, Asked
 
 Tab = Literal["Sessions", "Now", "Search", "Costs", "Insights", ""]
@@ -66,16 +66,16 @@ p.pages {{ display: flex; gap: 1.4rem; margin: 1.2rem 0; }}
 """
 
 
-def address(path: str, /, **asked: str | int | None) -> Here:
+def address(path: str, /, **asked: str | int | None) -> OwnUrl:
     """Give the address of one of our pages; what is empty is not asked."""
     told = urlencode({name: value for name, value in asked.items() if value})
-    return Here(quote(path) + (f"?{told}" if told else ""))
+    return OwnUrl(quote(path) + (f"?{told}" if told else ""))
 
 
 def top(tab: Tab, query: str = "") -> Fragment:
     """Draw the bar: where one is, where else one can go, and what is searched for."""
     links = [
-        element("a", name, href=Here(path), aria_current="page" if name == tab else None)
+        element("a", name, href=OwnUrl(path), aria_current="page" if name == tab else None)
         for name, path in _TABS.items()
     ]
     box = element(
@@ -89,9 +89,9 @@ def top(tab: Tab, query: str = "") -> Fragment:
     )
     return element(
         "div",
-        element("a", "turnlog", href=Here("/"), class_="name"),
+        element("a", "turnlog", href=OwnUrl("/"), class_="name"),
         links,
-        element("form", box, action=Here("/search"), role="search"),
+        element("form", box, action=OwnUrl("/search"), role="search"),
         id="top",
     )
 
@@ -120,7 +120,7 @@ def form(path: str, *fields: Child) -> Fragment:
         "form",
         fields,
         element("button", "Show"),
-        action=Here(path),
+        action=OwnUrl(path),
         class_="asked",
     )
 

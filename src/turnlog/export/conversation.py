@@ -24,7 +24,7 @@ from turnlog.pricing.money import shown
 ThreadName = Literal["main", "whole", "all"]
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class ConversationOptions(Struct, frozen=True, kw_only=True):
     """Which parts of a session are wanted."""
 
     thread: ThreadName = "whole"
@@ -43,7 +43,7 @@ class Choice(Struct, frozen=True, kw_only=True):
         return number >= first and (last is None or number <= last)
 
 
-class SaidKind(StrEnum):
+class PromptPieceKind(StrEnum):
     """What a piece of a prompt is."""
 
     PROMPT = "prompt"
@@ -65,10 +65,10 @@ class MarkKind(StrEnum):
     DAMAGE = "damage"
 
 
-class Said(Struct, tag="said", kw_only=True):
+class PromptPiece(Struct, tag="said", kw_only=True):
     """A person, or the agent program for them, said something."""
 
-    kind: SaidKind
+    kind: PromptPieceKind
     text: str
 
 
@@ -115,7 +115,7 @@ class Hunk(Struct, kw_only=True):
     lines: list[str]
 
 
-class Result(Struct, kw_only=True):
+class ToolResult(Struct, kw_only=True):
     """What a tool answered."""
 
     text: str
@@ -126,7 +126,7 @@ class Result(Struct, kw_only=True):
     """What it changed in a file, where it said so."""
 
 
-class Call(Struct, tag="call", kw_only=True):
+class ToolCall(Struct, tag="call", kw_only=True):
     """A tool was asked, and answered or not."""
 
     id: str
@@ -137,11 +137,11 @@ class Call(Struct, tag="call", kw_only=True):
     answered: str
     at: datetime | None = None
     elapsed_ms: int | None = None
-    result: Result | None = None
-    agents: list[AgentRun] = field(default_factory=list)
+    result: ToolResult | None = None
+    agents: list[SubagentRun] = field(default_factory=list)
 
 
-class AgentRun(Struct, kw_only=True):
+class SubagentRun(Struct, kw_only=True):
     """What an agent did."""
 
     id: str
@@ -150,17 +150,17 @@ class AgentRun(Struct, kw_only=True):
     is_guess: bool = False
     """Only its prompt or its position tells which call asked for it."""
     is_orphan: bool = False
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[ConversationTurn] = field(default_factory=list)
 
 
-class Damaged(Struct, kw_only=True):
+class DamageSummary(Struct, kw_only=True):
     """How much of the logs is no record."""
 
     places: int
     size_bytes: int
 
 
-class Figures(Struct, kw_only=True):
+class SessionUsage(Struct, kw_only=True):
     """What the session used and cost, its agents included; an estimate at the API's prices."""
 
     messages: int
@@ -184,10 +184,10 @@ class Figures(Struct, kw_only=True):
         return shown(Decimal(self.cost_usd)) + (" and more" if self.unpriced else "")
 
 
-Block: TypeAlias = Said | Answer | Thinking | Picture | Call | Mark | Other
+Block: TypeAlias = PromptPiece | Answer | Thinking | Picture | ToolCall | Mark | Other
 
 
-class Turn(Struct, kw_only=True):
+class ConversationTurn(Struct, kw_only=True):
     """A prompt and all that follows until the next. Number 0 stands before the first prompt."""
 
     number: int
@@ -200,20 +200,22 @@ class Turn(Struct, kw_only=True):
     @property
     def prompt(self) -> str:
         """What was asked."""
-        wanted = (SaidKind.PROMPT, SaidKind.COMMAND, SaidKind.CALLER)
-        said = (each for each in self.blocks if isinstance(each, Said) and each.kind in wanted)
+        wanted = (PromptPieceKind.PROMPT, PromptPieceKind.COMMAND, PromptPieceKind.CALLER)
+        said = (
+            each for each in self.blocks if isinstance(each, PromptPiece) and each.kind in wanted
+        )
         return "\n\n".join(each.text for each in said)
 
     @property
     def label(self) -> str:
         """What it is about: what was asked, else what the program had to say."""
-        said = (each.text for each in self.blocks if isinstance(each, Said))
+        said = (each.text for each in self.blocks if isinstance(each, PromptPiece))
         return self.prompt or next(said, "")
 
     @property
     def calls(self) -> int:
         """How many tools were asked."""
-        return sum(isinstance(each, Call) for each in self.blocks)
+        return sum(isinstance(each, ToolCall) for each in self.blocks)
 
 
 class Head(Struct, kw_only=True):
@@ -227,9 +229,9 @@ class Head(Struct, kw_only=True):
     started_at: datetime | None
     last_active_at: datetime | None
     thread: ThreadName
-    figures: Figures
+    figures: SessionUsage
     agents: int
-    damaged: Damaged
+    damaged: DamageSummary
     other_branches: int
     """How many ways the conversation went that this thread does not show."""
     is_redacted: bool
@@ -239,8 +241,8 @@ class Conversation(Struct, kw_only=True):
     """A session to be drawn; its turns are read when they are asked for, once."""
 
     head: Head
-    turns: Iterator[Turn]
-    strays: Iterator[AgentRun]
+    turns: Iterator[ConversationTurn]
+    strays: Iterator[SubagentRun]
     """The agents that no call in the turns has asked for; ask when all turns were read."""
 
 
@@ -248,8 +250,8 @@ class ConversationDocument(Struct, kw_only=True):
     """What ``turnlog export --format json`` writes."""
 
     session: Head
-    turns: list[Turn]
-    agents: list[AgentRun]
+    turns: list[ConversationTurn]
+    agents: list[SubagentRun]
     """Those that no call in the turns has asked for."""
 
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from turnlog.records.meaning import ASIDE_TAGS, COMMAND_TAGS, NEWS_TAGS, OUTPUT_TAGS
 
 
-class Kind(StrEnum):
+class TagKind(StrEnum):
     """What a piece of a prompt is."""
 
     SAID = "said"
@@ -26,10 +26,10 @@ class Kind(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class Piece(NamedTuple):
+class TagPiece(NamedTuple):
     """A piece of a prompt."""
 
-    kind: Kind
+    kind: TagKind
     text: str
 
 
@@ -46,7 +46,7 @@ def without_colours(text: str) -> str:
     return _COLOURS.sub("", text) if "\x1b" in text else text
 
 
-def unwrap(text: str) -> list[Piece]:
+def unwrap(text: str) -> list[TagPiece]:
     """Cut *text* into what was typed and what the program made of it or added."""
     return [piece for piece in _joined(_pieces(text)) if piece.text]
 
@@ -77,7 +77,7 @@ def _elements(opened: re.Pattern[str], text: str) -> Iterator[_Element]:
         yield _Element(tag, text[found.end() : close], found.start(), end)
 
 
-def _pieces(text: str) -> Iterator[Piece]:
+def _pieces(text: str) -> Iterator[TagPiece]:
     end = 0
     for found in _elements(_OPENED, text):
         yield from _plain(text[end : found.start])
@@ -86,51 +86,51 @@ def _pieces(text: str) -> Iterator[Piece]:
     yield from _plain(text[end:])
 
 
-def _plain(text: str) -> Iterator[Piece]:
+def _plain(text: str) -> Iterator[TagPiece]:
     end = 0
     for found in _INTERRUPTED.finditer(text):
-        yield Piece(Kind.SAID, text[end : found.start()].strip())
-        yield Piece(Kind.INTERRUPTED, found[0].strip("[]"))
+        yield TagPiece(TagKind.SAID, text[end : found.start()].strip())
+        yield TagPiece(TagKind.INTERRUPTED, found[0].strip("[]"))
         end = found.end()
-    yield Piece(Kind.SAID, text[end:].strip("\n").rstrip())
+    yield TagPiece(TagKind.SAID, text[end:].strip("\n").rstrip())
 
 
-def _piece(tag: str, inner: str) -> Piece:
+def _piece(tag: str, inner: str) -> TagPiece:
     match tag:
         case "command-name":
-            return Piece(Kind.COMMAND, inner)
+            return TagPiece(TagKind.COMMAND, inner)
         case "command-args":
             # A mark for the command before it, which alone knows its name.
-            return Piece(Kind.COMMAND, f" {inner}" if inner else "")
+            return TagPiece(TagKind.COMMAND, f" {inner}" if inner else "")
         case "command-message" | "command-contents" | "local-command-caveat":
-            return Piece(Kind.NOTE, "")  # Repeats the command, or speaks to the model.
+            return TagPiece(TagKind.NOTE, "")  # Repeats the command, or speaks to the model.
         case "bash-input":
-            return Piece(Kind.COMMAND, f"! {inner}")
+            return TagPiece(TagKind.COMMAND, f"! {inner}")
         case "task-notification":
             told = {found.tag: found.inner for found in _elements(_TOLD, inner)}
-            return Piece(Kind.NOTE, told.get("summary") or told.get("status") or inner)
+            return TagPiece(TagKind.NOTE, told.get("summary") or told.get("status") or inner)
         case _ if tag.endswith(("stdout", "stderr")):
-            return Piece(Kind.OUTPUT, without_colours(inner))
-    return Piece(Kind.NOTE, inner)
+            return TagPiece(TagKind.OUTPUT, without_colours(inner))
+    return TagPiece(TagKind.NOTE, inner)
 
 
-def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
+def _joined(pieces: Iterator[TagPiece]) -> Iterator[TagPiece]:
     """Put a command and its arguments together."""
     name: str | None = None
     for piece in pieces:
-        if piece.kind is Kind.COMMAND and piece.text.startswith(" "):
-            yield Piece(Kind.COMMAND, (name or "") + piece.text)
+        if piece.kind is TagKind.COMMAND and piece.text.startswith(" "):
+            yield TagPiece(TagKind.COMMAND, (name or "") + piece.text)
             name = None
-        elif piece.kind is Kind.COMMAND and piece.text.startswith("!"):
+        elif piece.kind is TagKind.COMMAND and piece.text.startswith("!"):
             yield piece
-        elif piece.kind is Kind.COMMAND and piece.text:
+        elif piece.kind is TagKind.COMMAND and piece.text:
             if name is not None:
-                yield Piece(Kind.COMMAND, name)
+                yield TagPiece(TagKind.COMMAND, name)
             name = piece.text
         elif piece.text.strip():
             if name is not None:
-                yield Piece(Kind.COMMAND, name)
+                yield TagPiece(TagKind.COMMAND, name)
                 name = None
             yield piece
     if name is not None:
-        yield Piece(Kind.COMMAND, name)
+        yield TagPiece(TagKind.COMMAND, name)

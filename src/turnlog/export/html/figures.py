@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
+from turnlog.export.html.page import Child, Fragment, element
 from turnlog.pricing.money import shown
-from turnlog.render.page import Child, Fragment, element
 
 
 def counted(value: int, noun: str) -> str:

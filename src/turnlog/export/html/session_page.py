@@ -3,6 +3,11 @@
 The page is given in pieces, turn by turn, so that it never stands in memory whole; the list of
 turns therefore comes last and is laid out first. What is folded is there, and costs the browser
 nothing until it is opened. Everything from a log is text to ``page``, which forbids the rest.
+
+What is inside a call when it is unfolded: what was asked and what came of it, by tool.
+
+An edit is a change, a new file is code, a list of todos is a list, and what an agent was asked and
+answered is prose. A tool that nobody has met shows the names and values that it was given.
 """
 
 from __future__ import annotations
@@ -12,27 +17,111 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final, NamedTuple
 
-from turnlog.render import diffs
-from turnlog.render.calls_drawn import Drawing
-from turnlog.render.conversation import (
-    AgentRun,
+from msgspec import json
+
+from turnlog.export import diffs
+from turnlog.export.conversation import (
     Answer,
     Block,
-    Call,
     Conversation,
+    ConversationTurn,
     Head,
+    Hunk,
     Mark,
     MarkKind,
     Other,
     Picture,
-    Said,
+    PromptPiece,
+    SubagentRun,
     Thinking,
-    Turn,
+    ToolCall,
 )
-from turnlog.render.highlighting import Highlighter
-from turnlog.render.page import Fragment, element, joined, page
-from turnlog.render.prose import prose
-from turnlog.render.session_style import CSS, SCRIPT
+from turnlog.export.html.highlight import Highlighter, language_of
+from turnlog.export.html.markdown import prose
+from turnlog.export.html.page import Fragment, element, joined, page
+from turnlog.export.html.session_style import CSS, SCRIPT
+
+_PROSE: Final = frozenset({"Task", "Agent", "WebFetch", "ExitPlanMode", "WebSearch"})
+_SHORT: Final = 120
+_DONE: Final = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
+
+
+class CallRenderer:
+    """Draws calls in the colours of one page."""
+
+    def __init__(self, highlighter: Highlighter) -> None:
+        self._highlighter = highlighter
+
+    def inside(self, call: ToolCall, changes: list[Hunk] | None) -> list[Fragment]:
+        """Give what is inside of *call*; *changes* is what it changed, if it did."""
+        drawn = list(self._asked(call, changes))
+        result = call.result
+        if result is None:
+            drawn.append(element("p", "There is no result.", class_="faint"))
+        elif result.text.strip() and not (changes and not result.is_error):
+            if call.name in _PROSE and not result.is_error:
+                drawn.append(element("div", prose(result.text, self._highlighter), class_="answer"))
+            else:
+                drawn.append(element("pre", result.text))
+        return drawn
+
+    def _asked(self, call: ToolCall, changes: list[Hunk] | None) -> list[Fragment]:
+        given = call.input
+        if not isinstance(given, dict):
+            return [self._json(given)] if given not in (None, "") else []
+        path = given.get("file_path") or given.get("notebook_path")
+        named = [element("div", path, class_="path")] if isinstance(path, str) else []
+        if changes is not None:
+            return [*named, diffs.as_html(changes)]
+        if call.name == "Bash" and isinstance(given.get("command"), str):
+            return self._command(given)
+        if call.name == "Write" and isinstance(given.get("content"), str):
+            language = language_of(path) if isinstance(path, str) else None
+            return [*named, element("pre", self._highlighter.code(given["content"], language))]
+        if call.name == "TodoWrite" and isinstance(given.get("todos"), list):
+            return [_todos(given["todos"])]
+        return self._fields(given, is_prose=call.name in _PROSE)
+
+    def _command(self, given: dict[str, Any]) -> list[Fragment]:
+        rest = {key: value for key, value in given.items() if key not in ("command", "description")}
+        said = given.get("description")
+        drawn = [element("div", said, class_="faint")] if isinstance(said, str) and said else []
+        drawn.append(element("pre", given["command"]))
+        return [*drawn, *self._fields(rest)]
+
+    def _fields(self, given: dict[str, Any], *, is_prose: bool = False) -> list[Fragment]:
+        """Show names and values; long texts below them, each by itself."""
+        short: list[Fragment] = []
+        long: list[Fragment] = []
+        for name, value in given.items():
+            if isinstance(value, str) and (len(value) > _SHORT or "\n" in value):
+                body = (
+                    element("div", prose(value, self._highlighter), class_="answer")
+                    if is_prose
+                    else element("pre", value)
+                )
+                long += [element("div", name, class_="path"), body]
+            elif isinstance(value, dict | list) and value:
+                long += [element("div", name, class_="path"), self._json(value)]
+            else:
+                text = value if isinstance(value, str) else str(value)
+                short += [element("dt", name), element("dd", text)]
+        return [*([element("dl", short, class_="given")] if short else []), *long]
+
+    def _json(self, value: Any) -> Fragment:
+        text = value if isinstance(value, str) else json.format(json.encode(value)).decode()
+        return element("pre", text)
+
+
+def _todos(todos: list[Any]) -> Fragment:
+    items = []
+    for todo in todos:
+        told = todo if isinstance(todo, dict) else {"content": str(todo)}
+        state = str(told.get("status"))
+        words = f"{_DONE.get(state, '☐')} {told.get('content') or told.get('subject') or ''}"
+        items.append(element("li", words, class_="done" if state == "completed" else None))
+    return element("ul", items, class_="todos")
+
 
 _HERE: Final = "\0body\0"  # No text of a page holds a NUL.
 _LISTED: Final = 160
@@ -40,7 +129,7 @@ _DAY: Final = len("2026-11-17")
 NOT_MASKED: Final = "Secrets were not masked in this export."
 
 
-class Setting(NamedTuple):
+class PageFrame(NamedTuple):
     """What a server puts around the page of a session that it shows."""
 
     above: Fragment
@@ -52,7 +141,7 @@ class Setting(NamedTuple):
 
 
 def session_page(
-    conversation: Conversation, setting: Setting | None = None, zone: tzinfo = UTC
+    conversation: Conversation, setting: PageFrame | None = None, zone: tzinfo = UTC
 ) -> Iterator[str]:
     """Give the page of a conversation, piece by piece; alone, or in the *setting* of a server."""
     head = conversation.head
@@ -74,7 +163,7 @@ def session_page(
         _bar(setting.find if setting else ""),
     )
     yield "<main>"
-    draw = _Page(zone)
+    draw = _SessionPage(zone)
     listed: list[Fragment] = []
     sought = setting.at if setting else None
     for number, turn in enumerate(conversation.turns, 1):
@@ -95,15 +184,15 @@ def session_page(
     yield after
 
 
-class _Page:
+class _SessionPage:
     """Draws the blocks of one page."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
         self._highlighter = Highlighter()
-        self._calls = Drawing(self._highlighter)
+        self._calls = CallRenderer(self._highlighter)
 
-    def turn(self, turn: Turn, anchor: str, sought: datetime | None) -> Fragment:
+    def turn(self, turn: ConversationTurn, anchor: str, sought: datetime | None) -> Fragment:
         number = str(turn.number) if turn.number else "…"
         facts = [_at(turn.at, self._zone), _took(turn), _count(turn.calls, "call")]
         head = element(
@@ -119,7 +208,7 @@ class _Page:
     def blocks(self, blocks: Iterable[Block]) -> list[Fragment]:
         return [self._block(block) for block in blocks]
 
-    def agent(self, agent: AgentRun) -> Fragment:
+    def agent(self, agent: SubagentRun) -> Fragment:
         words = agent.description or agent.kind or agent.id
         note = " (its call is not in the logs)" if agent.is_orphan else ""
         turns = [self.blocks(turn.blocks) for turn in agent.turns]
@@ -138,7 +227,7 @@ class _Page:
 
     def _block(self, block: Block) -> Fragment:
         match block:
-            case Said():
+            case PromptPiece():
                 return element("div", block.text, class_=f"said {block.kind}")
             case Answer():
                 name = "answer failed" if block.is_error else "answer"
@@ -147,14 +236,14 @@ class _Page:
                 return _folded("thinking", "thought", block.text)
             case Picture():
                 return picture(block)
-            case Call():
+            case ToolCall():
                 return self._call(block)
             case Mark():
                 return _mark(block)
             case Other():
                 return _folded("other", block.kind, block.text) if block.text else _mark_of(block)
 
-    def _call(self, call: Call) -> Fragment:
+    def _call(self, call: ToolCall) -> Fragment:
         result = call.result
         failed = result is not None and result.is_error
         changes = None if failed else diffs.changes_of(call)
@@ -188,7 +277,7 @@ def _place_of(sought: datetime, blocks: Iterable[Block]) -> int:
     """Tell before which block that stands which was said then: behind the calls done before."""
     place = 0
     for number, block in enumerate(blocks, 1):
-        if isinstance(block, Call):
+        if isinstance(block, ToolCall):
             at = block.result.at if block.result and block.result.at else block.at
             place = number if at is not None and at < sought else place
     return place
@@ -263,7 +352,7 @@ def _bar(sought: str) -> Fragment:
     )
 
 
-def _listed(turn: Turn, anchor: str) -> Fragment:
+def _listed(turn: ConversationTurn, anchor: str) -> Fragment:
     words = " ".join(turn.label[: 2 * _LISTED].split())[:_LISTED] or "(no prompt)"
     number = str(turn.number) if turn.number else "…"
     return element(
@@ -297,7 +386,7 @@ def _at(at: datetime | None, zone: tzinfo) -> str:
     return f"{at.astimezone(zone):%Y-%m-%d %H:%M}" if at else ""
 
 
-def _took(turn: Turn) -> str:
+def _took(turn: ConversationTurn) -> str:
     if turn.at is None or turn.ended_at is None:
         return ""
     return duration((turn.ended_at - turn.at).total_seconds())

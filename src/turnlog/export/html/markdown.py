@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from turnlog.render.highlighting import Highlighter
-from turnlog.render.page import Fragment, escaped
+from turnlog.export.html.highlight import Highlighter
+from turnlog.export.html.page import Fragment, escaped
 from turnlog.text import inert
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
-from turnlog.render.page import Fragment, element
+from turnlog.export.html.page import Fragment, element
 
 LEVELS: Final = 5
 """Steps of colour in heat maps and calendars, of which the first is empty."""
@@ -77,7 +77,7 @@ class Bar(NamedTuple):
     """The value as people read it; without it, as ``plain`` writes it."""
 
 
-class Point(NamedTuple):
+class ChartPoint(NamedTuple):
     """One step of a line chart."""
 
     label: str
@@ -128,7 +128,7 @@ def bars(title: str, rows: Sequence[Bar], *, width: int = 640) -> Fragment:
 
 def lines(
     title: str,
-    points: Sequence[Point],
+    points: Sequence[ChartPoint],
     *,
     shown: Shown = plain,
     width: int = 640,

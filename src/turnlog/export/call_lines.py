@@ -19,7 +19,7 @@ _TAG: Final = re.compile(r"</?(?:tool_use_error|persisted-output|error|result)>"
 _LENGTH: Final = 400
 
 
-class Words(NamedTuple):
+class CallText(NamedTuple):
     """What to write of a call or a result where there is little room."""
 
     text: str
@@ -29,32 +29,32 @@ class Words(NamedTuple):
     """The end of the text tells more than its beginning."""
 
 
-def asked(given: Any, cwd: str | None) -> Words:
+def call_text(given: Any, cwd: str | None) -> CallText:
     """Say what a call asked for: its most telling argument, else all of them."""
     if not isinstance(given, dict):
-        return Words(_short(given))
+        return CallText(_short(given))
     for key in _TELLING:
         value = given.get(key)
         if isinstance(value, str) and value.strip():
-            return Words(_inside(value[:_LENGTH], cwd), is_path=key in _PATHS)
+            return CallText(_inside(value[:_LENGTH], cwd), is_path=key in _PATHS)
     questions = given.get("questions")
     if isinstance(questions, list) and questions and isinstance(questions[0], dict):
-        return Words(_short(questions[0].get("question")))
-    return Words(" ".join(f"{key}={_short(value)}" for key, value in list(given.items())[:6]))
+        return CallText(_short(questions[0].get("question")))
+    return CallText(" ".join(f"{key}={_short(value)}" for key, value in list(given.items())[:6]))
 
 
-def answered(result: ResultBlock, detail: Any, cwd: str | None) -> Words:
+def result_text(result: ResultBlock, detail: Any, cwd: str | None) -> CallText:
     """Say what came of a call: what changed, else the first line and how many follow."""
     changed = _changes(detail)
     if changed is not None and not result.is_error:
-        return Words(changed)
+        return CallText(changed)
     lines = [line for line in _text(result).splitlines() if line.strip()]
     if not lines:
-        return Words(_what_else(result))
+        return CallText(_what_else(result))
     first = _TAG.sub("", _NUMBERED.sub("", lines[0][:_LENGTH], count=1)).strip()
     more = len(lines) - 1
     suffix = f" +{more:,} line{'s' if more > 1 else ''}" if more else ""
-    return Words(_inside(first, cwd) or "…", suffix)
+    return CallText(_inside(first, cwd) or "…", suffix)
 
 
 def _changes(detail: Any) -> str | None:

@@ -28,7 +28,7 @@ _DEEPEST: Final = 200
 _MOST_NAMES: Final = 10_000
 
 
-class Outgoing:
+class Masking:
     """Takes texts on their way out; *masked* counts those that held a secret.
 
     Secrets that leave as they are, because that was asked for, are gathered in *left*.

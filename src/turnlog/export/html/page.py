@@ -39,7 +39,7 @@ class Fragment(Markup):
     __slots__ = ()
 
 
-class Here(str):
+class OwnUrl(str):
     """An address on the server that gives the page: ours, never a log's."""
 
     __slots__ = ()
@@ -210,6 +210,6 @@ def _attribute(name: str, value: str | float | bool | None) -> str:  # noqa: FBT
         return f" {written}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
     is_address = written.lower() in _ADDRESSES
-    if is_address and not isinstance(value, Here) and not is_safe_address(text):
+    if is_address and not isinstance(value, OwnUrl) and not is_safe_address(text):
         return ""
     return f' {written}="{escaped(text)}"'

@@ -12,11 +12,11 @@ from datetime import date, tzinfo
 from decimal import Decimal
 from typing import Final
 
+from turnlog.export.html.charts import CHART_CSS, Bar, bars, calendar
+from turnlog.export.html.figures import count, counted, money, part, short, time
+from turnlog.export.html.insights_page import Clean, activity, costs_by_day, span_of, spending
+from turnlog.export.html.page import Child, Fragment, element, page
 from turnlog.insights.report import Insights
-from turnlog.render.charts import CHART_CSS, Bar, bars, calendar
-from turnlog.render.figures import count, counted, money, part, short, time
-from turnlog.render.insights_page import Clean, activity, costs_by_day, span_of, spending
-from turnlog.render.page import Child, Fragment, element, page
 
 _MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from turnlog.errors import UsageError
-from turnlog.render.tables import TABLES, Row, TableName
+from turnlog.export.tables import TABLES, Row, TableName
 from turnlog.storage.system import sync, sync_directory
 
 MARK: Final = "_turnlog.json"

@@ -14,6 +14,24 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import json
 
+from turnlog.export import call_lines
+from turnlog.export.conversation import (
+    Answer,
+    Block,
+    ConversationOptions,
+    Hunk,
+    Mark,
+    MarkKind,
+    Other,
+    Picture,
+    PromptPiece,
+    PromptPieceKind,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from turnlog.export.masking import Masking
+from turnlog.export.wrapped_tags import TagKind, unwrap, without_colours
 from turnlog.records.blocks import (
     CallBlock,
     DocumentBlock,
@@ -29,38 +47,20 @@ from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Assistant, Record, Spoken, Summary, System, Unknown, User
 from turnlog.records.record import Call as CallRecord
 from turnlog.records.record import Result as ResultRecord
-from turnlog.render import calls
-from turnlog.render.conversation import (
-    Answer,
-    Block,
-    Call,
-    Choice,
-    Hunk,
-    Mark,
-    MarkKind,
-    Other,
-    Picture,
-    Result,
-    Said,
-    SaidKind,
-    Thinking,
-)
-from turnlog.render.outgoing import Outgoing
-from turnlog.render.wrapped import Kind, unwrap, without_colours
 
 RASTER: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Images that are nothing but pixels."""
 
 _CALL_ID: Final = re.compile(r"(?:toolu|call|srvtoolu)_[A-Za-z0-9]{1,64}")
 _MADE: Final = {
-    Kind.COMMAND: SaidKind.COMMAND,
-    Kind.OUTPUT: SaidKind.OUTPUT,
-    Kind.NOTE: SaidKind.NOTE,
-    Kind.INTERRUPTED: SaidKind.INTERRUPTED,
+    TagKind.COMMAND: PromptPieceKind.COMMAND,
+    TagKind.OUTPUT: PromptPieceKind.OUTPUT,
+    TagKind.NOTE: PromptPieceKind.NOTE,
+    TagKind.INTERRUPTED: PromptPieceKind.INTERRUPTED,
 }
 
 
-class Asked(NamedTuple):
+class CallRequest(NamedTuple):
     """A call as a record has it."""
 
     id: str
@@ -83,10 +83,12 @@ class Answered(NamedTuple):
 class Blocks:
     """Turns records into blocks; everything it gives has gone out."""
 
-    def __init__(self, choice: Choice, out: Outgoing, *, is_agents: bool = False) -> None:
+    def __init__(
+        self, choice: ConversationOptions, out: Masking, *, is_agents: bool = False
+    ) -> None:
         self._choice, self._out, self._is_agents = choice, out, is_agents
 
-    def of(self, record: Record) -> Iterator[Block | Asked | Answered]:
+    def of(self, record: Record) -> Iterator[Block | CallRequest | Answered]:
         """Give what *record* says; calls and results are to be put together first."""
         meaning = meaning_of(record)
         if isinstance(record, System):
@@ -101,7 +103,7 @@ class Blocks:
         elif isinstance(record, CallRecord):
             if self._choice.tools:
                 call_id, name = record.call_id or record.uuid or "", record.name or "?"
-                yield Asked(call_id, name, record.input, record.at, record.cwd)
+                yield CallRequest(call_id, name, record.input, record.at, record.cwd)
         elif isinstance(record, ResultRecord):
             if self._choice.tools:
                 yield from self.answers(record)
@@ -121,23 +123,27 @@ class Blocks:
             for block in record.results:
                 yield Answered(block.tool_use_id, block, detail, record.at, record.cwd)
 
-    def call(self, asked: Asked | None, answer: Answered | None) -> Call:
+    def call(self, asked: CallRequest | None, answer: Answered | None) -> ToolCall:
         """Put a call and its result together; one of them may be missing."""
         out = self._out
         given = out.value(asked.input) if asked else None
         cwd = asked.cwd if asked else answer.cwd if answer else None
         result = self._result(answer) if answer else None
-        words = calls.Words("no result")
+        words = call_lines.CallText("no result")
         if result is not None and answer is not None:
             plain = ResultBlock("", result.text, result.is_error)
-            words = calls.answered(plain, answer.detail, cwd)
+            words = call_lines.result_text(plain, answer.detail, cwd)
             if result.images and not result.text:
-                words = calls.Words("an image")
-        question = calls.asked(given, cwd) if asked else calls.Words("the call is not in the log")
+                words = call_lines.CallText("an image")
+        question = (
+            call_lines.call_text(given, cwd)
+            if asked
+            else call_lines.CallText("the call is not in the log")
+        )
         taken = None
         if asked and answer and asked.at and answer.at:
             taken = max(0, round((answer.at - asked.at).total_seconds() * 1000))
-        return Call(
+        return ToolCall(
             id=_id(asked.id if asked else answer.id if answer else "", out),
             name=out.name(asked.name) if asked else "?",
             input=given,
@@ -169,22 +175,22 @@ class Blocks:
 
     def _pieces(self, text: str, record: Record) -> Iterator[Block]:
         """Give what was typed, and what the program made of it."""
-        plain = SaidKind.PROMPT
+        plain = PromptPieceKind.PROMPT
         if meaning_of(record) is Meaning.NOTICE:
-            plain = SaidKind.NOTE
+            plain = PromptPieceKind.NOTE
         elif self._is_agents or author_of(record) is Author.CALLER:
-            plain = SaidKind.CALLER
+            plain = PromptPieceKind.CALLER
         for piece in unwrap(self._out.text(text)):
-            yield Said(kind=_MADE.get(piece.kind, plain), text=piece.text)
+            yield PromptPiece(kind=_MADE.get(piece.kind, plain), text=piece.text)
 
-    def _spoken(self, record: User | Assistant) -> Iterator[Block | Asked | Answered]:
+    def _spoken(self, record: User | Assistant) -> Iterator[Block | CallRequest | Answered]:
         choice, out = self._choice, self._out
         failed = isinstance(record, Assistant) and bool(record.is_api_error_message)
         answers = {id(each.block): each for each in self.answers(record)}
         for block in record.blocks:
             if isinstance(block, CallBlock):
                 if choice.tools:
-                    yield Asked(block.id, block.name, block.input, record.at, record.cwd)
+                    yield CallRequest(block.id, block.name, block.input, record.at, record.cwd)
             elif isinstance(block, ResultBlock):
                 if choice.tools:
                     yield answers[id(block)]
@@ -221,7 +227,7 @@ class Blocks:
             data=data if known else None,
         )
 
-    def _result(self, answer: Answered) -> Result:
+    def _result(self, answer: Answered) -> ToolResult:
         content = answer.block.content
         if isinstance(content, dict):
             text = self._json(content)
@@ -232,7 +238,7 @@ class Blocks:
         named = [block.tool_name for block in parts if isinstance(block, ToolReferenceBlock)]
         if not text and named:
             text = self._out.text(", ".join(named))
-        return Result(
+        return ToolResult(
             text=text,
             is_error=bool(answer.block.is_error),
             at=answer.at,
@@ -267,7 +273,7 @@ class Blocks:
             return self._out.text(str(safe))
 
 
-def _id(name: str, out: Outgoing) -> str:
+def _id(name: str, out: Masking) -> str:
     """Give the name of a call; what providers make up is no secret, and needs no look."""
     return name if _CALL_ID.fullmatch(name) else out.text(name)
 

@@ -18,14 +18,14 @@ from msgspec import json
 from turnlog.catalog.period import Period
 from turnlog.costs.indexed_usage import TracedResponse
 from turnlog.costs.source import UsageSource
+from turnlog.export.conversation import ConversationOptions
+from turnlog.export.csv_cells import cell
+from turnlog.export.masking import Masking
+from turnlog.export.record_blocks import Blocks, CallRequest
 from turnlog.formats import is_uuid
 from turnlog.pricing.cost import Prices
 from turnlog.records.meaning import author_of, meaning_of
 from turnlog.records.record import Assistant, Linked, Record, Result, Spoken
-from turnlog.render.blocks import Asked, Blocks
-from turnlog.render.cells import cell
-from turnlog.render.conversation import Choice
-from turnlog.render.outgoing import Outgoing
 from turnlog.sessions.session import Session
 from turnlog.storage.reader import Placed
 
@@ -98,7 +98,7 @@ class Tables:
     """The rows of some sessions."""
 
     def __init__(
-        self, sessions: Callable[[], Iterable[Session]], out: Outgoing, period: Period
+        self, sessions: Callable[[], Iterable[Session]], out: Masking, period: Period
     ) -> None:
         self._sessions, self._out, self._period = sessions, out, period
 
@@ -136,7 +136,7 @@ class Tables:
 
     def calls(self) -> Iterator[Row]:
         """Give every call of the sessions once, and what came of it."""
-        blocks = Blocks(Choice(images=False), self._out)
+        blocks = Blocks(ConversationOptions(images=False), self._out)
         elsewhere: set[tuple[str, ...]] = set()
         for _, session, agent, items in self._read():
             records = [item.record for item in items]
@@ -145,7 +145,7 @@ class Tables:
             told: set[tuple[str, ...]] = set()
             for record in records:
                 for asked in blocks.of(record):
-                    if not isinstance(asked, Asked):
+                    if not isinstance(asked, CallRequest):
                         continue
                     names = _names_of(asked, record)
                     if (asked.id and asked.id in here) or not elsewhere.isdisjoint(names):
@@ -244,7 +244,7 @@ def as_csv(table: TableName, rows: Iterable[Row]) -> Iterator[bytes]:
     yield held.getvalue().encode()
 
 
-def _names_of(asked: Asked, record: Record) -> list[tuple[str, ...]]:
+def _names_of(asked: CallRequest, record: Record) -> list[tuple[str, ...]]:
     """Name a call such that the copy that a fork or a resume made of it has one of the names.
 
     It has the same record, or says of which it is a copy; or it is a part of the same response.

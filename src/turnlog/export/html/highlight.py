@@ -12,7 +12,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from turnlog.render.page import Fragment, escaped
+from turnlog.export.html.page import Fragment, escaped
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, Final
 
-from turnlog.render.conversation import Call, Hunk
-from turnlog.render.page import Fragment, escaped
+from turnlog.export.conversation import Hunk, ToolCall
+from turnlog.export.html.page import Fragment, escaped
 
 _COMPARED_LINES: Final = 600
 _AROUND: Final = 3
 _ELEMENTS: Final = {"-": "del", "+": "ins", "@": "em"}
 
 
-def changes_of(call: Call) -> list[Hunk] | None:
+def changes_of(call: ToolCall) -> list[Hunk] | None:
     """Give what a call changed in a file; None if it is no edit, or one that went wrong."""
     given = call.input if isinstance(call.input, dict) else {}
     if call.result is not None and call.result.hunks:

@@ -3,51 +3,141 @@
 The thread decides the order. A call is told with its result even if that came turns later, and the
 result is not told again; one whose call is nowhere is told by itself. An agent is told once, at the
 call that asked for it, however its log and that call may name each other.
+
+One pass over each log of a session: all that must be known before it is told.
+
+`Session` answers each question with a pass of its own, which is right for whoever asks one. An
+export asks all of them: what the session is about, how its records hang together, which call asked
+for which agent, what is damaged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import Struct, field
 
 from turnlog.costs.scanned_usage import scan_logs
 from turnlog.errors import NotFound
-from turnlog.records.record import Record, Spoken
-from turnlog.records.record import Result as ResultRecord
-from turnlog.render.blocks import Answered, Asked, Blocks
-from turnlog.render.conversation import (
-    AgentRun,
+from turnlog.export.conversation import (
     Block,
-    Call,
-    Choice,
     Conversation,
-    Figures,
+    ConversationOptions,
+    ConversationTurn,
+    DamageSummary,
     Head,
     Mark,
     MarkKind,
-    Turn,
+    SessionUsage,
+    SubagentRun,
+    ToolCall,
 )
-from turnlog.render.outgoing import Outgoing
-from turnlog.render.reading import read_session
+from turnlog.export.masking import Masking
+from turnlog.export.record_blocks import Answered, Blocks, CallRequest
+from turnlog.formats import LogFile
+from turnlog.records.record import Record, Spoken
+from turnlog.records.record import Result as ResultRecord
+from turnlog.records.session_summary import SessionSummary
+from turnlog.sessions.metadata import MetadataFold, TitleCandidates
 from turnlog.sessions.reading.branches import Branch, branches_of
-from turnlog.sessions.reading.subagents import How, Subagent
+from turnlog.sessions.reading.subagents import How, Subagent, Traces, link_subagents
 from turnlog.sessions.reading.threads import main_thread, whole_thread
 from turnlog.sessions.reading.tree import Gap, GapReason, Node, Tree
 from turnlog.sessions.session import Session, opening_of, records_of, turns_of
 from turnlog.sessions.totals import usual_prices
+from turnlog.storage.reader import Placed, Reader
+
+
+class SessionRead(Struct):
+    """What one pass over the logs has told."""
+
+    tree: Tree
+    summary: SessionSummary
+    damaged: DamageSummary
+    agents: tuple[Subagent, ...]
+    agent_trees: dict[str, Tree] = field(default_factory=dict)
+
+
+def read_session(session: Session) -> SessionRead:
+    """Read the logs of *session*, each once."""
+    session.path  # noqa: B018 - An error if it has lost its main log.
+    main = _Pass(Traces())
+    tree = Tree(main.items(session))
+    found: dict[str, tuple[Path, Traces]] = {}
+    trees: dict[str, Tree] = {}
+    for log in session.agent_logs:
+        if log.agent_id is not None:
+            one = _Pass(Traces(caller=log.agent_id))
+            try:
+                trees[log.agent_id] = Tree(one.of(session, log))
+            except NotFound:  # Gone since it was listed.
+                continue
+            found[log.agent_id] = (log.path, one.traces)
+    agents = link_subagents(main.traces, found, session.path)
+    members = main.traces.members()
+    for agent in agents:
+        if agent.sidechain is not None:
+            trees[agent.id] = tree.sidechain(members[agent.sidechain])
+    return SessionRead(
+        tree=tree,
+        summary=session.as_listed(main.facts.summary, main.called),
+        damaged=main.damaged,
+        agents=agents,
+        agent_trees=trees,
+    )
+
+
+class _Pass:
+    """Feeds everything that wants to see the records of a log."""
+
+    def __init__(self, traces: Traces) -> None:
+        self.traces = traces
+        self.facts, self.called = MetadataFold(), TitleCandidates()
+        self.damaged = DamageSummary(places=0, size_bytes=0)
+
+    def items(self, session: Session) -> Iterator[Placed]:
+        """Give the records of the main logs, in order."""
+        for number, log in enumerate(session.main_logs):
+            for item in self.of(session, log):
+                yield item._replace(log=number) if number else item
+
+    def of(self, session: Session, log: LogFile) -> Iterator[Placed]:
+        """Give the records of one log."""
+        # In the log of a day others' records stand too, and whose damage it is nobody can tell.
+        for item in session.read(log) if log.kind == "day" else self._whole(log):
+            self.called.take(item.record, item.offset, self.facts)
+            self.traces.see(item)
+            yield item
+
+    def _whole(self, log: LogFile) -> Iterator[Placed]:
+        with Reader(log.path) as reader:
+            for item in reader:
+                if isinstance(item, Placed):
+                    yield item
+                else:
+                    self._damage(item.length)
+            left = reader.pending
+            if left is not None and left.record is None:
+                self._damage(left.length)
+
+    def _damage(self, length: int) -> None:
+        self.damaged.places += 1
+        self.damaged.size_bytes += length
+
 
 _DEEPEST: Final = 6
 
 
-def tell(session: Session, choice: Choice, out: Outgoing) -> Conversation:
+def read_conversation(session: Session, choice: ConversationOptions, out: Masking) -> Conversation:
     """Read *session*: its head at once, its turns as they are asked for.
 
     An error if there is none of the turns that were chosen.
     """
-    reading = _Reading(session, choice, out)
+    reading = _ConversationBuild(session, choice, out)
     if choice.turns is not None:
         reading.check_turns(*choice.turns)
     return Conversation(head=reading.head(), turns=reading.turns(), strays=reading.strays())
@@ -68,10 +158,10 @@ class _Stretch(NamedTuple):
             yield number, turn.nodes
 
 
-class _Reading:
+class _ConversationBuild:
     """One session while it is read."""
 
-    def __init__(self, session: Session, choice: Choice, out: Outgoing) -> None:
+    def __init__(self, session: Session, choice: ConversationOptions, out: Masking) -> None:
         self.session, self.choice, self.out = session, choice, out
         self._read = read = read_session(session)
         self._others = [each for each in branches_of(read.tree) if not each.is_main]
@@ -113,13 +203,13 @@ class _Reading:
                 hint=f"it has {count:,}, counted from 1" if count else "nothing was asked in it",
             )
 
-    def turns(self) -> Iterator[Turn]:
+    def turns(self) -> Iterator[ConversationTurn]:
         """Read the turns that are wanted, in order."""
         gaps = _gaps(self._read.tree)
         number = 0
         for stretch in self._stretches():
             branch = stretch.branch
-            log = _Log(self, self.session.paths, stretch.nodes)
+            log = _LogThread(self, self.session.paths, stretch.nodes)
             parted = branch is not None
             for number, nodes in stretch.parts(number):  # noqa: B020 - It goes on counting.
                 if not self.choice.wants(number):
@@ -133,7 +223,7 @@ class _Reading:
                 if told.blocks:
                     yield told
 
-    def strays(self) -> Iterator[AgentRun]:
+    def strays(self) -> Iterator[SubagentRun]:
         """Read the agents that no call of the turns has asked for."""
         if not self.choice.tools:
             return
@@ -142,22 +232,22 @@ class _Reading:
             if agent.id not in self._told and not is_elsewhere:
                 yield self.agent(agent, 0)
 
-    def agents_of(self, call_id: str, depth: int) -> list[AgentRun]:
+    def agents_of(self, call_id: str, depth: int) -> list[SubagentRun]:
         """Read the agents that a call has asked for."""
         left = [each for each in self._asked_for.get(call_id, ()) if each.id not in self._told]
         return [self.agent(agent, depth) for agent in left] if depth < _DEEPEST else []
 
-    def agent(self, agent: Subagent, depth: int) -> AgentRun:
+    def agent(self, agent: Subagent, depth: int) -> SubagentRun:
         """Read what an agent did."""
         self._told.add(agent.id)
         tree = self._read.agent_trees[agent.id]
         nodes = whole_thread(tree)
         paths = agent.path if agent.sidechain is None else self.session.paths
-        log = _Log(self, paths, nodes, depth + 1)
+        log = _LogThread(self, paths, nodes, depth + 1)
         gaps = _gaps(tree)
         told = [log.turn(part, number, gaps) for number, part in _Stretch(nodes, None).parts(0)]
         out = self.out
-        return AgentRun(
+        return SubagentRun(
             id=out.text(agent.id),
             kind=out.text(agent.kind) if agent.kind else None,
             description=out.text(agent.description) if agent.description else None,
@@ -181,18 +271,18 @@ class _Reading:
         return Mark(kind=MarkKind.BRANCH, text=self.out.text(words))
 
 
-class _Log:
+class _LogThread:
     """The thread of one log, read turn by turn."""
 
     def __init__(
-        self, reading: _Reading, paths: Any, nodes: Iterable[Node], depth: int = 0
+        self, reading: _ConversationBuild, paths: Any, nodes: Iterable[Node], depth: int = 0
     ) -> None:
         self._reading, self._paths, self._depth = reading, paths, depth
         self._blocks = Blocks(reading.choice, reading.out, is_agents=depth > 0)
         self._answering = {call: node for node in nodes for call in node.results}
         self._done: set[str] = set()
 
-    def turn(self, nodes: Iterable[Node], number: int, gaps: dict[str, Gap]) -> Turn:
+    def turn(self, nodes: Iterable[Node], number: int, gaps: dict[str, Gap]) -> ConversationTurn:
         """Read one turn."""
         records = list(records_of(self._paths, nodes))
         answers = self._answers(records)
@@ -204,7 +294,7 @@ class _Log:
             if record.at is not None:
                 times.append(record.at)
             for each in self._blocks.of(record):
-                if isinstance(each, Asked):
+                if isinstance(each, CallRequest):
                     self._done.add(each.id)
                     blocks.append(self._call(each, answers.get(each.id)))
                 elif not isinstance(each, Answered):
@@ -213,7 +303,7 @@ class _Log:
                     self._done.add(each.id)
                     blocks.append(self._call(None, each))
         ends = (min(times), max(times)) if times else (None, None)
-        return Turn(number=number, at=ends[0], ended_at=ends[1], blocks=blocks)
+        return ConversationTurn(number=number, at=ends[0], ended_at=ends[1], blocks=blocks)
 
     def _answers(self, records: list[tuple[Node, Record]]) -> dict[str, Answered]:
         """Give the results for the calls of a turn, also those that came later."""
@@ -234,7 +324,7 @@ class _Log:
                     answers.setdefault(each.id, each)
         return answers
 
-    def _call(self, asked: Asked | None, answer: Answered | None) -> Call:
+    def _call(self, asked: CallRequest | None, answer: Answered | None) -> ToolCall:
         call = self._blocks.call(asked, answer)
         call_id = asked.id if asked else answer.id if answer else ""
         call.agents = self._reading.agents_of(call_id, self._depth)
@@ -248,14 +338,14 @@ class _Log:
         return Mark(kind=MarkKind.GAP, text=self._reading.out.text(words))
 
 
-def figures_of(session: Session) -> Figures:
+def figures_of(session: Session) -> SessionUsage:
     """Reckon what a session used, its agents included, each response once."""
     responses = scan_logs(session.read_logs).responses
     if any(log.kind == "day" for log in session.main_logs):  # Others' responses stand there too.
         responses = [each for each in responses if each.session == session.id]
     bill = usual_prices().bill(responses)
     counters = [each.counters for each in responses]
-    return Figures(
+    return SessionUsage(
         messages=sum(each.messages for each in responses),
         input=sum(each.input for each in counters),
         output=sum(each.output for each in counters),

@@ -12,12 +12,12 @@ from datetime import date, timedelta, tzinfo
 from decimal import Decimal
 from typing import Final
 
+from turnlog.export.html.charts import CHART_CSS, Bar, ChartPoint, bars, calendar, heat_map, lines
+from turnlog.export.html.figures import count, counted, money, part, short, table, time
+from turnlog.export.html.page import Child, Fragment, element, page
 from turnlog.insights.cache import REASONS
 from turnlog.insights.days import WEEKDAYS, DayRow
 from turnlog.insights.report import Insights
-from turnlog.render.charts import CHART_CSS, Bar, Point, bars, calendar, heat_map, lines
-from turnlog.render.figures import count, counted, money, part, short, table, time
-from turnlog.render.page import Child, Fragment, element, page
 
 Clean = Callable[[str], str]
 """Takes a text of a log, and gives it as it may leave."""
@@ -96,10 +96,10 @@ def spending(costs: Mapping[str, float], first: str, last: str) -> Fragment:
         months: dict[str, float] = {}
         for day, cost in costs.items():
             months[day[:7]] = months.get(day[:7], 0) + cost
-        points = [Point(month, cost) for month, cost in months.items()]
+        points = [ChartPoint(month, cost) for month, cost in months.items()]
     else:
         names = [(begin + timedelta(days=n)).isoformat() for n in range((end - begin).days + 1)]
-        points = [Point(name, costs.get(name, 0)) for name in names]
+        points = [ChartPoint(name, costs.get(name, 0)) for name in names]
     return lines("Cost over time", points, shown=_dollars, width=900)
 
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from turnlog.render.conversation import Head
-from turnlog.render.inert_markdown import plain
-from turnlog.render.page import Fragment, element, escaped, page
+from turnlog.export.conversation import Head
+from turnlog.export.html.page import Fragment, element, escaped, page
+from turnlog.export.markdown import plain
 
 _CSS: Final = """
 td.title a { color: inherit; font-weight: 600; text-decoration-color: var(--line); }

@@ -1,0 +1,1 @@
+"""Self-contained HTML: escaped fragments, session pages, charts."""
