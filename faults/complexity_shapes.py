@@ -575,9 +575,9 @@ def _silent() -> Iterator[None]:
 
 def _web_page(home: Path) -> None:
     """Draw the session's page as the web server does."""
+    from turnlog.api.store import Store
     from turnlog.formats import find_homes
     from turnlog.pricing.cost import configured_prices
-    from turnlog.store import Store
     from turnlog.web.asked import Asked
     from turnlog.web.desk import Desk
     from turnlog.web.session import session_pieces

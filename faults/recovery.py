@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from turnlog.api.store import Store, open_store
 from turnlog.errors import UnsafeRecovery
 from turnlog.formats.projects import key_of
 from turnlog.records.timestamps import iso
 from turnlog.sessions.reading.threads import main_thread, main_tip, visible
 from turnlog.sessions.reading.tree import Node, Tree
 from turnlog.sessions.session import tree_of
-from turnlog.store import Store, open_store
 
 from .arena import Arena, plain_environment, say
 from .tally import Tally

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
+from turnlog.api.store import open_store
 from turnlog.errors import LogLocked, NotFound
 from turnlog.sessions.environment import process
 from turnlog.sessions.writing import build
 from turnlog.sessions.writing.writer import SessionWriter
-from turnlog.store import open_store
 
 from .child import Tell
 from .safekeeping_world import PROJECT, said

@@ -22,11 +22,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from turnlog.api.store import open_store
 from turnlog.cli.app import run
 from turnlog.formats import Home
 from turnlog.keep.copies import keep
 from turnlog.storage import compressed
-from turnlog.store import open_store
 
 from .child import Child, Tell, Work
 

@@ -14,12 +14,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from turnlog.api.store import open_store
 from turnlog.errors import NotFound
 from turnlog.formats import Home, flat_directory, flat_index, flat_meta
 from turnlog.records.timestamps import instant, iso
 from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.todos import todos_of
-from turnlog.store import open_store
 
 from .made import read
 from .session_steps import Actor, session_id

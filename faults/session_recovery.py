@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from turnlog.store import open_store
+from turnlog.api.store import open_store
 
 from .child import run_child
 from .made import read

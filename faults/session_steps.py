@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
+from turnlog.api.store import open_store
 from turnlog.formats import Home, dated_log
 from turnlog.sessions.side_files.todos import replace_todos
 from turnlog.sessions.writing import build
 from turnlog.sessions.writing.fork import fork
 from turnlog.sessions.writing.open import DatedWriter
 from turnlog.sessions.writing.writer import SessionWriter
-from turnlog.store import open_store
 
 from .child import Tell
 from .tracing import Call, Traced

@@ -22,7 +22,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 _RARE = (
-    "turnlog.adapters",
+    "turnlog.integrations",
     "turnlog.cli.__main__",
     "turnlog.cli.top",
     "turnlog.mcp",

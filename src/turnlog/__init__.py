@@ -22,9 +22,12 @@ TYPE_CHECKING = False  # As in typing, which takes a while to import.
 if TYPE_CHECKING:
     from typing import Any
 
-    from turnlog.adapters.async_store import AsyncSession as AsyncSession
-    from turnlog.adapters.async_store import AsyncStore as AsyncStore
-    from turnlog.adapters.async_store import aopen as aopen
+    from turnlog.api.async_store import AsyncSession as AsyncSession
+    from turnlog.api.async_store import AsyncStore as AsyncStore
+    from turnlog.api.async_store import aopen as aopen
+    from turnlog.api.session import KeptSession as KeptSession
+    from turnlog.api.store import Store as Store
+    from turnlog.api.store import open as open  # noqa: A004
     from turnlog.catalog.indexed_sessions import IndexedSession as IndexedSession
     from turnlog.catalog.sessions import SessionRow as SessionRow
     from turnlog.costs.ledger import Figures as Figures
@@ -98,7 +101,6 @@ if TYPE_CHECKING:
     from turnlog.keep.archive.archive import Archived as Archived
     from turnlog.keep.copies.keep import KeepRun as KeepRun
     from turnlog.keep.restore.restore import Restored as Restored
-    from turnlog.keep.session import KeptSession as KeptSession
     from turnlog.keep.trash.delete import Deletion as Deletion
     from turnlog.pricing.cost import Prices as Prices
     from turnlog.pricing.cost import cost as cost
@@ -208,15 +210,18 @@ if TYPE_CHECKING:
     from turnlog.storage.writer import Appended as Appended
     from turnlog.storage.writer import LogWriter as LogWriter
     from turnlog.storage.writer import News as News
-    from turnlog.store import Store as Store
-    from turnlog.store import open as open  # noqa: A004
 
 # Where each public name lives; tests/test_house.py keeps it equal to the imports above.
 _HOMES: dict[str, tuple[str, ...]] = {
-    "turnlog.adapters.async_store": (
+    "turnlog.api.async_store": (
         "AsyncSession",
         "AsyncStore",
         "aopen",
+    ),
+    "turnlog.api.session": ("KeptSession",),
+    "turnlog.api.store": (
+        "Store",
+        "open",
     ),
     "turnlog.catalog.indexed_sessions": ("IndexedSession",),
     "turnlog.catalog.sessions": ("SessionRow",),
@@ -253,7 +258,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.keep.archive.archive": ("Archived",),
     "turnlog.keep.copies.keep": ("KeepRun",),
     "turnlog.keep.restore.restore": ("Restored",),
-    "turnlog.keep.session": ("KeptSession",),
     "turnlog.keep.trash.delete": ("Deletion",),
     "turnlog.pricing.cost": (
         "Prices",
@@ -350,10 +354,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Appended",
         "LogWriter",
         "News",
-    ),
-    "turnlog.store": (
-        "Store",
-        "open",
     ),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -12,8 +12,8 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 import turnlog
 from adapters.claude_entries import AGENT, KEY, PROJECT, SESSION, answer, log_of, prompt, talk
-from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import InvalidId, NotSerialisable, UsageError
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 
 pytestmark = pytest.mark.anyio
 
@@ -401,7 +401,7 @@ async def test_a_link_is_not_written_through(tmp_path, store):
 
 
 async def test_few_logs_are_held_open(tmp_path, store, monkeypatch):
-    monkeypatch.setattr("turnlog.adapters.claude_appending._MAX_LINES", 8)
+    monkeypatch.setattr("turnlog.integrations.claude_agent_sdk.append._MAX_LINES", 8)
     before = len(os.listdir("/proc/self/fd"))
     for round_number in range(2):
         for n in range(30):
@@ -414,7 +414,7 @@ async def test_few_logs_are_held_open(tmp_path, store, monkeypatch):
 
 
 async def test_few_uuids_are_remembered(tmp_path, store, monkeypatch):
-    monkeypatch.setattr("turnlog.adapters.claude_appending._MAX_UUIDS", 50)
+    monkeypatch.setattr("turnlog.integrations.claude_agent_sdk.append._MAX_UUIDS", 50)
     for round_number in range(3):
         for n in range(4):
             await store.append({**KEY, "session_id": f"s{n}"}, talk(20 + 10 * round_number))
@@ -517,7 +517,7 @@ async def test_of_logs_written_in_one_tick_the_one_with_the_last_record_goes_on(
 async def test_importing_it_imports_no_sdk(tmp_path):
     code = """
 import sys, anyio
-from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 async def main():
     store = TurnlogSessionStore(sys.argv[1])
     key = {"project_key": "p", "session_id": "s"}
@@ -536,7 +536,7 @@ async def test_without_the_sdk_summaries_say_what_to_install(tmp_path):
     code = """
 import sys, anyio
 sys.modules["claude_agent_sdk"] = None
-from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 from turnlog.errors import UsageError
 async def main():
     store = TurnlogSessionStore(sys.argv[1])

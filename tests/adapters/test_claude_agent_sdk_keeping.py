@@ -10,9 +10,9 @@ import pytest
 
 import turnlog
 from adapters.claude_entries import AGENT, KEY, PROJECT, SESSION, log_of, prompt, talk
-from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import LogLocked
 from turnlog.formats import Home
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.trash.delete import restore_from_trash
 from turnlog.keep.trash.trash import Trash

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.claude_entries import KEY, PROJECT, SESSION, prompt
-from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
-from turnlog.adapters.claude_keys import Key, read_key, subpath_of
 from turnlog.errors import UsageError
+from turnlog.integrations.claude_agent_sdk.keys import Key, read_key, subpath_of
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 
 HOSTILE = [
     "..", ".", "../..", "../../../../etc/passwd", "/etc/passwd", "//x", "a//b", "a/", "/", "a/../b",

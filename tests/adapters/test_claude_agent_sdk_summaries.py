@@ -9,8 +9,8 @@ import claude_agent_sdk as sdk
 import pytest
 
 from adapters.claude_entries import AGENT, KEY, PROJECT, SESSION, log_of, prompt, talk
-from turnlog.adapters import claude_summaries
-from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import summaries
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ def store(tmp_path):
 @pytest.fixture
 def at_once(monkeypatch):
     """Keep the summary at every append, not only now and then."""
-    monkeypatch.setattr(claude_summaries, "_OFTEN", 0)
+    monkeypatch.setattr(summaries, "_OFTEN", 0)
 
 
 def sidecar(root):
@@ -74,8 +74,8 @@ async def test_a_listing_reads_no_log_that_did_not_change(tmp_path, store, monke
     def refuse(*_args, **_more):
         raise AssertionError("it was read")
 
-    monkeypatch.setattr(claude_summaries, "Entries", refuse)
-    monkeypatch.setattr(claude_summaries, "_fingerprint", refuse)
+    monkeypatch.setattr(summaries, "Entries", refuse)
+    monkeypatch.setattr(summaries, "_fingerprint", refuse)
     await check(store, STORY)
 
 

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import json_values, to_line
-from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
-from turnlog.adapters.claude_moving import Outcome, export_sessions, import_sessions
 from turnlog.errors import InvalidId, NotFound, UsageError
 from turnlog.formats import Home, project_key
+from turnlog.integrations.claude_agent_sdk import ExportOutcome, export_sessions, import_sessions
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 from turnlog.keep.copies.keep import keep
 from turnlog.records.damage import Reason
 
@@ -434,7 +434,7 @@ def full(run, store, home):
 def test_sessions_are_written_where_claude_looks(run, full, home, tmp_path):
     new = tmp_path / "new"
     done = run(export_sessions, full, new, project_key=PROJECT)
-    assert {file.outcome for file in done.files} == {Outcome.WRITTEN}
+    assert {file.outcome for file in done.files} == {ExportOutcome.WRITTEN}
     assert done.files[-1].name == f"projects/{PROJECT}/{OTHER}.jsonl"
     assert not done.skipped
     for key in (MAIN, AGENT):
@@ -452,7 +452,7 @@ def test_a_second_export_changes_nothing(run, full, tmp_path):
     run(export_sessions, full, new, project_key=PROJECT)
     before = everything(new)
     done = run(export_sessions, full, new, project_key=PROJECT)
-    assert {file.outcome for file in done.files} == {Outcome.THERE}
+    assert {file.outcome for file in done.files} == {ExportOutcome.THERE}
     assert done.added == 0
     assert everything(new) == before
 
@@ -465,7 +465,9 @@ def test_a_log_that_lags_behind_the_store_gets_the_rest(run, full, home):
     before = log.read_bytes()
     run(full.append, MAIN, [said(3), LATCH])
     done = run(export_sessions, full, home, project_key=PROJECT, sessions=[ID])
-    assert [file.outcome for file in done.files] == [Outcome.THERE] * 2 + [Outcome.EXTENDED]
+    assert [file.outcome for file in done.files] == [ExportOutcome.THERE] * 2 + [
+        ExportOutcome.EXTENDED
+    ]
     assert done.added == 2
     assert log.read_bytes() == before + to_line(said(3)) + b"\n" + to_line(LATCH) + b"\n"
 
@@ -482,7 +484,7 @@ def test_a_log_that_went_further_than_the_store_is_left(run, full, home):
     append(path_of(home, MAIN), said(3), said(4))
     before = everything(home)
     done = run(export_sessions, full, home, project_key=PROJECT)
-    assert {file.outcome for file in done.files} == {Outcome.THERE}
+    assert {file.outcome for file in done.files} == {ExportOutcome.THERE}
     assert everything(home) == before
 
 
@@ -504,13 +506,13 @@ def test_a_log_that_differs_is_not_overwritten_unless_told(run, full, home, entr
     assert "overwrite=True" in caught.value.hint
     assert everything(home) == before  # Not even its agent's log.
     done = run(export_sessions, full, home, project_key=PROJECT, sessions=[ID], overwrite=True)
-    assert done.files[-1].outcome is Outcome.REPLACED
+    assert done.files[-1].outcome is ExportOutcome.REPLACED
     lines = [json.loads(line) for line in log.read_bytes().splitlines()]
     assert lines == [said(0), LATCH, said(1), LATCH, said(2)]
     (original,) = log.parent.glob(f"{log.name}.original-*")
     assert original.read_bytes() == before[log.relative_to(home)]
     done = run(export_sessions, full, home, project_key=PROJECT, sessions=[ID], overwrite=True)
-    assert {file.outcome for file in done.files} == {Outcome.THERE}
+    assert {file.outcome for file in done.files} == {ExportOutcome.THERE}
 
 
 def test_what_tells_something_else_about_an_agent_is_not_overwritten_either(run, full, home):
@@ -521,7 +523,7 @@ def test_what_tells_something_else_about_an_agent_is_not_overwritten_either(run,
             run(export_sessions, full, home, project_key=PROJECT, sessions=[ID])
         assert meta.read_text() == text
     done = run(export_sessions, full, home, project_key=PROJECT, sessions=[ID], overwrite=True)
-    assert [file.outcome for file in done.files].count(Outcome.REPLACED) == 1
+    assert [file.outcome for file in done.files].count(ExportOutcome.REPLACED) == 1
     assert json.loads(meta.read_bytes()) == META
 
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import turnlog
 from strategies import json_values, words
-from turnlog.adapters import openai_history
-from turnlog.adapters.openai_agents import TurnlogSession
-from turnlog.adapters.openai_items import record_of
-from turnlog.adapters.openai_places import id_of
 from turnlog.errors import NotSerialisable, UsageError
+from turnlog.integrations.openai_agents import history
+from turnlog.integrations.openai_agents.items import record_of
+from turnlog.integrations.openai_agents.places import id_of
+from turnlog.integrations.openai_agents.session import TurnlogSession
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record
@@ -137,7 +137,7 @@ def test_what_is_not_json_is_a_type_error(session):
 
 def test_the_sdk_is_not_imported():
     code = (
-        "import sys, turnlog.adapters.openai_agents as face; face.TurnlogSession('x', '/nowhere');"
+        "import sys, turnlog.integrations.openai_agents.session as face; face.TurnlogSession('x', '/nowhere');"
         "print([name for name in sys.modules if name.partition('.')[0] in ('agents', 'openai')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -356,9 +356,9 @@ def test_it_behaves_as_a_list_does(tmp_path_factory, done):
 @given(done=st.lists(steps, max_size=30), looks=st.integers(1, 3), furthest=st.integers(2, 20))
 def test_it_does_however_far_is_looked_at_once(tmp_path_factory, done, looks, furthest):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(openai_history, "_FURTHEST", furthest)
-        patched.setattr(openai_history, "_REMEMBERED", looks)
-        patched.setattr(openai_history.look_back, "__defaults__", (None, looks))
+        patched.setattr(history, "_FURTHEST", furthest)
+        patched.setattr(history, "_REMEMBERED", looks)
+        patched.setattr(history.look_back, "__defaults__", (None, looks))
         run(live_as_a_list, tmp_path_factory.mktemp("root"), done)
 
 
@@ -372,7 +372,7 @@ def test_every_item_becomes_a_record_of_claude_codes(item):
 
 
 def test_many_pops_in_a_row_find_their_way_back(session, tmp_path, monkeypatch):
-    monkeypatch.setattr(openai_history, "_REMEMBERED", 50)
+    monkeypatch.setattr(history, "_REMEMBERED", 50)
     add(session, prompts(300))
 
     async def pop_all(count):
@@ -393,8 +393,8 @@ def test_the_newest_are_found_without_reading_the_rest(session, tmp_path, monkey
         return read_last(path, count)
 
     with monkeypatch.context() as patched:
-        patched.setattr(openai_history, "read_last", counted)
-        patched.setattr(openai_history, "read_log", None)
+        patched.setattr(history, "read_last", counted)
+        patched.setattr(history, "read_log", None)
         other = TurnlogSession("user_1", tmp_path, project=tmp_path)
         assert items_of(other, 20) == prompts(20, 2980)
         assert run(other.pop_item) == prompt(2999)

@@ -13,8 +13,8 @@ from agents import Agent, ModelBehaviorError, RunConfig, Runner, SQLiteSession, 
 
 import turnlog
 from adapters.openai_fakes import FakeModel, call, message, provider, thought
-from turnlog.adapters.openai_agents import TurnlogSession
 from turnlog.errors import UsageError
+from turnlog.integrations.openai_agents.session import TurnlogSession
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "openai-agents.md").read_text("utf-8")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from strategies import good_records, json_values, spoiled, to_line, words
 from turnlog import build
-from turnlog.adapters.chat_messages import ROLES, ChatMessage
 from turnlog.errors import NotSerialisable, UsageError
+from turnlog.integrations.provider.chat_messages import ROLES, ChatMessage
 from turnlog.records.codec import decode, encode
 from turnlog.records.record import Record
 from turnlog.storage.blobs import decode_line

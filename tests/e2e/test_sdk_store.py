@@ -19,9 +19,9 @@ import turnlog
 from e2e.fake_api import said_since
 from e2e.orchard import arrived
 from turnlog import build
-from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
-from turnlog.adapters.claude_moving import Outcome, export_sessions, import_sessions
 from turnlog.formats import project_key
+from turnlog.integrations.claude_agent_sdk import ExportOutcome, export_sessions, import_sessions
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 from turnlog.sessions.reading.subagents import AGENT_TOOLS
 from turnlog.sessions.reading.threads import visible
 from turnlog.storage.reader import Placed, read_log
@@ -35,7 +35,7 @@ PROGRAM = """
 import json, sys
 import anyio
 from claude_agent_sdk import ClaudeAgentOptions, query
-from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 
 async def main(prompt, root, options):
     options = ClaudeAgentOptions(session_store=TurnlogSessionStore(root), **options)
@@ -272,7 +272,7 @@ def test_a_home_that_lagged_behind_the_store_is_brought_up_to_it(ask, tmp_path):
     session_id, _ = ask(WALK)
     ask("And pears?", resume=session_id)
     done = ask.run(export_sessions, ask.store, ask.claude.home, project_key=ask.key)
-    assert {file.outcome for file in done.files} == {Outcome.THERE, Outcome.EXTENDED}
+    assert {file.outcome for file in done.files} == {ExportOutcome.THERE, ExportOutcome.EXTENDED}
     resumed = ask.claude("--resume", session_id, "-p", "And quinces?", FREELY)
     assert resumed.returncode == 0, resumed.stderr
     assert prompts(ask.api.requests[-1]) == [WALK, "And pears?", "And quinces?"]

@@ -10,10 +10,10 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from keep.orchard_store import ID, KEY, put, said
+from turnlog.api.session import KeptSession
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home
 from turnlog.formats.kept_copies import kept_copy, kept_place
-from turnlog.keep.session import KeptSession
 from turnlog.storage.compressed import unpack
 
 CORPUS = Path(

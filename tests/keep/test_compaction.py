@@ -33,6 +33,7 @@ from log.logs import add
 from sessions.homes import edit
 from sessions.shapes import logs as shapes
 from sessions.trees import answer, call, line, record
+from turnlog.api.store import open_store
 from turnlog.errors import FormatTooNew, LogLocked, NotALog, UsageError
 from turnlog.formats import Home, find_logs
 from turnlog.keep.compaction.compact import compact
@@ -41,7 +42,6 @@ from turnlog.keep.compaction.undo import undo
 from turnlog.keep.copies.keep import keep
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import STUB
-from turnlog.store import open_store
 
 CORPUS = Path(
     os.environ.get("TURNLOG_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus" / "claude"

@@ -462,7 +462,7 @@ def test_reset_deletes_nothing_while_one_of_them_runs(tmp_path, own):
 
 
 def test_reset_keeps_to_the_stores_root(home, own, tmp_path):
-    store = turnlog.store.Store((home, Home(tmp_path / "root")), tmp_path / "root")
+    store = turnlog.api.store.Store((home, Home(tmp_path / "root")), tmp_path / "root")
     assert store.reset("/home/ada/orchard") == []
     assert (home.path / KEY / f"{ID}.jsonl").exists()
     assert reset_project([home], "/home/ada/orchard", own=own, terms=DeletionTerms("x", NOW))

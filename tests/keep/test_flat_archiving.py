@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from keep.archives import HUGE, LOGS, copied, flat_store, session_in, somewhere, there
 from keep.orchard_store import ID, said
+from turnlog.api.store import open_store
 from turnlog.catalog.sessions import list_sessions
 from turnlog.errors import BrokenCopy, LogLocked, NotALog, UsageError
 from turnlog.formats import Home, find_everywhere
@@ -24,7 +25,6 @@ from turnlog.keep.copies.keep import keep
 from turnlog.keep.restore.restorable import find_restorable, mirrors
 from turnlog.keep.restore.restore import restore, restore_each
 from turnlog.storage.blobs import blob_of
-from turnlog.store import open_store
 
 MAIN = f"sessions/{ID}.jsonl"
 ARCHIVE = f"sessions/compressed/{ID}.jsonl.gz"

@@ -742,6 +742,6 @@ def test_the_stores_own_root_is_what_it_works_on(home, own, tmp_path):
     for name in (project, os.path.basename(project)):
         assert ids(store.retain(days=1, project=name).sessions) == [ID, OTHER]
     assert store.retain(days=1, project="nowhere").sessions == []
-    other = turnlog.store.Store((home, Home(tmp_path / "root")), tmp_path / "root")
+    other = turnlog.api.store.Store((home, Home(tmp_path / "root")), tmp_path / "root")
     assert other.retain(days=1, write=True).sessions == []
     assert (home.path / KEY / f"{ID}.jsonl").exists()

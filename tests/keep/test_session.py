@@ -7,15 +7,15 @@ import pytest
 
 from keep.archives import MAIN, copied, flat_store, small_home, there
 from keep.orchard_store import ID, put, said
+from turnlog.api.session import KeptSession
+from turnlog.api.store import Store, open_store
 from turnlog.catalog.indexed_sessions import list_indexed
 from turnlog.catalog.sessions import list_sessions
 from turnlog.errors import LogLocked, NotFound, UsageError
 from turnlog.formats.flat.registry import read_index, read_meta
 from turnlog.index.connection import open_fresh
-from turnlog.keep.session import KeptSession
 from turnlog.sessions.writing.fork import fork
 from turnlog.sessions.writing.writer import SessionWriter
-from turnlog.store import Store, open_store
 
 HELLO = {"type": "user", "message": {"role": "user", "content": "Hello, orchard"}}
 ANSWER = {

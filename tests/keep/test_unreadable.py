@@ -10,16 +10,16 @@ import pytest
 
 from keep.orchard_store import ID, KEY, OTHER, belongings, files, in_trash, make, put, said
 from keep.permissions import permissions_count
-from turnlog.adapters.claude_agent_sdk import TurnlogSessionStore
-from turnlog.adapters.provider import ClaudeStorageProvider
+from turnlog.api.session import KeptSession
 from turnlog.errors import AmbiguousSession, TurnlogError, UnreadableHome
 from turnlog.formats import Home
 from turnlog.formats.flat.registry import reindex
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.provider.provider import ClaudeStorageProvider
 from turnlog.keep.compaction.compact import compact
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.retention.policy import Policy
 from turnlog.keep.retention.retention import reset_project, retain
-from turnlog.keep.session import KeptSession
 from turnlog.keep.session_files import SessionFileIndex
 from turnlog.keep.trash.delete import ASKED, DeletionTerms, delete_session, finish_deletions
 from turnlog.keep.trash.trash import Trash

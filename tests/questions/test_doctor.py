@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions.trees import answer, call, line, log_of, record, result
+from turnlog.api.store import Store
 from turnlog.cli.app import COMMANDS
 from turnlog.errors import IndexUnavailable
 from turnlog.formats import Home, find_homes
@@ -33,7 +34,6 @@ from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.todos import replace_todos
 from turnlog.sessions.state import running_sessions
 from turnlog.storage.repair import repair
-from turnlog.store import Store
 
 CORPUS = Path(
     os.environ.get(

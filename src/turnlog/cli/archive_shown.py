@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from turnlog.api.session import KeptSession
 from turnlog.cli.terminal import console, counted, safe, short_path, size
 from turnlog.errors import StorageFull, TurnlogError
 from turnlog.formats import all_homes
 from turnlog.keep.archive.archive import Archived, Unarchived
 from turnlog.keep.restore.restore import Refused
-from turnlog.keep.session import KeptSession
 
 T = TypeVar("T")
 

@@ -36,8 +36,8 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool) ->
 
     SESSION is the beginning of a session's id, or "latest".
     """
+    from turnlog.api.store import Store
     from turnlog.formats import all_homes, turnlog_home
-    from turnlog.store import Store
 
     store = Store(all_homes(homes), turnlog_home())
     document = DeleteDocument(sessions=[])

@@ -57,10 +57,10 @@ def command(
 
     SESSION is the beginning of a session's id, or "latest".
     """
+    from turnlog.api.store import open_store
     from turnlog.formats import all_homes
     from turnlog.sessions.session import Session
     from turnlog.sessions.writing.fork import fork, thread_to
-    from turnlog.store import open_store
 
     session = Session.find(all_homes(homes), name)
     thread_to(session, at)  # A mistake in --at is told before anything is made.

@@ -107,9 +107,9 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
 
     SESSION is the beginning of a session's id, or "latest".
     """
+    from turnlog.api.store import Store
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.sessions.reading.lost_main_log import readable_session
-    from turnlog.store import Store
 
     store = Store(all_homes(homes), turnlog_home())
     session = readable_session(store.session(name))

@@ -31,8 +31,8 @@ def label(
     pinned: bool | None = None,
 ) -> tuple[Session, LabelsDocument]:
     """Set what is given of the session called *name*."""
+    from turnlog.api.store import Store
     from turnlog.formats import all_homes, turnlog_home
-    from turnlog.store import Store
 
     store = Store(all_homes(homes), turnlog_home())
     session = store.update(name, title=title, tag=tag, pinned=pinned)

@@ -11,10 +11,10 @@ from turnlog.cli.options import home_option, json_option, show_json, write_optio
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.api.store import Store
     from turnlog.catalog.sessions import SessionRow
     from turnlog.sessions.recover import Recovery
     from turnlog.sessions.recover_undo import UndoneRecovery
-    from turnlog.store import Store
 
 
 @click.command(
@@ -43,9 +43,9 @@ def command(
 
     SESSION is the beginning of a session's id, or "latest".
     """
+    from turnlog.api.store import Store
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.keep.copies.shortfall import Shortfalls
-    from turnlog.store import Store
 
     store = Store(all_homes(homes), turnlog_home())
     if name is None:
@@ -72,7 +72,7 @@ def command(
 
 def _at_home(store: Store, session_id: str) -> Store:
     """Open the home of a session for writing: the session was named, and with it its home."""
-    from turnlog.store import Store
+    from turnlog.api.store import Store
 
     home = store.session(session_id).main_logs[-1].home
     return Store((home,), home.path)

@@ -132,7 +132,7 @@ def command(
 
 def _brought_back(homes: tuple[Home, ...], name: str) -> Session:
     """Find a session; put it back where its agent looks, if it is archived or gone."""
-    from turnlog.keep.session import KeptSession
+    from turnlog.api.session import KeptSession
 
     session = KeptSession.find(homes, name)
     is_claudes = bool(session.main_logs) and session.layout == "claude"

@@ -88,11 +88,11 @@ def command(
 
 
 def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> Desk:
+    from turnlog.api.store import Store
     from turnlog.config import in_words, load_config
     from turnlog.formats import turnlog_home
     from turnlog.pricing.cost import configured_prices
     from turnlog.redact import rules_from
-    from turnlog.store import Store
     from turnlog.web.desk import Desk
 
     config = load_config(turnlog_home())

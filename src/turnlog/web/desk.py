@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
+from turnlog.api.store import Store
 from turnlog.export.call_lines import call_text
 from turnlog.export.exporter import known_lines
 from turnlog.export.masking import Masking
@@ -18,7 +19,6 @@ from turnlog.pricing.cost import Prices
 from turnlog.records.time_zone import MachineZone
 from turnlog.redact import Rules, gather_known
 from turnlog.sessions.session import Session
-from turnlog.store import Store
 
 
 class Desk:

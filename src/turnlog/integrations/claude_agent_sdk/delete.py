@@ -1,0 +1,133 @@
+"""Deleting what a key stands for: to the trash, like everything that turnlog deletes.
+
+With its main log goes all that belongs to the session in its project: its agents' logs, what lies
+beside them, turnlog's kept copies. What the home has of the session outside its projects (todos,
+tasks, file history) goes with the last project that has a log of it. A subpath is one log and no
+other. Deleting what is not there is fine, and so is deleting again what a kill left half deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from turnlog.errors import LogLocked, NotFound, TurnlogError
+from turnlog.formats import Home, LogFile, turnlog_home
+from turnlog.formats.kept_copies import kept_place
+from turnlog.formats.walk import refuse_unseen
+from turnlog.integrations.claude_agent_sdk.find import PACKED, find_log, subpath_in
+from turnlog.integrations.claude_agent_sdk.keys import Key, place
+from turnlog.keep.activity import title_of
+from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
+from turnlog.keep.file_moves import Spot, locked, remove_empty
+from turnlog.keep.restore.restorable import project_of
+from turnlog.keep.retention.policy import load_grace
+from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
+from turnlog.keep.session_files import SessionFile, SessionFileIndex
+from turnlog.keep.trash.bookkeeping import catalogued, forget_kept
+from turnlog.keep.trash.delete import ASKED
+from turnlog.keep.trash.entries import FileToTrash
+from turnlog.keep.trash.trash import Trash, interruption_message
+from turnlog.storage.writer import LOCK_TIMEOUT as WRITERS_TIMEOUT
+
+_PAUSE: Final = 0.01
+
+
+def delete(root: Path, key: Key) -> None:
+    """Move what *key* stands for into the trash; raises LogLocked if its session is running."""
+    _refuse_if_running(root, key)
+    deadline = time.monotonic() + WRITERS_TIMEOUT
+    while True:
+        try:
+            _delete(root, key)
+            return
+        except LogLocked:  # A writer holds a log for moments only.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE)
+
+
+def _delete(root: Path, key: Key) -> None:
+    own = turnlog_home()
+    home = os.path.realpath(root)
+    copies = kept_place(home)
+    goods = _goods(root, key)
+    if not goods:
+        return
+    kept = {each.home_name for each in goods if each.tree == "kept"}
+    main = frozenset({key.name}) if key.subpath is None else frozenset[str]()
+    with interruption_message(root, "delete"), contextlib.ExitStack() as held:
+        for name in main:
+            held.enter_context(locked(Spot(Path(home), name)))
+        if kept:
+            held.enter_context(turn(copies, LOCK_TIMEOUT))
+        _refuse_if_running(root, key)
+        Trash(own).discard(
+            key.session,
+            home,
+            [FileToTrash(each.tree, each.name) for each in goods],
+            why=ASKED,
+            now=datetime.now(UTC),
+            grace=load_grace(own),
+            title=_title(root, key),
+            catalogue=catalogued(copies, kept) if kept else (),
+            held=main,
+        )
+        if kept:
+            forget_kept(copies, kept)
+    _remove_directories(Path(home), key)
+
+
+# -- whether it may go ----------------------------------------------------------------------
+
+
+def _refuse_if_running(root: Path, key: Key) -> None:
+    refuse_if_program_runs(key.session, (Home(root),))
+    main = place(root, Key(key.project, key.session).name)
+    with contextlib.suppress(NotFound):
+        refuse_if_written(key.session, main)
+
+
+# -- what goes ------------------------------------------------------------------------------
+
+
+def _goods(root: Path, key: Key) -> list[SessionFile]:
+    """Give what is to go, main logs last: what is cut short can be found and deleted again."""
+    belongings = SessionFileIndex(Home(root))
+    refuse_unseen(belongings.unseen)
+    beneath = belongings.beneath(key.directory)
+    if key.subpath is not None:
+        names = {key.name, key.meta or key.name}
+        packed = {key.name + each for each in PACKED}
+        return [each for each in beneath if each.home_name in names | packed]
+    owned = belongings.of(key.session)
+    here = [each for each in owned if project_of(each.home_name) == key.project]
+    others = [each for each in owned if project_of(each.home_name) != key.project]
+    # Told by names, two projects' sessions of one id share what lies outside of both.
+    is_last = not any(each.log and each.log.kind == "session" for each in others)
+    beside = [each for each in others if is_last and project_of(each.home_name) is None]
+    goods = [*beside, *here]
+    more = [each for each in beneath if subpath_in(key, each.home_name) is not None]
+    return [*(each for each in more if each not in goods), *goods]
+
+
+def _title(root: Path, key: Key) -> str | None:
+    found = find_log(root, Key(key.project, key.session))
+    if found is None:
+        return None
+    log = LogFile(found.path, Home(root), "claude", "session", key.session, None, key.project, None)
+    with contextlib.suppress(TurnlogError, OSError):  # A title is only for people.
+        return title_of(key.session, [log])
+    return None
+
+
+def _remove_directories(home: Path, key: Key) -> None:
+    """Remove the session's directories that nothing is left in."""
+    top = os.path.join(home, "")
+    directories = [each for each, _, _ in os.walk(place(home, key.directory), topdown=False)]
+    for directory in directories:
+        remove_empty(home, directory.removeprefix(top).replace(os.sep, "/"))

@@ -1,0 +1,230 @@
+"""Summaries: what the SDK lists of a session, folded as it is written and kept beside the home.
+
+    summaries/PROJECT/SESSION.summary     a digest, and on the next line what it is the digest of
+
+The fold is the SDK's own; it is imported when it is first needed, and an append in a process that
+has not imported it leaves the fold to whoever lists. Such a file is derived and disposable. It has
+a bookmark: how far it covers its log, and a fingerprint of those bytes. What was appended since, by
+whomever, is folded in when it is read; a file that is lost, stale, altered, or folded by another
+version of the SDK is folded anew. So it is not synced: whatever a crash leaves of it, the answer is
+that of a fold over the whole log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.errors import TurnlogError, UsageError
+from turnlog.integrations.claude_agent_sdk.entries import Entries, Entry
+from turnlog.integrations.claude_agent_sdk.find import FoundLog, look_at
+from turnlog.integrations.claude_agent_sdk.keys import Key, place
+from turnlog.records.codec import encode
+from turnlog.records.lenient_json import loads
+from turnlog.storage.atomic_files import Folder, Unreadable, read_file
+from turnlog.storage.fingerprint import fingerprint_by
+from turnlog.storage.sources import Seekable, open_source
+
+DIRECTORY: Final = "summaries"
+_SDK: Final = "claude_agent_sdk"
+_NEARLY: Final = 1024 * 1024  # An append reads no more than this of what others have written.
+_OFTEN: Final = 64 * 1024
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+
+Fold = Callable[[Any, Any, Any], Any]
+
+
+class _State(Struct, frozen=True, kw_only=True):
+    """A fold and its bookmark."""
+
+    folded_by: str
+    data: dict[str, Any] | None = None
+    offset: int = 0
+    """How far it covers the log: up to a line's end."""
+    fingerprint: str = ""
+    """Of the bytes before that."""
+    size_bytes: int = -1
+    mtime_ns: int = -1
+    """Of the log as it lay there when all of it was covered; while they hold, it is not read."""
+
+
+class SessionSummaryFile:
+    """The summary of one session."""
+
+    def __init__(self, root: Path, key: Key) -> None:
+        self.key = key
+        self._root = root
+        self._path = place(root, key.name)
+        self._name = f"{key.session}.summary"
+        self._state: _State | None = None
+        self._kept_to = 0
+
+    def forget(self) -> None:
+        """Trust only what lies on the disk."""
+        self._state = None
+        self._kept_to = 0
+
+    def take(self, entries: list[Entry], start: int, end: int) -> None:
+        """Fold in what was just appended, from *start* to *end* of the log.
+
+        It never fails: the append is done, and whoever lists folds what is missing.
+        """
+        if end <= start or _SDK not in sys.modules:
+            self.forget()
+            return
+        try:
+            state = self._state
+            if state is None or state.offset != start:
+                state = self._known(start)
+            if state is None:
+                return
+            if state.offset == start:
+                data = self._folded(state.data, entries)
+                self._state = msgspec.structs.replace(state, data=data, offset=end)
+            else:
+                self._state, _ = self._read_on(state, self._path)
+            # Many small replaced files would cost every append more than they save a listing.
+            if self._state.offset - self._kept_to >= _OFTEN:
+                log = look_at(self._path)
+                is_whole = log is not None and log.size_bytes == self._state.offset
+                self._keep(self._state, self._path, log if is_whole else None)
+        except (TurnlogError, OSError):
+            self.forget()
+
+    def of(self, found: FoundLog) -> dict[str, Any]:
+        """Give the summary of the log that was *found*; it is brought up to date and kept."""
+        state = self._stored()
+        is_same = (state.size_bytes, state.mtime_ns) == (found.size_bytes, found.mtime_ns)
+        if is_same and state.data is not None:
+            return state.data
+        if not self._is_of(state, found.path):
+            state = self._nothing()
+        state, rest = self._read_on(state, found.path)
+        is_whole = not rest and (found.is_packed or state.offset == found.size_bytes)
+        with contextlib.suppress(TurnlogError, OSError):  # Then the next one folds again.
+            self._keep(state, found.path, found if is_whole else None)
+        # A line that has no end yet counts, but another may still take its place.
+        return self._folded(state.data, rest)
+
+    def _read_on(self, state: _State, path: Path) -> tuple[_State, list[Entry]]:
+        """Fold in all further lines of the log; give the entry of one that has no end yet, too."""
+        data = state.data
+        with Entries(path, state.offset) as entries:
+            for batch in entries.batches():
+                data = self._folded(data, batch)
+            rest, offset = entries.rest(), entries.offset
+        return msgspec.structs.replace(state, data=data, offset=offset), rest
+
+    def remove(self) -> None:
+        """Remove what is kept; it is folded anew when it is asked for."""
+        self.forget()
+        with (
+            contextlib.suppress(OSError),
+            Folder.beneath(self._root, (DIRECTORY, self.key.project), make=False) as folder,
+        ):
+            folder.remove(self._name)
+
+    def _known(self, start: int) -> _State | None:
+        """Give a fold of the log's first *start* bytes, or of nearly as many; None if none is."""
+        state = self._stored() if start else self._nothing()
+        if not self._is_of(state, self._path):
+            state = self._nothing()
+        self._kept_to = state.offset
+        return state if 0 <= start - state.offset <= _NEARLY else None
+
+    def _nothing(self) -> _State:
+        return _State(folded_by=_fold_and_version()[1])
+
+    def _stored(self) -> _State:
+        """Read what is kept; an empty fold if that is lost, altered or another SDK's."""
+        nothing = self._nothing()
+        path = self._root / DIRECTORY / self.key.project / self._name
+        kept = read_file(path, follow=False)
+        if isinstance(kept, Unreadable):
+            return nothing
+        digest, _, body = kept.partition(b"\n")
+        if digest != _digest(body):
+            return nothing
+        try:
+            state = msgspec.convert(loads(body), _State)
+        except (ValueError, RecursionError):
+            return nothing
+        return state if state.folded_by == nothing.folded_by else nothing
+
+    def _is_of(self, state: _State, path: Path) -> bool:
+        """Tell whether the log begins with the bytes that *state* covers."""
+        if state.offset == 0:
+            return state.data is None
+        return bool(state.fingerprint) and _fingerprint(path, state.offset) == state.fingerprint
+
+    def _keep(self, state: _State, path: Path, whole: FoundLog | None) -> None:
+        """Keep *state*; *whole* is what the log is like, if the state covers all of it."""
+        state = msgspec.structs.replace(
+            state,
+            fingerprint=_fingerprint(path, state.offset),
+            size_bytes=whole.size_bytes if whole else -1,
+            mtime_ns=whole.mtime_ns if whole else -1,
+        )
+        body = encode(msgspec.structs.asdict(state))
+        temporary = f".turnlog-{secrets.token_hex(8)}.part"
+        with Folder.beneath(self._root, (DIRECTORY, self.key.project)) as folder:
+            with os.fdopen(folder.open(temporary, _NEW), "wb") as file:
+                file.write(_digest(body) + b"\n" + body)
+            folder.move(temporary, self._name, overwrite=True)
+        self._kept_to = state.offset
+
+    def _folded(self, data: dict[str, Any] | None, entries: list[Entry]) -> dict[str, Any]:
+        fold, _ = _fold_and_version()
+        said = self.key.said()
+        before = None if data is None else {**_AS_SUMMARY, **said, "data": data}
+        try:
+            folded = fold(before, said, entries)
+        except Exception:  # noqa: BLE001 - Not ours: an entry that it cannot fold is passed over.
+            if len(entries) == 1:
+                return data or {}
+            for entry in entries:
+                data = self._folded(data, [entry])
+            return data or {}
+        found: dict[str, Any] = folded["data"]
+        return found
+
+
+_AS_SUMMARY: Final = {"mtime": 0}
+
+
+def _fold_and_version() -> tuple[Fold, str]:
+    try:
+        from claude_agent_sdk import (  # noqa: PLC0415 - Nobody waits for it who does not list.
+            __version__,
+            fold_session_summary,
+        )
+    except ImportError:
+        raise UsageError(
+            "summaries are folded by claude-agent-sdk, which is not installed",
+            hint="pip install claude-agent-sdk",
+        ) from None
+    return fold_session_summary, __version__
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=16).hexdigest().encode()
+
+
+def _fingerprint(path: Path, size_bytes: int) -> str:
+    """Sum up the first bytes of a log; nothing fits if it is shorter, or has no way back."""
+    source = open_source(path)
+    try:
+        if not isinstance(source, Seekable) or source.size_bytes < size_bytes:
+            return ""
+        return fingerprint_by(source.read_at, size_bytes).hex()
+    finally:
+        source.close()

@@ -1,0 +1,1 @@
+"""Session memory for the OpenAI Agents SDK."""

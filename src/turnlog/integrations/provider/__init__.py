@@ -1,0 +1,1 @@
+"""An asynchronous storage provider for agent programs."""
