@@ -20,31 +20,31 @@ from rich.console import Console
 from turnlog.catalog.indexed_sessions import SessionCatalog
 from turnlog.catalog.projects import ProjectCatalog
 from turnlog.catalog.sessions import SessionList
-from turnlog.cli import check
+from turnlog.cli.advanced.convert import ConvertDocument
+from turnlog.cli.advanced.fork import ForkDocument
+from turnlog.cli.advanced.refresh import RefreshDocument
 from turnlog.cli.app import COMMANDS, app
-from turnlog.cli.archive import ArchiveDocument
-from turnlog.cli.compact import CompactDocument, UndoDocument
-from turnlog.cli.convert import ConvertDocument
-from turnlog.cli.delete import DeleteDocument
-from turnlog.cli.files import FilesDocument
-from turnlog.cli.fork import ForkDocument
-from turnlog.cli.info import SessionDocument
-from turnlog.cli.keep_installed import InstallDocument
-from turnlog.cli.keep_shown import KeepDocument
+from turnlog.cli.browse.files import FilesDocument
+from turnlog.cli.browse.info import SessionDocument
+from turnlog.cli.browse.plans import PlansDocument
+from turnlog.cli.browse.prompts import PromptsDocument
+from turnlog.cli.browse.resume import ResumeDocument
+from turnlog.cli.browse.show_document import ShowDocument
+from turnlog.cli.browse.todos import TodosDocument
+from turnlog.cli.costs.prices import PriceDocument
 from turnlog.cli.labels import LabelsDocument
-from turnlog.cli.plans import PlansDocument
-from turnlog.cli.prices import PriceDocument
-from turnlog.cli.prompts import PromptsDocument
-from turnlog.cli.refresh import RefreshDocument
-from turnlog.cli.repair import RepairDocument
-from turnlog.cli.restore import RestorableDocument, RestoreDocument
-from turnlog.cli.resume import ResumeDocument
-from turnlog.cli.show_document import ShowDocument
-from turnlog.cli.todos import TodosDocument
-from turnlog.cli.trash import TrashDocument
-from turnlog.cli.unarchive import UnarchiveDocument
-from turnlog.cli.verify import VerifyDocument
-from turnlog.cli.watch_line import WatchedRow
+from turnlog.cli.live.watch import WatchedRow
+from turnlog.cli.repair import check
+from turnlog.cli.repair.compact import CompactDocument, UndoDocument
+from turnlog.cli.repair.repair import RepairDocument
+from turnlog.cli.safety.archive import ArchiveDocument
+from turnlog.cli.safety.delete import DeleteDocument
+from turnlog.cli.safety.keep import InstallDocument
+from turnlog.cli.safety.restore import RestorableDocument, RestoreDocument
+from turnlog.cli.safety.trash import TrashDocument
+from turnlog.cli.safety.unarchive import UnarchiveDocument
+from turnlog.cli.safety.verify import VerifyDocument
+from turnlog.cli.views.keep import KeepDocument
 from turnlog.costs.blocks import BlockLedger
 from turnlog.costs.budgets import BudgetReport
 from turnlog.costs.comparison import CostComparison

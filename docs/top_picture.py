@@ -16,8 +16,8 @@ from typing import Any, Final
 from msgspec import structs
 from textual.app import App
 
-from turnlog.cli.top_app import THEME, TopApp
-from turnlog.cli.top_sessions import SessionsScreen
+from turnlog.cli.live.app import THEME, TopApp
+from turnlog.cli.live.sessions_screen import SessionsScreen
 from turnlog.costs.blocks import BlockRow
 from turnlog.costs.ledger import sum_of
 from turnlog.live.activity import Doing, LiveCall

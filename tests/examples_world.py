@@ -23,8 +23,8 @@ import time_machine
 import turnlog
 from cli.screens import NOW, Home, Terminal
 from examples_found import at_home
-from turnlog.cli import watch_line
 from turnlog.cli.app import run
+from turnlog.cli.live import watch
 from turnlog.sessions.writing import build
 
 OPUS, SONNET = "claude-opus-4-6", "claude-sonnet-4-6"
@@ -131,7 +131,7 @@ class World(Home):
 
     def run(self, words, *, stdin=None, at=NOW, is_interrupted=False):
         """Run a command in ``~/orchard``; give its exit code, and what it printed."""
-        watch_line._console.cache_clear()  # It lives as long as a process.
+        watch._console.cache_clear()  # It lives as long as a process.
         out, err, before = Terminal(), Terminal(), os.getcwd()
         with ExitStack() as stack:
             stack.enter_context(mock.patch.dict(os.environ, self.environ(), clear=True))

@@ -21,8 +21,8 @@ from unittest import mock
 import time_machine
 
 from snapshots import stable
-from turnlog.cli import watch_line
 from turnlog.cli.app import run
+from turnlog.cli.live import watch
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 NOW = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
@@ -86,7 +86,7 @@ class Home:
 
         Without *columns* its output goes into a pipe, which has no width.
         """
-        watch_line._console.cache_clear()  # It lives as long as a process.
+        watch._console.cache_clear()  # It lives as long as a process.
         out, err = Terminal() if columns is not None else Pipe(), Terminal()
         typing = mock.patch.object(sys, "stdin", io.StringIO(typed))
         with typing, redirect_stdout(stdout or out), redirect_stderr(err), self.inside(columns):

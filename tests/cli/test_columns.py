@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cli.screens import Home
-from turnlog.cli.terminal import show_value
+from turnlog.cli.terminal.console import show_value
 
 SESSION = "c4a7e001-5a52-4c11-9a3d-2f6f0d0c4b00"
 DEEP = "/home/ada/" + "a-directory/" * 9

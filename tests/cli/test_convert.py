@@ -7,7 +7,7 @@ import pytest
 from jsonschema import validate
 
 from cli.conftest import DAMAGED, WHOLE, line, prompt
-from turnlog.cli.convert import ConvertDocument
+from turnlog.cli.advanced.convert import ConvertDocument
 
 
 def files(root):

@@ -12,7 +12,7 @@ import pytest
 
 from records.answers import MODEL, SESSION, answer, log_of
 from turnlog.catalog.names import shown_name
-from turnlog.cli.cost import REPORTS
+from turnlog.cli.costs.cost import REPORTS
 from turnlog.costs.budgets import BudgetReport
 from turnlog.costs.comparison import CostComparison
 

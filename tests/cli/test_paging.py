@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.cli.paging import pager_command
+from turnlog.cli.terminal.pager import pager_command
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 LONG = ("sql", "--schema")

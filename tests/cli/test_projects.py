@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from turnlog.catalog.projects import PROJECT_SORTS, ProjectCatalog
-from turnlog.cli.projects import SORTS
+from turnlog.cli.browse.projects import SORTS
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 

@@ -6,8 +6,8 @@ import pytest
 
 from questions.query_trees import SESSIONS, built
 from questions.test_query import PLAN
-from turnlog.cli.query import OPTIONS, read_query
-from turnlog.cli.query_shown import fitted
+from turnlog.cli.advanced.query import OPTIONS, read_query
+from turnlog.cli.terminal.table import fitted
 from turnlog.errors import UsageError
 from turnlog.query.fields import RESOURCES
 

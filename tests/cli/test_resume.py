@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import forked
 from sessions.trees import log_of, record
-from turnlog.cli.resume import ResumeDocument, command
+from turnlog.cli.browse.resume import ResumeDocument, command
 from turnlog.formats import project_key
 
 ID = "88888888-dddd-4ddd-8ddd-888888888888"

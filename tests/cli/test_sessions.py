@@ -10,7 +10,7 @@ import pytest
 
 import turnlog as turnlog_library
 from turnlog.catalog.indexed_sessions import SESSION_SORTS, SessionCatalog
-from turnlog.cli.sessions import SORTS, STATES
+from turnlog.cli.browse.sessions import SORTS, STATES
 from turnlog.sessions.state import State
 
 WHOLE = "11111111-aaaa-4aaa-8aaa-111111111111"

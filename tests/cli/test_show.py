@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from sessions.trees import answer, call, line, log_of, record
-from turnlog.cli.show_document import ShowDocument
+from turnlog.cli.browse.show_document import ShowDocument
 from turnlog.export.wrapped_tags import TagKind, unwrap
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import forked
 from records.answers import SESSION, answer, log_of
-from turnlog.cli.statusline_asked import context_percent
-from turnlog.cli.statusline_shown import NOTHING, line_of
+from turnlog.cli.statusline.input import context_percent
+from turnlog.cli.statusline.line import NOTHING, line_of
 
 TURNLOG = [sys.executable, "-P", "-c", "from turnlog.cli import main; main()"]
 COLOURS = re.compile(r"\x1b\[\d+m")

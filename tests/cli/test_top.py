@@ -12,11 +12,11 @@ pytest.importorskip("textual")
 
 from textual.widgets import Input, Static
 
-from turnlog.cli.top_app import TopApp
-from turnlog.cli.top_boxes import AgentsBox, HelpBox, ResumeBox
-from turnlog.cli.top_conversation import ConversationView
-from turnlog.cli.top_session import SessionScreen
-from turnlog.cli.top_sessions import SessionList, SessionsScreen
+from turnlog.cli.live.app import TopApp
+from turnlog.cli.live.conversation import ConversationView
+from turnlog.cli.live.dialogs import HelpBox, ResumeBox, SubagentsBox
+from turnlog.cli.live.session_screen import SessionScreen
+from turnlog.cli.live.sessions_screen import SessionListView, SessionsScreen
 
 ONE, TWO, THREE = (f"{each * 8}-aaaa-4aaa-8aaa-{each * 12}" for each in "123")
 HOSTILE = (
@@ -159,7 +159,7 @@ def test_filter_sort_and_copy(world):
     world.write(TWO, prompt("kites"), said("x"), said("y"), said("z"), ago=100)
 
     async def act(person):
-        listed = person.app.screen.query_one(SessionList)
+        listed = person.app.screen.query_one(SessionListView)
         await person.until(lambda: listed.option_count == 2)
         await person.press("f", *"orch")
         await person.until(lambda: [each.id for each in listed.options] == [ONE])
@@ -172,7 +172,7 @@ def test_filter_sort_and_copy(world):
         await person.press("escape")
         await person.press("s")
         await person.until(lambda: [each.id for each in listed.options] == [TWO, ONE])
-        person.app.screen.query_one(SessionList).highlighted = 0
+        person.app.screen.query_one(SessionListView).highlighted = 0
         await person.press("c")
         assert person.app.clipboard == TWO
 
@@ -184,7 +184,7 @@ def test_the_cursor_stays_on_its_session_when_the_order_changes(world):
     world.write(TWO, prompt("two"), said("x"), ago=100)
 
     async def act(person):
-        listed = person.app.screen.query_one(SessionList)
+        listed = person.app.screen.query_one(SessionListView)
         await person.until(lambda: listed.option_count == 2)
         await person.press("j")
         assert person.app.screen.chosen.id == TWO
@@ -203,7 +203,7 @@ def test_a_click_opens(world):
 
     async def act(person):
         await person.until("Mend the garden gate")
-        await person.pilot.click(SessionList, offset=(10, 1))
+        await person.pilot.click(SessionListView, offset=(10, 1))
         await person.until(lambda: isinstance(person.app.screen, SessionScreen))
 
     drive(world, act)
@@ -245,7 +245,7 @@ def test_help_resume_and_agents(world):
         await person.open()
         await person.press("a")
         await person.until("agent-a1b2")
-        assert isinstance(person.app.screen, AgentsBox)
+        assert isinstance(person.app.screen, SubagentsBox)
         await person.press("enter")
         await person.until("Found in the shed.")
         await person.press("escape")

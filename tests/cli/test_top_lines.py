@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from questions.live_world import call, prompt, result, said, thought
-from turnlog.cli.top_lines import Look, folds, lines_of, seconds, text_of, wrapped
-from turnlog.cli.top_reading import STEPS, Reading
-from turnlog.cli.top_rows import head_lines, plain, row_lines, side_lines
+from turnlog.cli.live.entries import STEPS, ConversationReader
+from turnlog.cli.live.lines import LineStyle, folds, lines_of, seconds, text_of, wrapped
+from turnlog.cli.live.rows import head_lines, plain, row_lines, side_lines
 from turnlog.live.activity import Doing, LiveCall
 from turnlog.live.sessions import LiveDocument, LiveSession
 from turnlog.live.watch import LiveNews
@@ -55,14 +55,14 @@ def test_every_entry_fits_and_is_inert(tmp_path_factory, text, width):
     ]
     lines = [json.dumps(record).encode() for record in records]
     path.write_bytes(b"\n".join([*lines, b"no record", b""]))
-    growth = Reading(path).look()
+    growth = ConversationReader(path).look()
     assert growth.begins
     assert growth.is_whole
     assert any(folds(entry) for entry in growth.entries)
     for entry in growth.entries:
         text_of(entry)
         for unfolded in (False, True):
-            look = Look(width, thinking=True, unfolded=unfolded)
+            look = LineStyle(width, thinking=True, unfolded=unfolded)
             # Prose keeps a width that can be read; what is narrower cuts it.
             is_sound(lines_of(entry, look), max(width, 16))
 
@@ -140,7 +140,7 @@ def test_growth_is_read_once_and_answers_come_under_their_calls_number(tmp_path)
             log.write(b"".join(json.dumps(record).encode() + b"\n" for record in records))
 
     write(prompt("one"), call(1, "Bash", command="make"))
-    reading = Reading(path)
+    reading = ConversationReader(path)
     first = reading.look()
     assert [entry.number for entry in first.entries] == [0, 1]
     assert reading.look() is None
@@ -154,13 +154,13 @@ def test_growth_is_read_once_and_answers_come_under_their_calls_number(tmp_path)
 
 
 def test_a_log_that_is_not_there_is_told_and_no_log_is_read_without_end(tmp_path):
-    gone = Reading(tmp_path / "nobody.jsonl")
+    gone = ConversationReader(tmp_path / "nobody.jsonl")
     assert gone.look().problem
     assert gone.look() is None
     path = tmp_path / "log.jsonl"
     line = json.dumps(said("x")).encode() + b"\n"
     path.write_bytes(line * (STEPS[-1] + 10))
-    reading = Reading(path)
+    reading = ConversationReader(path)
     sizes = [len(reading.look().entries)]
     while (growth := reading.earlier()) is not None:
         sizes.append(len(growth.entries))

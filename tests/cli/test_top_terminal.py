@@ -186,7 +186,7 @@ def test_json_is_the_same_facts_once(turnlog, world):
 
 def test_nothing_heavy_is_imported_until_it_is_drawn():
     code = (
-        "import sys; import turnlog.cli.top; "
+        "import sys; import turnlog.cli.live.top; "
         "print([m for m in ('textual', 'rich', 'sqlite3') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from keep.orchard_home import ID, PROJECT, SHARED, conversation, parts_of, write_files
-from turnlog.cli.verify import VerifyDocument
+from turnlog.cli.safety.verify import VerifyDocument
 from turnlog.formats import key_of
 
 MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"

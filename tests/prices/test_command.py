@@ -8,7 +8,7 @@ import tomllib
 import pytest
 from click.testing import CliRunner
 
-from turnlog.cli.prices import PriceDocument, command, describe
+from turnlog.cli.costs.prices import PriceDocument, command, describe
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import Prices
 from turnlog.pricing.overrides import overrides_from

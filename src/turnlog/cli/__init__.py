@@ -116,14 +116,14 @@ def _leave(code: int) -> None:
 
 
 def _is_status_shown(arguments: list[str]) -> bool:
-    from turnlog.cli.statusline_answered import answer
+    from turnlog.cli.statusline.answer import answer
 
     return answer(arguments)
 
 
 def _refresh(arguments: list[str]) -> None:
     """Refresh and exit; come back if that is left to the command."""
-    from turnlog.cli.refresh_answered import answer
+    from turnlog.cli.advanced.quick_refresh import answer
 
     try:
         clean_up_when_interrupted()

@@ -14,7 +14,7 @@ import click
 from turnlog import __version__
 from turnlog.cli import INTERRUPTED, clean_up_when_interrupted
 from turnlog.cli.options import home_option, json_option, naming
-from turnlog.cli.unread import dropped
+from turnlog.cli.terminal.broken_pipe import dropped
 from turnlog.errors import LogError, NotALog, TurnlogError, UsageError
 from turnlog.text import inert
 
@@ -96,13 +96,13 @@ COMPLETING: Final = "_TURNLOG_COMPLETE"
 def equipped(command: click.Command) -> click.Command:
     """Give *command*; if a shell asks, it knows what its sessions, projects and so on may be."""
     if COMPLETING in os.environ:
-        from turnlog.cli.completing import equip
+        from turnlog.cli.completions import equip
 
         equip(command)
     return command
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """Commands that are imported when they are named, one module each."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
@@ -145,7 +145,7 @@ class Commands(click.Group):
 
 
 @click.group(
-    cls=Commands,
+    cls=CommandGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="turnlog COMMAND --help tells more, with examples and settings. Settings stand in"
@@ -174,11 +174,11 @@ def app(
     """
     clean_up_when_interrupted()  # The command's module is imported by now.
     if sys.stdout.isatty():
-        from turnlog.cli.paging import paged
+        from turnlog.cli.terminal.pager import paged
 
         context.with_resource(paged(context.invoked_subcommand, wanted=not no_pager))
     if context.invoked_subcommand is None:
-        from turnlog.cli.overview import show_overview
+        from turnlog.cli.browse.overview import show_overview
 
         return show_overview(homes, as_json=as_json, or_sample=or_sample)
     return None  # What stood before a command is its own: see Commands.resolve_command.

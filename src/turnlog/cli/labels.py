@@ -52,7 +52,7 @@ def show(document: LabelsDocument, words: str, *, as_json: bool) -> int:
     if as_json:
         show_json(document)
         return 0
-    from turnlog.cli.terminal import console, safe
+    from turnlog.cli.terminal.console import console, safe
 
     console().print(f"[green]✓[/] [bold]{safe(document.id[:8])}[/] {words}")
     return 0

@@ -163,7 +163,7 @@ def page_options(function: F) -> F:
     return limit_option()(offset_option(function))
 
 
-def session_meant(name: str | None, homes: Iterable[str]) -> str | None:
+def resolve_session(name: str | None, homes: Iterable[str]) -> str | None:
     """Give the beginning of the ids that *name* means: itself, or that of the latest session."""
     if name is None:
         return None
@@ -227,7 +227,7 @@ def line_cap() -> int:
     from turnlog.storage.lines import LINE_CAP
 
     config = load_config(turnlog_home())
-    tell_problems(config.problems)
+    print_problems(config.problems)
     return config.line_cap_bytes or LINE_CAP
 
 
@@ -239,11 +239,11 @@ def redaction_rules(*, is_rest_told: bool = False) -> Rules:
 
     config = load_config(turnlog_home())
     rules, problems = rules_from(config.redact)
-    tell_problems(problems if is_rest_told else (*config.problems, *problems))
+    print_problems(problems if is_rest_told else (*config.problems, *problems))
     return rules
 
 
-def tell_problems(problems: Iterable[SettingProblem]) -> None:
+def print_problems(problems: Iterable[SettingProblem]) -> None:
     """Say on stderr which settings could not be read, and where; they change nothing."""
     from turnlog.config import in_words
     from turnlog.formats import turnlog_home
@@ -274,7 +274,7 @@ def _whole(value: Any) -> Any:
     return [_whole(each) for each in value] if isinstance(value, list) else value
 
 
-def tell_unread(problems: list[Problem], what: str) -> None:
+def print_unread(problems: list[Problem], what: str) -> None:
     """Say on stderr what is not in an answer because it could not be read: it is not *what*."""
     if not problems:
         return

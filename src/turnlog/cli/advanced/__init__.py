@@ -1,0 +1,1 @@
+"""Commands for queries, SQL, conversion and the index."""

@@ -1,0 +1,127 @@
+"""``turnlog errors``: which calls failed, and what they have in common."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import structs
+
+from turnlog.cli.index_access import no_refresh_option, open_index
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    page_options,
+    period_options,
+    show_json,
+)
+
+if TYPE_CHECKING:
+    from turnlog.query.errors import ErrorContext, Nearby
+
+
+@click.command(
+    name="errors",
+    epilog="""\b
+Examples:
+  turnlog errors                      the most frequent first
+  turnlog errors --since 7d --tool Bash
+  turnlog errors 3f2a                 the latest of one kind, with what was around them
+  turnlog errors 3f2a --context 6 --limit 1
+Exit code: 0 done, 1 no errors were found, 2 a mistake, 3 a failure.""",
+)
+@click.argument("signature", metavar="[SIGNATURE]", required=False)
+@home_option
+@json_option
+@csv_option
+@no_refresh_option
+@period_options
+@click.option("--tool", metavar="REGEX", help="Only tools whose name contains this; API is one.")
+@click.option(
+    "--context",
+    "window",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    help="With SIGNATURE: how many records before and after.",
+)
+@click.option("--min", "least", default=1, show_default=True, help="How often, at least.")
+@page_options
+def command(
+    signature: str | None,
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    as_csv: bool,
+    no_refresh: bool,
+    window: int,
+    least: int,
+    limit: int,
+    **asked: Any,
+) -> int:
+    """Show which calls failed, and what they have in common.
+
+    Errors that begin alike, figures aside, have one signature. With SIGNATURE, or its beginning,
+    the latest ones are shown with the records around them.
+    """
+    from turnlog.cli.terminal.csv import show_csv
+    from turnlog.cli.terminal.empty_results import print_nothing_found
+    from turnlog.cli.terminal.table import print_rest, show_table
+    from turnlog.formats import all_homes
+    from turnlog.query.errors import ErrorPattern, Occurrence, error_context, error_patterns
+
+    wanted = {"limit": limit or None, **asked}
+    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+        if signature is not None:
+            around = error_context(index, signature, window=window, **wanted)
+            if as_json:
+                show_json(around)
+            elif as_csv:
+                show_csv(Occurrence, around.occurrences, more=around.next)
+            else:
+                _show_context(around)
+                print_rest(around.next)
+            return 0
+        found = error_patterns(index, minimum=least, **wanted)
+    if as_json:
+        show_json(found)
+    elif as_csv:
+        show_csv(ErrorPattern, found.errors, more=found.next)
+    elif found.errors:
+        rows = [structs.asdict(each) for each in found.errors]
+        for row in rows:
+            row |= {"signature": row["signature"][:8], "last": row["last_at"]}
+        show_table(["count", "tool", "last", "signature", "example"], rows)
+        print_rest(found.next, found.notes)
+        if sys.stdout.isatty():
+            from turnlog.cli.terminal.console import console
+
+            console().print(
+                "[dim]hint: turnlog errors SIGNATURE shows what was around the latest[/]"
+            )
+    else:
+        told = asked | {"unknown": "; ".join(found.notes)}
+        print_nothing_found("errors", homes, told, hint="no call has failed")
+    return 0 if found.errors else 1
+
+
+def _show_context(around: ErrorContext) -> None:
+    from turnlog.cli.terminal.console import console, counted, safe, when
+
+    out = console()
+    out.print(f"{counted(around.total, 'error')}, {counted(len(around.signatures), 'signature')}")
+    for each in around.occurrences:
+        where = safe((each.session or "")[:8]), safe(each.project or "")
+        out.print(f"\n[bold]{safe(each.tool)}[/]  {when(each.at)}  {where[0]}  [dim]{where[1]}[/]")
+        for record in each.records:
+            out.print(_line(record), overflow="ellipsis", no_wrap=True, soft_wrap=False)
+
+
+def _line(record: Nearby) -> str:
+    from turnlog.cli.terminal.console import safe, when
+
+    mark, style = ("✗", "red") if record.is_error else (" ", "default")
+    at = when(record.at, seconds=True)[11:]
+    return f"  [{style}]{mark}[/] {at:8} [cyan]{safe(record.author):9}[/] {safe(record.text)}"

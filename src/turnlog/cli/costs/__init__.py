@@ -1,0 +1,1 @@
+"""Commands about usage, costs and prices."""

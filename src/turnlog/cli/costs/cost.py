@@ -1,0 +1,396 @@
+"""``turnlog cost``: what was used, and what it cost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import click
+
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    limit_option,
+    markdown_option,
+    model_option,
+    period_options,
+    print_problems,
+    resolve_session,
+    session_option,
+    show_json,
+    timezone_option,
+    when_option,
+)
+from turnlog.errors import UsageError
+from turnlog.records.time_zone import WEEKDAYS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turnlog.catalog.period import Period
+    from turnlog.costs.budgets import Budgets
+    from turnlog.costs.ledger import Ledger, Question, Unit
+    from turnlog.costs.scanned_usage import UsageScan
+    from turnlog.costs.source import UsageSource
+    from turnlog.costs.trends import Trends
+    from turnlog.pricing.cost import Prices
+
+Shape = Literal["table", "json", "csv", "markdown"]
+
+REPORTS: Final[dict[str, tuple[Unit, ...]]] = {
+    "hourly": ("hour",),
+    "daily": ("day",),
+    "weekly": ("week",),
+    "monthly": ("month",),
+    "session": ("session",),
+    "project": ("project",),
+    "model": ("model",),
+    "agent": ("session", "agent"),
+    "branch": ("project", "branch"),
+    "tool": ("tool",),
+}
+_OTHERS: Final = ("blocks", "budgets")
+
+
+@click.command(
+    name="cost",
+    epilog="""\b
+Examples:
+  turnlog cost                          day by day
+  turnlog cost monthly --last 1y
+  turnlog cost model --since 2026-01-01
+  turnlog cost blocks --last 1d         five-hour blocks, the active one with its pace
+  turnlog cost --explain 2026-07-22     the responses behind a day's figures
+  turnlog cost --by day,model --csv     any combination, for a spreadsheet
+  turnlog cost project --last 7d --compare
+                                        with the seven days before
+  turnlog cost budgets                  how much of them is spent; exit code 1 if too much
+  turnlog cost project --since monday --json
+In config.toml:
+  [budgets]                             # dollars; leave out what you do not want
+  monthly = 300                         # or daily, weekly
+  block = 10                            # the five-hour block that lasts now
+  [budgets.projects."~/src/orchard"]
+  monthly = 50""",
+)
+@click.argument(
+    "report", type=click.Choice((*REPORTS, *_OTHERS)), default="daily", metavar="[REPORT]"
+)
+@home_option
+@json_option
+@csv_option
+@markdown_option
+@period_options
+@limit_option(0)
+@click.option("--by", metavar="UNITS", help="Group by these instead, such as day,model.")
+@when_option("--last", "Only the last 12h, 7d, 4w or 3mo; the same as --since.")
+@session_option
+@model_option
+@timezone_option
+@click.option(
+    "--week-starts",
+    type=click.Choice(WEEKDAYS),
+    default="monday",
+    show_default=True,
+    help="The first day of a week.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(("auto", "calculate", "recorded")),
+    default="calculate",
+    show_default=True,
+    help="Reckon costs, take those that logs recorded, or those where there are any.",
+)
+@click.option("--explain", "row", metavar="ROW", help="List the responses behind a row's figures.")
+@click.option(
+    "--compare", "is_compared", is_flag=True, help="Compare the period with the one before it."
+)
+@click.option(
+    "--trend",
+    "has_trend",
+    is_flag=True,
+    help="How each row's cost went, hour by hour or day by day.",
+)
+@click.option("--no-index", is_flag=True, help="Read the logs themselves, all of them.")
+def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
+    """Show what was used and what it cost at the API's prices, every response counted once.
+
+    REPORT is hourly, daily, weekly, monthly, session, project, model, agent, branch, tool, blocks
+    or budgets. Days are those of this machine's time zone unless another is named.
+    """
+    from turnlog.config import load_config
+    from turnlog.costs.budgets import budgets_from
+    from turnlog.formats import all_homes, turnlog_home
+    from turnlog.pricing.cost import configured_prices
+
+    now = datetime.now(UTC)
+    asked = _question(report, options, homes)
+    shape = _shape(report, options)
+    home = turnlog_home()
+    prices, problems = configured_prices(home)
+    budgets, broken = budgets_from(load_config(home).budgets)
+    print_problems((*problems, *broken))
+    from turnlog.cli.index_access import open_source
+
+    no_index, is_traced, limit = options["no_index"], asked.is_traced, options["limit"]
+    with open_source(all_homes(homes), prices, no_index=no_index, is_traced=is_traced) as source:
+        report_on = _Report(source, prices, asked, budgets, shape, now, homes, options)
+        if report == "blocks":
+            return _blocks(report_on, limit)
+        if report == "budgets":
+            return _budgets(report_on)
+        if options["row"] is not None:
+            return _explain(report_on, options["row"], limit)
+        if options["is_compared"]:
+            return _compare(report_on, limit)
+        return _ledger(report_on, limit, has_trend=options["has_trend"])
+
+
+class _Report(NamedTuple):
+    """What every kind of report needs."""
+
+    source: UsageSource
+    prices: Prices
+    asked: Question
+    budgets: Budgets
+    shape: Shape
+    now: datetime
+    homes: tuple[str, ...]
+    given: dict[str, Any]
+
+    def tell_nothing(self) -> None:
+        """Say that no response was found."""
+        from turnlog.catalog.names import no_such_model
+        from turnlog.catalog.period import Period
+        from turnlog.cli.terminal.empty_results import print_nothing_found
+
+        given, model = self.given, self.given["model"]
+        if model is not None:
+            known = {each.model_name for each in self.source.responses(Period()).responses}
+            given = given | {"unknown": no_such_model(model, known)}
+        print_nothing_found("responses", self.homes, given)
+
+    def usage(self, asked: Question, *, is_single: bool = False) -> UsageScan:
+        """Give what a question is about."""
+        from turnlog.costs.source import usage_for
+
+        return usage_for(self.source, asked, is_single=is_single)
+
+
+def _question(report: str, options: dict[str, Any], homes: tuple[str, ...]) -> Question:
+    from turnlog.catalog.resolve import resolve_zone
+    from turnlog.costs.ledger import Question, units_named
+
+    zone = resolve_zone(options["timezone"])
+    by = options["by"]
+    return Question(
+        by=units_named(by) if by is not None else REPORTS.get(report, ()),
+        zone=zone,
+        week_starts=WEEKDAYS.index(options["week_starts"]),
+        period=_period(options, homes),
+        mode=options["mode"],
+    )
+
+
+def _period(options: dict[str, Any], homes: tuple[str, ...]) -> Period:
+    from turnlog.catalog.period import Period
+
+    return Period(
+        since=options["since"] or options["last"],
+        until=options["until"],
+        project=options["project"],
+        model=options["model"],
+        session=resolve_session(options["session"], homes),
+    )
+
+
+def _shape(report: str, options: dict[str, Any]) -> Shape:
+    """Tell how the answer is to look; refuse what goes with nothing."""
+    shapes: dict[str, Shape] = {"as_json": "json", "as_csv": "csv", "as_markdown": "markdown"}
+    shape: Shape = next((shapes[option] for option in shapes if options[option]), "table")
+    kinds = [name for name in ("row", "is_compared", "has_trend") if options[name]]
+    if len(kinds) > 1:
+        raise click.UsageError("--explain, --compare and --trend are one or the other")
+    if report in _OTHERS and (options["by"] or kinds or shape == "markdown"):
+        raise click.UsageError(f"{report} are a table, --json or --csv, and are grouped by nothing")
+    if (shape == "markdown" and kinds == ["row"]) or (
+        shape in {"csv", "markdown"} and kinds == ["has_trend"]
+    ):
+        raise click.UsageError("--trend has --json, --explain --json and --csv, and no other shape")
+    return shape
+
+
+def _ledger(report: _Report, limit: int, *, has_trend: bool) -> int:
+    from turnlog.cli.views.cost import write_lists
+    from turnlog.costs.ledger import cut_rows, ledger, rows_as_lists
+    from turnlog.costs.trends import add_trends, trends
+
+    asked = report.asked
+    scan = report.usage(asked)
+    found = ledger(scan, report.prices, asked)
+    left = cut_rows(found, asked.by, limit)
+    known = trends(scan, report.prices, asked, now=report.now) if has_trend else None
+    if report.shape == "json":
+        if known is not None:
+            add_trends(found, known)
+        show_json(found)
+    elif report.shape == "table":
+        _show(report, found, known, scan, left)
+    else:
+        rows = rows_as_lists(found, asked.by)
+        write_lists(rows, len(asked.by), as_markdown=report.shape == "markdown")
+    return 0 if found.rows else 1
+
+
+def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan, left: int) -> None:
+    from turnlog.cli.terminal.console import console
+    from turnlog.cli.views.cost import WIDE, show_ledger, show_skipped
+    from turnlog.costs.trends import trends
+
+    out = console()
+    if known is None and out.width >= WIDE:
+        try:
+            known = trends(scan, report.prices, report.asked, now=report.now)
+        except UsageError:
+            known = None  # Nobody asked for one.
+    if found.rows:
+        sessions = {row.session for row in found.rows if isinstance(row.session, str)}
+        titles = report.source.titles(sessions) if "session" in report.asked.by else {}
+        show_ledger(out, found, report.asked.by, known, titles)
+        _tell_rest(out, left)
+    else:
+        report.tell_nothing()
+    if report.budgets.budgets:
+        from turnlog.cli.views.cost import show_budgets
+        from turnlog.costs.budgets import budget_report
+
+        out.print()
+        show_budgets(
+            out,
+            budget_report(
+                report.budgets, report.source, report.prices, report.asked, now=report.now
+            ),
+        )
+    show_skipped(
+        out,
+        found.skipped,
+        mode=report.asked.mode,
+        is_empty=not found.rows,
+        is_part=report.asked.period.is_part,
+    )
+
+
+def _tell_rest(out: Console, left: int) -> None:
+    """Say how many rows are left out, but for the totals."""
+    if left:
+        out.print(f"[dim]… and {left:,} more in the total; --limit 0 shows all[/]")
+
+
+def _compare(report: _Report, limit: int) -> int:
+    from turnlog.costs.comparison import compare, rows_as_lists, with_the_one_before
+    from turnlog.costs.ledger import cut_rows, ledger
+
+    asked, before = with_the_one_before(report.asked, report.now)
+    books = [ledger(report.usage(each), report.prices, each) for each in (asked, before)]
+    found = compare(books[0], asked, books[1], before)
+    left = cut_rows(found, asked.by, limit)
+    if report.shape == "json":
+        show_json(found)
+    elif report.shape == "table":
+        from turnlog.cli.terminal.console import console
+        from turnlog.cli.views.cost import show_comparison, show_skipped
+
+        out = console()
+        if found.rows:
+            show_comparison(out, found, asked.by, asked.zone)
+            _tell_rest(out, left)
+        else:
+            report.tell_nothing()
+        show_skipped(out, found.skipped, mode=asked.mode, is_empty=not found.rows)
+    else:
+        from turnlog.cli.views.cost import write_lists
+
+        rows = rows_as_lists(found, asked.by)
+        names = rows[0].index("messages")
+        write_lists(rows, names, as_markdown=report.shape == "markdown")
+    return 0 if found.rows else 1
+
+
+def _blocks(report: _Report, limit: int) -> int:
+    from turnlog.cli.terminal.csv import show_csv
+    from turnlog.costs.blocks import BlockRow, blocks, responses_about
+    from turnlog.costs.ledger import cut_rows
+
+    asked = report.asked
+    scan = responses_about(report.source, asked.period)
+    found = blocks(scan, report.prices, now=report.now, period=asked.period, mode=asked.mode)
+    left = cut_rows(found, ("hour",), limit)
+    if report.shape == "json":
+        show_json(found)
+    elif report.shape == "csv":
+        show_csv(BlockRow, found.rows)
+    else:
+        from turnlog.cli.terminal.console import console
+        from turnlog.cli.views.cost import show_blocks, show_skipped
+
+        out = console()
+        if found.rows:
+            show_blocks(out, found, asked.zone)
+            _tell_rest(out, left)
+        else:
+            report.tell_nothing()
+        show_skipped(
+            out,
+            found.skipped,
+            mode=asked.mode,
+            is_empty=not found.rows,
+            is_part=asked.period.is_part,
+        )
+    return 0 if found.rows else 1
+
+
+def _budgets(report: _Report) -> int:
+    from turnlog.cli.terminal.csv import show_csv
+    from turnlog.costs.budgets import BudgetRow, budget_report
+
+    found = budget_report(
+        report.budgets, report.source, report.prices, report.asked, now=report.now
+    )
+    if report.shape == "json":
+        show_json(found)
+    elif report.shape == "csv":
+        show_csv(BudgetRow, found.budgets)
+    else:
+        from turnlog.cli.terminal.console import console
+        from turnlog.cli.views.cost import show_budgets, show_no_budget, show_skipped
+
+        out = console()
+        if found.budgets:
+            show_budgets(out, found)
+            show_skipped(out, found.skipped, mode=report.asked.mode)
+        else:
+            show_no_budget(out)
+    return 1 if any(row.state == "exceeded" for row in found.budgets) else 0
+
+
+def _explain(report: _Report, row: str, limit: int) -> int:
+    from turnlog.cli.terminal.csv import show_csv
+    from turnlog.costs.ledger import ResponseRow, cut_rows, explain
+
+    scan = report.usage(report.asked, is_single=True)
+    found = explain(scan, report.prices, report.asked, row)
+    left = cut_rows(found, (), limit)
+    if report.shape == "json":
+        show_json(found)
+    elif report.shape == "csv":
+        show_csv(ResponseRow, found.rows)
+    else:
+        from turnlog.cli.terminal.console import console
+        from turnlog.cli.views.cost import show_explanation, show_skipped
+
+        out = console()
+        show_explanation(out, found, report.asked.zone)
+        _tell_rest(out, left)
+        show_skipped(out, found.skipped, mode=report.asked.mode)
+    return 0

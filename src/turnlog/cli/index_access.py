@@ -1,0 +1,108 @@
+"""What commands that ask the index have in common: its options, and refreshing it first.
+
+Opening what a report asks: the index, with a bar while it is brought up to date, or the logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import click
+
+from turnlog.cli.terminal.progress import bar
+from turnlog.errors import IndexUnavailable
+from turnlog.text import inert
+
+if TYPE_CHECKING:
+    from turnlog.costs.source import UsageSource
+    from turnlog.formats import Home
+    from turnlog.index.connection import Index
+    from turnlog.index.fallback import Fallback
+    from turnlog.index.refresh.result import RefreshResult, Stage
+    from turnlog.pricing.cost import Prices
+
+
+__all__ = ["bar", "no_refresh_option", "open_index", "print_all", "print_notices", "refreshed"]
+
+no_refresh_option = click.option(
+    "--no-refresh",
+    is_flag=True,
+    help="Ask the index as it is, without reading what was appended since.",
+)
+
+
+def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> RefreshResult:
+    """Refresh the index of *homes*, with a progress bar on a terminal if it takes long."""
+    from turnlog.index.refresh.refresh import refresh
+
+    with bar() as progress:
+        try:
+            return refresh(homes, rebuild=rebuild, progress=progress)
+        except IndexUnavailable as error:
+            return _nothing_to_write(homes, error, rebuild=rebuild)
+
+
+def _nothing_to_write(
+    homes: Sequence[Home], error: IndexUnavailable, *, rebuild: bool
+) -> RefreshResult:
+    """Where the index cannot be written: that is no failure if there is nothing new."""
+    from turnlog.index.fallback import refreshed_otherwise
+
+    if rebuild:
+        raise error
+    done = refreshed_otherwise(homes, error, stage="text", fallback="read")
+    if done.notices:
+        raise error
+    return done
+
+
+def open_index(
+    homes: Sequence[Home],
+    *,
+    no_refresh: bool = False,
+    stage: Stage = "text",
+    fallback: Fallback = "made",
+) -> Index:
+    """Open the index of *homes*, refreshed first unless *no_refresh*."""
+    from turnlog.index.connection import open_fresh
+
+    with bar() as progress:
+        index = open_fresh(
+            homes,
+            stage=stage,
+            is_stale_allowed=no_refresh,
+            progress=progress,
+            fallback=fallback,
+        )
+    if index.refreshed is not None:
+        print_notices(index.refreshed)
+    return index
+
+
+def print_notices(done: RefreshResult) -> None:
+    """Say on stderr what a refresh found that a person should know."""
+    print_all(done.notices)
+
+
+def print_all(notices: Sequence[str]) -> None:
+    """Say notices on stderr."""
+    for notice in notices:
+        click.echo(f"notice: {inert(notice)}", err=True)
+
+
+def open_source(
+    homes: tuple[Home, ...], prices: Prices, *, no_index: bool, is_traced: bool
+) -> AbstractContextManager[UsageSource]:
+    """Open the index, or read the logs without it; say so if it cannot be had."""
+    from turnlog.costs import source
+
+    return source.open_source(
+        homes,
+        prices,
+        no_index=no_index,
+        is_traced=is_traced,
+        open_index=open_index,
+        tell=lambda why: click.echo(f"notice: {inert(why)}", err=True),
+    )

@@ -1,0 +1,1 @@
+"""The live views: `turnlog top` and `turnlog watch`."""

@@ -1,0 +1,1 @@
+"""Commands that check and repair logs."""

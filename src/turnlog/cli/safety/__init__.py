@@ -1,0 +1,1 @@
+"""Commands that keep, verify, restore, archive and delete sessions."""

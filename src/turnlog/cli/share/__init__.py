@@ -1,0 +1,1 @@
+"""Commands that export sessions and find secrets."""

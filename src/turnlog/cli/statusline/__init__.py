@@ -1,0 +1,1 @@
+"""The status line of Claude Code, answered without importing click."""

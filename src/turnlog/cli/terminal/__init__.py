@@ -1,0 +1,1 @@
+"""Printing to a terminal, a pager, a pipe or a file."""

@@ -1,0 +1,462 @@
+"""How a ledger looks on a terminal, and as comma-separated values or Markdown.
+
+How five-hour blocks look on a terminal.
+
+How budgets look on a terminal: a line each, with a bar.
+
+How two periods look side by side on a terminal.
+
+How the responses behind a figure look on a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, tzinfo
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from turnlog.pricing.cost import NOT_RECORDED, Mode
+from turnlog.records.time_zone import TIMES
+from turnlog.text import inert
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from turnlog.costs.blocks import BlockLedger, BlockRow
+    from turnlog.costs.budgets import BudgetReport, BudgetRow
+    from turnlog.costs.comparison import ComparedRow, CostComparison, Span, UsageChange
+    from turnlog.costs.ledger import Explanation, Figures, Ledger, LedgerRow, SkippedDocument, Unit
+    from turnlog.costs.trends import Trends
+
+
+_RECKONED: Final[dict[Mode, str]] = {
+    "calculate": "An estimate at the API's prices",
+    "recorded": "As logs recorded it",
+    "auto": "As logs recorded it, else an estimate at the API's prices",
+}
+WIDE: Final = 100
+_HEADS: Final = ("msgs", "input", "output", "c.write", "c.read", "cost")
+_WIDE_HEADS: Final = ("messages", "input", "output", "cache write", "cache read", "cached", "cost")
+_GAP: Final = 2
+_SHORTEST_NAME: Final = 8
+_LONGEST_DRAWING: Final = 40
+_SHORTEST_DRAWING: Final = 8
+_SHORTEST_TITLE: Final = 12
+_LEVELS: Final = "▁▂▃▄▅▆▇█"
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+def show_ledger(
+    out: Console,
+    found: Ledger,
+    units: Sequence[Unit],
+    trends: Trends | None = None,
+    titles: Mapping[str, str] | None = None,
+) -> None:
+    """Draw the rows, the total, and beside them how each row went, or compares, and its title."""
+    from rich.table import Table
+
+    wide = out.width >= WIDE
+    heads = heads_for(wide=wide)
+    figures = [cells_of(row, wide=wide) for row in (*found.rows, found.totals)]
+    widths = [max(map(len, column)) for column in zip(heads, *figures, strict=True)]
+    # What the figures leave is for the names, and what those leave for drawings: rich would
+    # shrink all alike.
+    left = out.width - sum(widths) - _GAP * (len(widths) + len(units))
+    rooms = rooms_for(found.rows, units, left)
+    names = [row_names(row, units, rooms) for row in found.rows]
+    left -= sum(rooms)
+    called = _titles(found, titles or {}, left, is_last=trends is not None and not wide)
+    left -= max((cell.cell_len + _GAP for cell in called), default=0)
+    drawn = _drawings(found, units, trends, left, wide=wide)
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for unit, room in zip(units, rooms, strict=True):
+        table.add_column(unit, no_wrap=True, overflow="ellipsis", width=room)
+    for head, width in zip(heads, widths, strict=True):
+        table.add_column(head, justify="right", no_wrap=True, width=width)
+    if drawn:
+        table.add_column(drawn[0], no_wrap=True)
+    if called:
+        table.add_column(called[0], no_wrap=True)
+    for number, (named, cells) in enumerate(zip(names, figures, strict=False), 1):
+        table.add_row(*named, *cells, *drawn[number : number + 1], *called[number : number + 1])
+    totals = ["[bold]total[/]", *[""] * (len(units) - 1)]
+    table.add_row(*totals, *(f"[bold]{cell}[/]" for cell in figures[-1]))
+    out.print(table)
+
+
+def show_skipped(
+    out: Console,
+    skipped: SkippedDocument,
+    *,
+    mode: Mode = "calculate",
+    is_empty: bool = False,
+    is_part: bool = True,
+) -> None:
+    """Say what is in no figure, or that nothing is; nothing at all if there are no figures.
+
+    Of a report on a part of what the logs hold, that the rest is counted here as well.
+    """
+    from turnlog.cli.terminal.console import counted, safe
+
+    told: list[str] = []
+    if skipped.repeats and not is_empty:
+        told.append(f"{counted(skipped.repeats, 'repeat')} folded")
+    if skipped.places:
+        told.append(f"{counted(len(skipped.places), 'place')} damaged or odd")
+    if skipped.undated:
+        told.append(f"{counted(skipped.undated, 'response')} without a date")
+    if skipped.pending:
+        told.append(f"{counted(skipped.pending, 'line')} still being written")
+    if is_empty and not told and not skipped.unpriced:
+        return
+    out.print()
+    for row in skipped.unpriced:
+        why = "not recorded" if row.reason == NOT_RECORDED else "no price"
+        out.print(f"[yellow]{why}[/] {safe(row.model)}: {row.tokens:,} tokens in no cost")
+    estimate = "" if is_empty else f"{_RECKONED[mode]}. "
+    where = "In all logs: " if is_part and told else ""
+    nothing = "Nothing else was left out" if skipped.unpriced else "Nothing was left out"
+    out.print(f"[dim]{estimate}{where}{', '.join(told) or nothing}.[/]")
+
+
+def write_lists(rows: Iterable[Sequence[str]], names: int, *, as_markdown: bool) -> None:
+    """Print rows, heads first, as comma-separated values or Markdown; *names* columns are text."""
+    from turnlog.cli.terminal.csv import show_csv_cells
+
+    cells = [[inert(cell) for cell in row] for row in rows]
+    if not as_markdown:
+        show_csv_cells(cells[0], cells[1:])
+        return
+    heads, *others = [[cell.replace("|", "\\|") for cell in row] for row in cells]
+    rule = ["---"] * names + ["---:"] * (len(heads) - names)
+    for row in (heads, rule, *others):
+        click.echo(f"| {' | '.join(row)} |")
+
+
+def rooms_for(
+    rows: Iterable[LedgerRow | ComparedRow], units: Sequence[Unit], left: int
+) -> list[int]:
+    """Share what is *left* of the width out: times and short names are whole, others cut alike."""
+    from rich.cells import cell_len
+
+    wanted = [
+        max(map(cell_len, column))
+        for column in zip(units, *(_plain_names(row, units) for row in rows), strict=True)
+    ]
+    wanted[0] = max(wanted[0], len("total"))
+    rooms = [0] * len(units)
+    order = sorted(range(len(units)), key=lambda each: (units[each] not in TIMES, wanted[each]))
+    for number, each in enumerate(order):
+        fair = max(_SHORTEST_NAME, left // (len(units) - number))
+        rooms[each] = wanted[each] if units[each] in TIMES else min(wanted[each], fair)
+        left -= rooms[each]
+    return rooms
+
+
+def row_names(
+    row: LedgerRow | ComparedRow, units: Sequence[Unit], rooms: Sequence[int]
+) -> list[str]:
+    """Name a row in cells that have so much room, as people read it."""
+    from rich.markup import escape
+
+    cells = []
+    for unit, name, room in zip(units, _plain_names(row, units), rooms, strict=True):
+        shown = name
+        if unit == "project" and len(name) > room:
+            shown = f"…{name[1 - room :]}"  # Paths are alike at their beginning.
+        is_known = getattr(row, unit) is not None
+        cells.append(escape(shown) if is_known else f"[dim]{escape(shown)}[/]")
+    return cells
+
+
+def _plain_names(row: LedgerRow | ComparedRow, units: Sequence[Unit]) -> list[str]:
+    from turnlog.catalog.names import shown_name
+
+    return [inert(shown_name(unit, getattr(row, unit))) for unit in units]
+
+
+def spark(costs: Sequence[Decimal], width: int) -> str:
+    """Draw how a cost went, as high as the row's dearest step; an empty step has no mark."""
+    if width < 1:
+        return ""
+    if len(costs) > width:
+        edges = [number * len(costs) // width for number in range(width + 1)]
+        costs = [sum(costs[begin:end], Decimal(0)) for begin, end in pairwise(edges)]
+    top = max(costs, default=Decimal(0))
+    if not top:
+        return ""
+    last = len(_LEVELS) - 1
+    return "".join(_LEVELS[int(cost * last / top)] if cost else " " for cost in costs)
+
+
+def bar(part: Decimal, width: int) -> str:
+    """Draw a bar that fills *part* of *width*; something is never nothing."""
+    eighths = int(min(part, Decimal(1)) * width * 8)
+    if part > 0:
+        eighths = max(1, eighths)
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+
+
+def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: bool) -> list[Text]:
+    """Give the head and the cells that say what sessions are about; nothing if there is no room."""
+    from rich.text import Text
+
+    room = left - _GAP
+    if not titles or is_last or room < _SHORTEST_TITLE:
+        return []
+    cells = [Text("what it is about")]
+    for row in found.rows:
+        title = titles.get(row.session, "") if isinstance(row.session, str) else ""
+        cells.append(Text(inert(" ".join(title.split()))))
+    for cell in cells:
+        cell.truncate(room, overflow="ellipsis")
+    return cells
+
+
+def _drawings(
+    found: Ledger, units: Sequence[Unit], trends: Trends | None, left: int, *, wide: bool
+) -> list[str]:
+    """Give the head and the cells of the last column; nothing where it does not fit."""
+    room = min(left - _GAP, _LONGEST_DRAWING)
+    if room < _SHORTEST_DRAWING:
+        return []
+    if trends is not None:
+        width = min(room, len(trends.steps))
+        head = " to ".join(dict.fromkeys((*trends.steps[:1], *trends.steps[-1:])))
+        if len(head) > max(width, _SHORTEST_DRAWING):
+            head = "trend"
+        return [head, *(f"[cyan]{spark(trends.of(row), width)}[/]" for row in found.rows)]
+    costs = [Decimal(row.cost_usd) for row in found.rows]
+    top = max(costs, default=Decimal(0))
+    if not wide or not top or len(units) > 1:
+        return []
+    return ["", *(f"[cyan]{bar(cost / top, room)}[/]" for cost in costs)]
+
+
+def heads_for(*, wide: bool) -> tuple[str, ...]:
+    """Name the figures of a row."""
+    return _WIDE_HEADS if wide else _HEADS
+
+
+def cells_of(row: Figures, *, wide: bool) -> list[str]:
+    """Write the figures of a row."""
+    from turnlog.cli.terminal.console import short_count
+    from turnlog.pricing.money import shown
+
+    written = row.cache_write_5m + row.cache_write_1h
+    counts = (row.messages, row.input, row.output, written, row.cache_read)
+    cells = [f"{each:,}" if wide else short_count(each) for each in counts]
+    if wide:
+        part = row.cache_efficiency
+        cells.append("" if part is None else f"{part:.0%}")
+    return [*cells, shown(Decimal(row.cost_usd))]
+
+
+def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
+    """Draw the blocks, in the order of time; the active one tells its pace."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    table.add_column("block", no_wrap=True)
+    wide = out.width >= WIDE
+    for head in heads_for(wide=wide):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in found.rows:
+        begins, ends = (at.astimezone(zone) for at in (row.start_at, row.end_at))
+        name = f"{begins:%Y-%m-%d %H:%M} to {ends:%H:%M}"
+        table.add_row(f"[green]{name}[/]" if row.is_active else name, *cells_of(row, wide=wide))
+    totals = cells_of(found.totals, wide=wide)
+    table.add_row("[bold]total[/]", *(f"[bold]{cell}[/]" for cell in totals))
+    out.print(table)
+    for row in found.rows:
+        if row.is_active:
+            _show_pace(out, row)
+
+
+def _show_pace(out: Console, row: BlockRow) -> None:
+    from turnlog.pricing.money import shown
+
+    left = row.left_min or 0
+    rate = shown(Decimal(row.usd_per_hour or 0))
+    ahead = shown(Decimal(row.projected_usd or 0))
+    out.print(
+        f"\n[green]●[/] {left // 60} h {left % 60:02} min left, {rate} an hour, "
+        f"{row.tokens_per_min or 0:,} tokens a minute: {ahead} at its end"
+    )
+
+
+_COLOURS: Final = {"ok": "green", "near": "yellow", "exceeded": "red"}
+_BAR: Final = 10
+_WIDE: Final = 100
+
+
+def show_budgets(out: Console, found: BudgetReport) -> None:
+    """Draw a line for each budget: how full it is, and where this pace leads."""
+    from rich.table import Table
+
+    wide = out.width >= _WIDE
+    width = 2 * _BAR if wide else _BAR
+    pace = "at this pace by its end" if wide else "at this pace"
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    table.add_column("budget", no_wrap=True)
+    table.add_column("", no_wrap=True, width=width)
+    table.add_column("", no_wrap=True, justify="right")
+    table.add_column("spent", no_wrap=True, justify="right")
+    table.add_column(pace, no_wrap=True, justify="right")
+    table.add_column("", overflow="fold")
+    for row in found.budgets:
+        table.add_row(*_cells(row, width))
+    out.print(table)
+
+
+def show_no_budget(out: Console) -> None:
+    """Say that there is none, and how to set one."""
+    from turnlog.cli.terminal.console import settings_file
+
+    out.print("No budget is set.")
+    out.print(
+        f"[dim]hint: say monthly = 300 under \\[budgets] in {settings_file()};"
+        " turnlog cost --help shows what else[/]",
+        soft_wrap=True,
+    )
+
+
+def _cells(row: BudgetRow, width: int) -> list[str]:
+    from turnlog.pricing.money import shown
+
+    colour = _COLOURS[row.state]
+    limit, used = Decimal(row.limit_usd), Decimal(row.used_usd)
+    filled = bar(used / limit if limit else Decimal(1 if used else 0), width)
+    percent = ""
+    if row.percent is not None:  # Not all of it as long as something is left.
+        percent = f"{99 if 99 < row.percent < 100 else row.percent:,.0f}%"
+    pace = ""
+    if row.projected_usd is not None:
+        ahead = Decimal(row.projected_usd)
+        is_over = row.state != "exceeded" and ahead > limit
+        pace = f"[yellow]{shown(ahead)}[/]" if is_over else shown(ahead)
+    return [
+        row.budget,
+        f"[{colour}]{filled}[/][dim]{'░' * (width - len(filled))}[/]",
+        f"[{colour}]{percent}[/]",
+        f"{shown(used)} of {shown(limit)}",
+        pace,
+        _note(row),
+    ]
+
+
+def _note(row: BudgetRow) -> str:
+    from turnlog.cli.terminal.console import short_path
+
+    notes = []
+    if row.state == "exceeded":
+        notes.append("[red]exceeded[/]")
+    elif row.state == "near":
+        notes.append("[yellow]nearly spent[/]")
+    if row.project is not None:
+        notes.append(f"[dim]{short_path(row.project)}[/]")
+    if row.end_at is None:
+        notes.append("[dim]no block lasts now[/]")
+    return " ".join(notes)
+
+
+_COMPARISON_HEADS: Final = ("before", "now", "change", "")
+# As long as the longest of the times below it.
+_COMPARED_WITH: Final = "compared with   "
+
+
+def show_comparison(
+    out: Console, found: CostComparison, units: Sequence[Unit], zone: tzinfo
+) -> None:
+    """Draw both costs of each row, the difference, and how much of the earlier one that is."""
+    from rich.table import Table
+
+    from turnlog.records.time_zone import TIMES
+
+    out.print(f"now     {_period(found.period, zone)}")
+    out.print(f"before  {_period(found.before, zone)}\n")
+    figures = [_comparison_cells(row) for row in (*found.rows, found.totals)]
+    widths = [max(map(len, column)) for column in zip(_COMPARISON_HEADS, *figures, strict=True)]
+    names: list[str] = [*units]
+    has_times = any(unit in TIMES for unit in units)
+    if has_times:
+        names.append(_COMPARED_WITH)
+    left = out.width - sum(widths) - _GAP * (len(widths) + len(names))
+    if has_times:
+        left -= len(_COMPARED_WITH)
+    rooms = rooms_for(found.rows, units, left)
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for name, room in zip(names, (*rooms, len(_COMPARED_WITH)), strict=False):
+        table.add_column(name, no_wrap=True, overflow="ellipsis", width=room)
+    for head, width in zip(_COMPARISON_HEADS, widths, strict=True):
+        table.add_column(head, justify="right", no_wrap=True, width=width)
+    for row, cells in zip(found.rows, figures, strict=False):
+        with_times = [f"[dim]{row.compared_with or '—'}[/]"] if has_times else []
+        table.add_row(*row_names(row, units, rooms), *with_times, *_coloured(row, cells))
+    totals = ["[bold]total[/]", *[""] * (len(names) - 1)]
+    bold = (f"[bold]{cell}[/]" for cell in _coloured(found.totals, figures[-1]))
+    table.add_row(*totals, *bold)
+    out.print(table)
+
+
+def _comparison_cells(row: UsageChange) -> list[str]:
+    from turnlog.pricing.money import shown
+
+    difference = Decimal(row.difference_usd)
+    sign = "+" if difference > 0 else "-" if difference < 0 else ""
+    percent = "" if row.percent is None else f"{row.percent:+,.0f}%"
+    if row.percent is None and Decimal(row.cost_usd):
+        percent = "new"
+    return [
+        shown(Decimal(row.before_usd)),
+        shown(Decimal(row.cost_usd)),
+        f"{sign}{shown(abs(difference))}",
+        percent,
+    ]
+
+
+def _coloured(row: UsageChange, cells: Sequence[str]) -> list[str]:
+    """Colour what became dearer and what became cheaper."""
+    difference = Decimal(row.difference_usd)
+    colour = "yellow" if difference > 0 else "green" if difference < 0 else "dim"
+    return [*cells[:2], *(f"[{colour}]{cell}[/]" for cell in cells[2:])]
+
+
+def _period(span: Span, zone: tzinfo) -> str:
+    return f"{_instant(span.since_at, zone)} to {_instant(span.until_at, zone)}"
+
+
+def _instant(at: datetime, zone: tzinfo) -> str:
+    """Write a day if it is a midnight, else to the minute."""
+    local = at.astimezone(zone)
+    return f"{local:%Y-%m-%d}" if local.time() == local.time().min else f"{local:%Y-%m-%d %H:%M}"
+
+
+_SHOWN: Final = 50
+
+
+def show_explanation(out: Console, found: Explanation, zone: tzinfo) -> None:
+    """List the responses, the dearest first, each with the place of its record."""
+    from turnlog.cli.terminal.console import counted, log_name, safe, short_count
+    from turnlog.pricing.money import shown, written
+
+    count = counted(found.totals.messages, "response")
+    out.print(f"[bold]{safe(found.row)}[/] {shown(Decimal(found.totals.cost_usd))} for {count}\n")
+    for row in found.rows[:_SHOWN]:
+        at = f"{row.at.astimezone(zone):%Y-%m-%d %H:%M:%S}" if row.at else "no date"
+        cached = row.cache_write_5m + row.cache_write_1h
+        counts = map(short_count, (row.input, cached, row.cache_read, row.output))
+        tokens = "{} in, {} written, {} read, {} out".format(*counts)
+        cost = f"${written(Decimal(row.cost_usd))}" if row.unpriced is None else row.unpriced
+        out.print(f"{at} [cyan]{safe(row.model)}[/] {safe(cost)}")
+        out.print(f"  {tokens}")
+        out.print(f"  [dim]{log_name(row.log, 60)} at {row.offset:,}[/]", soft_wrap=True)
+    if len(found.rows) > _SHOWN:
+        out.print(f"\n[dim]… and {len(found.rows) - _SHOWN:,} more; --json lists all[/]")

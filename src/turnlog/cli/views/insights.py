@@ -1,0 +1,508 @@
+"""How insights look on a terminal: the figures on top, a calendar, the hours, then tables.
+
+Everything fits the width there is. Pictures are drawn with characters alone, so that they mean the
+same without colours; a terminal too narrow for a picture gets a coarser one.
+
+How the records behind a figure of insights look on a terminal.
+
+The tables of insights on a terminal. A name is cut where it must be, a figure never.
+
+Where the figures of a row leave no room for its name, the last of them go; ``--json`` has all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta, tzinfo
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final, Literal
+
+from turnlog.catalog.names import shown_name
+from turnlog.export.html.charts import level
+from turnlog.export.html.figures import count, counted, money, part, short, time
+from turnlog.insights.days import WEEKDAYS
+from turnlog.text import inert
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turnlog.insights.explanation import InsightsExplanation
+    from turnlog.insights.report import Insights
+    from turnlog.insights.scope import Evidence
+
+
+def show_explanation(out: Console, found: InsightsExplanation, zone: tzinfo) -> None:
+    """List the records, each with its figures and its place."""
+    from turnlog.cli.terminal.console import log_name, one_line, safe
+
+    out.print(f"[bold]{safe(found.figure)}[/] {found.total:,}  [dim]{safe(found.about)}[/]\n")
+    for row in found.rows:
+        at = "no date" if row.at is None else f"{row.at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
+        figures = "  ".join(_figures(row))
+        session = safe((row.session or "")[:8])
+        out.print(f"{at} [cyan]{session}[/] {safe(one_line(row.what, 200, out.width))}")
+        if figures:
+            out.print(f"  {figures}")
+        if row.log:
+            out.print(f"  [dim]{log_name(row.log, 60)} at {row.offset:,}[/]", soft_wrap=True)
+    if not found.rows:
+        out.print("Nothing is behind it in this period.")
+    if found.next is not None:
+        rest = found.total - len(found.rows)
+        out.print(f"\n[dim]… and {rest:,} more; --limit 0 lists all[/]")
+
+
+def _figures(row: Evidence) -> list[str]:
+    from decimal import Decimal
+
+    from turnlog.cli.terminal.console import short_count
+    from turnlog.export.html.figures import time
+    from turnlog.pricing.money import written
+
+    told = []
+    if isinstance(row.tokens, int):
+        told.append(f"{short_count(row.tokens)} tokens")
+    if isinstance(row.cost_usd, str):
+        told.append(f"${written(Decimal(row.cost_usd))}")
+    if isinstance(row.duration_ms, int):
+        told.append(time(row.duration_ms))
+    if isinstance(row.added, int):
+        told.append(f"+{row.added} -{row.removed} lines")
+    return told
+
+
+_SHORTEST_NAME: Final = 10
+_GAP: Final = 2
+_WIDEST: Final = 120
+_TEXTS: Final = ("signature", "tool", "when", "session")
+
+
+def show_tables(out: Console, found: Insights, zone: tzinfo) -> None:
+    """Draw every list that has rows."""
+    _models(out, found)
+    _agents(out, found)
+    _projects(out, found)
+    _tools(out, found)
+    _sequences(out, found)
+    _errors(out, found)
+    _edits(out, found)
+    _cache(out, found)
+    _turns(out, found, zone)
+    _commands(out, found)
+
+
+def draw(
+    out: Console,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    cut: str = "right",
+    name_is_last: bool = False,
+) -> None:
+    """Draw a table of a name and its figures; *cut* says at which end a name is cut."""
+    from rich.cells import cell_len
+    from rich.markup import escape
+    from rich.table import Table
+
+    cells = [[inert(cell) for cell in row] for row in rows]
+    figures = list(range(len(heads) - 1)) if name_is_last else list(range(1, len(heads)))
+    name = len(heads) - 1 if name_is_last else 0
+    widths = [max(cell_len(row[place]) for row in (heads, *cells)) for place in range(len(heads))]
+    while figures and _room(out, widths, figures) < min(_SHORTEST_NAME, widths[name]):
+        figures.pop()
+    room = max(1, min(widths[name], _room(out, widths, figures)))
+    shown = sorted([*figures, name])
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for place in shown:
+        if place == name:
+            table.add_column(heads[place], no_wrap=True, overflow="ellipsis", width=room)
+        else:
+            side: Literal["left", "right"] = "left" if heads[place] in _TEXTS else "right"
+            table.add_column(heads[place], justify=side, no_wrap=True, width=widths[place])
+    for row in cells:
+        kept = [
+            _cut(row[place], room) if place == name and cut == "left" else row[place]
+            for place in shown
+        ]
+        table.add_row(*map(escape, kept))
+    out.print(table)
+
+
+def _room(out: Console, widths: Sequence[int], figures: Sequence[int]) -> int:
+    from turnlog.cli.terminal.console import at_most
+
+    taken = sum(widths[place] + _GAP for place in figures)
+    return min(out.width, at_most(_WIDEST, out.width)) - taken
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"…{text[1 - room :]}" if room > 1 else "…"
+
+
+def _title(out: Console, name: str, told: str = "") -> None:
+    out.print(f"\n[bold]{name}[/]  [dim]{told}[/]" if told else f"\n[bold]{name}[/]")
+
+
+def _models(out: Console, found: Insights) -> None:
+    rows = [
+        (
+            shown_name("model", row.model),
+            money(row.cost_usd),
+            part(row.cost_share),
+            count(row.messages),
+            short(row.output),
+            part(row.cache_efficiency),
+            part(row.failure_rate),
+            "—" if row.usd_per_message is None else f"${Decimal(row.usd_per_message):.3f}",
+        )
+        for row in found.models
+    ]
+    if rows:
+        _title(out, "models")
+        heads = ("model", "cost", "share", "messages", "output", "cached", "failed", "a message")
+        draw(out, heads, rows)
+
+
+def _agents(out: Console, found: Insights) -> None:
+    rows = [
+        (
+            row.kind or "not known",
+            money(row.cost_usd),
+            part(row.cost_share),
+            count(row.agents) if row.kind != "main" else "",
+            count(row.messages),
+        )
+        for row in found.agents
+    ]
+    if len(rows) > 1:
+        _title(out, "agents", "main is the sessions themselves")
+        draw(out, ("kind", "cost", "share", "agents", "messages"), rows)
+
+
+def _projects(out: Console, found: Insights) -> None:
+    rows = [
+        (
+            shown_name("project", row.project),
+            money(row.cost_usd),
+            part(row.cost_share),
+            count(row.sessions),
+            count(row.prompts),
+            count(row.messages),
+            part(row.failure_rate),
+        )
+        for row in found.projects
+    ]
+    if rows:
+        rest = found.overview.projects - len(rows)
+        _title(out, "projects", f"and {rest:,} more" if rest > 0 else "")
+        heads = ("project", "cost", "share", "sessions", "prompts", "messages", "failed")
+        draw(out, heads, rows, cut="left")
+
+
+def _tools(out: Console, found: Insights) -> None:
+    rows = [
+        (
+            row.tool,
+            count(row.calls),
+            part(row.failure_rate),
+            time(row.median_ms),
+            time(row.total_ms),
+            time(row.longest_ms),
+            count(row.unanswered),
+        )
+        for row in found.tools
+    ]
+    if rows:
+        _title(out, "tools")
+        heads = ("tool", "calls", "failed", "median", "in all", "longest", "no answer")
+        draw(out, heads, rows)
+
+
+def _sequences(out: Console, found: Insights) -> None:
+    rows = [(" → ".join(row.tools), count(row.count)) for row in found.sequences]
+    if rows:
+        _title(out, "sequences", "tools called one after another")
+        draw(out, ("tools", "times"), rows)
+
+
+def _errors(out: Console, found: Insights) -> None:
+    rows = [
+        (
+            count(row.count),
+            row.tool,
+            row.signature[:8],
+            count(row.sessions),
+            row.example or "(its log is gone)",
+        )
+        for row in found.errors
+    ]
+    if rows:
+        _title(out, "errors", "turnlog errors SIGNATURE shows what was around them")
+        heads = ("times", "tool", "signature", "sessions", "how it begins")
+        draw(out, heads, rows, name_is_last=True)
+
+
+def _edits(out: Console, found: Insights) -> None:
+    edits = found.edits
+    if not edits.edits and not edits.failed:
+        return
+    _title(out, "edits")
+    out.print(
+        f"{counted(edits.edits, 'edit')} of {counted(edits.files, 'file')}, +{edits.added:,}"
+        f" -{edits.removed:,} lines. {part(edits.first_try_rate)} of files edited once in their"
+        f" session; {part(edits.failure_rate)} of edits failed."
+    )
+    if edits.unknown:
+        out.print(f"[dim]The lines of {count(edits.unknown)} edits are not known.[/]")
+    rows = [
+        (
+            row.file,
+            count(row.edits),
+            count(row.failed),
+            f"+{row.added:,} -{row.removed:,}",
+            count(row.sessions),
+            count(row.most_in_a_session),
+        )
+        for row in edits.rows
+    ]
+    heads = ("file", "edits", "failed", "lines", "sessions", "most in one")
+    draw(out, heads, rows, cut="left")
+
+
+def _cache(out: Console, found: Insights) -> None:
+    from turnlog.insights.cache import REASONS
+
+    cache, compactions, cut = found.cache, found.compactions, found.interruptions
+    if cache.misses:
+        _title(out, "cache misses", "tokens paid again")
+        rows = [
+            (REASONS[row.reason], money(row.cost_usd), count(row.misses), short(row.tokens))
+            for row in cache.reasons
+        ]
+        draw(out, ("why", "cost", "times", "tokens"), rows)
+    from turnlog.cli.terminal.console import counted
+
+    told = []
+    if compactions.compactions:
+        size = compactions.average_tokens
+        at = "" if size is None else f" at {short(size)} tokens"
+        many = counted(compactions.compactions, "compaction")
+        told.append(f"{many}{at}, {count(compactions.manual)} by hand")
+    if cut.interruptions:
+        told.append(f"a person stopped an agent {counted(cut.interruptions, 'time')}")
+    if cut.unanswered:
+        told.append(f"{counted(cut.unanswered, 'call')} never answered")
+    if told:
+        _title(out, "cut short")
+        for line in told:
+            out.print(line)
+
+
+def _turns(out: Console, found: Insights, zone: tzinfo) -> None:
+    rows = [
+        (
+            time(row.duration_ms),
+            f"{row.at.astimezone(zone):%Y-%m-%d %H:%M}" if row.at else "",
+            (row.session or "")[:8],
+            row.prompt or "—",
+        )
+        for row in found.turns.longest
+    ]
+    if rows:
+        _title(out, "longest turns", f"{count(found.turns.turns)} in all")
+        draw(out, ("took", "when", "session", "prompt"), rows, name_is_last=True)
+
+
+def _commands(out: Console, found: Insights) -> None:
+    rows = [(row.command, count(row.count), count(row.sessions)) for row in found.commands]
+    if rows:
+        _title(out, "commands")
+        draw(out, ("command", "times", "sessions"), rows)
+
+
+SHADES: Final = "·░▒▓█"
+_COLOURS: Final = ("dim", "blue", "blue", "cyan", "bright_cyan")
+_MONTHS: Final = (
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+)  # fmt: skip
+_MOST_WEEKS: Final = 54
+_TABLE_WIDTH: Final = 100
+
+
+def show_insights(out: Console, found: Insights, zone: tzinfo) -> None:
+    """Draw the whole report."""
+    _head(out, found, zone)
+    _overview(out, found)
+    _calendar(out, found, zone)
+    _hours(out, found)
+    show_tables(out, found, zone)
+    from turnlog.cli.views.cost import show_skipped
+
+    show_skipped(out, found.skipped)
+    for note in found.notes:
+        from turnlog.cli.terminal.console import safe
+
+        out.print(f"[dim]{safe(note)}[/]")
+
+
+def show_no_activity(
+    out: Console, homes: Sequence[str], last: datetime | None, zone: tzinfo
+) -> None:
+    """Say that nothing happened, and when something last did."""
+    if last is None:
+        from turnlog.cli.terminal.empty_results import show_hint
+
+        out.print("No sessions found.")
+        show_hint(out, homes)
+        return
+    day = f"{last.astimezone(zone):%Y-%m-%d}"
+    out.print("Nothing happened in this period.")
+    out.print(f"[dim]hint: a model last answered on {day}; say --since {day[:7]}[/]")
+
+
+def _head(out: Console, found: Insights, zone: tzinfo) -> None:
+    from turnlog.cli.terminal.console import short_path
+
+    until = f"{(found.until_at - timedelta(microseconds=1)).astimezone(zone):%Y-%m-%d}"
+    since = f"{found.since_at.astimezone(zone):%Y-%m-%d} to " if found.since_at else "up to "
+    where = f" in {short_path(found.project)}" if found.project else ""
+    out.print(f"[bold]{since}{until}[/]{where}\n")
+
+
+def _overview(out: Console, found: Insights) -> None:
+    top, streaks = found.overview, found.streaks
+    pairs = [
+        ("cost", money(top.cost_usd)),
+        ("tokens", short(top.tokens)),
+        ("sessions", count(top.sessions)),
+        ("prompts", count(top.prompts)),
+        ("messages", count(top.messages)),
+        ("calls", f"{count(top.calls)}, {part(top.failure_rate)} failed"),
+        ("agents worked", time(top.working_ms)),
+        ("a session", _average(found)),
+        ("cached", f"{part(found.cache.efficiency)}, saved {money(found.cache.saved_usd)}"),
+        ("most active", top.most_active_day or "—"),
+        ("active days", f"{count(streaks.active_days)}, longest streak {streaks.longest_days:,}"),
+        ("now", f"{streaks.current_days:,} in a row" if streaks.current_days else "no streak"),
+    ]
+    _grid(out, pairs)
+    costs = _daily(found)
+    width = min(out.width - 18, len(costs), 60)
+    if width > 4 and len(costs) > 1:
+        from turnlog.cli.views.cost import spark
+
+        out.print(f"[dim]{'cost by day':15}[/][cyan]{spark(costs, width).rstrip()}[/]")
+    _weeks(out, found)
+
+
+def _average(found: Insights) -> str:
+    top = found.overview
+    if top.average_messages is None:
+        return "—"
+    return f"{top.average_messages:,.0f} messages, {time(top.average_working_ms)}"
+
+
+def _grid(out: Console, pairs: Sequence[tuple[str, str]]) -> None:
+    """Write names and figures in two columns where there is room, else in one."""
+    half = -(-len(pairs) // 2)
+    left, right = pairs[:half], pairs[half:]
+    widest = max(len(value) for _, value in left)
+    if out.width < 15 + widest + 3 + 15 + max(len(value) for _, value in right):
+        for name, value in pairs:
+            out.print(f"[dim]{name:14}[/] {value}")
+        return
+    for number, (name, value) in enumerate(left):
+        line = f"[dim]{name:14}[/] {value:{widest}}"
+        if number < len(right):
+            line += f"   [dim]{right[number][0]:14}[/] {right[number][1]}"
+        out.print(line.rstrip())
+
+
+def _daily(found: Insights) -> list[Decimal]:
+    """Give what each day of the period cost, the empty ones between with them."""
+    if not found.days:
+        return []
+    costs = {row.day: Decimal(row.cost_usd) for row in found.days}
+    begin, end = (date.fromisoformat(found.days[place].day) for place in (0, -1))
+    length = (end - begin).days
+    if length > 366 * 3:
+        return list(costs.values())
+    days = ((begin + timedelta(days=n)).isoformat() for n in range(length + 1))
+    return [costs.get(day, Decimal(0)) for day in days]
+
+
+def _weeks(out: Console, found: Insights) -> None:
+    week = found.week_against_week
+    if week is None or not (week.messages or week.before_messages):
+        return
+    change = "new" if week.percent is None else f"{week.percent:+,.0f}%"
+    colour = "yellow" if Decimal(week.difference_usd) > 0 else "green"
+    out.print(
+        f"[dim]{'last 7 days':14}[/] {money(week.cost_usd)}, before {money(week.before_usd)}"
+        f" [{colour}]{change}[/]; {count(week.prompts)} prompts,"
+        f" before {count(week.before_prompts)}"
+    )
+
+
+def _calendar(out: Console, found: Insights, zone: tzinfo) -> None:
+    """Draw a week a column, as many of them as fit, the last on the right."""
+    if not found.days:
+        return
+    values = {row.day: row.messages for row in found.days}
+    shown_last = f"{(found.until_at - timedelta(microseconds=1)).astimezone(zone):%Y-%m-%d}"
+    last = date.fromisoformat(max(shown_last, found.days[-1].day))
+    first = date.fromisoformat(found.days[0].day)
+    if found.since_at is not None:
+        first = min(first, found.since_at.astimezone(zone).date())
+    room = max(1, min(_MOST_WEEKS, out.width - 5))
+    monday = last.toordinal() - last.weekday()
+    weeks = min(room, max(1, (monday - first.toordinal() + 6) // 7 + 1), monday // 7)
+    start = monday - 7 * (weeks - 1)
+    top = max(values.values(), default=0)
+    out.print("\n[bold]days[/]  [dim]messages; a week a column[/]")
+    out.print(f"    [dim]{_month_names(start, weeks).rstrip()}[/]")
+    for row, name in enumerate(WEEKDAYS):
+        cells = []
+        for week in range(weeks):
+            number = start + 7 * week + row
+            if not max(1, first.toordinal()) <= number <= last.toordinal():
+                cells.append(" ")
+            else:
+                cells.append(_shade(values.get(date.fromordinal(number).isoformat(), 0), top))
+        out.print(f"[dim]{name if row % 2 == 0 else '   '}[/] {''.join(cells)}".rstrip())
+
+
+def _month_names(start: int, weeks: int) -> str:
+    line = [" "] * (weeks + 3)
+    known, free = None, 0
+    for week in range(weeks):
+        month = date.fromordinal(start + 7 * week + 3).month
+        if month != known and week >= free and weeks - week >= 2:
+            line[week : week + 3] = _MONTHS[month - 1]
+            free = week + 4
+        known = month
+    return "".join(line)
+
+
+def _hours(out: Console, found: Insights) -> None:
+    """Draw the hours of the week; several hours a cell where there is no room for each."""
+    if not any(map(any, found.hours.messages)):
+        return
+    wide = 2 if out.width >= 5 + 48 else 1
+    steps = (1, 2, 3, 4, 6, 24)
+    step = next((each for each in steps if 5 + 24 // each * wide <= out.width), steps[-1])
+    rows = [
+        [sum(row[hour : hour + step]) for hour in range(0, 24, step)]
+        for row in found.hours.messages
+    ]
+    top = max(max(row) for row in rows)
+    out.print("\n[bold]hours[/]  [dim]messages by hour of the week[/]")
+    if wide == 2:
+        out.print(f"    [dim]{'    '.join(f'{hour:02}' for hour in range(0, 24, 3))}[/]")
+    for name, row in zip(WEEKDAYS, rows, strict=True):
+        out.print(f"[dim]{name}[/] {''.join(_shade(value, top) * wide for value in row)}")
+
+
+def _shade(value: float, top: float) -> str:
+    step = level(value, top)
+    return f"[{_COLOURS[step]}]{SHADES[step]}[/]"

@@ -1,0 +1,364 @@
+"""How a session looks in a terminal: prompts, answers, one line for each call.
+
+Everything from a log is made inert first. What a person said stands out; what a tool did takes one
+line, the call and the beginning of its result; an agent's own session hangs below the call that
+made it. Prose never runs wider than is good to read, lines of tools use all there is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from turnlog.cli.terminal.console import at_most, counted, safe, when
+from turnlog.export.call_lines import CallText, call_text, result_text
+from turnlog.export.wrapped_tags import TagKind, unwrap
+from turnlog.records.blocks import (
+    CallBlock,
+    DocumentBlock,
+    ImageBlock,
+    ResultBlock,
+    TextBlock,
+    ThinkingBlock,
+)
+from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.record import (
+    Assistant,
+    Call,
+    Linked,
+    Record,
+    Result,
+    Spoken,
+    Summary,
+    System,
+    User,
+)
+from turnlog.sessions.reading.tree import Gap, GapReason, Node
+from turnlog.text import inert
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from turnlog.sessions.reading.subagents import Subagent
+
+Pair = tuple[Node | None, Record]
+ReadAgent = Callable[["Agent"], Iterable[Pair]]
+
+_PROSE_WIDTH: Final = 100
+_PASTE_LINES: Final = 24
+_PASTE_LENGTH: Final = 2400
+_DEEPEST: Final = 6
+_LEAD: Final = re.compile(r"\s*(?:[-*+•>]\s+|\d{1,3}[.)]\s+)?")
+
+
+class _PendingCall(NamedTuple):
+    """A call that waits for its result, and where it was made."""
+
+    block: CallBlock
+    cwd: str | None
+
+
+class Transcript:
+    """Writes records for people. A call waits for its result, so that both take one line."""
+
+    def __init__(
+        self,
+        out: Console,
+        *,
+        thinking: bool = False,
+        full: bool = False,
+        gaps: Mapping[str, Gap] | None = None,
+        agents: Mapping[str, list[Subagent]] | None = None,
+        read_agent: ReadAgent | None = None,
+        margin: int = 0,
+        is_cut: bool = False,
+        is_live: Callable[[], bool] = bool,
+    ) -> None:
+        self.out = out
+        self.thinking = thinking
+        self.full = full
+        self.gaps = gaps or {}
+        self.agents = agents or {}
+        self.read_agent = read_agent
+        self.margin = margin
+        self.is_cut = is_cut
+        """More follows that is not shown, and a result may be there."""
+        self.is_live = is_live
+        """Tells whether whoever writes the session lives, and a result may come yet."""
+        self.shown: set[str] = set()
+        """The agents that have found their place."""
+        self._open: dict[str, _PendingCall] = {}
+        self._late: dict[str, _PendingCall] = {}
+        self._before: Literal["", "prose", "tool"] = ""
+
+    def show(self, pairs: Iterable[Pair]) -> Iterator[None]:
+        """Write records, one a step; a call that nobody will answer was interrupted."""
+        for node, record in pairs:
+            if node is not None and node.uuid in self.gaps:
+                self._gap(self.gaps[node.uuid])
+            self._record(record)
+            yield
+        self._interrupt(at_end=True)
+        yield
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing was written so far."""
+        return not self._before and not self.shown
+
+    def rule(self, words: str) -> None:
+        """Write a line across, with *words* in it."""
+        self._space("prose")
+        self._print(Text.from_markup(f"[dim]──── {words} ────[/]", emoji=False))
+
+    def prose(self, text: str, style: str = "", *, cut: bool = False) -> None:
+        """Write text that may be long; with *cut*, of a paste only the beginning."""
+        text, left = _beginning(text) if cut and not self.full else (text, "")
+        room = self.out.width - 3 * self.margin
+        width = min(room, at_most(_PROSE_WIDTH, room)) - 2
+        lines = (_wrapped(self.out, line, width) for line in text.split("\n"))
+        words = Text("\n", style).join(line for wrapped in lines for line in wrapped)
+        self._space("prose")
+        self._print(words, indent=2)
+        if left:
+            self._print(Text(f"  … {left}; --full shows all", "dim"))
+
+    def agent(self, agent: Subagent) -> None:
+        """Write the session of *agent*, set off by a bar."""
+        if agent.id in self.shown or self.read_agent is None:
+            return
+        self.shown.add(agent.id)
+        what = safe(agent.description or agent.kind or "")
+        orphan = "" if agent.spawn else " [yellow](the call that made it is not in the logs)[/]"
+        self._print(
+            Text.from_markup(
+                f"  [magenta]╭ [bold]agent {safe(agent.id)}[/] {what}[/]{orphan}", emoji=False
+            )
+        )
+        inner = Transcript(
+            self.out,
+            thinking=self.thinking,
+            full=self.full,
+            agents=self.agents if self.margin < _DEEPEST else None,
+            read_agent=self.read_agent,
+            margin=self.margin + 1,
+            is_live=self.is_live,
+        )
+        inner.shown = self.shown
+        for _ in inner.show(self.read_agent(agent)):
+            pass
+        self._print(Text.from_markup("  [magenta]╰[/]"))
+        self._before = "tool"
+
+    # -- records ----------------------------------------------------------------------------
+
+    def _record(self, record: Record) -> None:
+        meaning = meaning_of(record)
+        if isinstance(record, System):
+            self._system(record)
+        elif meaning is Meaning.SUMMARY and isinstance(record, User | Summary):
+            self.prose(record.text.strip(), "dim italic", cut=True)
+        elif meaning is Meaning.PROMPT and isinstance(record, User):
+            self._interrupt()
+            self._prompt(record)
+        elif meaning is Meaning.NOTICE and isinstance(record, User):
+            self._interrupt()
+            self._pieces(record, is_typed=False)
+        elif isinstance(record, User | Assistant) and meaning is not Meaning.CONTEXT:
+            self._blocks(record)
+        elif isinstance(record, Call):
+            block = CallBlock(record.call_id or "", record.name or "?", record.input)
+            self._open[block.id] = _PendingCall(block, record.cwd)
+        elif isinstance(record, Result):
+            answer = ResultBlock(record.call_id or "", record.text, record.is_error)
+            self._result(answer, record)
+
+    def _system(self, record: System) -> None:
+        if record.subtype == "compact_boundary":
+            self._interrupt()
+            self.rule("what stands above was summarised")
+
+    def _prompt(self, record: User) -> None:
+        at = f" [dim]{when(record.at)}[/]" if record.at else ""
+        colour = "magenta" if author_of(record) is Author.CALLER else "green"
+        self._space("prose")
+        self._print(Text.from_markup(f"[bold {colour}]▌[/]{at}"))
+        self._before = ""
+        self._pieces(record, is_typed=True)
+        for block in record.blocks:
+            if isinstance(block, ImageBlock | DocumentBlock):
+                what = "[an image]" if isinstance(block, ImageBlock) else "[a document]"
+                self._aside(what, "dim")
+
+    def _pieces(self, record: User, *, is_typed: bool) -> None:
+        """Write what was typed, and what the program made of it."""
+        for piece in unwrap(record.text):
+            if piece.kind is TagKind.SAID and is_typed:
+                self.prose(piece.text, "bold", cut=True)
+            elif piece.kind is TagKind.COMMAND:
+                self.prose(piece.text, "bold green", cut=True)
+            elif piece.kind is TagKind.INTERRUPTED:
+                self._aside("✗ interrupted by the user", "yellow")
+            elif piece.kind is TagKind.OUTPUT and self.full:
+                self.prose(piece.text, "dim")
+            else:
+                self._aside(piece.text, "dim")
+
+    def _blocks(self, record: Spoken) -> None:
+        failed = isinstance(record, Assistant) and record.is_api_error_message
+        for block in record.blocks:
+            if isinstance(block, CallBlock):
+                self._open[block.id] = _PendingCall(block, record.cwd)
+            elif isinstance(block, ResultBlock):
+                self._result(block, record)
+            elif isinstance(block, ThinkingBlock) and self.thinking and block.thinking.strip():
+                self.prose(block.thinking.strip(), "dim italic")
+            elif isinstance(block, TextBlock) and block.text.strip():
+                self.prose(block.text.strip(), "red" if failed else "")
+
+    # -- calls ------------------------------------------------------------------------------
+
+    def _result(self, result: ResultBlock, record: Linked) -> None:
+        call = self._open.pop(result.tool_use_id, None) or self._late.pop(result.tool_use_id, None)
+        detail = record.tool_use_result if isinstance(record, User) else None
+        answer = result_text(result, detail, call.cwd if call else record.cwd)
+        if result.is_error:
+            self._call(call, answer._replace(text=f"✗ {answer.text}"), "red")
+        else:
+            self._call(call, answer, "dim")
+        self._agents_of(result.tool_use_id)
+
+    def _interrupt(self, *, at_end: bool = False) -> None:
+        """Write the calls that have no result by now."""
+        words, style = "no result: interrupted", "yellow"
+        if at_end and self.is_cut:
+            words, style = "its result is not in this part", "dim"
+        elif at_end and self._open and self.is_live():
+            words, style = "no result yet", "dim"
+        for call in self._open.values():
+            self._call(call, CallText(words), style)
+            self._agents_of(call.block.id)
+        self._late |= self._open
+        self._open.clear()
+
+    def _call(self, call: _PendingCall | None, answer: CallText, style: str) -> None:
+        name = line_of(call.block.name) if call else "?"
+        question = (
+            call_text(call.block.input, call.cwd) if call else CallText("call not in this part")
+        )
+        left = self.out.width - 3 * self.margin - cell_len(name) - len("    → ")
+        # The answer gets what the question leaves, and at least a third.
+        least = min(cell_len(line_of(answer.text)) + len(answer.suffix), left // 3)
+        words = _fit(question, left - least)
+        self._space("tool")
+        self._print(
+            Text.assemble(
+                ("  " + name, "cyan"),
+                (" " + words, "" if call else "dim"),
+                (" → ", "dim"),
+                (_fit(answer, left - cell_len(words)), style),
+                no_wrap=True,
+            )
+        )
+
+    def _agents_of(self, call_id: str) -> None:
+        for agent in self.agents.get(call_id, ()):
+            self.agent(agent)
+
+    # -- lines ------------------------------------------------------------------------------
+
+    def _gap(self, gap: Gap) -> None:
+        if gap.reason is GapReason.CYCLE:
+            words = "the parents of this record lead back to itself"
+        else:
+            words = f"the record {safe(gap.named[:8])} before this one is not in the log"
+        self._space("prose")
+        self._print(Text.from_markup(f"[yellow]──── {words} ────[/]", emoji=False))
+
+    def _aside(self, text: str, style: str) -> None:
+        """Write one line of something that nobody typed."""
+        line = Text("  " + line_of(text), style, no_wrap=True, overflow="ellipsis")
+        self._space("tool")
+        self._print(line)
+
+    def _space(self, kind: Literal["prose", "tool"]) -> None:
+        """Set prose off by a blank line; lines of tools stand close together."""
+        if self._before and not (kind == self._before == "tool"):
+            self._print(Text())
+        self._before = kind
+
+    def _print(self, what: Text, *, indent: int = 0) -> None:
+        self.out.print(_Beside(what, self.margin, indent), soft_wrap=False, crop=False, end="")
+
+
+class _Beside:
+    """Text with a bar to its left for each agent that it is inside of, and indented behind it."""
+
+    def __init__(self, what: Text, depth: int, indent: int) -> None:
+        self.what = what
+        self.edge = [Segment("  │" * depth, Style(color="magenta")), Segment(" " * indent)]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        taken = Segment.get_line_length(self.edge)
+        room = options.update(width=max(20, options.max_width - taken))
+        for line in console.render_lines(self.what, room, pad=False):
+            if any(segment.text.strip() for segment in line):
+                yield from (*self.edge, *line)
+            else:
+                yield self.edge[0]
+            yield Segment.line()
+
+
+def _wrapped(out: Console, line: str, width: int) -> list[Text]:
+    """Wrap a line of prose; what follows hangs below the words of a list's item."""
+    line = inert(line.rstrip().expandtabs(4))
+    lead = _LEAD.match(line)
+    hang = lead.end() if lead and lead.end() <= width // 3 else 0
+    lines = Text(line[hang:]).wrap(out, max(20, width - hang)) or [Text()]
+    edges = (line[:hang], *[" " * hang] * len(lines))
+    # Rich leaves the space at which it broke a line.
+    return [Text(edge + each.plain.rstrip()) for edge, each in zip(edges, lines, strict=False)]
+
+
+def _fit(words: CallText, room: int) -> str:
+    """Make *words* one harmless line that fits; of a path the end is kept."""
+    text = line_of(words.text)
+    suffix = words.suffix if room - len(words.suffix) >= 8 else ""
+    room = max(1, room - len(suffix))
+    if cell_len(text) <= room:
+        return text + suffix
+    if words.is_path:
+        text = text.replace("\\", "/")
+        start = further = text.rfind("/") + 1
+        while further and cell_len(text[further:]) <= room - 2:
+            start, further = further, text.rfind("/", 0, further - 1) + 1
+        text = "…/" + text[start:]
+    cut = Text(text)
+    cut.truncate(room, overflow="ellipsis")
+    return cut.plain + suffix
+
+
+def line_of(text: str) -> str:
+    """Make one harmless line of *text*, to be drawn as it is."""
+    return inert(" ".join(text.split()))
+
+
+def _beginning(text: str) -> tuple[str, str]:
+    """Give the beginning of a paste, and in words how much of it is left out."""
+    lines = text.splitlines()
+    # A little more than fits is not worth a hint.
+    if len(lines) <= _PASTE_LINES + 3 and len(text) <= _PASTE_LENGTH * 5 // 4:
+        return text, ""
+    head = "\n".join(lines[:_PASTE_LINES])
+    if len(head) > _PASTE_LENGTH:
+        head = head[:_PASTE_LENGTH].rsplit(maxsplit=1)[0] + " …"
+    left = len(lines) - len(head.splitlines())
+    if left > 1:
+        return head, counted(left, "more line")
+    return head, counted(len(text) - len(head), "more character")
