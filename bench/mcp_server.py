@@ -16,7 +16,7 @@ import anyio
 from mcp.client.stdio import stdio_client
 
 from mcp import Client, StdioServerParameters
-from turnlog.mcp.settings import Settings
+from turnlog.mcp.context import Settings
 
 from .data import BASE, log_of
 from .programs import TURNLOG

@@ -28,9 +28,9 @@ from tests.planted import KINDS, Planted, plant, survives
 
 from mcp import Client
 from turnlog.formats import find_homes
-from turnlog.mcp.desk import Desk
-from turnlog.mcp.framing import unframed
+from turnlog.mcp.context import ToolContext
 from turnlog.mcp.server import make_server
+from turnlog.mcp.untrusted_text import unframed
 from turnlog.redact import find_secrets, redact, redact_line, redact_value
 
 from .data import SEED, line_of, log_of, real_logs, records
@@ -132,7 +132,7 @@ def _programs(planted: list[Planted], place: Path) -> Iterator[Way]:
 
 def _asked_by_agents(place: Path, count: int) -> str:
     """Let an agent open every record in which a secret is said."""
-    desk = Desk(homes=find_homes((place / "home",)), scope=None)
+    desk = ToolContext(homes=find_homes((place / "home",)), scope=None)
 
     async def ask() -> list[str]:
         told = []

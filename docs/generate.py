@@ -61,7 +61,7 @@ from turnlog.insights.report import Insights
 from turnlog.keep.copies.status import KeepStatus
 from turnlog.keep.retention.retention import RetentionReport
 from turnlog.live.sessions import LiveDocument
-from turnlog.mcp.installing import SettingsDocument
+from turnlog.mcp.client_settings import SettingsDocument
 from turnlog.query.errors import ErrorContext, ErrorPatterns
 from turnlog.query.patterns import FileAccesses, Sequences, Series
 from turnlog.query.query import QueryDocument

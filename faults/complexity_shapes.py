@@ -578,12 +578,12 @@ def _web_page(home: Path) -> None:
     from turnlog.api.store import Store
     from turnlog.formats import find_homes
     from turnlog.pricing.cost import configured_prices
-    from turnlog.web.asked import Asked
-    from turnlog.web.desk import Desk
-    from turnlog.web.session import session_pieces
+    from turnlog.web.context import PageContext
+    from turnlog.web.pages.session import session_pieces
+    from turnlog.web.params import Params
 
-    desk = Desk(Store(find_homes((home,)), home), configured_prices(home)[0])
-    sum(len(piece) for piece in session_pieces(SESSION, Asked({"find": "kite"}, desk)))
+    desk = PageContext(Store(find_homes((home,)), home), configured_prices(home)[0])
+    sum(len(piece) for piece in session_pieces(SESSION, Params({"find": "kite"}, desk)))
 
 
 def _mcp(tool: str, **arguments: Any) -> Callable[[Path], None]:
@@ -591,14 +591,15 @@ def _mcp(tool: str, **arguments: Any) -> Callable[[Path], None]:
 
     def ask(home: Path) -> None:
         from turnlog.formats import find_homes
-        from turnlog.mcp.calling import Calls
-        from turnlog.mcp.desk import Desk
-        from turnlog.mcp.reading_on import ReadingOn
-        from turnlog.mcp.settings import Settings
+        from turnlog.mcp.background_refresh import BackgroundRefresh
+        from turnlog.mcp.context import Settings, ToolContext
+        from turnlog.mcp.tool_calls import ToolCallRunner
 
         homes = find_homes((home,))
-        desk = Desk(homes=homes, scope=None, settings=Settings(), reading_on=ReadingOn(homes))
-        calls = Calls(desk)
+        desk = ToolContext(
+            homes=homes, scope=None, settings=Settings(), reading_on=BackgroundRefresh(homes)
+        )
+        calls = ToolCallRunner(desk)
         named = getattr(importlib.import_module(f"turnlog.mcp.{tool}_tool"), tool.upper())
         calls._answer(named, arguments, desk.for_a_call(600))  # noqa: SLF001
 

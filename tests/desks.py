@@ -14,11 +14,10 @@ from functools import partial
 import planted
 from index.homes import own_index
 from turnlog.formats import find_homes
-from turnlog.mcp.calling import Calls
-from turnlog.mcp.desk import Desk
-from turnlog.mcp.framing import unframed
-from turnlog.mcp.reading_on import ReadingOn
-from turnlog.mcp.settings import Settings
+from turnlog.mcp.background_refresh import BackgroundRefresh
+from turnlog.mcp.context import Settings, ToolContext
+from turnlog.mcp.tool_calls import ToolCallRunner
+from turnlog.mcp.untrusted_text import unframed
 
 ORCHARD, PRESS, OUTSIDE = "/home/ada/orchard", "/home/ada/orchard/press", "/home/ada/orchards"
 ONE, TWO, OUT = (f"{each * 8}-aaaa-4aaa-8aaa-{each * 12}" for each in "12f")
@@ -166,14 +165,14 @@ def world(directory, *, scope=ORCHARD, **settings):
 
 
 def desk_of(homes, *, scope=ORCHARD, **settings):
-    return Desk(
-        homes=homes, scope=scope, settings=Settings(**settings), reading_on=ReadingOn(homes)
+    return ToolContext(
+        homes=homes, scope=scope, settings=Settings(**settings), reading_on=BackgroundRefresh(homes)
     )
 
 
 def text_of(desk, tool, **arguments):
     """Ask a tool as the server does; give the text that leaves."""
-    calls = Calls(desk)
+    calls = ToolCallRunner(desk)
     return calls._run(partial(calls._answer, tool, arguments), desk.for_a_call(tool.seconds))
 
 
@@ -184,7 +183,7 @@ def asked(desk, tool, **arguments):
 
 def asked_on(desk, tool, **arguments):
     """Ask a tool again and again, as long as there is more; give every document."""
-    calls, cursor = Calls(desk), None
+    calls, cursor = ToolCallRunner(desk), None
     while True:
         question = partial(calls._answer, tool, dict(arguments, cursor=cursor))
         document = json.loads(unframed(calls._run(question, desk.for_a_call(tool.seconds))))

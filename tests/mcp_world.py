@@ -16,11 +16,10 @@ import turnlog
 from index.homes import own_index
 from mcp import Client
 from turnlog.formats import find_homes
-from turnlog.mcp.desk import Desk
-from turnlog.mcp.framing import unframed
-from turnlog.mcp.reading_on import ReadingOn
+from turnlog.mcp.background_refresh import BackgroundRefresh
+from turnlog.mcp.context import Settings, ToolContext
 from turnlog.mcp.server import make_server
-from turnlog.mcp.settings import Settings
+from turnlog.mcp.untrusted_text import unframed
 from turnlog.sessions.writing import build
 
 ORCHARD, PRESS, VAULT = "/home/ada/orchard", "/home/ada/orchard/press", "/home/ada/orchard-vault"
@@ -141,8 +140,11 @@ def opened(directory, make=make_home):
         homes = find_homes((make(directory),))
 
         def desk(scope=None, **settings):
-            return Desk(
-                homes=homes, scope=scope, settings=Settings(**settings), reading_on=ReadingOn(homes)
+            return ToolContext(
+                homes=homes,
+                scope=scope,
+                settings=Settings(**settings),
+                reading_on=BackgroundRefresh(homes),
             )
 
         yield homes[0].path, desk

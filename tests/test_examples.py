@@ -36,7 +36,7 @@ from turnlog.cli.app import COMMANDS, app
 from turnlog.config import load_config
 from turnlog.costs.budgets import budgets_from
 from turnlog.keep.retention.policy import policy_from
-from turnlog.mcp.settings import settings_from
+from turnlog.mcp.context import settings_from
 from turnlog.pricing.overrides import overrides_from
 from turnlog.records.codec import decode, encode
 from turnlog.records.record import Record, Unknown

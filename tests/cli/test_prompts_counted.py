@@ -8,7 +8,7 @@ import pytest
 from desks import asked, desk_of
 from index.homes import own_index
 from turnlog.formats import find_homes
-from turnlog.mcp.turns_tool import TURNS
+from turnlog.mcp.tools.turns import TURNS
 
 ONE, TWO = (f"{each * 8}-aaaa-4aaa-8aaa-{each * 12}" for each in "12")
 PIXEL = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}

@@ -9,8 +9,8 @@ import pytest
 
 from desks import HUSHED, ORDER, OUT, SECRET, Log
 from e2e.fake_api import blocks_of, said_since
-from turnlog.mcp.framing import NOTICE, unframed
-from turnlog.mcp.installing import settings_for
+from turnlog.mcp.client_settings import settings_for
+from turnlog.mcp.untrusted_text import NOTICE, unframed
 
 EARLIER = "0a0a0a0a-1111-4111-8111-0a0a0a0a0a0a"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from desks import ONE, Log
 from turnlog import loopback
 from turnlog.mcp import http
-from turnlog.mcp.framing import NOTICE
+from turnlog.mcp.context import LEAST_BYTES, MOST_BYTES, MOST_SECONDS, Settings, settings_from
 from turnlog.mcp.resources import SESSION_URI, SESSIONS_URI
-from turnlog.mcp.settings import LEAST_BYTES, MOST_BYTES, MOST_SECONDS, Settings, settings_from
 from turnlog.mcp.tools import TOOLS
+from turnlog.mcp.untrusted_text import NOTICE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text("utf-8")
 

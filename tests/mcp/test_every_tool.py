@@ -18,11 +18,10 @@ import pytest
 import planted
 from desks import ACTING, HUSHED, ONE, ORCHARD, ORDER, OUT, OUTSIDE, PASSWORD, SECRET
 from mcp import Client
-from turnlog.mcp.desk import Desk
-from turnlog.mcp.framing import NOTICE, unframed
+from turnlog.mcp.context import Settings, ToolContext
 from turnlog.mcp.server import make_server
-from turnlog.mcp.settings import Settings
 from turnlog.mcp.tools import TOOLS
+from turnlog.mcp.untrusted_text import NOTICE, unframed
 
 NAMES = [tool.name for tool in TOOLS]
 # What a string may mean, by the name of its argument; others are tried with all of these.
@@ -249,7 +248,7 @@ def test_the_order_to_the_reader_is_heard_but_only_as_data(desk):
 
 def test_schemas_are_the_documentation():
     async def listed():
-        async with Client(make_server(Desk(homes=(), scope=None))) as client:
+        async with Client(make_server(ToolContext(homes=(), scope=None))) as client:
             return (await client.list_tools()).tools
 
     for tool in anyio.run(listed):
@@ -281,7 +280,7 @@ def own_schema(tool):
 
 def test_schemas_are_small():
     async def listed():
-        async with Client(make_server(Desk(homes=(), scope=None))) as client:
+        async with Client(make_server(ToolContext(homes=(), scope=None))) as client:
             return (await client.list_tools()).tools
 
     tools = anyio.run(listed)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import planted
 from desks import ACTIVE, FORGED, HOSTILE, ORDER
-from turnlog.mcp.framing import NOTICE, Cleaner, frame_bytes, framed, unframed
+from turnlog.mcp.untrusted_text import NOTICE, Cleaner, frame_bytes, framed, unframed
 from turnlog.redact import rules_from
 
 TEXTS = st.text(st.characters(), max_size=200) | st.sampled_from([FORGED, HOSTILE, ACTIVE, NOTICE])
@@ -116,7 +116,7 @@ def test_names_that_become_alike_are_both_kept():
 def test_a_text_of_many_megabytes_is_not_looked_at_whole(monkeypatch):
     looked_at = []
     monkeypatch.setattr(
-        "turnlog.mcp.framing.redact_named",
+        "turnlog.mcp.untrusted_text.redact_named",
         lambda _name, text, _rules: looked_at.append(len(text)) or text,
     )
     shown = Cleaner(longest=100).text("x" * 5_000_000)

@@ -11,8 +11,8 @@ import pytest
 
 import forked
 from turnlog.errors import UsageError
-from turnlog.mcp.command import make_desk, scope_of
-from turnlog.mcp.installing import own_command, settings_for
+from turnlog.mcp.client_settings import own_command, settings_for
+from turnlog.mcp.command import make_context, scope_of
 
 
 def run(tmp_path, *arguments, **environ):
@@ -172,7 +172,7 @@ def test_only_the_owner_widens_the_scope(tmp_path, monkeypatch, said, given, is_
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.toml").write_text(f"[mcp]\n{said}\n")
-    desk = make_desk((str(tmp_path),), **({"project": None, "all_projects": False} | given))
+    desk = make_context((str(tmp_path),), **({"project": None, "all_projects": False} | given))
     assert desk.scope == (None if is_wide else str(tmp_path))
 
 
@@ -181,16 +181,16 @@ def test_settings_that_cannot_be_read_are_told_and_change_nothing(tmp_path, monk
     (tmp_path / "config.toml").write_text(
         "[mcp]\nanswer_bytes = 10\nseconds = 0.1\nscope = 3\ncolour = 1\n[redact]\npatterns = 5\n"
     )
-    desk = make_desk((str(tmp_path),), str(tmp_path), all_projects=False)
+    desk = make_context((str(tmp_path),), str(tmp_path), all_projects=False)
     assert (desk.settings.answer_bytes, desk.settings.seconds) == (24_000, 20)
     said = capsys.readouterr().err
     for name in ("mcp.answer_bytes", "mcp.seconds", "mcp.scope", "mcp.colour", "redact.patterns"):
         assert f"config.toml: {name}: " in said
     (tmp_path / "config.toml").write_text("[mcp]\nanswer_bytes = 9000\nseconds = 5\n")
-    desk = make_desk((str(tmp_path),), str(tmp_path), all_projects=False)
+    desk = make_context((str(tmp_path),), str(tmp_path), all_projects=False)
     assert (desk.settings.answer_bytes, desk.settings.seconds) == (9_000, 5)
     (tmp_path / "config.toml").write_text("mcp = 5")
-    assert make_desk((), str(tmp_path), all_projects=False).scope == str(tmp_path)
+    assert make_context((), str(tmp_path), all_projects=False).scope == str(tmp_path)
 
 
 def test_settings_that_cannot_work_yet_are_said_to(tmp_path):

@@ -16,8 +16,8 @@ from mcp.client.stdio import stdio_client
 
 from desks import ONE, ORCHARD, Log
 from mcp import Client, StdioServerParameters
-from turnlog.mcp.framing import unframed
-from turnlog.mcp.settings import Settings
+from turnlog.mcp.context import Settings
+from turnlog.mcp.untrusted_text import unframed
 
 GROWS_BY_AT_MOST_MB = 100
 LINE_BYTES = 12_000_000

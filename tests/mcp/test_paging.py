@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from desks import HOSTILE
 from turnlog.errors import UsageError
-from turnlog.mcp.framing import unframed
-from turnlog.mcp.paging import Answer, Cursors, bounded, question_of
+from turnlog.mcp.pages import Cursors, ToolAnswer, bounded, question_of
+from turnlog.mcp.untrusted_text import unframed
 from turnlog.redact import NO_RULES
 
 
@@ -77,7 +77,7 @@ def test_pages_are_bounded_and_give_every_row_once(rows, most_bytes, has_places)
     given_rows, place = [], 0
     for _ in range(len(rows) + 1):
         places = [7 * each for each in range(place, len(rows))] if has_places else None
-        answer = Answer(
+        answer = ToolAnswer(
             about={"total": len(rows)}, noun="rows", rows=rows[place:], offset=place, places=places
         )
         text = written(answer, most_bytes)
@@ -103,7 +103,7 @@ def test_pages_are_bounded_and_give_every_row_once(rows, most_bytes, has_places)
     ],
 )
 def test_one_row_that_is_too_large_is_shortened_and_the_next_is_reached(row):
-    text = written(Answer(noun="rows", rows=[row, {"text": "small"}], rest="Ask X."), 5_000)
+    text = written(ToolAnswer(noun="rows", rows=[row, {"text": "small"}], rest="Ask X."), 5_000)
     assert len(text.encode()) <= 5_000
     assert "Something was shortened. Ask X." in text
     document = json.loads(unframed(text))
@@ -113,27 +113,29 @@ def test_one_row_that_is_too_large_is_shortened_and_the_next_is_reached(row):
 
 def test_facts_that_are_too_large_are_shortened_too():
     about = {"names": [f"name {n} " * 30 for n in range(1_000)], "title": "t" * 100_000}
-    text = written(Answer(about=about, noun="rows", rows=[{"n": 1}]), 4_000)
+    text = written(ToolAnswer(about=about, noun="rows", rows=[{"n": 1}]), 4_000)
     assert len(text.encode()) <= 4_000
     assert json.loads(unframed(text))["rows"] == [{"n": 1}]
 
 
 def test_facts_that_never_fit_are_an_error_that_says_what_to_do():
     with pytest.raises(UsageError) as caught:
-        written(Answer(about={f"field {n}": n for n in range(5_000)}), 4_000)
+        written(ToolAnswer(about={f"field {n}": n for n in range(5_000)}), 4_000)
     assert caught.value.hint
 
 
 def test_a_row_that_waits_for_the_next_page_is_not_shortened_before():
     rows = [{"text": "a" * 1_900}, {"text": "b" * 1_900}, {"text": "c" * 1_900}]
-    document = json.loads(unframed(written(Answer(noun="rows", rows=rows), 5_000)))
+    document = json.loads(unframed(written(ToolAnswer(noun="rows", rows=rows), 5_000)))
     assert document["rows"] == rows[: len(document["rows"])]
     assert 0 < len(document["rows"]) < 3
     assert document["next"] == f"at-{len(document['rows'])}"
 
 
 def test_what_a_log_says_stays_between_the_markers():
-    answer = Answer(about={"title": HOSTILE}, noun="rows", rows=[{HOSTILE: HOSTILE}] * 40, next=40)
+    answer = ToolAnswer(
+        about={"title": HOSTILE}, noun="rows", rows=[{HOSTILE: HOSTILE}] * 40, next=40
+    )
     text = written(answer, 6_000)
     behind = text.rpartition("</recorded-data ")[2].partition(">")[2]
     assert "IGNORE" not in behind
@@ -141,7 +143,7 @@ def test_what_a_log_says_stays_between_the_markers():
 
 
 def test_without_a_cursor_the_way_on_is_said():
-    answer = Answer(noun="rows", rows=[{"n": 1}], next=1)
+    answer = ToolAnswer(noun="rows", rows=[{"n": 1}], next=1)
     text = bounded(answer, NO_RULES, most_bytes=5_000, more="The tool goes on.")
     assert text.endswith("There is more. The tool goes on.")
     assert json.loads(unframed(text))["next"] is None

@@ -12,7 +12,7 @@ from index.homes import own_index
 from turnlog.errors import TurnlogError
 from turnlog.formats import find_homes
 from turnlog.formats.projects import is_within
-from turnlog.mcp.desk import Desk
+from turnlog.mcp.context import ToolContext
 from turnlog.mcp.tools import TOOLS
 
 PARTS = st.sampled_from(
@@ -26,7 +26,7 @@ PARTS = st.sampled_from(
 @example("/home/ada/orchard\n", False)
 @example("~", False)
 def test_no_path_leads_out(asked, is_whole):
-    desk = Desk(homes=(), scope=ORCHARD)
+    desk = ToolContext(homes=(), scope=ORCHARD)
     try:
         project = desk.project(f"{ORCHARD}/{asked}" if is_whole else asked)
     except TurnlogError:
@@ -36,7 +36,7 @@ def test_no_path_leads_out(asked, is_whole):
 
 
 def test_without_a_scope_a_path_must_be_whole():
-    desk = Desk(homes=(), scope=None)
+    desk = ToolContext(homes=(), scope=None)
     assert desk.project(None) is None
     assert desk.project("/home/ada/orchard/../orchards") == OUTSIDE
     for asked in (".", "orchard", ""):

@@ -37,16 +37,16 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp_world import ask
 from turnlog.errors import LogError, UsageError
 from turnlog.formats import find_homes
-from turnlog.mcp import reading_on
-from turnlog.mcp.calling import AT_ONCE
-from turnlog.mcp.framing import NOTICE, unframed
-from turnlog.mcp.paging import Answer
+from turnlog.mcp import background_refresh
+from turnlog.mcp.context import Settings
+from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.server import make_server
-from turnlog.mcp.session_tool import SESSION
-from turnlog.mcp.sessions_tool import SESSIONS
-from turnlog.mcp.settings import Settings
 from turnlog.mcp.tool import Tool
+from turnlog.mcp.tool_calls import AT_ONCE
 from turnlog.mcp.tools import TOOLS
+from turnlog.mcp.tools.session import SESSION
+from turnlog.mcp.tools.sessions import SESSIONS
+from turnlog.mcp.untrusted_text import NOTICE, unframed
 
 
 def with_client(desk, ask, tools=None):
@@ -288,19 +288,19 @@ def made_tool(function, seconds=20):
 
 
 def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
-    def endless(desk, page) -> Answer:
+    def endless(desk, page) -> ToolAnswer:
         """Count and count, in SQL."""
         with desk.index() as index:
             index.db.execute(
                 "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n)"
                 " SELECT count(*) FROM n"
             ).fetchone()
-        return Answer()
+        return ToolAnswer()
 
-    def heedless(desk, page) -> Answer:
+    def heedless(desk, page) -> ToolAnswer:
         """Sleep, whatever the clock says."""
         time.sleep(3)
-        return Answer()
+        return ToolAnswer()
 
     async def ask(client):
         found = {}
@@ -367,7 +367,7 @@ def test_many_calls_at_once_are_all_answered(desk):
     ],
 )  # fmt: skip
 def test_errors_tell_no_places_no_secrets_and_nothing_that_acts(desk, error, said):
-    def broken(desk, page) -> Answer:
+    def broken(desk, page) -> ToolAnswer:
         """Fail, and say why."""
         raise error
 
@@ -379,7 +379,7 @@ def test_errors_tell_no_places_no_secrets_and_nothing_that_acts(desk, error, sai
 
 
 def test_a_crash_says_nothing_but_that_it_was_one(desk, caplog):
-    def crashing(desk, page) -> Answer:
+    def crashing(desk, page) -> ToolAnswer:
         """Do what nobody foresaw."""
         raise RuntimeError(f"{ORDER} in /home/ada/.claude: {SECRET.text}")
 
@@ -394,11 +394,11 @@ def test_a_broken_index_is_told_without_its_place(tmp_path):
     with own_index(tmp_path / "own"):
         desk = desk_of(find_homes((make_home(tmp_path),)))
 
-        def careless(desk, page) -> Answer:
+        def careless(desk, page) -> ToolAnswer:
             """Ask for what is not there."""
             with desk.index() as index:
                 index.db.execute("SELECT * FROM nothing")
-            return Answer()
+            return ToolAnswer()
 
         text = told(desk, "careless", {}, (made_tool(careless),))
     assert "turnlog refresh --rebuild" in text
@@ -406,7 +406,7 @@ def test_a_broken_index_is_told_without_its_place(tmp_path):
 
 
 def test_long_records_are_left_unread_and_that_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr("turnlog.mcp.desk.LARGEST_RECORD_BYTES", 10_000)
+    monkeypatch.setattr("turnlog.mcp.context.LARGEST_RECORD_BYTES", 10_000)
     with own_index(tmp_path / "own"):
         log = Log(tmp_path / "home", ONE, ORCHARD, hostile="")
         log.prompt("Short").prompt("long " * 10_000).save()
@@ -427,7 +427,7 @@ def test_what_is_appended_is_there_at_the_next_call(tmp_path):
 
 def test_a_reading_that_takes_too_long_is_told_and_goes_on(tmp_path, monkeypatch):
     go = threading.Event()
-    really = reading_on.refresh
+    really = background_refresh.refresh
 
     def slow(homes):
         go.wait(20)
@@ -435,8 +435,8 @@ def test_a_reading_that_takes_too_long_is_told_and_goes_on(tmp_path, monkeypatch
 
     with own_index(tmp_path / "own"):
         desk = desk_of(find_homes((make_home(tmp_path),)), seconds=1)
-        monkeypatch.setattr(reading_on, "refresh", slow)
-        monkeypatch.setattr(reading_on, "LITTLE_BYTES", sys.maxsize)
+        monkeypatch.setattr(background_refresh, "refresh", slow)
+        monkeypatch.setattr(background_refresh, "LITTLE_BYTES", sys.maxsize)
         text = told(desk, "list_sessions", {})
         assert text.startswith("error: the logs are still being read\nhint: ask again in a moment")
         go.set()
@@ -451,17 +451,17 @@ def test_much_is_read_by_another_process_and_little_here(tmp_path, monkeypatch):
         started.append(command)
         return really(command, **more)
 
-    monkeypatch.setattr(reading_on.subprocess, "Popen", noted)
+    monkeypatch.setattr(background_refresh.subprocess, "Popen", noted)
     with own_index(tmp_path / "own"):
         log = Log(tmp_path / "home", ONE, ORCHARD, hostile="").prompt("One").save()
         homes = find_homes((tmp_path / "home",))
         desk = desk_of(homes)
-        assert reading_on.new_bytes(homes) == sys.maxsize
+        assert background_refresh.new_bytes(homes) == sys.maxsize
         assert asked(desk, SESSION, session=ONE)["prompts"] == 1
         assert len(started) == 1
         size = log.path.stat().st_size
         log.prompt("Two").save()
-        assert reading_on.new_bytes(homes) == log.path.stat().st_size - size
+        assert background_refresh.new_bytes(homes) == log.path.stat().st_size - size
         assert asked(desk, SESSION, session=ONE)["prompts"] == 2
         assert len(started) == 1
         log.prompt("Three " * 500_000).save()
@@ -469,7 +469,7 @@ def test_much_is_read_by_another_process_and_little_here(tmp_path, monkeypatch):
         assert len(started) == 2
         log.lines = log.lines[:1]
         log.save()  # It shrank: it is another one now.
-        assert reading_on.new_bytes(homes) == size
+        assert background_refresh.new_bytes(homes) == size
 
 
 def test_a_reading_that_fails_elsewhere_is_told(tmp_path, monkeypatch):
@@ -485,7 +485,7 @@ def test_a_reading_that_fails_elsewhere_is_told(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("program", ["/bin/false", "/bin/true"])
 def test_a_reading_that_is_cut_off_is_told(tmp_path, monkeypatch, program):
-    monkeypatch.setattr(reading_on.sys, "executable", program)
+    monkeypatch.setattr(background_refresh.sys, "executable", program)
     with own_index(tmp_path / "own"):
         text = told(desk_of(find_homes((make_home(tmp_path),))), "list_sessions", {})
     assert text == "error: the reading of the logs was cut off\nhint: ask again"
@@ -562,10 +562,10 @@ def test_typed_arguments_reach_the_tool_and_its_place(desk):
 
     def counting(
         desk, page, *, step: Annotated[int, Field(description="How far.", ge=1, le=9)] = 1
-    ) -> Answer:
+    ) -> ToolAnswer:
         """Count on from where it was."""
         seen.append((page.place, step))
-        return Answer(noun="numbers", rows=[{"n": page.place}], offset=page.place,
+        return ToolAnswer(noun="numbers", rows=[{"n": page.place}], offset=page.place,
                       next=page.place + step)  # fmt: skip
 
     tool = made_tool(counting)

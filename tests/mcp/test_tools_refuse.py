@@ -25,10 +25,10 @@ from mcp_world import (
     opened,
     refused,
 )
-from turnlog.mcp import query_tool
-from turnlog.mcp.framing import NOTICE
 from turnlog.mcp.server import make_server
 from turnlog.mcp.tools import TOOLS
+from turnlog.mcp.tools import query as query_tool
+from turnlog.mcp.untrusted_text import NOTICE
 from turnlog.query import filters
 
 MINE = (

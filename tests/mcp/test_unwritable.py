@@ -5,9 +5,9 @@ from index.homes import own_index
 from turnlog.formats import find_homes
 from turnlog.index.database import index_path, unavailable
 from turnlog.index.fallback import tidy_up
-from turnlog.mcp import reading_on
-from turnlog.mcp.query_tool import QUERY
-from turnlog.mcp.session_tool import SESSION
+from turnlog.mcp import background_refresh
+from turnlog.mcp.tools.query import QUERY
+from turnlog.mcp.tools.session import SESSION
 
 
 def test_a_home_that_cannot_be_written_has_an_index_for_as_long_as_the_server_runs(tmp_path):
@@ -31,7 +31,7 @@ def test_an_index_that_cannot_be_written_is_asked_as_it_is(tmp_path, monkeypatch
         log = Log(tmp_path / "home", ONE, ORCHARD, hostile="").prompt("One").save()
         desk = desk_of(find_homes((tmp_path / "home",)))
         assert asked(desk, SESSION, session=ONE)["prompts"] == 1
-        monkeypatch.setattr(reading_on, "refresh", refuse)
+        monkeypatch.setattr(background_refresh, "refresh", refuse)
         log.prompt("Two").save()
         assert asked(desk, SESSION, session=ONE)["prompts"] == 1
         assert "read as it is, without what is new in 1 of 1 logs" in caplog.text

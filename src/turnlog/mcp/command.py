@@ -16,7 +16,7 @@ from turnlog.errors import UsageError
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.mcp.desk import Desk
+    from turnlog.mcp.context import ToolContext
     from turnlog.mcp.server import TurnlogServer
 
 _PORT: Final = 7433  # Written out, since what knows it needs the extra; a test compares.
@@ -117,7 +117,7 @@ def _server(
 ) -> TurnlogServer:
     with _needing_the_extra():
         from turnlog.mcp.server import make_server
-    return make_server(make_desk(homes, project, all_projects=all_projects, prefix=prefix))
+    return make_server(make_context(homes, project, all_projects=all_projects, prefix=prefix))
 
 
 @contextmanager
@@ -135,15 +135,14 @@ def _needing_the_extra() -> Iterator[None]:
         raise UsageError("the server needs mcp 2 or newer", hint=_EXTRA) from None
 
 
-def make_desk(
+def make_context(
     homes: tuple[str, ...], project: str | None, *, all_projects: bool, prefix: str = ""
-) -> Desk:
+) -> ToolContext:
     """Lay out the desk as the options and config.toml say; tell what of that cannot be read."""
     from turnlog.config import in_words, load_config
     from turnlog.formats import all_homes, turnlog_home
-    from turnlog.mcp.desk import Desk
-    from turnlog.mcp.reading_on import ReadingOn
-    from turnlog.mcp.settings import settings_from
+    from turnlog.mcp.background_refresh import BackgroundRefresh
+    from turnlog.mcp.context import ToolContext, settings_from
     from turnlog.redact import rules_from
 
     config = load_config(turnlog_home())
@@ -153,12 +152,12 @@ def make_desk(
         click.echo(f"warning: {inert(in_words(each, turnlog_home()))}", err=True)
     found = all_homes(homes)
     is_wide = all_projects or (settings.scope == "all" and project is None)
-    return Desk(
+    return ToolContext(
         homes=found,
         scope=None if is_wide else scope_of(project),
         rules=rules,
         settings=settings,
-        reading_on=ReadingOn(found),
+        reading_on=BackgroundRefresh(found),
         parent=os.getppid(),
         prefix=prefix,
     )
@@ -212,7 +211,7 @@ def _show_settings(
 
     import msgspec
 
-    from turnlog.mcp.installing import settings_for
+    from turnlog.mcp.client_settings import settings_for
 
     found = settings_for(homes=homes, project=project, all_projects=all_projects, prefix=prefix)
     if as_json:

@@ -30,7 +30,7 @@ PATH: Final = "/mcp"
 PORT: Final = 7433
 
 
-class Door:
+class McpAuth:
     """Lets a request in if its Host, its Origin and its token are right."""
 
     def __init__(self, app: ASGIApp, *, token: str, place: Place) -> None:
@@ -79,4 +79,4 @@ def serve_http(
     app = server.streamable_http_app(streamable_http_path=PATH, host=name)
     where = f"as in {token_file}" if token_file else token
     words = f"listening on {place.url}{PATH}\ntoken: {where}\n"
-    serve(Door(app, token=token, place=place), listener, words)
+    serve(McpAuth(app, token=token, place=place), listener, words)

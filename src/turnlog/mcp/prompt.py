@@ -21,11 +21,11 @@ from pydantic import Field
 from turnlog.catalog.session_figures import newest_records, session_figures
 from turnlog.errors import NotFound, TurnlogError
 from turnlog.formats import Home
-from turnlog.mcp.calling import Calls, told
-from turnlog.mcp.desk import LATEST, BoundedIndex, Desk, Known
-from turnlog.mcp.framing import Cleaner, frame_bytes, framed
-from turnlog.mcp.naming import spelled
-from turnlog.mcp.session_page import SAID, day, facts, quoted
+from turnlog.mcp.context import LATEST, BoundedIndex, KnownSession, ToolContext
+from turnlog.mcp.session_markdown import SAID, day, facts, quoted
+from turnlog.mcp.tool_calls import ToolCallRunner, error_text
+from turnlog.mcp.tool_names import spelled
+from turnlog.mcp.untrusted_text import Cleaner, frame_bytes, framed
 from turnlog.sessions.side_files.todos import tasks_of, todos_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _REQUEST: Final = (
 )
 
 
-def add_prompt(server: MCPServer[None], calls: Calls) -> None:
+def add_prompt(server: MCPServer[None], calls: ToolCallRunner) -> None:
     """Let *server* serve the prompt."""
 
     async def go_on(
@@ -54,7 +54,7 @@ def add_prompt(server: MCPServer[None], calls: Calls) -> None:
         try:
             return await calls.work(partial(_gathered, session), _SECONDS)
         except TurnlogError as error:
-            raise MCPError(code=INVALID_PARAMS, message=told(error, calls.desk)) from None
+            raise MCPError(code=INVALID_PARAMS, message=error_text(error, calls.desk)) from None
 
     server.add_prompt(
         Prompt.from_function(
@@ -66,7 +66,7 @@ def add_prompt(server: MCPServer[None], calls: Calls) -> None:
     )
 
 
-def _gathered(session: str, desk: Desk) -> str:
+def _gathered(session: str, desk: ToolContext) -> str:
     with desk.index() as index:
         known = _meant(desk, index, session)
         cleaner = Cleaner(desk.rules, longest=_LONGEST)
@@ -81,7 +81,7 @@ def _gathered(session: str, desk: Desk) -> str:
     return framed("\n\n".join(written), spelled(_REQUEST, desk.prefix))
 
 
-def _meant(desk: Desk, index: BoundedIndex, session: str) -> Known:
+def _meant(desk: ToolContext, index: BoundedIndex, session: str) -> KnownSession:
     """Give the session that is meant; the latest is the latest but the asking agent's own."""
     if session.strip() not in {"", LATEST}:
         return desk.session(index, session.strip())
@@ -91,7 +91,7 @@ def _meant(desk: Desk, index: BoundedIndex, session: str) -> Known:
     return found
 
 
-def _parts(index: BoundedIndex, known: Known, cleaner: Cleaner) -> Iterator[str]:
+def _parts(index: BoundedIndex, known: KnownSession, cleaner: Cleaner) -> Iterator[str]:
     """Give what is worth knowing, what matters most first."""
     yield "\n".join(facts(cleaner, session_figures(index, known.number)))
     if todos := list(_open_todos(known, cleaner)):
@@ -107,7 +107,7 @@ def _parts(index: BoundedIndex, known: Known, cleaner: Cleaner) -> Iterator[str]
             yield f"## A prompt, {day(each.at)}\n\n{quoted(cleaner.text(text))}"
 
 
-def _open_todos(known: Known, cleaner: Cleaner) -> Iterator[str]:
+def _open_todos(known: KnownSession, cleaner: Cleaner) -> Iterator[str]:
     home = Home(Path(known.home))
     for listed in todos_of(home, known.id):
         for todo in listed.todos:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from turnlog.errors import NotFound, TurnlogError, UsageError
-from turnlog.mcp.calling import Calls, told
-from turnlog.mcp.desk import Desk
-from turnlog.mcp.naming import spelled
-from turnlog.mcp.paging import bounded
-from turnlog.mcp.session_page import session_page
-from turnlog.mcp.sessions_tool import list_sessions
-from turnlog.mcp.tool import Page
+from turnlog.mcp.context import ToolContext
+from turnlog.mcp.pages import bounded
+from turnlog.mcp.session_markdown import session_page
+from turnlog.mcp.tool import PageStart
+from turnlog.mcp.tool_calls import ToolCallRunner, error_text
+from turnlog.mcp.tool_names import spelled
+from turnlog.mcp.tools.sessions import list_sessions
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -32,7 +32,7 @@ _SECONDS: Final = 20
 _LISTED: Final = 50
 
 
-def add_resources(server: MCPServer[None], calls: Calls) -> None:
+def add_resources(server: MCPServer[None], calls: ToolCallRunner) -> None:
     """Let *server* serve the resources."""
 
     @server.resource(
@@ -56,17 +56,17 @@ def add_resources(server: MCPServer[None], calls: Calls) -> None:
         return await _read(calls, partial(_page, id))
 
 
-async def _read(calls: Calls, make: Callable[[Desk], str]) -> str:
+async def _read(calls: ToolCallRunner, make: Callable[[ToolContext], str]) -> str:
     try:
         return await calls.work(make, _SECONDS)
     except TurnlogError as error:
         is_callers = isinstance(error, NotFound | UsageError)
         kind = ResourceNotFoundError if is_callers else ResourceError
-        raise kind(told(error, calls.desk)) from None
+        raise kind(error_text(error, calls.desk)) from None
 
 
-def _list(desk: Desk) -> str:
-    answer = list_sessions(desk, Page(), limit=_LISTED)
+def _list(desk: ToolContext) -> str:
+    answer = list_sessions(desk, PageStart(), limit=_LISTED)
     return bounded(
         answer,
         desk.rules,
@@ -75,6 +75,6 @@ def _list(desk: Desk) -> str:
     )
 
 
-def _page(name: str, desk: Desk) -> str:
+def _page(name: str, desk: ToolContext) -> str:
     with desk.index() as index:
         return session_page(desk, index, desk.session(index, name))

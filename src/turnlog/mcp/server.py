@@ -6,12 +6,15 @@
 Arguments that do not fit the schema, and names that are none, are answered in our words: what is
 wrong, and what may be said instead. An exception that nobody foresaw says nothing but that there
 was one; the server's own stderr has the rest.
+
+Arguments that do not fit: which, why, and what may be said instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.context import Context
@@ -22,14 +25,72 @@ from pydantic import ValidationError
 
 from turnlog import __version__
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.mcp.calling import Calls, told
-from turnlog.mcp.desk import Desk
-from turnlog.mcp.naming import spelled
+from turnlog.mcp.context import ToolContext
 from turnlog.mcp.prompt import add_prompt
 from turnlog.mcp.resources import add_resources
 from turnlog.mcp.tool import Tool
+from turnlog.mcp.tool_calls import ToolCallRunner, error_text
+from turnlog.mcp.tool_names import spelled
 from turnlog.mcp.tools import TOOLS
-from turnlog.mcp.wrong_arguments import unknown_argument, wrong_arguments
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+
+_SOME: Final = 3
+_LONGEST: Final = 80
+
+
+def unknown_argument(given: Iterable[str], known: Collection[str]) -> None:
+    """Raise if an argument has a name that the tool does not know: it would do nothing."""
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            raise UsageError(
+                f"there is no argument {name[:_LONGEST]!r}",
+                hint=f"{meant}there are {', '.join(known) or 'none'}",
+            )
+
+
+def wrong_arguments(error: ValidationError, schema: Mapping[str, Any]) -> UsageError:
+    """Give the mistake in the caller's words: the arguments' names and what each may be."""
+    found = error.errors(include_url=False)
+    # A value that may be several things fits none of them in several ways: one is enough.
+    firsts = {str(each["loc"][0]) if each["loc"] else "": each for each in reversed(found)}
+    names = list(firsts)[::-1][:_SOME]
+    wrong = [_wrong(firsts[name]) for name in names]
+    if len(firsts) > _SOME:
+        wrong.append(f"and {len(firsts) - _SOME} more")
+    means = [f"{name}: {schema[name]['description']}" for name in names if name in schema]
+    return UsageError(
+        "; ".join(wrong), hint=" ".join(means) or "the tool's schema says what it takes"
+    )
+
+
+def _wrong(detail: ErrorDetails) -> str:
+    name = ".".join(str(part)[:_LONGEST] for part in detail["loc"]) or "the arguments"
+    if detail["type"] == "missing":
+        return f"{name} is missing"
+    limits = detail.get("ctx", {})
+    given = _shown(detail["input"])
+    for key, words in (
+        ("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than"),
+        ("min_length", "at least this long:"), ("max_length", "at most this long:"),
+    ):  # fmt: skip
+        if key in limits:
+            return f"{name} must be {words} {limits[key]}, not {given}"
+    if "expected" in limits:
+        return f"{name} must be {limits['expected']}, not {given}"
+    said = detail["msg"].removeprefix("Input should be ")
+    return f"{name} must be {said}, not {given}"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
 
 _READS_ONLY: Final = {
     "read_only_hint": True,
@@ -75,8 +136,8 @@ def slim(schema: Any) -> Any:
 class TurnlogServer(MCPServer[None]):
     """The official server, with our words for mistakes."""
 
-    def __init__(self, desk: Desk, tools: Sequence[Tool]) -> None:
-        self.calls = Calls(desk)
+    def __init__(self, desk: ToolContext, tools: Sequence[Tool]) -> None:
+        self.calls = ToolCallRunner(desk)
         served = [self._served(each) for each in tools]
         self._schemas = {each.name: each.parameters["properties"] for each in served}
         super().__init__(
@@ -128,7 +189,7 @@ class TurnlogServer(MCPServer[None]):
         return CallToolResult(content=[TextContent(type="text", text=text)])
 
 
-def make_server(desk: Desk, tools: Sequence[Tool] = TOOLS) -> TurnlogServer:
+def make_server(desk: ToolContext, tools: Sequence[Tool] = TOOLS) -> TurnlogServer:
     """Make a server that answers at *desk*."""
     server = TurnlogServer(desk, tools)
     add_resources(server, server.calls)
@@ -136,6 +197,8 @@ def make_server(desk: Desk, tools: Sequence[Tool] = TOOLS) -> TurnlogServer:
     return server
 
 
-def failed(error: TurnlogError, desk: Desk) -> CallToolResult:
+def failed(error: TurnlogError, desk: ToolContext) -> CallToolResult:
     """Tell an error as a tool tells it: in words, marked as one."""
-    return CallToolResult(content=[TextContent(type="text", text=told(error, desk))], is_error=True)
+    return CallToolResult(
+        content=[TextContent(type="text", text=error_text(error, desk))], is_error=True
+    )

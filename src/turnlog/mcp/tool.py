@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 
 from pydantic import Field
 
-from turnlog.mcp.paging import Answer
+from turnlog.mcp.pages import ToolAnswer
 
 Project: TypeAlias = Annotated[
     str | None,
@@ -64,7 +64,7 @@ Cursor: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True)
-class Page:
+class PageStart:
     """Where an answer goes on: the place that the cursor names, 0 at the beginning."""
 
     place: int = 0
@@ -74,7 +74,7 @@ class Page:
 class Tool:
     """A tool, read only like all of them."""
 
-    answer: Callable[..., Answer]
+    answer: Callable[..., ToolAnswer]
     """Takes a Desk and a Page, and what the agent says by name."""
     title: str
     seconds: float = 20

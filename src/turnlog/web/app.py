@@ -13,28 +13,28 @@ from starlette.routing import Route
 
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.export.html.page import element
-from turnlog.web.asked import Asked
-from turnlog.web.costs import costs_page
-from turnlog.web.desk import Desk
-from turnlog.web.insights import insights_report
-from turnlog.web.now import now_page
-from turnlog.web.search import search_page
-from turnlog.web.session import session_export, session_pieces
-from turnlog.web.sessions import sessions_page
-from turnlog.web.shell import framed
+from turnlog.web.context import PageContext
+from turnlog.web.layout import framed
+from turnlog.web.pages.costs import costs_page
+from turnlog.web.pages.insights import insights_page_for
+from turnlog.web.pages.now import now_page
+from turnlog.web.pages.search import search_page
+from turnlog.web.pages.session import session_export, session_pieces
+from turnlog.web.pages.sessions import sessions_page
+from turnlog.web.params import Params
 
-Drawn = Callable[[Asked], str]
+Drawn = Callable[[Params], str]
 
 _PAGES: Final[dict[str, Drawn]] = {
     "/": sessions_page,
     "/now": now_page,
     "/search": search_page,
     "/costs": costs_page,
-    "/insights": insights_report,
+    "/insights": insights_page_for,
 }
 
 
-def make_app(desk: Desk) -> Starlette:
+def make_app(desk: PageContext) -> Starlette:
     """Give the application that answers from *desk*; who may ask, its door decides."""
     routes = [Route(path, _page(desk, drawn)) for path, drawn in _PAGES.items()]
     routes += [
@@ -48,18 +48,18 @@ def make_app(desk: Desk) -> Starlette:
     )
 
 
-def _asked(request: Request, desk: Desk) -> Asked:
-    return Asked(dict(request.query_params), desk)
+def _asked(request: Request, desk: PageContext) -> Params:
+    return Params(dict(request.query_params), desk)
 
 
-def _page(desk: Desk, drawn: Drawn) -> Callable[[Request], Response]:
+def _page(desk: PageContext, drawn: Drawn) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
         return HTMLResponse(drawn(_asked(request, desk)))
 
     return answer
 
 
-def _session(desk: Desk) -> Callable[[Request], Response]:
+def _session(desk: PageContext) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
         pieces = session_pieces(request.path_params["name"], _asked(request, desk))
         return StreamingResponse(pieces, media_type="text/html")
@@ -67,7 +67,7 @@ def _session(desk: Desk) -> Callable[[Request], Response]:
     return answer
 
 
-def _export(desk: Desk) -> Callable[[Request], Response]:
+def _export(desk: PageContext) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
         asked = _asked(request, desk)
         name, shape = request.path_params["name"], request.path_params["shape"]

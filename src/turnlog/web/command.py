@@ -14,7 +14,7 @@ from turnlog.text import inert
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
-    from turnlog.web.desk import Desk
+    from turnlog.web.context import PageContext
 
 PORT: Final = 7434
 _NEEDED: Final = ("starlette", "uvicorn")
@@ -69,7 +69,7 @@ def command(
     with _needing_the_extra():
         from turnlog.loopback import Place, listen, new_token, serve, token_in
         from turnlog.web.app import make_app
-        from turnlog.web.door import TOKEN, Door
+        from turnlog.web.auth import TOKEN, WebAuth
     from turnlog.formats import all_homes
 
     found = all_homes(homes)
@@ -78,7 +78,7 @@ def command(
     listener = listen(host, port)
     place = Place.of(listener)
     _read(found)
-    app = Door(make_app(desk), token=token, place=place)
+    app = WebAuth(make_app(desk), token=token, place=place)
     if is_opened:
         import webbrowser
 
@@ -87,20 +87,20 @@ def command(
     return 0
 
 
-def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> Desk:
+def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> PageContext:
     from turnlog.api.store import Store
     from turnlog.config import in_words, load_config
     from turnlog.formats import turnlog_home
     from turnlog.pricing.cost import configured_prices
     from turnlog.redact import rules_from
-    from turnlog.web.desk import Desk
+    from turnlog.web.context import PageContext
 
     config = load_config(turnlog_home())
     rules, broken = rules_from(config.redact)
     prices, wrong = configured_prices(turnlog_home())
     for each in dict.fromkeys((*config.problems, *broken, *wrong)):
         click.echo(f"warning: {inert(in_words(each, turnlog_home()))}", err=True)
-    return Desk(Store(homes, turnlog_home()), prices, rules=rules if is_redacted else None)
+    return PageContext(Store(homes, turnlog_home()), prices, rules=rules if is_redacted else None)
 
 
 def _read(homes: tuple[Home, ...]) -> None:

@@ -1,0 +1,149 @@
+"""The tool ``past_calls``: which tools were called, with what, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from turnlog.index.connection import Index
+from turnlog.index.ids import AGENT, microseconds
+from turnlog.mcp.context import ToolContext
+from turnlog.mcp.pages import ToolAnswer
+from turnlog.mcp.pointers import instant_text, record_name, sparse
+from turnlog.mcp.session_flow import call_line, status_of
+from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
+from turnlog.mcp.tool_names import FileName, ToolName, file_glob, tool_pattern
+from turnlog.mcp.tools.session import unread_notes
+from turnlog.query.errors import one_line
+from turnlog.query.fields import TOOLS, QueryFilter
+from turnlog.query.filters import QueryConditions, conditions_of
+from turnlog.query.record_text import answer_of
+
+_COUNTED: Final = 12
+_ANSWER: Final = 200
+_COLUMNS: Final = (
+    "r.id, r.length, r.uuid, c.block, c.result, c.call_id, tool.name, c.is_error, c.duration_us,"
+    f" r.at, s.session, {AGENT}, fp.path, p.path"
+)
+Status = Literal["ok", "error", "pending"]
+_STATUSES: Final[dict[Status, Literal["success", "error", "pending"]]] = {
+    "ok": "success",
+    "error": "error",
+    "pending": "pending",
+}
+
+
+def past_calls(
+    desk: ToolContext,
+    page: PageStart,
+    *,
+    tool: ToolName = None,
+    status: Annotated[
+        Status | None,
+        Field(description="pending: without a result."),
+    ] = None,
+    file: FileName = None,
+    session: OneSession = None,
+    project: Project = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 20,
+) -> ToolAnswer:
+    """List tool calls, newest first: input, outcome, duration; with counts by tool.
+
+    `session_turns` with a call's session and record returns its whole input and result.
+    """
+    with desk.index() as index:
+        found = conditions_of(
+            index.db,
+            TOOLS,
+            QueryFilter(
+                project=desk.project(project),
+                tool_name=tool_pattern(tool),
+                tool_status=None if status is None else _STATUSES[status],
+            ),
+            now=desk.now(),
+            zone=desk.zone,
+        )
+        if session is not None:
+            which = found.put(desk.session(index, session).id)
+            found.outer.append(f"s.session = {which}")
+        for at, sign in ((desk.moment(since), ">="), (desk.moment(until), "<")):
+            if at is not None:
+                found.outer.append(f"r.at {sign} {found.put(microseconds(at))}")
+        if file is not None:
+            globs = (f"fp.path GLOB {found.put(each)}" for each in file_glob(file))
+            found.outer.append(f"({' OR '.join(globs)})")
+        rows = list(_listed(index, found, page.place, limit + 1))
+        return ToolAnswer(
+            about=None if page.place else _counted(index, found),
+            noun="calls",
+            rows=_rows(desk, index, rows[:limit]),
+            offset=page.place,
+            next=page.place + limit if len(rows) > limit else None,
+            notes=unread_notes(index),
+            rest="`session_turns` with session and record returns a call's whole input and result.",
+        )
+
+
+def _listed(index: Index, found: QueryConditions, offset: int, most: int) -> Iterator[Any]:
+    values = found.values | {"most": most, "offset": offset}
+    return index.db.execute(
+        f"SELECT {_COLUMNS} FROM {found.source(TOOLS)}"  # noqa: S608 - Ours.
+        " ORDER BY r.at DESC NULLS LAST, r.id, c.block LIMIT :most OFFSET :offset",
+        values,
+    )
+
+
+def _counted(index: Index, found: QueryConditions) -> dict[str, Any]:
+    """Count all that was found: by tool, and how it went."""
+    rows = index.db.execute(
+        "SELECT tool.name, count(*), total(c.is_error), sum(c.is_error IS NULL)"  # noqa: S608
+        f" FROM {found.source(TOOLS)} GROUP BY 1 ORDER BY 2 DESC, 1",
+        found.values,
+    ).fetchall()
+    return sparse(
+        {
+            "total": sum(row[1] for row in rows),
+            "failed": int(sum(row[2] for row in rows)) or None,
+            "pending": sum(row[3] for row in rows) or None,
+            "by_tool": {name or "?": count for name, count, *_ in rows[:_COUNTED]},
+            "more_tools": len(rows) - _COUNTED if len(rows) > _COUNTED else None,
+        }
+    )
+
+
+def _rows(desk: ToolContext, index: Index, rows: list[Any]) -> list[dict[str, Any]]:
+    """Tell calls; in which project, with the first of each session."""
+    told: set[str | None] = {desk.scope}
+    given = []
+    for row in rows:
+        given.append(_row(index, row) | sparse({"project": None if row[-1] in told else row[-1]}))
+        told.add(row[-1])
+    return given
+
+
+def _row(index: Index, row: tuple[Any, ...]) -> dict[str, Any]:
+    number, length, uuid, block, result, call_id, name, is_error, duration, at, *rest = row
+    session, agent, file, _ = rest
+    asked = call_line(index.record(number, length), block)
+    answer = answer_of(index.record(result), call_id) if is_error and result else None
+    return sparse(
+        {
+            "session": session,
+            "agent": agent,
+            "record": record_name(uuid, number),
+            "at": instant_text(at),
+            "tool": name,
+            "status": None if is_error == 0 else status_of(is_error),
+            "asked": asked,
+            "error": one_line(answer or "", _ANSWER),
+            "elapsed_ms": None if duration is None else duration // 1000,
+            "file": None if asked and (file or "").endswith(asked) else file,
+        }
+    )
+
+
+CALLS = Tool(past_calls, title="Calls of tools in past sessions")

@@ -1,0 +1,127 @@
+"""The tool ``past_costs``: which tokens were used and what they cost, in rows of any kind."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import structs
+from pydantic import BeforeValidator, Field
+
+from turnlog.catalog.period import Period
+from turnlog.costs.indexed_usage import used_in
+from turnlog.costs.ledger import Figures, Ledger, Question, SkippedDocument, ledger
+from turnlog.errors import UsageError
+from turnlog.formats import turnlog_home
+from turnlog.index.connection import Index
+from turnlog.mcp.context import ToolContext
+from turnlog.mcp.pages import ToolAnswer
+from turnlog.mcp.pointers import sparse
+from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
+from turnlog.mcp.tool_names import listed
+from turnlog.pricing.cost import configured_prices
+from turnlog.query.filters import projects_in
+from turnlog.records.time_zone import TIMES
+
+Unit = Literal["day", "model", "session", "project", "agent", "hour", "week", "month"]
+_MOST_UNITS: Final = 3
+_SKIPPED_IN: Final = """
+SELECT k.why, count(*) FROM skipped AS k JOIN logs AS l ON l.id = k.log
+WHERE l.session IN (SELECT session FROM sessions WHERE project IN {projects}) GROUP BY 1
+"""
+
+
+def past_costs(
+    desk: ToolContext,
+    page: PageStart,
+    *,
+    by: Annotated[
+        list[Unit],
+        BeforeValidator(listed),
+        Field(
+            description="Group by one or more of these.",
+            min_length=1,
+            max_length=_MOST_UNITS,
+        ),
+    ] = ["day"],  # noqa: B006 - Nobody changes it.
+    project: Project = None,
+    session: OneSession = None,
+    model: Annotated[
+        str | None,
+        Field(description="Part of a model's name.", min_length=1, max_length=200),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 30,
+) -> ToolAnswer:
+    """Sum tokens and cost at API prices, every response counted once.
+
+    Totals first, with what could not be counted (`skipped`); then rows, latest or most expensive
+    first. Costs are exact dollars, as text.
+    """
+    units = tuple(dict.fromkeys(by))
+    prices, _ = configured_prices(turnlog_home())
+    with desk.index() as index:
+        named = None if session is None else desk.session(index, session).id
+        period = Period(
+            since=desk.moment(since),
+            until=desk.moment(until),
+            project=desk.project(project),
+            model=model,
+            session=named,
+        )
+        if period.since and period.until and period.since >= period.until:
+            raise UsageError("the period ends before it begins", hint="since is before until")
+        asked = Question(by=units, zone=desk.zone, period=period)
+        scan = used_in(index, period, prices)
+        if named is not None:  # Another's id may begin with all of this one.
+            scan.responses = [each for each in scan.responses if each.session == named]
+        found = ledger(scan, prices, asked)
+        rows = _in_order(found, units)
+        end = page.place + limit
+        return ToolAnswer(
+            about={
+                "totals": _figures(found.totals),
+                "skipped": _skipped(index, found.skipped, desk.project(project)),
+                "rows_in_all": len(rows),
+            },
+            noun="rows",
+            rows=rows[page.place : end],
+            offset=page.place,
+            next=end if end < len(rows) else None,
+        )
+
+
+def _in_order(found: Ledger, units: tuple[Unit, ...]) -> list[dict[str, Any]]:
+    """Give the rows as the ledger has them, but the latest first where they are times."""
+    rows = [{unit: getattr(row, unit) for unit in units} | _figures(row) for row in found.rows]
+    times = [unit for unit in units if unit in TIMES]
+    # A stable sort: within a day the dearest stays first.
+    rows.sort(key=lambda row: tuple(row[unit] or "" for unit in times), reverse=True)
+    return rows
+
+
+def _figures(row: Figures) -> dict[str, Any]:
+    """Give the figures that are not nought, the cost always."""
+    told = {field.name: getattr(row, field.name) for field in structs.fields(Figures)}
+    return {name: each for name, each in sparse(told).items() if each or name == "cost_usd"}
+
+
+def _skipped(index: Index, found: SkippedDocument, project: str | None) -> dict[str, Any]:
+    """Say what is in no figure. Of other projects only what nobody can tell apart is counted."""
+    if project is None:
+        places: dict[str, int] = {}
+        for each in found.places:
+            places[each.why] = places.get(each.why, 0) + 1
+    else:
+        within = _SKIPPED_IN.format(projects=projects_in(index.db, project))
+        places = dict(index.db.execute(within))
+    told: dict[str, Any] = {
+        "unpriced": [structs.asdict(each) for each in found.unpriced],
+        "places": places,
+    }
+    if project is None:
+        told |= {"repeats": found.repeats, "synthetic": found.synthetic, "undated": found.undated}
+    return {name: each for name, each in told.items() if each}
+
+
+COST = Tool(past_costs, title="Tokens and costs of past sessions")

@@ -1,0 +1,377 @@
+"""The tool ``past_files``: files that were touched, by whom, and their kept versions.
+
+The files of one session, with their kept versions, read through the index.
+
+Only the records that tell of files are read: snapshots, and the edits of the file that is asked
+for. So the longest session takes no more memory than its files do.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import Field
+
+from turnlog.errors import NotFound, UsageError
+from turnlog.formats import Home, side_files
+from turnlog.formats.walk import DirectoryWalk, Item, Problem
+from turnlog.index.connection import Index
+from turnlog.index.ids import AGENT, microseconds
+from turnlog.mcp.context import KnownSession, ToolContext
+from turnlog.mcp.pages import ToolAnswer
+from turnlog.mcp.pointers import instant_text, sparse
+from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
+from turnlog.mcp.tool_names import FileName, file_glob
+from turnlog.query.filters import projects_in
+from turnlog.query.patterns import FileAccess, file_access
+from turnlog.sessions.side_files.file_changes import FileTraces, shown_path, whole_path
+from turnlog.sessions.side_files.file_history import SessionFiles, TouchedFile, Version
+from turnlog.sessions.side_files.file_versions import content_of
+from turnlog.storage.atomic_files import Unreadable
+
+_SOME: Final = 5
+MOST_SNAPSHOTS: Final = 1_000
+MOST_EDITS: Final = 500
+"""So many snapshots, and edits of one file, are read: the latest."""
+_SNAPSHOTS: Final = (
+    "SELECT id, length FROM records WHERE session = ? AND type IN (SELECT id FROM names WHERE name"
+    " IN ('file-history-snapshot', 'file-history-delta', 'file-history')) ORDER BY id DESC LIMIT ?"
+)
+_TOUCHES: Final = """
+SELECT p.path, sum(f.action = 'read'), sum(f.action = 'edit'), sum(f.action = 'write'),
+       sum(f.action = 'search'), max(r.at)
+FROM records AS r CROSS JOIN touches AS f ON f.record = r.id JOIN paths AS p ON p.id = f.path
+WHERE r.session = ? GROUP BY f.path
+"""
+_EDITS: Final = f"""
+SELECT r.id, r.length, c.result, {AGENT}
+FROM records AS r CROSS JOIN touches AS f ON f.record = r.id
+JOIN calls AS c ON c.record = f.record AND c.block = f.block
+JOIN paths AS p ON p.id = f.path JOIN logs AS l ON l.id = r.id >> 40
+WHERE r.session = ? AND f.action IN ('edit', 'write') AND c.is_error = 0
+AND (p.path GLOB ? OR p.path GLOB ? OR p.path GLOB ?) ORDER BY r.id DESC LIMIT ?
+"""  # noqa: S608 - Ours.
+
+
+class Touched(NamedTuple):
+    """What calls of a session did with a file."""
+
+    path: str
+    reads: int = 0
+    edits: int = 0
+    writes: int = 0
+    searches: int = 0
+    last_at: int | None = None
+
+
+class FilesRead(NamedTuple):
+    """The files of a session, and what was left out."""
+
+    files: SessionFiles
+    notes: list[str]
+
+
+def touched_files(desk: ToolContext, index: Index, session: KnownSession) -> dict[str, Touched]:
+    """Count what the calls of a session did with each file, by its whole path."""
+    found: dict[str, Touched] = {}
+    for row in index.db.execute(_TOUCHES, (session.number,)):
+        each = Touched._make(row)
+        # A path that was put in order may have lost what a secret in it is known by.
+        path = whole_path(desk.mask(each.path), session.project)
+        before = found.get(path, Touched(path))
+        last_at = max((at for at in (before.last_at, each.last_at) if at is not None), default=None)
+        found[path] = Touched(
+            path,
+            before.reads + each.reads,
+            before.edits + each.edits,
+            before.writes + each.writes,
+            before.searches + each.searches,
+            last_at,
+        )
+    return found
+
+
+def read_files(
+    desk: ToolContext, index: Index, session: KnownSession, path: str | None = None
+) -> FilesRead:
+    """Read which versions a session's files had, and how the file at *path* was edited."""
+    traces = FileTraces(project=session.project)
+    notes: list[str] = []
+    snapshots = index.db.execute(_SNAPSHOTS, (session.number, MOST_SNAPSHOTS + 1)).fetchall()
+    if len(snapshots) > MOST_SNAPSHOTS:
+        notes.append(f"only the latest {MOST_SNAPSHOTS:,} snapshots were read")
+    for number, length in reversed(snapshots[:MOST_SNAPSHOTS]):
+        desk.deadline.check()
+        record = index.record(number, length)
+        if record is not None:
+            traces.see(record)
+    if path is not None:
+        _read_edits(index, session, path, traces, notes)
+    problems: list[Problem] = []
+    items = _kept(Home(Path(session.home)), session.id, problems)
+    return FilesRead(SessionFiles(traces, items, problems), notes)
+
+
+def _read_edits(
+    index: Index, session: KnownSession, path: str, traces: FileTraces, notes: list[str]
+) -> None:
+    rows: list[Any] = index.db.execute(
+        _EDITS, (session.number, *file_glob(path), MOST_EDITS + 1)
+    ).fetchall()
+    if len(rows) > MOST_EDITS:
+        notes.append(f"only the latest {MOST_EDITS:,} edits were read")
+    # One record may hold several calls, or several results; it is seen once.
+    agents: dict[int, str | None] = {}
+    for number, _, result, agent in rows[:MOST_EDITS]:
+        agents |= {number: agent, result: agent}
+    for number in sorted(agents):
+        record = index.record(number)
+        if record is not None:
+            traces.see(record, agents[number])
+
+
+def _kept(home: Home, session_id: str, problems: list[Problem]) -> list[Item]:
+    """List the kept versions of a session, wherever its layout puts them."""
+    beside = home.path.parent if home.path.name == "sessions" else home.path
+    snapshots = beside / "snapshots" / session_id
+    walk = DirectoryWalk(problems)
+    directories = (side_files(home, session_id).file_history, snapshots)
+    return [
+        item
+        for directory in directories
+        if directory is not None and directory.is_dir()
+        for item in walk.enter(str(directory))
+    ]
+
+
+def named_file(files: SessionFiles, path: str) -> TouchedFile:
+    """Find the one file that *path* means: a path, the end of one, or a pattern."""
+    fits = [
+        each
+        for each in files.files.values()
+        if any(fnmatchcase(each.path, glob) for glob in file_glob(path))
+    ]
+    if len(fits) == 1:
+        return fits[0]
+    if not fits:
+        raise NotFound(
+            f"the session kept or changed no file {path[:200]!r}",
+            hint="files(session) lists those it touched",
+        )
+    some = ", ".join(each.shown for each in fits[:_SOME])
+    raise UsageError(f"{path[:200]!r} means {len(fits)} files", hint=f"say one: {some}")
+
+
+_PIECE: Final = 1_900
+_MESSAGES: Final = 3
+_LARGEST_BYTES: Final = 4 * 1024 * 1024
+_WHO: Final = f"""
+SELECT s.session, {AGENT}, fp.path, sum(f.action = 'read'), sum(f.action = 'edit'),
+       sum(f.action = 'write'), sum(f.action = 'search'), max(r.at)
+FROM touches AS f JOIN paths AS fp ON fp.id = f.path JOIN records AS r ON r.id = f.record
+JOIN sessions AS s ON s.id = r.session JOIN logs AS l ON l.id = r.id >> 40
+WHERE {{where}} GROUP BY 1, 2, f.path
+ORDER BY max(r.at) DESC NULLS LAST, s.session, fp.path LIMIT :most OFFSET :offset
+"""  # noqa: S608 - Ours.
+
+
+def past_files(
+    desk: ToolContext,
+    page: PageStart,
+    *,
+    path: FileName = None,
+    session: OneSession = None,
+    version: Annotated[
+        int | None,
+        Field(
+            description="With session and path: return the file's content in this kept version.",
+            ge=1,
+            le=1_000_000,
+        ),
+    ] = None,
+    project: Project = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 20,
+) -> ToolAnswer:
+    """List files that were read, edited and written, most used first.
+
+    With `path`: the sessions and subagents that touched it. With `session`: its files and how
+    many versions of each were kept. With both: every edit, and the kept versions (from before
+    each edit).
+    """
+    if version is not None and (session is None or path is None):
+        raise UsageError("a version is of one session's file", hint="give session and path too")
+    if session is not None and (since or until or project):
+        raise UsageError("session says it all", hint="leave out project, since and until")
+    with desk.index() as index:
+        if session is not None:
+            one = _Session(desk, index, desk.session(index, session))
+            if path is None:
+                return one.listed(page, limit)
+            return (
+                one.edits(path, page, limit) if version is None else one.held(path, version, page)
+            )
+        asked: dict[str, Any] = {
+            "since": desk.moment(since),
+            "until": desk.moment(until),
+            "project": desk.project(project),
+        }
+        if path is not None:
+            return _who(index, path, asked, page, limit)
+        found = file_access(index, limit=limit, offset=page.place, **asked)
+        return ToolAnswer(
+            noun="files",
+            rows=[
+                _row(
+                    each, file=each.file, sessions=each.sessions, last_at=instant_text(each.last_at)
+                )
+                for each in found.files
+            ],
+            offset=page.place,
+            next=found.next,
+        )
+
+
+def _row(counted: FileAccess | Touched, **more: Any) -> dict[str, Any]:
+    """Tell how often a file was touched; noughts are left out."""
+    names = ("reads", "edits", "writes", "searches")
+    counts = {name: getattr(counted, name) or None for name in names}
+    last_at = more.pop("last_at")
+    return sparse(more | counts | {"last_at": last_at})
+
+
+def _who(index: Index, path: str, asked: dict[str, Any], page: PageStart, limit: int) -> ToolAnswer:
+    """List the sessions and agents that touched a file."""
+    where = "(" + " OR ".join(f"fp.path GLOB :glob{n}" for n in range(3)) + ")"
+    values: dict[str, Any] = {f"glob{n}": each for n, each in enumerate(file_glob(path))}
+    for name, sign in (("since", ">="), ("until", "<")):
+        if asked[name] is not None:
+            where += f" AND r.at {sign} :{name}"
+            values[name] = microseconds(asked[name])
+    if asked["project"] is not None:
+        where += f" AND s.project IN {projects_in(index.db, asked['project'])}"
+    values |= {"most": limit + 1, "offset": page.place}
+    rows = index.db.execute(_WHO.format(where=where), values).fetchall()
+    return ToolAnswer(
+        noun="touched_by",
+        rows=[
+            _row(
+                Touched(*row[2:]),
+                session=row[0],
+                agent=row[1],
+                file=row[2],
+                last_at=instant_text(row[7]),
+            )
+            for row in rows[:limit]
+        ],
+        offset=page.place,
+        next=page.place + limit if len(rows) > limit else None,
+    )
+
+
+class _Session:
+    """The files of one session."""
+
+    def __init__(self, desk: ToolContext, index: Index, known: KnownSession) -> None:
+        self._desk, self._index, self._known = desk, index, known
+
+    def listed(self, page: PageStart, limit: int) -> ToolAnswer:
+        """List all of them, those that were changed most first."""
+        touched = touched_files(self._desk, self._index, self._known)
+        files, notes = read_files(self._desk, self._index, self._known)
+        kept = {file.path: len(file.versions) for file in files.files.values() if file.versions}
+        every = [touched.get(path) or Touched(path) for path in touched.keys() | kept.keys()]
+        every.sort(key=lambda each: (-each.edits - each.writes, -(each.last_at or 0), each.path))
+        end = page.place + limit
+        return ToolAnswer(
+            about={"session": self._known.id, "total": len(every)},
+            noun="files",
+            rows=[
+                _row(
+                    each,
+                    file=shown_path(each.path, self._known.project),
+                    versions=kept.get(each.path),
+                    last_at=instant_text(each.last_at),
+                )
+                for each in every[page.place : end]
+            ],
+            offset=page.place,
+            next=end if end < len(every) else None,
+            notes=notes,
+        )
+
+    def edits(self, path: str, page: PageStart, limit: int) -> ToolAnswer:
+        """List the edits of a file, and its kept versions."""
+        file, notes = self._file(path)
+        end = page.place + limit
+        return ToolAnswer(
+            about={
+                "session": self._known.id,
+                "file": file.shown,
+                "versions": [_version(each) for each in file.versions],
+                "edits_in_all": len(file.edits),
+            },
+            noun="edits",
+            rows=[
+                sparse(
+                    {
+                        "record": edit.uuid,
+                        "agent": edit.agent_id,
+                        "at": instant_text(edit.at),
+                        "tool": edit.tool,
+                        "added": edit.added,
+                        "removed": edit.removed,
+                    }
+                )
+                for edit in file.edits[page.place : end]
+            ],
+            offset=page.place,
+            next=end if end < len(file.edits) else None,
+            notes=notes,
+            rest="turns(session, record) shows what an edit changed.",
+        )
+
+    def held(self, path: str, number: int, page: PageStart) -> ToolAnswer:
+        """Give the content of a kept version, in pieces."""
+        file, notes = self._file(path)
+        found = [each for each in file.versions if each.number == number]
+        if not found:
+            known = ", ".join(str(each.number) for each in file.versions if each.number) or "none"
+            raise NotFound(f"no version {number} of the file was kept", hint=f"there are: {known}")
+        data = content_of(found[-1], limit=_LARGEST_BYTES)
+        if isinstance(data, Unreadable):
+            raise NotFound(
+                f"version {number} cannot be read: {data.reason}", hint="ask for another"
+            )
+        text = self._desk.mask(data.decode("utf-8", "replace"))
+        pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+        return ToolAnswer(
+            about={"session": self._known.id, "file": file.shown} | _version(found[-1]),
+            noun="pieces",
+            rows=[{"text": each} for each in pieces[page.place :]],
+            offset=page.place,
+            notes=notes,
+        )
+
+    def _file(self, path: str) -> tuple[TouchedFile, list[str]]:
+        files, notes = read_files(self._desk, self._index, self._known, path)
+        return named_file(files, path), notes
+
+
+def _version(version: Version) -> dict[str, Any]:
+    return sparse(
+        {
+            "version": version.number,
+            "kept_at": instant_text(version.kept_at),
+            "size_bytes": version.size_bytes,
+            "is_absent": version.is_absent or None,
+            "problem": version.problem,
+            "at_records": list(version.messages[:_MESSAGES]),
+        }
+    )
+
+
+FILES = Tool(past_files, title="Files in past sessions")

@@ -1,0 +1,155 @@
+"""The tool ``search_history``: where something was said, called or answered, in every session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from turnlog.errors import UsageError
+from turnlog.index.connection import Index
+from turnlog.mcp.context import ToolContext
+from turnlog.mcp.pages import ToolAnswer
+from turnlog.mcp.pointers import instant_text, pointer, sparse
+from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
+from turnlog.mcp.tools.session import unread_notes
+from turnlog.query.errors import one_line
+from turnlog.search import search as searching
+from turnlog.search.hits import Hit
+from turnlog.search.language import All, FieldFilter, Node, Not, parse, written
+from turnlog.search.language import Any as AnyOf
+from turnlog.search.match import Tokenizer, conjuncts, joined, wordless
+
+_WIDTH: Final = 240
+_TITLE: Final = 100
+_FARTHEST: Final = 10_000
+"""Whoever has read so many hits should ask otherwise."""
+
+
+def search_history(
+    desk: ToolContext,
+    page: PageStart,
+    *,
+    query: Annotated[
+        str,
+        Field(
+            description='Words, "phrases", -excluded, prefix*, a OR b, filters: tool:Bash'
+            " file:*.py is:error is:prompt type:plan role:assistant branch:main model:opus",
+            min_length=1,
+            max_length=1000,
+        ),
+    ],
+    session: OneSession = None,
+    project: Project = None,
+    since: Since = None,
+    until: Until = None,
+    results: Annotated[
+        bool,
+        Field(description="Search tool output too."),
+    ] = False,
+    newest: Annotated[bool, Field(description="Newest first, not best first.")] = False,
+    limit: Limit = 10,
+) -> ToolAnswer:
+    """Search past sessions: prompts, answers, tool calls, plans. Best hits first.
+
+    A hit has a snippet, its session and its record: `session_turns` with these shows the context,
+    `session_overview` the whole record. At most three hits per session unless `session` is given.
+    The session that asks, and earlier calls of these tools, are left out unless `session` or
+    `tool:` names them.
+    """
+    if not query.strip():
+        raise UsageError("there is nothing to look for", hint="say words, or a filter")
+    if page.place > _FARTHEST:
+        raise UsageError(
+            f"nobody reads {_FARTHEST:,} hits", hint="narrow the search: more words, or a filter"
+        )
+    now = desk.now()
+    with desk.index() as index:
+        asked = parse(query, now=now, zone=desk.zone)
+        nodes = list(conjuncts(asked.tree))
+        if session is not None:
+            nodes.append(FieldFilter("session", desk.session(index, session).id))
+        else:
+            nodes += _own(desk, nodes)
+        found = searching.search(
+            index,
+            written(joined(nodes)),
+            now=now,
+            zone=desk.zone,
+            project=desk.project(project),
+            since=desk.moment(since),
+            until=desk.moment(until),
+            with_results=results,
+            newest=newest,
+            limit=limit,
+            offset=page.place,
+            width=_WIDTH,
+            mask=desk.mask,
+        )
+        notes = [*asked.notes, *(each.replace("--", "") for each in found.notes)]
+        if not found.hits and not results:
+            notes.append("nothing found; results=true searches tool output too")
+        return ToolAnswer(
+            noun="hits",
+            rows=_rows(desk, index, found.hits),
+            offset=page.place,
+            next=found.next,
+            notes=[*dict.fromkeys(notes), *unread_notes(index)],
+            rest="`session_overview` with session and record returns a whole record.",
+        )
+
+
+def _own(desk: ToolContext, nodes: list[Node]) -> list[Node]:
+    """Return what leaves out the session that asks and earlier calls of this server.
+
+    They repeat the question, so they would be the best hits. A query for text without words is
+    answered by a scan, which knows no such filters.
+    """
+    if wordless(joined(nodes), Tokenizer()) is not None:
+        return []
+    named = {each.field for each in _filters(nodes)}
+    found: list[Node] = []
+    if "session" not in named:
+        found += [Not(FieldFilter("session", each)) for each in sorted(desk.asking_sessions())]
+    if "tool" not in named:
+        found.append(Not(FieldFilter("tool", "mcp__turnlog__*")))
+    return found
+
+
+def _filters(nodes: Iterable[Node]) -> Iterator[FieldFilter]:
+    for node in nodes:
+        match node:
+            case FieldFilter():
+                yield node
+            case Not():
+                yield from _filters([node.node])
+            case All() | AnyOf():
+                yield from _filters(node.nodes)
+
+
+def _rows(desk: ToolContext, index: Index, hits: list[Hit]) -> list[dict[str, Any]]:
+    titled: set[str | None] = set()
+    return [_row(desk, index, hit, titled) for hit in hits]
+
+
+def _row(desk: ToolContext, index: Index, hit: Hit, titled: set[str | None]) -> dict[str, Any]:
+    """Tell a hit; what is known of its session, with the first of it."""
+    is_first = hit.session not in titled
+    titled.add(hit.session)
+    return sparse(
+        {
+            **pointer(index, hit.log, hit.offset),
+            "session": hit.session,
+            "at": instant_text(hit.at),
+            "kind": hit.kind,
+            "tool": hit.tool,
+            "is_error": hit.is_error or None,
+            "text": hit.snippet,
+            "title": one_line(hit.title or "", _TITLE) if is_first else None,
+            "project": hit.project if is_first and hit.project != desk.scope else None,
+        }
+    )
+
+
+SEARCH = Tool(search_history, title="Search past sessions")

@@ -1,0 +1,136 @@
+"""What was used and what it cost, by day, project, model or session, each response once."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final, cast
+
+from turnlog.catalog.indexed_sessions import list_indexed
+from turnlog.catalog.names import shown_name
+from turnlog.costs.ledger import Figures, Ledger, LedgerRow, Unit
+from turnlog.export.html.charts import CHART_CSS, Bar, ChartPoint, bars, lines
+from turnlog.export.html.figures import count, counted, part, short, table
+from turnlog.export.html.insights_page import spending
+from turnlog.export.html.page import Child, Fragment, element
+from turnlog.pricing.money import shown
+from turnlog.web.context import PageContext
+from turnlog.web.layout import address, choice, field, form, framed, period_field
+from turnlog.web.params import Params
+
+_UNITS: Final[dict[str, str]] = {
+    "day": "by day",
+    "week": "by week",
+    "month": "by month",
+    "project": "by project",
+    "model": "by model",
+    "session": "by session",
+    "branch": "by branch",
+    "tool": "by tool",
+}
+_TIMES: Final = ("day", "week", "month")
+_MOST_BARS: Final = 12
+_LIMIT: Final = 200
+
+
+def costs_page(asked: Params) -> str:
+    """Draw the ledger that was *asked* for."""
+    desk = asked.desk
+    unit = cast("Unit", asked.one_of("by", _UNITS))
+    found = desk.store.cost(
+        by=[unit],
+        since=asked.period,
+        project=asked.project,
+        timezone=desk.zone,
+    )
+    titles = _titles(desk) if unit == "session" else {}
+    rows = found.rows if unit in _TIMES else sorted(found.rows, key=_usd, reverse=True)
+    listed = (rows[::-1] if unit in _TIMES else rows)[:_LIMIT]
+    heads = (unit, "messages", "input", "output", "cache written", "cache read", "cached", "cost")
+    cells = [(_name(unit, row, titles, desk), *_figures(row)) for row in listed]
+    cells.append((element("b", "all together"), *_figures(found.totals)))
+    left = len(rows) - len(listed)
+    return framed(
+        "Costs",
+        "Costs",
+        element("h1", shown(Decimal(found.totals.cost_usd))),
+        element("p", "An estimate at the API's prices; each response counts once.", class_="faint"),
+        form(
+            "/costs",
+            choice("by", unit, "rows", list(_UNITS.items())),
+            period_field(asked),
+            field("project", asked.text("project"), "project"),
+        ),
+        _chart(unit, rows, titles, desk) if rows else None,
+        table(heads, cells) if rows else element("p", "Nothing was used then."),
+        element("p", f"{counted(left, 'more row')}: turnlog cost --by {unit}", class_="faint")
+        if left > 0
+        else None,
+        _unpriced(found, desk),
+        css=CHART_CSS + "table { margin-top: 1.4rem; }",
+    )
+
+
+def _usd(row: Figures) -> Decimal:
+    return Decimal(row.cost_usd)
+
+
+def _named(unit: Unit, row: LedgerRow) -> str | None:
+    name = getattr(row, unit)
+    return name if isinstance(name, str) else None
+
+
+def _chart(
+    unit: Unit, rows: list[LedgerRow], titles: dict[str, str], desk: PageContext
+) -> Fragment:
+    def label(row: LedgerRow) -> str:
+        name = _named(unit, row)
+        return desk.clean(titles.get(name or "") or shown_name(unit, name))
+
+    if unit == "day":
+        costs = {row.day: float(_usd(row)) for row in rows if isinstance(row.day, str)}
+        return spending(costs, min(costs), max(costs)) if costs else bars("Cost", [])
+    if unit in _TIMES:
+        points = [ChartPoint(label(row), float(_usd(row))) for row in rows]
+        return lines("Cost over time", points, shown=lambda usd: f"${usd:,.2f}", width=900)
+    dear = [Bar(label(row), float(_usd(row)), shown(_usd(row))) for row in rows[:_MOST_BARS]]
+    return bars(f"Cost {_UNITS[unit]}", dear, width=760)
+
+
+def _name(unit: Unit, row: LedgerRow, titles: dict[str, str], desk: PageContext) -> Child:
+    name = _named(unit, row)
+    words = desk.clean(titles.get(name or "") or shown_name(unit, name))
+    if unit == "session" and name:
+        return element("a", words, href=address(f"/session/{name}"))
+    if unit == "project" and name:
+        return element("a", words, href=address("/", project=name))
+    return words
+
+
+def _figures(row: Figures) -> tuple[str, ...]:
+    return (
+        count(row.messages),
+        short(row.input),
+        short(row.output),
+        short(row.cache_write_5m + row.cache_write_1h),
+        short(row.cache_read),
+        part(row.cache_efficiency),
+        shown(_usd(row)),
+    )
+
+
+def _titles(desk: PageContext) -> dict[str, str]:
+    with desk.store.index() as index:
+        found = list_indexed(index, archived=None, detailed=0)
+    return {row.id: row.title for row in found.sessions if row.title}
+
+
+def _unpriced(found: Ledger, desk: PageContext) -> list[Fragment]:
+    return [
+        element(
+            "p",
+            f"No price is known for {desk.clean(each.model)}: {count(each.messages)} messages,"
+            f" {short(each.tokens)} tokens are in no cost.",
+            class_="note",
+        )
+        for each in found.skipped.unpriced
+    ]

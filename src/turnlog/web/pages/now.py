@@ -1,0 +1,141 @@
+"""What agents are doing now: who waits for a person first, then who is at work, then the last day.
+
+The page asks for itself again every few seconds; whoever reads it need do nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from turnlog.export.html.figures import counted, short, time
+from turnlog.export.html.insights_page import card
+from turnlog.export.html.page import Child, Fragment, element
+from turnlog.export.html.session_page import duration
+from turnlog.live.activity import ASKED_FOR, Doing
+from turnlog.live.sessions import LiveDocument, LiveSession
+from turnlog.pricing.money import shown
+from turnlog.web.context import PageContext
+from turnlog.web.layout import CARDS_CSS, address, framed
+from turnlog.web.params import Params
+
+_AGAIN_SECONDS: Final = 5
+_MOST_CALLS: Final = 4
+_LONGEST: Final = 240
+_WORDS: Final = {
+    Doing.WAITING: "waits for you",
+    Doing.CALLING: "at work",
+    Doing.THINKING: "thinking",
+    Doing.ANSWERING: "answering",
+    Doing.IDLE: "your turn",
+    Doing.QUIET: "",
+    Doing.ENDED: "ended",
+    Doing.CRASHED: "crashed",
+}
+
+_CSS: Final = """
+ol.now { list-style: none; margin: 1.4rem 0; padding: 0; }
+ol.now > li { padding: .8rem 0 .8rem .9rem; border-bottom: 1px solid var(--line);
+  border-left: 3px solid var(--line); margin-bottom: .5rem; }
+ol.now > li.waiting { border-left-color: var(--warn); }
+ol.now > li.working { border-left-color: var(--good); }
+ol.now > li.crashed { border-left-color: var(--bad); }
+ol.now a { color: inherit; font-weight: 600; text-decoration: none; }
+ol.now a:hover { color: var(--accent); }
+ol.now p { margin: .15rem 0; }
+.waiting .doing b { color: var(--warn); } .working .doing b { color: var(--good); }
+.crashed .doing b { color: var(--bad); }
+.facts { color: var(--faint); font-size: .87rem; }
+meter { width: 6rem; height: .7rem; vertical-align: middle; }
+"""
+
+
+def now_page(asked: Params) -> str:
+    """Draw what is going on at this moment."""
+    desk = asked.desk
+    desk.live.ask()
+    seen = desk.live.look()
+    rows = [_session(each, seen.at, desk) for each in seen.sessions]
+    told = element("p", "No agent runs, and none did in the last day.")
+    return framed(
+        "Now",
+        "Now",
+        element("div", list(_cards(seen)), class_="cards"),
+        [element("p", desk.clean(notice), class_="note") for notice in desk.live.notices],
+        element("ol", rows, class_="now") if rows else told,
+        css=CARDS_CSS + _CSS,
+        again_seconds=_AGAIN_SECONDS,
+    )
+
+
+def _cards(seen: LiveDocument) -> list[Fragment]:
+    cards = [
+        card(str(seen.waiting), "waits for you" if seen.waiting == 1 else "wait for you"),
+        card(str(seen.running), "running"),
+    ]
+    if seen.today is not None:
+        cards.append(card(shown(Decimal(seen.today.cost_usd)), "today"))
+    block = seen.block
+    if block is not None and block.projected_usd is not None and block.left_min is not None:
+        left = time(block.left_min * 60_000)
+        words = f"this block, {left} left; {shown(Decimal(block.projected_usd))} at its end"
+        cards.append(card(shown(Decimal(block.cost_usd)), words))
+    return cards
+
+
+def _session(session: LiveSession, now: datetime, desk: PageContext) -> Fragment:
+    title = desk.clean(session.title or session.prompt) or f"session {session.id[:8]}"
+    return element(
+        "li",
+        element("a", title, href=address(f"/session/{session.id}")),
+        element("p", _doing(session, now), class_="doing"),
+        [element("p", _call(each.tool, each.asked, desk)) for each in session.calls[:_MOST_CALLS]],
+        _prompt(session, title, desk),
+        element("p", _facts(session, desk), class_="facts"),
+        class_=_kind(session),
+    )
+
+
+def _kind(session: LiveSession) -> str | None:
+    if session.doing is Doing.WAITING:
+        return "waiting"
+    if session.doing is Doing.CRASHED:
+        return "crashed"
+    return "working" if session.is_running and session.doing.is_at_work else None
+
+
+def _doing(session: LiveSession, now: datetime) -> Child:
+    words = _WORDS[session.doing]
+    if session.waiting_for:
+        words += f": {ASKED_FOR.get(session.waiting_for, session.waiting_for)}"
+    if session.is_running and session.since_at is not None:
+        since = duration((now - session.since_at).total_seconds())
+        return [element("b", words), f" for {since}" if since else None]
+    return element("b", words) if words else None
+
+
+def _call(tool: str, asked: str, desk: PageContext) -> Child:
+    return [element("b", desk.clean(tool)), " ", element("code", desk.clean(asked)[:_LONGEST])]
+
+
+def _prompt(session: LiveSession, title: str, desk: PageContext) -> Fragment | None:
+    said = " ".join(desk.clean(session.prompt).split())
+    return element("p", said[:_LONGEST]) if said and said != title else None
+
+
+def _facts(session: LiveSession, desk: PageContext) -> Child:
+    facts: list[Child] = [
+        desk.project_name(session.project),
+        desk.clean(session.git_branch),
+        f"{counted(session.agents, 'agent')} at work" if session.agents else None,
+        f"{short(session.tokens)} tokens" if session.tokens else None,
+        shown(Decimal(session.cost_usd)) if session.messages else None,
+        desk.when(session.last_active_at),
+    ]
+    percent = session.context_percent
+    if percent is not None:
+        bar = element("meter", value=f"{min(percent, 100):.0f}", min="0", max="100", high="80")
+        facts.append(["context ", bar, f" {percent:.0f} %"])
+    known = [fact for fact in facts if fact]
+    return [[" · " if number else None, fact] for number, fact in enumerate(known)]

@@ -1,0 +1,130 @@
+"""What was said, found: hits with their words marked, each a way to the place where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from turnlog.export.html.page import Child, Fragment, OwnUrl, element
+from turnlog.search.hits import Hit
+from turnlog.search.search import search
+from turnlog.web.context import PageContext
+from turnlog.web.layout import address, field, form, framed, pager, tick
+from turnlog.web.params import Params
+
+_LIMIT: Final = 20
+_WIDTH: Final = 320
+
+_CSS: Final = """
+ol.hits { list-style: none; margin: 0; padding: 0; max-width: 60rem; }
+ol.hits > li { padding: .8rem 0; border-bottom: 1px solid var(--line); }
+ol.hits a { color: inherit; font-weight: 600; text-decoration: none; }
+ol.hits a:hover { color: var(--accent); }
+ol.hits .facts { color: var(--faint); font-size: .87rem; margin: 0; }
+ol.hits .snippet { margin: .25rem 0 0; overflow-wrap: anywhere; }
+mark { background: #ffe58f; color: inherit; border-radius: 2px; }
+@media (prefers-color-scheme: dark) { mark { background: #6b5200; } }
+dl.help { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.4rem; }
+dl.help dd { margin: 0; color: var(--faint); }
+"""
+_HELP: Final = (
+    ("flaky retry", "texts with both words"),
+    ('"connection refused"', "the words in that order"),
+    ("migrat*", "words that begin so"),
+    ("retry OR backoff -test", "either, without the third"),
+    ("tool:Bash is:error docker", "what went wrong in Bash"),
+    ("file:*.sql since:2w", "what was done with SQL files in two weeks"),
+    ("project:orchard role:human", "what people typed there"),
+)
+
+
+def search_page(asked: Params) -> str:
+    """Draw the hits for what was *asked*."""
+    desk, query = asked.desk, asked.text("q")
+    is_newest, with_results = asked.is_on("newest"), asked.is_on("results")
+    asking = form(
+        "/search",
+        element("input", type="hidden", name="q", value=query),
+        field("project", asked.text("project"), "project"),
+        tick("results", "what tools answered, too", is_on=with_results),
+        tick("newest", "newest first", is_on=is_newest),
+    )
+    if not query:
+        return framed("Search", "Search", element("h1", "Search"), _help(), css=_CSS)
+    with desk.store.index() as index:
+        found = search(
+            index,
+            query,
+            now=desk.now(),
+            zone=desk.zone,
+            project=asked.project,
+            with_results=with_results,
+            newest=is_newest,
+            limit=_LIMIT,
+            offset=asked.offset,
+            width=_WIDTH,
+            mask=desk.mask,
+        )
+    notes = [element("p", desk.clean(note), class_="note") for note in found.notes]
+    hits = element("ol", [_hit(hit, desk) for hit in found.hits], class_="hits")
+    return framed(
+        query,
+        "Search",
+        asking,
+        notes,
+        hits if found.hits else element("p", "Nothing was found."),
+        pager("/search", asked.fields, asked.offset, _LIMIT, found.next is not None),
+        css=_CSS,
+        query=query,
+    )
+
+
+def _hit(hit: Hit, desk: PageContext) -> Fragment:
+    kind = f"{hit.kind}, {hit.tool}" if hit.tool else hit.kind
+    agent = "by an agent" if hit.agent else ""
+    facts = [
+        desk.when(hit.at),
+        desk.project_name(hit.project),
+        kind,
+        agent,
+        "failed" if hit.is_error else "",
+    ]
+    if hit.gone:
+        facts.append("its log is gone at its source")
+    title = hit.title or (f"session {hit.session[:8]}" if hit.session else "in no session")
+    more = element("p", f"{hit.more:,} more in this session", class_="facts") if hit.more else None
+    return element(
+        "li",
+        element("a", title, href=_place(hit)) if hit.session else element("b", title),
+        element("p", " · ".join(each for each in facts if each), class_="facts"),
+        element("p", list(_marked(hit)), class_="snippet"),
+        more,
+    )
+
+
+def _place(hit: Hit) -> OwnUrl:
+    """Give the address at which the hit's words are in sight."""
+    found = hit.snippet[slice(*hit.highlights[0])] if hit.highlights else ""
+    at = hit.at.isoformat() if hit.at else None
+    return OwnUrl(address(f"/session/{hit.session}", at=at, find=found) + ("#here" if at else ""))
+
+
+def _marked(hit: Hit) -> Iterator[Child]:
+    """Give the snippet with its matches marked."""
+    place = 0
+    for begin, end in hit.highlights:
+        yield hit.snippet[place:begin]
+        yield element("mark", hit.snippet[begin:end])
+        place = end
+    yield hit.snippet[place:]
+
+
+def _help() -> Fragment:
+    rows = [
+        (
+            element("dt", element("a", element("code", said), href=address("/search", q=said))),
+            element("dd", words),
+        )
+        for said, words in _HELP
+    ]
+    return element("dl", rows, class_="help")

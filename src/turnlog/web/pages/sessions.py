@@ -1,0 +1,169 @@
+"""The first page: what the last days cost, which sessions there are, what needs attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Final, cast
+
+from turnlog.catalog.indexed_sessions import IndexedSession, SessionSort, list_indexed
+from turnlog.catalog.projects import list_projects
+from turnlog.costs.indexed_usage import used_in
+from turnlog.costs.ledger import Question, ledger
+from turnlog.export.html.figures import count, counted, short
+from turnlog.export.html.insights_page import card
+from turnlog.export.html.page import Child, Fragment, element
+from turnlog.index.connection import Index
+from turnlog.insights.overview import Attention, Overview, overview
+from turnlog.pricing.money import shown
+from turnlog.web.context import PageContext
+from turnlog.web.layout import CARDS_CSS, address, choice, field, form, framed, pager, tick
+from turnlog.web.params import Params
+
+_LIMIT: Final = 50
+_SORTS: Final[dict[str, str]] = {
+    "active": "latest first",
+    "tokens": "most tokens first",
+    "prompts": "most prompts first",
+    "duration": "longest first",
+    "size": "largest first",
+    "title": "by title",
+}
+_KEPT: Final = {"gone": "gone", "restorable": "gone, restorable", "kept": "kept", "live": ""}
+
+CSS: Final = """
+td.title { min-width: 16rem; width: 45%; }
+td.title a { color: inherit; font-weight: 600; text-decoration: none; }
+td.title a:hover { color: var(--accent); }
+td.title small, td.when small { display: block; color: var(--faint); }
+td.when { white-space: nowrap; }
+td.project { white-space: nowrap; }
+@media (max-width: 56rem) { td.title { min-width: 12rem; } }
+.live { color: var(--good); } .bad { color: var(--bad); }
+"""
+
+
+def sessions_page(asked: Params) -> str:
+    """Draw the list that was *asked* for."""
+    desk, project = asked.desk, asked.project
+    sort = asked.one_of("sort", _SORTS)
+    with desk.store.index() as index:
+        found = list_indexed(
+            index,
+            project=project,
+            text_in_title=asked.text("title") or None,
+            since=asked.moment("since"),
+            gone=asked.is_on("gone"),
+            sort=cast("SessionSort", sort),
+            limit=_LIMIT,
+            offset=asked.offset,
+            now=desk.now(),
+        )
+        is_plain = not any(
+            asked.text(name) for name in ("title", "project", "since", "gone", "offset")
+        )
+        seen = (
+            overview(index, desk.store.homes, desk.prices, now=desk.now(), zone=desk.zone)
+            if is_plain
+            else None
+        )
+        costs = _costs(index, desk)
+        projects = sorted({row.path for row in list_projects(index).projects if row.path})
+    rows = [_row(row, costs.get(row.id), desk) for row in found.sessions]
+    heads = ("session", "project", "active", "prompts", "tokens", "cost")
+    numbers = heads[3:]
+    top = [element("th", each, class_="number" if each in numbers else None) for each in heads]
+    table = element("table", element("thead", element("tr", top)), element("tbody", rows))
+    nothing = element("p", "No session is like that." if not is_plain else "There are no sessions.")
+    return framed(
+        "Sessions",
+        "Sessions",
+        _seen(seen) if seen else None,
+        element("h1", f"{count(found.total)} session{'' if found.total == 1 else 's'}"),
+        form(
+            "/",
+            field("title", asked.text("title"), "words in the title"),
+            field("project", asked.text("project"), "project", listed="projects"),
+            field("since", asked.text("since"), "since: 7d, monday, 2026-11"),
+            choice("sort", sort, "order", list(_SORTS.items())),
+            tick("gone", "gone at their source", is_on=asked.is_on("gone")),
+            element(
+                "datalist",
+                [element("option", value=desk.clean(each)) for each in projects],
+                id="projects",
+            ),
+        ),
+        element("div", table, class_="scroll") if rows else nothing,
+        pager("/", asked.fields, asked.offset, _LIMIT, found.next is not None),
+        css=CARDS_CSS + CSS,
+    )
+
+
+def _costs(index: Index, desk: PageContext) -> dict[str, str]:
+    """Tell what each session cost."""
+    question = Question(by=("session",), zone=desk.zone)
+    found = ledger(used_in(index, question.period, desk.prices), desk.prices, question)
+    return {row.session: row.cost_usd for row in found.rows if isinstance(row.session, str)}
+
+
+def _seen(seen: Overview) -> Fragment:
+    cards = [
+        card(
+            shown(Decimal(each.cost_usd)),
+            f"{each.period}: {short(each.tokens)} tokens, {counted(each.sessions, 'session')}",
+        )
+        for each in seen.periods
+    ]
+    return element("div", element("div", cards, class_="cards"), list(_attention(seen.attention)))
+
+
+def _attention(attention: Attention) -> Iterable[Fragment]:
+    """Say what a person should look at, and what to type."""
+    said = (
+        (attention.about_to_be_deleted, "The agent's cleanup takes {} within a week", "keep"),
+        (attention.crashed, "{} did not end in good order", "recover"),
+        (attention.damaged, "There is damage in the logs of {}", "doctor"),
+    )
+    for number, words, command in said:
+        if number:
+            told = f"{words.format(counted(number, 'session'))}: "
+            yield element("p", told, element("code", f"turnlog {command}"), class_="note")
+
+
+def _row(row: IndexedSession, cost: str | None, desk: PageContext) -> Fragment:
+    title = desk.clean(row.title) or "(nothing was said)"
+    facts = [
+        desk.clean(row.git_branch),
+        f"#{desk.clean(row.tag)}" if row.tag else "",
+        counted(row.agents, "agent") if row.agents else "",
+    ]
+    marks: list[Child] = []
+    if row.running:
+        marks.append(element("span", f"● {row.running}", class_="live"))
+    if row.damages:
+        marks.append(element("span", f"! {counted(row.damages, 'damage')}", class_="bad"))
+    if _KEPT[row.keeping]:
+        marks.append(_KEPT[row.keeping])
+    return element(
+        "tr",
+        element(
+            "td",
+            element("a", title, href=address(f"/session/{row.id}")),
+            element("small", " · ".join(each for each in (row.id[:8], *facts) if each)),
+            class_="title",
+        ),
+        element(
+            "td",
+            element("a", desk.project_name(row.project), href=address("/", project=row.project)),
+            class_="project",
+        ),
+        element(
+            "td",
+            desk.when(row.last_active_at),
+            element("small", [[mark, " "] for mark in marks]) if marks else None,
+            class_="when",
+        ),
+        element("td", count(row.prompts), class_="number"),
+        element("td", short(row.tokens), class_="number"),
+        element("td", shown(Decimal(cost)) if cost else "", class_="number"),
+    )
