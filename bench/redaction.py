@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import anyio
 import pyarrow.parquet as pq
-from tests.planted import KINDS, Planted, plant, survives
+from tests.redact.planted import KINDS, Planted, plant, survives
 
 from mcp import Client
 from turnlog.formats import find_homes

@@ -1,6 +1,6 @@
 """How many secrets are found, and how many findings are false, on the labelled set of the tests.
 
-The set is generated (tests/labelled.py): secrets in many shapes and places, and innocent texts that
+The set is generated (tests/redact/labelled.py): secrets in many shapes and places, and innocent texts that
 look like them. Several seeds are measured together.
 """
 
@@ -20,7 +20,7 @@ _TESTS = Path(__file__).parents[1] / "tests"
 
 def bench() -> list[Row]:
     sys.path.append(str(_TESTS))
-    from labelled import labelled, measure
+    from redact.labelled import labelled, measure
 
     texts = [each for seed in _SEEDS for each in labelled(seed)]
     result = measure(_found, texts)

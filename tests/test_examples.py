@@ -45,11 +45,11 @@ from turnlog.redact import rules_from
 # Pages that a test of their own follows step by step: what in them, and which test.
 OWN = {
     "tour.md": ({"console"}, "tests/test_tour.py"),
-    "provider.md": ({"python", ""}, "tests/adapters/test_provider_page.py"),
-    "openai-agents.md": ({"python", "console"}, "tests/adapters/test_openai_agents_runs.py"),
+    "provider.md": ({"python", ""}, "tests/integrations/provider/test_page.py"),
+    "openai-agents.md": ({"python", "console"}, "tests/integrations/openai_agents/test_runs.py"),
     "claude-agent-sdk.md": (
         {"python", "console", "text"},
-        "tests/adapters/test_claude_agent_sdk_page.py",
+        "tests/integrations/claude_agent_sdk/test_page.py",
     ),
     "mcp.md": ({"python"}, "tests/mcp/test_docs.py"),
 }

@@ -5,8 +5,8 @@ from itertools import count
 
 import pytest
 
-from desks import asked, desk_of
 from index.homes import own_index
+from mcp_contexts import asked, desk_of
 from turnlog.formats import find_homes
 from turnlog.mcp.tools.turns import TURNS
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from desks import HUSHED, ORDER, OUT, SECRET, Log
 from e2e.fake_api import blocks_of, said_since
+from mcp_contexts import HUSHED, ORDER, OUT, SECRET, Log
 from turnlog.mcp.client_settings import settings_for
 from turnlog.mcp.untrusted_text import NOTICE, unframed
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from log.packed import QUICK
+from storage.packed import QUICK
 from turnlog.formats import Home
 from turnlog.formats.home_files import home_files
 from turnlog.formats.kept_copies import kept_copy, kept_place

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from keep.archives import flat_store, session_in, small_home
+from keep.archive.archives import flat_store, session_in, small_home
 from keep.orchard_store import ID, KEY
 from turnlog.keep.compaction.compact import compact
 from turnlog.keep.copies import commit

@@ -2,7 +2,7 @@
 
 import pytest
 
-from desks import world
+from mcp_contexts import world
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from desks import ONE, Log
+from mcp_contexts import ONE, Log
 from turnlog import loopback
 from turnlog.mcp import http
 from turnlog.mcp.context import LEAST_BYTES, MOST_BYTES, MOST_SECONDS, Settings, settings_from

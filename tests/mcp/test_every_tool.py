@@ -15,9 +15,9 @@ import jsonschema
 import pydantic
 import pytest
 
-import planted
-from desks import ACTING, HUSHED, ONE, ORCHARD, ORDER, OUT, OUTSIDE, PASSWORD, SECRET
 from mcp import Client
+from mcp_contexts import ACTING, HUSHED, ONE, ORCHARD, ORDER, OUT, OUTSIDE, PASSWORD, SECRET
+from redact import planted
 from turnlog.mcp.context import Settings, ToolContext
 from turnlog.mcp.server import make_server
 from turnlog.mcp.tools import TOOLS

@@ -16,8 +16,8 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from desks import ONE, ORCHARD, TWO, make_home
 from mcp import Client
+from mcp_contexts import ONE, ORCHARD, TWO, make_home
 from turnlog.errors import UsageError
 from turnlog.loopback import Place, check_loopback, listen, token_in
 from turnlog.mcp import command

@@ -14,8 +14,8 @@ import anyio
 import pytest
 from mcp.client.stdio import stdio_client
 
-from desks import ONE, ORCHARD, Log
 from mcp import Client, StdioServerParameters
+from mcp_contexts import ONE, ORCHARD, Log
 from turnlog.mcp.context import Settings
 from turnlog.mcp.untrusted_text import unframed
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from desks import HUSHED, ONE, ORCHARD, OUTSIDE, Log, desk_of, text_of
 from index.homes import own_index
+from mcp_contexts import HUSHED, ONE, ORCHARD, OUTSIDE, Log, desk_of, text_of
 from turnlog.errors import TurnlogError
 from turnlog.formats import find_homes
 from turnlog.formats.projects import is_within

@@ -15,8 +15,9 @@ import pytest
 from mcp.client.stdio import stdio_client
 from pydantic import Field
 
-import planted
-from desks import (
+from index.homes import own_index
+from mcp import Client, MCPError, StdioServerParameters
+from mcp_contexts import (
     ACTING,
     HUSHED,
     ONE,
@@ -32,9 +33,8 @@ from desks import (
     desk_of,
     make_home,
 )
-from index.homes import own_index
-from mcp import Client, MCPError, StdioServerParameters
 from mcp_world import ask
+from redact import planted
 from turnlog.errors import LogError, UsageError
 from turnlog.formats import find_homes
 from turnlog.mcp import background_refresh
@@ -326,7 +326,7 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
 
 
 def test_the_owners_time_is_stricter_than_a_tools():
-    from desks import Desk
+    from mcp_contexts import Desk
 
     desk = Desk(homes=(), scope=None, settings=Settings(seconds=2))
     assert desk.for_a_call(20).deadline.seconds == 2

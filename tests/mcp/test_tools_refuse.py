@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import planted
 import turnlog
 from mcp import Client
 from mcp_world import (
@@ -25,6 +24,7 @@ from mcp_world import (
     opened,
     refused,
 )
+from redact import planted
 from turnlog.mcp.server import make_server
 from turnlog.mcp.tools import TOOLS
 from turnlog.mcp.tools import query as query_tool

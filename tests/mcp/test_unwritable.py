@@ -1,7 +1,7 @@
 """The server where turnlog's own home cannot be written."""
 
-from desks import ONE, ORCHARD, Log, asked, desk_of
 from index.homes import own_index
+from mcp_contexts import ONE, ORCHARD, Log, asked, desk_of
 from turnlog.formats import find_homes
 from turnlog.index.database import index_path, unavailable
 from turnlog.index.fallback import tidy_up

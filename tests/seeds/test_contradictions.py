@@ -13,7 +13,7 @@ from datetime import date
 
 import pytest
 
-from log.logs import Script
+from storage.logs import Script
 from turnlog.errors import LogLocked
 from turnlog.formats import (
     Home,

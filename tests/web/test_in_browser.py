@@ -2,10 +2,10 @@
 
 import pytest
 
-from desks import ONE, Log, make_home
-from render import hostile
-from render.browser import browser, needs_browser
-from render.pages import ID
+from export import hostile
+from export.browser import browser, needs_browser
+from export.pages import ID
+from mcp_contexts import ONE, Log, make_home
 from web.served import served
 
 pytestmark = needs_browser

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from desks import ACTING, ONE, OUTSIDE, PASSWORD, PRESS, SECRET, TWO, Log, make_home
-from render import hostile
-from render.pages import ID
+from export import hostile
+from export.pages import ID
+from mcp_contexts import ACTING, ONE, OUTSIDE, PASSWORD, PRESS, SECRET, TWO, Log, make_home
 from turnlog.cli.app import run
 from web.served import served
 

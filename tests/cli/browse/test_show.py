@@ -1,0 +1,595 @@
+"""``turnlog show``, run as a person runs it: views, filters, ranges, agents, and how it looks."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+
+from sessions.trees import answer, call, line, log_of, record
+from turnlog.cli.browse.show_document import ShowDocument
+from turnlog.export.wrapped_tags import TagKind, unwrap
+
+SAMPLES = Path(__file__).parents[3] / "samples" / "claude"
+ID = "77777777-cccc-4ccc-8ccc-777777777777"
+SCHEMA = msgspec.json.schema(ShowDocument)
+
+
+def said(uuid, parent, text, **fields):
+    return record(uuid, parent, message={"role": "user", "content": text}, **fields)
+
+
+def told(uuid, parent, message_id, text):
+    return answer(uuid, parent, message_id, {"type": "text", "text": text})
+
+
+def replied(uuid, parent, call_id, content, **fields):
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": content} | fields
+    return record(uuid, parent, message={"role": "user", "content": [block]})
+
+
+@pytest.fixture
+def show(turnlog, tmp_path):
+    """Write *records* as a session, show it, and give what was printed."""
+
+    def run(*arguments, records=(), agents=(), code=0, **environ):
+        project = tmp_path / "home" / "projects" / "-home-ada-kite"
+        project.mkdir(parents=True, exist_ok=True)
+        if records:
+            (project / f"{ID}.jsonl").write_bytes(log_of(*records))
+        for agent, lines in agents:
+            path = project / ID / "subagents" / f"agent-{agent}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(log_of(*lines))
+        found, out, err = turnlog(
+            "show", "7777", "--home", tmp_path / "home", *arguments, **environ
+        )
+        assert found == code, err
+        return err if code else out
+
+    return run
+
+
+CONVERSATION = (
+    said("q1", None, "First question", timestamp="2026-03-04T10:00:00Z"),
+    told("a1", "q1", "m1", "First answer"),
+    said("q2", "a1", "Second question", timestamp="2026-03-05T10:00:00Z"),
+    answer("a2", "q2", "m2", call("c1", command="make kite"), timestamp="2026-03-05T10:00:01Z"),
+    replied("r2", "a2", "c1", "sewn\nflown"),
+    told("a3", "r2", "m3", "Second answer"),
+)
+BRANCHED = (
+    *CONVERSATION,
+    said("q9", "a1", "Another try"),
+    told("a9", "q9", "m9", "Another answer"),
+)
+COMPACTED = (
+    *CONVERSATION,
+    record("cut", None, "system", subtype="compact_boundary", logicalParentUuid="a3"),
+    said("sum", "cut", "All about kites", isCompactSummary=True),
+    said("q4", "sum", "Third question"),
+)
+
+
+# -- which part -----------------------------------------------------------------------------
+
+
+def test_a_thread_may_be_named_by_any_record_of_it(show):
+    out = show("--thread", "a3", records=BRANCHED)
+    assert "Second answer" in out
+    assert "Another try" not in out
+    assert "Another answer" in show()  # The newest tip is the main thread's.
+    assert "Second answer" not in show("--thread", "q2")
+
+
+def test_a_record_that_is_not_there_is_a_mistake(show):
+    assert "hint: " in show("--thread", "zz", records=CONVERSATION, code=2)
+    err = show("--at", "a", code=2)
+    assert "begins the uuids of 3 records" in err
+    assert "a1 (assistant)" in err
+
+
+def test_the_context_is_the_newest_summary_and_what_follows(show):
+    out = show("--context", records=COMPACTED)
+    assert out.index("a summary of 6 steps") < out.index("All about kites")
+    assert out.index("what follows") < out.index("Third question")
+    assert "First question" not in out
+
+
+def test_a_context_without_a_summary_is_everything(show):
+    assert "First question" in show("--context", records=CONVERSATION)
+
+
+def test_the_branches_are_listed_with_where_they_part(show):
+    out = show("--branches", records=BRANCHED)
+    main, _, other, said_there, hint = out.splitlines()
+    assert main.startswith("● a9")
+    assert "main" in main
+    assert "parts at a1, 4 of its own" in other
+    assert "Second question" in said_there
+    assert "--thread UUID" in hint
+
+
+def test_what_leads_to_a_record_is_cut_by_depth(show):
+    out = show("--at", "a3", records=BRANCHED)
+    assert "First question" in out
+    assert "Another try" not in out
+    out = show("--at", "a3", "--depth", "2")
+    assert "First question" not in out
+    assert "Bash make kite → sewn" in out
+    assert "a larger --depth shows them" in out
+
+
+def test_a_range_counts_steps_and_says_how_to_go_on(show):
+    out = show("--range", "1:3", records=CONVERSATION)
+    assert "1 earlier step omitted" in out
+    assert "3 later steps omitted; go on with --range 3:" in out
+    assert "First answer" in out
+    assert "Second question" in out
+    assert "First question" not in out
+    assert "make kite" not in out
+    assert "Second answer" in show("--range", "-1:")
+
+
+def test_the_last_of_a_thread_are_counted_exactly(show):
+    out = show("--last", "1", "--thread", "a3", records=BRANCHED)
+    assert "5 earlier steps omitted" in out
+    assert "Second answer" in out
+
+
+def test_the_last_records_of_the_log_say_that_there_are_more(show):
+    out = show("--last", "2", records=CONVERSATION)
+    assert "earlier steps omitted" in out
+    assert "omitted" not in show("--last", "6")
+    assert show("--last", "0").strip().startswith("──── earlier")
+
+
+def test_info_counts_the_branches_that_are_listed_and_no_parallel_calls(show, turnlog, tmp_path):
+    parallel = (
+        said("p", None, "Look twice"),
+        answer("c1", "p", "m", call("x", command="ls")),
+        answer("c2", "c1", "m", call("y", command="pwd")),
+        replied("r1", "c1", "x", "kites"),
+        replied("r2", "c2", "y", "/srv"),
+        told("z", "r2", "n", "Two kites"),
+    )
+    for records in (parallel, BRANCHED):
+        listed = json.loads(show("--branches", "--json", records=records))["branches"]
+        _, out, _ = turnlog("info", "7777", "--home", tmp_path / "home", "--json")
+        assert json.loads(out)["branches"] == len(listed)
+        _, out, _ = turnlog("info", "7777", "--home", tmp_path / "home")
+        assert ("on 2 branches" in out) is (records is BRANCHED)
+
+
+def test_notes_at_the_end_of_a_log_are_not_counted_among_the_last(show):
+    notes = [{"type": "mode", "mode": "normal", "sessionId": ID}] * 200
+    out = show("--last", "1", records=(*CONVERSATION, *notes))
+    assert "Second answer" in out
+    assert "earlier steps omitted" in out
+    assert "First question" not in out
+
+
+def test_the_last_that_pass_a_filter_are_the_last_of_those(show):
+    out = show("--last", "1", "--prompts", records=CONVERSATION)
+    assert "Second question" in out
+    assert "1 earlier step omitted" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--last", "2", "--range", "1:2"),
+        ("--at", "a1", "--context"),
+        ("--depth", "2"),
+        ("--branches", "--last", "2"),
+        ("--raw", "--json"),
+        ("--range", "7"),
+        ("--range", "4:1"),
+        ("--range", "a:b"),
+        ("--since", "soon"),
+        ("--author", "nobody"),
+        ("--last", "-3"),
+        ("--at", "a1", "--depth", "-1"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_meant_is_a_mistake(show, arguments):
+    err = show(*arguments, records=CONVERSATION, code=2)
+    assert err.startswith("error: ")
+    assert "hint: " in err
+
+
+def test_a_session_in_logs_that_days_share_is_shown_over_all_of_them(turnlog, tmp_path):
+    days = tmp_path / "home" / "projects" / "v_FXjHoCS5zUJmfyn-5v"
+    days.mkdir(parents=True)
+    other = said("x", None, "Somebody else's", sessionId="99999999-eeee-4eee-8eee-999999999999")
+    for day, part in (("2026-03-04", CONVERSATION[:2]), ("2026-03-05", CONVERSATION[2:])):
+        own = [each | {"sessionId": ID} for each in part]
+        (days / f"{day}.jsonl").write_bytes(log_of(*own, other))
+    for arguments in ((), ("--last", "6"), ("--context",), ("--at", "a3")):
+        _, out, _ = turnlog("show", "7777", "--home", tmp_path / "home", *arguments)
+        assert "First question" in out, arguments
+        assert "Second answer" in out
+        assert "Somebody else" not in out
+    _, out, _ = turnlog("show", "7777", "--home", tmp_path / "home", "--last", "1")
+    assert "earlier steps omitted" in out
+    assert "Second answer" in out
+
+
+# -- filters --------------------------------------------------------------------------------
+
+
+def test_without_tools_only_what_was_said_is_left(show):
+    out = show("--no-tools", records=CONVERSATION)
+    assert "make kite" not in out
+    assert "Second answer" in out
+
+
+def test_by_author_and_by_time(show, turnlog, tmp_path):
+    out = show("--author", "human", records=CONVERSATION)
+    assert "Second question" in out
+    assert "answer" not in out
+    out = show("--since", "2026-03-05")
+    assert "First question" not in out
+    assert "Second question" in out
+    out = show("--until", "2026-03-05T10:00:00Z")
+    assert "First question" in out
+    assert "Second question" not in out
+    code, out, _ = turnlog("show", "7777", "--home", tmp_path / "home", "--since", "1h")
+    assert code == 1
+    assert out.splitlines() == ["Nothing was said here.", "hint: leave out --since"]
+
+
+def test_without_the_programs_own_words(show):
+    assert "was summarised" in show(records=COMPACTED)
+    out = show("--no-system")
+    assert "was summarised" not in out
+    assert "All about kites" in out
+
+
+# -- how it looks ---------------------------------------------------------------------------
+
+
+def test_no_line_is_wider_than_the_terminal_and_none_ends_in_blanks(show):
+    words = "kites " * 60
+    records = (
+        said("q", None, words),
+        told("a", "q", "m1", f"- {words}\n    indented {words}\n\n字字字 {'字' * 90}"),
+        answer("b", "a", "m2", call("c1", command=words), call("c2", file_path="/p/" + "d/" * 90)),
+        replied("r1", "b", "c1", words),
+        replied("r2", "b", "c2", f"{words}\n{words}"),
+    )
+    from rich.cells import cell_len
+
+    for width in (40, 80, 200):
+        for row in show(records=records, COLUMNS=str(width)).splitlines():
+            assert cell_len(row) <= width
+            assert row == row.rstrip()
+
+
+def test_at_a_terminal_it_is_paged_in_colour(show, tmp_path):
+    show(records=CONVERSATION)
+    leader, follower = pty.openpty()
+    program = "from turnlog.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "show", "7777", "--home", str(tmp_path / "home")],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env={"PATH": os.environ["PATH"], "TERM": "xterm", "PAGER": "cat", "HOME": str(tmp_path)},
+    )
+    os.close(follower)
+    shown = b""
+    with suppress(OSError):  # The other end of a terminal that is closed.
+        while chunk := os.read(leader, 4096):
+            shown += chunk
+    os.close(leader)
+    assert process.wait(60) == 0
+    assert b"\x1b[1mFirst question" in shown
+    assert b"Second answer" in shown
+
+
+def test_a_list_hangs_below_its_own_words(show):
+    records = (told("a", None, "m", "- " + "kite " * 30),)
+    first, second, *_ = show(records=records).splitlines()
+    assert first.startswith("  - kite")
+    assert second.startswith("    kite")
+
+
+def test_a_call_takes_one_line_with_what_it_asked_and_what_came_of_it(show):
+    patch = [{"lines": [" same", "-old", "+new", "+newer"]}]
+    edited = replied("r", "a", "c", "The file was updated") | {
+        "toolUseResult": {"structuredPatch": patch}
+    }
+    records = (
+        answer("a", None, "m", call("c", "Edit", file_path="/home/ada/kite/src/tail.py")),
+        edited,
+        answer("b", "r", "m2", call("d", "Odd", number=3, many=[1, 2], deep={"a": {"b": 1}})),
+        replied("s", "b", "d", "  1\tfirst\n  2\tsecond\n"),
+        answer("e", "s", "m3", call("x", "Bash", command="false")),
+        replied("t", "e", "x", "it broke", is_error=True),
+    )
+    out = show(records=[each | {"cwd": "/home/ada/kite"} for each in records])
+    assert "  Edit src/tail.py → +2 -1 lines" in out.splitlines()
+    assert "  Odd number=3 many=2 items deep=1 field → first +1 line" in out.splitlines()
+    assert "  Bash false → ✗ it broke" in out.splitlines()
+
+
+def test_an_unanswered_call_is_told_where_it_was_made(show):
+    records = (
+        answer("a", None, "m", call("c", command="sleep 9")),
+        said("q", "a", "Never mind"),
+        replied("r", "q", "c", "awake after all"),
+    )
+    out = show(records=records)
+    assert out.index("Bash sleep 9 → no result: interrupted") < out.index("Never mind")
+    assert "Bash sleep 9 → awake after all" in out
+
+
+def test_a_long_paste_is_cut_with_a_way_to_see_all_of_it(show):
+    paste = "\n".join(f"line {number}" for number in range(500))
+    out = show(records=(said("q", None, paste),))
+    assert "line 3" in out
+    assert "line 499" not in out
+    assert "… 476 more lines; --full shows all" in out
+    assert "line 499" in show("--full")
+    one_line = show(records=(said("q", None, "x" * 50_000),))
+    assert "more characters; --full" in one_line
+    assert len(one_line) < 5_000
+
+
+def test_what_the_program_wrapped_is_unwrapped(show):
+    command = (
+        "<command-message>review is running…</command-message>\n"
+        "<command-name>/review</command-name>\n<command-args>src</command-args>"
+    )
+    records = (
+        said("q1", None, command),
+        said("q2", "q1", "<local-command-stdout>Done \x1b[1mwell\x1b[22m</local-command-stdout>"),
+        said("q3", "q2", "[Request interrupted by user for tool use]"),
+        said("q4", "q3", "<ide_opened_file>opened a.py</ide_opened_file>\nGo on"),
+        said("q5", "q4", "<b>bold</b> stays"),
+        said("q6", "q5", "<bash-input>make</bash-input>"),
+    )
+    out = show(records=records)
+    assert "  /review src" in out.splitlines()
+    assert "is running" not in out
+    assert "  Done well" in out.splitlines()
+    assert "✗ interrupted by the user" in out
+    assert "opened a.py" in out
+    assert "<b>bold</b> stays" in out
+    assert "  ! make" in out.splitlines()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "plain",
+        "<command-args></command-args>",
+        "<command-name>/x</command-name>",
+        "<bash-input>",
+    ],
+)
+def test_unwrapping_never_loses_what_was_typed(text):
+    pieces = unwrap(text)
+    assert all(piece.text for piece in pieces)
+    if "<" not in text and text:
+        assert pieces == [(TagKind.SAID, text)]
+
+
+def test_a_gap_in_the_log_is_said_where_it_is(show):
+    records = (said("q", None, "Before"), said("x", "lost-record", "After"))
+    out = show(records=records)
+    assert (
+        out.index("Before") < out.index("the record lost-rec before this one") < out.index("After")
+    )
+
+
+def test_nothing_in_a_log_steers_the_terminal_or_the_markup(show):
+    evil = "a\x1b[2J\x07 \u202e[red]c[/red] [/] \u2028"
+    records = (
+        said("q", None, evil),
+        answer("a", "q", "m", call("c", evil, command=evil), {"type": "text", "text": evil}),
+        replied("r", "a", "c", evil),
+        said("s", "lost" + evil, f"<local-command-stdout>{evil}</local-command-stdout>"),
+    )
+    for arguments in ((), ("--full",), ("--branches",), ("--prompts",)):
+        out = show(*arguments, records=records)
+        assert not {"\x1b", "\x07", "\u202e", "\u2028"} & set(out)
+        assert "[red]c[/red]" in out
+
+
+def test_full_keeps_the_lines_of_what_a_command_printed(show):
+    printed = "\n".join(f"line {number} of the notes" for number in range(40))
+    records = (
+        said("q", None, "<command-name>/release-notes</command-name>"),
+        said("o", "q", f"<local-command-stdout>{printed}</local-command-stdout>"),
+    )
+    shown = show("--full", records=records).splitlines()
+    assert [line.strip() for line in shown if "of the notes" in line] == printed.splitlines()
+    assert sum("of the notes" in line for line in show(records=records).splitlines()) == 1
+
+
+# -- agents ---------------------------------------------------------------------------------
+
+
+def agent_log(name, then=()):
+    fields = {"isSidechain": True, "agentId": name}
+    first = said(f"{name}-q", None, f"Task of {name}")
+    last = told(f"{name}-a", (then or [first])[-1]["uuid"], None, f"Done by {name}")
+    return name, [each | fields for each in (first, *then, last)]
+
+
+WITH_AGENTS = (
+    said("q", None, "Ask two"),
+    answer("a", "q", "m1", call("c1", "Task", description="One", prompt="Task of a1")),
+    answer("b", "a", "m1", call("c2", "Task", description="Two", prompt="Task of a2")),
+    replied("r1", "a", "c1", "one is done") | {"toolUseResult": {"agentId": "a1"}},
+    replied("r2", "b", "c2", "two is done") | {"toolUseResult": {"agentId": "a2"}},
+    told("end", "r2", "m2", "Both are done"),
+)
+
+
+def test_what_leads_to_a_record_of_an_agent_is_found_in_its_log(show):
+    out = show("--at", "a2-q", records=WITH_AGENTS, agents=[agent_log("a1"), agent_log("a2")])
+    assert "in the log of agent a2 Two" in out
+    assert "Task of a2" in out
+    assert "of a1" not in out
+    found = json.loads(show("--at", "a2-q", "--json"))
+    assert (found["agent"], [row["uuid"] for row in found["records"]]) == ("a2", ["a2-q"])
+    assert "no record's uuid begins with 'nope'" in show("--at", "nope", code=2)
+
+
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_a_session_without_its_main_log_is_shown_by_its_agents(show, turnlog, tmp_path, is_beside):
+    show(records=WITH_AGENTS, agents=[agent_log("a1")])
+    project = tmp_path / "home" / "projects" / "-home-ada-kite"
+    (project / f"{ID}.jsonl").unlink()
+    log = project / ID / "subagents" / "agent-a1.jsonl"
+    if is_beside:  # As early versions put it: only its records tell whose it is.
+        lines = [
+            json.dumps(json.loads(each) | {"sessionId": ID})
+            for each in log.read_text().splitlines()
+        ]
+        log.unlink()
+        (project / "agent-a1.jsonl").write_text("\n".join(lines) + "\n")
+    out = show()
+    assert "its main log is gone" in out
+    assert "agent a1" in out
+    assert "Task of a1" in out
+    assert [each["id"] for each in json.loads(show("--json"))["agents"]] == ["a1"]
+    assert "Task of a1" in show("--at", "a1-q")
+    for option in ("--raw", "--last=1"):
+        assert f"hint: turnlog show {ID} shows what they did" in show(option, code=2)
+    code, out, _ = turnlog("info", ID[:8], "--home", tmp_path / "home")
+    assert (code, "its main log is gone; only its agents' are left" in out) == (0, True)
+    found = json.loads(turnlog("info", ID[:8], "--json", "--home", tmp_path / "home")[1])
+    assert (found["records"], [each["id"] for each in found["agents"]]) == (0, ["a1"])
+
+
+def test_an_agent_stands_below_the_call_that_made_it(show):
+    nested = [
+        answer("a1-c", "a1-q", "n1", call("c3", "Task", description="Deep", prompt="Task of a3")),
+        replied("a1-r", "a1-c", "c3", "deep is done") | {"toolUseResult": {"agentId": "a3"}},
+    ]
+    agents = [
+        agent_log("a1", then=nested),
+        agent_log("a2"),
+        agent_log("a3"),
+        agent_log("a4"),
+    ]
+    out = show("--agents", records=WITH_AGENTS, agents=agents)
+    order = [
+        "Task One",
+        "agent a1 One",
+        "  │▌",
+        "agent a3 Deep",
+        "  │  │▌",
+        "Done by a3",
+        "Done by a1",
+        "Task Two",
+        "Done by a2",
+        "Both are done",
+        "agent a4",
+        "(the call that made it is not in the logs)",
+        "Done by a4",
+    ]
+    places = [out.index(words) for words in order]
+    assert places == sorted(places)
+    assert all(out.count(f"Done by a{number}") == 1 for number in range(1, 5))
+
+
+def test_agents_of_calls_that_are_not_in_this_part_are_counted(show):
+    out = show(
+        "--agents", "--range", "-1:", records=WITH_AGENTS, agents=[agent_log("a1"), agent_log("a2")]
+    )
+    assert "2 agents of calls outside this part" in out
+    assert "Done by" not in out
+
+
+def test_agents_that_made_each_other_end_all_the_same(show):
+    def made(name, other, call_id):
+        then = [
+            answer(f"{name}-c", f"{name}-q", None, call(call_id, "Task", prompt="x")),
+            replied(f"{name}-r", f"{name}-c", call_id, "done")
+            | {"toolUseResult": {"agentId": other}},
+        ]
+        return agent_log(name, then=then)
+
+    out = show(
+        "--agents",
+        records=CONVERSATION,
+        agents=[made("a1", "a2", "x1"), made("a2", "a1", "x2")],
+    )
+    assert out.count("Done by a1") == out.count("Done by a2") == 1
+
+
+# -- documents ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--context",),
+        ("--branches",),
+        ("--last", "3"),
+        ("--range", "1:3"),
+        ("--at", "a3", "--depth", "1"),
+        ("--agents", "--thinking", "--no-tools"),
+    ],
+    ids=" ".join,
+)
+def test_every_view_is_one_document_that_fits_its_schema(show, arguments):
+    out = show(*arguments, "--json", records=COMPACTED, agents=[agent_log("a1")])
+    document = json.loads(out)
+    jsonschema.validate(document, SCHEMA)
+    assert document["session"] == ID
+
+
+def test_a_document_says_what_the_screen_says(show):
+    document = json.loads(show("--range", "3:5", "--json", records=CONVERSATION))
+    asked, answered = document["records"]
+    assert (asked["number"], asked["author"], asked["meaning"]) == (3, "assistant", "call")
+    assert asked["calls"] == [{"id": "c1", "name": "Bash", "input": {"command": "make kite"}}]
+    assert answered["results"] == [{"call": "c1", "text": "sewn\nflown", "is_error": False}]
+    assert (document["earlier"], document["next"], document["total"]) == (3, 5, 6)
+    context = json.loads(show("--context", "--json", records=COMPACTED))["context"]
+    assert (context["text"], context["summarised"], context["until"]) == (
+        "All about kites",
+        6,
+        "a3",
+    )
+    gaps = json.loads(show("--json", records=(said("q", None, "A"), said("x", "lost", "B"))))[
+        "gaps"
+    ]
+    assert gaps == [{"record": "x", "named": "lost", "reason": "missing", "bridged_to": "q"}]
+    branches = json.loads(show("--branches", "--json", records=BRANCHED))["branches"]
+    assert [(row["tip"], row["parting"]) for row in branches] == [("a9", None), ("a3", "a1")]
+
+
+def test_what_utf8_cannot_hold_does_not_stop_a_document(show, tmp_path):
+    show(records=CONVERSATION)
+    (log,) = (tmp_path / "home").rglob(f"{ID}.jsonl")
+    odd = call("c", command="\ud88d", **{"\ud88d": [float("nan"), 10**30]})
+    log.write_bytes(line(answer("a", None, "m", odd, {"type": "text", "text": "\ud88d"})))
+    (row,) = json.loads(show("--json"))["records"]
+    assert (row["text"], row["calls"][0]["input"]["command"]) == ("?", "?")
+
+
+def test_raw_prints_the_lines_of_the_view(show):
+    out = show("--raw", "--at", "q2", records=BRANCHED)
+    assert out.encode() == log_of(*CONVERSATION[:3])
+
+
+def test_the_samples_look_the_same_as_ever(turnlog):
+    _, out, _ = turnlog("show", "f38b", "--home", SAMPLES, "--agents")
+    assert out.index("Task Find callers of sunrise") < out.index("agent a3f09c1")
+    assert out.index("agent a3f09c1") < out.index("It has the same fault")
