@@ -24,7 +24,7 @@ from typing import Any
 import anyio
 
 from turnlog.formats import key_of
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 
 from .data import BASE, line_of, record_of, records
 from .table import Row, ms

@@ -1,7 +1,7 @@
 """How many secrets are found, and how many findings are false, on the labelled set of the tests.
 
-The set is generated (tests/redact/labelled.py): secrets in many shapes and places, and innocent texts that
-look like them. Several seeds are measured together.
+The set is generated (tests/redact/labelled.py): secrets in many shapes and places, and innocent
+texts that look like them. Several seeds are measured together.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 from claude_agent_sdk import fold_session_summary
 
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 
 from . import shim
 from .arena import Arena, say

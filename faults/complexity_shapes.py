@@ -600,7 +600,7 @@ def _mcp(tool: str, **arguments: Any) -> Callable[[Path], None]:
             homes=homes, scope=None, settings=Settings(), reading_on=BackgroundRefresh(homes)
         )
         calls = ToolCallRunner(desk)
-        named = getattr(importlib.import_module(f"turnlog.mcp.{tool}_tool"), tool.upper())
+        named = getattr(importlib.import_module(f"turnlog.mcp.tools.{tool}"), tool.upper())
         calls._answer(named, arguments, desk.for_a_call(600))  # noqa: SLF001
 
     return ask

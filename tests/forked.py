@@ -24,7 +24,7 @@ from pkgutil import walk_packages
 _RARE = (
     "turnlog.integrations",
     "turnlog.cli.__main__",
-    "turnlog.cli.live.top",
+    "turnlog.cli.live",
     "turnlog.mcp",
     "turnlog.web",
 )

@@ -20,8 +20,12 @@ from e2e.fake_api import said_since
 from e2e.orchard import arrived
 from turnlog import build
 from turnlog.formats import project_key
-from turnlog.integrations.claude_agent_sdk import ExportOutcome, export_sessions, import_sessions
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import (
+    ExportOutcome,
+    TurnlogSessionStore,
+    export_sessions,
+    import_sessions,
+)
 from turnlog.sessions.reading.subagents import AGENT_TOOLS
 from turnlog.sessions.reading.threads import visible
 from turnlog.storage.reader import Placed, read_log
@@ -35,7 +39,7 @@ PROGRAM = """
 import json, sys
 import anyio
 from claude_agent_sdk import ClaudeAgentOptions, query
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 
 async def main(prompt, root, options):
     options = ClaudeAgentOptions(session_store=TurnlogSessionStore(root), **options)

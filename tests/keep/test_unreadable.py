@@ -14,8 +14,8 @@ from turnlog.api.session import KeptSession
 from turnlog.errors import AmbiguousSession, TurnlogError, UnreadableHome
 from turnlog.formats import Home
 from turnlog.formats.flat.registry import reindex
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
-from turnlog.integrations.provider.provider import ClaudeStorageProvider
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
+from turnlog.integrations.provider import ClaudeStorageProvider
 from turnlog.keep.compaction.compact import compact
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.retention.policy import Policy

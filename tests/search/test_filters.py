@@ -24,10 +24,17 @@ from turnlog.search.sql import Renderer
 from turnlog.search.vocabulary import Vocabulary
 
 SESSIONS = [f"{each * 8}-bbbb-4bbb-8bbb-{each * 12}" for each in "456"]
-bounding = st.sampled_from([
-    FieldFilter("project", "orchard"), FieldFilter("project", "nowhere"), FieldFilter("session", "1111"),
-    FieldFilter("session", "2"), FieldFilter("file", "*.py"), FieldFilter("file", "src/"), FieldFilter("file", "none"),
-])  # fmt: skip
+bounding = st.sampled_from(
+    [
+        FieldFilter("project", "orchard"),
+        FieldFilter("project", "nowhere"),
+        FieldFilter("session", "1111"),
+        FieldFilter("session", "2"),
+        FieldFilter("file", "*.py"),
+        FieldFilter("file", "src/"),
+        FieldFilter("file", "none"),
+    ]
+)
 
 
 @settings(max_examples=50, suppress_health_check=list(HealthCheck))

@@ -70,16 +70,33 @@ instants = st.builds(
 )
 filters = st.one_of(
     instants,
-    st.sampled_from([
-        FieldFilter("project", "orchard"), FieldFilter("project", "/home/ada"), FieldFilter("project", TOOLS),
-        FieldFilter("project", "/home/ada/too"), FieldFilter("session", "1111"), FieldFilter("session", TWO),
-        FieldFilter("tool", "bash"), FieldFilter("tool", "*e*"), FieldFilter("file", "*.py"),
-        FieldFilter("file", "src/loop"), FieldFilter("file", "*/src/*"), FieldFilter("model", "haiku"),
-        FieldFilter("branch", "main"), FieldFilter("role", "human"), FieldFilter("role", "caller"),
-        FieldFilter("type", "call"), FieldFilter("type", "user"), FieldFilter("type", "thinking"),
-        FieldFilter("is", "error"), FieldFilter("is", "agent"), FieldFilter("is", "prompt"), FieldFilter("is", "gone"),
-    ]),
-)  # fmt: skip
+    st.sampled_from(
+        [
+            FieldFilter("project", "orchard"),
+            FieldFilter("project", "/home/ada"),
+            FieldFilter("project", TOOLS),
+            FieldFilter("project", "/home/ada/too"),
+            FieldFilter("session", "1111"),
+            FieldFilter("session", TWO),
+            FieldFilter("tool", "bash"),
+            FieldFilter("tool", "*e*"),
+            FieldFilter("file", "*.py"),
+            FieldFilter("file", "src/loop"),
+            FieldFilter("file", "*/src/*"),
+            FieldFilter("model", "haiku"),
+            FieldFilter("branch", "main"),
+            FieldFilter("role", "human"),
+            FieldFilter("role", "caller"),
+            FieldFilter("type", "call"),
+            FieldFilter("type", "user"),
+            FieldFilter("type", "thinking"),
+            FieldFilter("is", "error"),
+            FieldFilter("is", "agent"),
+            FieldFilter("is", "prompt"),
+            FieldFilter("is", "gone"),
+        ]
+    ),
+)
 leaves = st.one_of(words, words, prefixes, several, phrases, wordless, filters, filters)
 trees = st.recursive(
     leaves,

@@ -85,7 +85,42 @@ OTHER_NAMES: Final = {
     "web": ("serve", "ui", "browse", "gui"),
     "completion": ("completions",),
 }
-_FACES: Final = ("mcp", "web")  # They have rooms of their own.
+# Which folder holds the module of each command.
+_FOLDERS: Final = {
+    "browse": (
+        "sessions",
+        "projects",
+        "search",
+        "show",
+        "info",
+        "resume",
+        "rename",
+        "tag",
+        "files",
+        "todos",
+        "plans",
+        "prompts",
+    ),
+    "costs": ("cost", "insights", "statusline", "prices"),
+    "live": ("top", "watch"),
+    "safety": (
+        "keep",
+        "archive",
+        "unarchive",
+        "restore",
+        "verify",
+        "retain",
+        "trash",
+        "delete",
+        "pin",
+    ),
+    "repair": ("check", "repair", "recover", "doctor", "compact"),
+    "share": ("export", "secrets"),
+    "advanced": ("query", "errors", "sql", "fork", "convert", "refresh", "completion"),
+}
+_MODULE_OF: Final = {
+    name: f"turnlog.cli.{folder}.{name}" for folder, names in _FOLDERS.items() for name in names
+} | {"mcp": "turnlog.mcp.command", "web": "turnlog.web.command"}
 _TYPED: Final = re.compile(r"^'(.*)' is not one of ", re.DOTALL)
 
 _NO_PAGER: Final = "--no-pager"
@@ -111,8 +146,7 @@ class CommandGroup(click.Group):
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        room = f"{name}.command" if name in _FACES else f"cli.{name}"
-        command: click.Command = import_module(f"turnlog.{room}").command
+        command: click.Command = import_module(_MODULE_OF[name]).command
         return equipped(command)
 
     def resolve_command(

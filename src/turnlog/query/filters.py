@@ -46,7 +46,8 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "output": Output,
 }
 _TEXTS: Final = (
-    TextKind.PROMPT, TextKind.RESPONSE, TextKind.TITLE, TextKind.SUMMARY, TextKind.CONTEXT, TextKind.NOTE,
+    TextKind.PROMPT, TextKind.RESPONSE, TextKind.TITLE, TextKind.SUMMARY, TextKind.CONTEXT,
+    TextKind.NOTE,
 )  # fmt: skip
 
 

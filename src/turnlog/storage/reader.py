@@ -7,8 +7,8 @@
 
 Promises: it survives any bytes, also while the log grows, shrinks or is replaced; it holds one
 buffer and one line; it loses no complete record up to the line cap; it reports every bad range and
-never writes. Damage is logged at WARNING under ``turnlog.storage``. A line that was moved to a blob is
-read from there, unless told not to; its place and length are those of the stub.
+never writes. Damage is logged at WARNING under ``turnlog.storage``. A line that was moved to a blob
+is read from there, unless told not to; its place and length are those of the stub.
 
 ``offset`` of a reader is where the next read should begin: after the last line that ended in a
 newline. What follows it is ``pending``. A pending line that is a whole record is given too, as the

@@ -18,7 +18,7 @@ import pytest
 
 from integrations.claude_agent_sdk.claude_entries import AGENT, KEY, PROJECT, log_of, prompt, talk
 from turnlog.errors import LogLocked, UnsafeFilesystem
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 from turnlog.storage.writer import LogWriter
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
@@ -26,7 +26,7 @@ APPENDERS, BATCHES, EACH = 8, 12, 4
 
 CROWD = """
 import sys, anyio
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 root, name, batches, each = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 key = {"project_key": "p", "session_id": "s"}
 async def main():
@@ -69,7 +69,7 @@ def test_eight_processes_append_to_one_key(tmp_path):
 DYING = """
 import os, signal, sys, anyio
 import claude_agent_sdk
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 sys.path[:0] = [sys.argv[3]]
 from integrations.claude_agent_sdk.claude_entries import KEY, talk
 step, part = sys.argv[2].split(":")
@@ -116,7 +116,7 @@ def test_killed_in_mid_append_and_tried_again(tmp_path, death):
 
 LOOP = """
 import os, sys, anyio
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 sys.path[:0] = [sys.argv[2]]
 from integrations.claude_agent_sdk.claude_entries import KEY, talk
 async def main():
@@ -291,7 +291,7 @@ async def test_a_networks_disk_is_refused_unless_it_is_allowed(tmp_path, monkeyp
 async def test_a_full_disk_is_told_and_the_retry_completes(tmp_path):
     script = """
 import resource, signal, sys, anyio
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import StorageFull
 sys.path[:0] = [sys.argv[2]]
 from integrations.claude_agent_sdk.claude_entries import KEY, talk

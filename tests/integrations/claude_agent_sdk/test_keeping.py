@@ -20,7 +20,7 @@ from integrations.claude_agent_sdk.claude_entries import (
 )
 from turnlog.errors import LogLocked
 from turnlog.formats import Home
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.trash.delete import restore_from_trash
 from turnlog.keep.trash.trash import Trash

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from integrations.claude_agent_sdk.claude_entries import KEY, PROJECT, SESSION, prompt
 from turnlog.errors import UsageError
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 from turnlog.integrations.claude_agent_sdk.keys import Key, read_key, subpath_of
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 
 HOSTILE = [
     "..", ".", "../..", "../../../../etc/passwd", "/etc/passwd", "//x", "a//b", "a/", "/", "a/../b",

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from integrations.claude_agent_sdk.claude_entries import log_of
 from strategies import json_values, words
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 from turnlog.integrations.claude_agent_sdk.keys import Key
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 
 PROJECTS = ("-home-ada-orchard", "proj")
 SESSIONS = ("5f0c3a52-8f0e-4c55-9d3e-0b4f8a2f6d10", "s")

@@ -22,7 +22,7 @@ from integrations.claude_agent_sdk.claude_entries import (
     talk,
 )
 from turnlog.errors import InvalidId, NotSerialisable, UsageError
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 
 pytestmark = pytest.mark.anyio
 
@@ -526,7 +526,7 @@ async def test_of_logs_written_in_one_tick_the_one_with_the_last_record_goes_on(
 async def test_importing_it_imports_no_sdk(tmp_path):
     code = """
 import sys, anyio
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 async def main():
     store = TurnlogSessionStore(sys.argv[1])
     key = {"project_key": "p", "session_id": "s"}
@@ -545,7 +545,7 @@ async def test_without_the_sdk_summaries_say_what_to_install(tmp_path):
     code = """
 import sys, anyio
 sys.modules["claude_agent_sdk"] = None
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore
 from turnlog.errors import UsageError
 async def main():
     store = TurnlogSessionStore(sys.argv[1])

@@ -17,8 +17,7 @@ from integrations.claude_agent_sdk.claude_entries import (
     prompt,
     talk,
 )
-from turnlog.integrations.claude_agent_sdk import summaries
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import TurnlogSessionStore, summaries
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,12 @@ from hypothesis import strategies as st
 from strategies import json_values, to_line
 from turnlog.errors import InvalidId, NotFound, UsageError
 from turnlog.formats import Home, project_key
-from turnlog.integrations.claude_agent_sdk import ExportOutcome, export_sessions, import_sessions
-from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
+from turnlog.integrations.claude_agent_sdk import (
+    ExportOutcome,
+    TurnlogSessionStore,
+    export_sessions,
+    import_sessions,
+)
 from turnlog.keep.copies.keep import keep
 from turnlog.records.damage import Reason
 

@@ -14,7 +14,7 @@ from agents import Agent, ModelBehaviorError, RunConfig, Runner, SQLiteSession, 
 import turnlog
 from integrations.openai_agents.openai_fakes import FakeModel, call, message, provider, thought
 from turnlog.errors import UsageError
-from turnlog.integrations.openai_agents.session import TurnlogSession
+from turnlog.integrations.openai_agents import TurnlogSession
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "openai-agents.md").read_text("utf-8")

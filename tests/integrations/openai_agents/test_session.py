@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 import turnlog
 from strategies import json_values, words
 from turnlog.errors import NotSerialisable, UsageError
-from turnlog.integrations.openai_agents import history
+from turnlog.integrations.openai_agents import TurnlogSession, history
 from turnlog.integrations.openai_agents.items import record_of
 from turnlog.integrations.openai_agents.places import id_of
-from turnlog.integrations.openai_agents.session import TurnlogSession
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record
@@ -137,7 +136,8 @@ def test_what_is_not_json_is_a_type_error(session):
 
 def test_the_sdk_is_not_imported():
     code = (
-        "import sys, turnlog.integrations.openai_agents.session as face; face.TurnlogSession('x', '/nowhere');"
+        "import sys, turnlog.integrations.openai_agents as face;"
+        "face.TurnlogSession('x', '/nowhere');"
         "print([name for name in sys.modules if name.partition('.')[0] in ('agents', 'openai')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from turnlog.errors import StorageFull
-from turnlog.integrations.openai_agents.session import TurnlogSession
+from turnlog.integrations.openai_agents import TurnlogSession
 from turnlog.storage.writer import Handle, LogWriter
 
 PROCESSES = 8
@@ -23,7 +23,7 @@ BATCH = 40
 
 WORKER = """
 import json, sys, anyio
-from turnlog.integrations.openai_agents.session import TurnlogSession
+from turnlog.integrations.openai_agents import TurnlogSession
 
 root, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
@@ -41,7 +41,7 @@ anyio.run(work)
 
 ADDER = """
 import sys, anyio
-from turnlog.integrations.openai_agents.session import TurnlogSession
+from turnlog.integrations.openai_agents import TurnlogSession
 
 root, batch = sys.argv[1], int(sys.argv[2])
 

@@ -9,7 +9,7 @@ import pytest
 
 from turnlog import build
 from turnlog.errors import InvalidId, NotFound, NotSerialisable, TurnlogError, UsageError
-from turnlog.integrations.provider.provider import ChatMessage, ClaudeStorageProvider
+from turnlog.integrations.provider import ChatMessage, ClaudeStorageProvider
 
 HELLO = ChatMessage(role="user", content="Hello", id="0b6e0cde-7d0f-4d7e-9a55-3c1d2e4f5a6b")
 BAD_IDS = [

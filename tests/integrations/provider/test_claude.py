@@ -14,7 +14,7 @@ from e2e.program import PROGRAM, Claude
 from turnlog import build
 from turnlog.catalog.sessions import list_sessions
 from turnlog.formats import Home, find_logs
-from turnlog.integrations.provider.provider import ChatMessage, ClaudeStorageProvider
+from turnlog.integrations.provider import ChatMessage, ClaudeStorageProvider
 from turnlog.storage.reader import Placed, read_log
 
 ID = "0a7e57ab-1234-4abc-9abc-0a7e57ab1234"

@@ -298,7 +298,7 @@ def test_a_provider_that_is_forgotten_says_goodbye(home, project):
 def test_the_end_of_the_program_says_goodbye_unless_it_is_killed(home, project, ending):
     code = (
         "import os, sys, anyio\n"
-        "from turnlog.integrations.provider.provider import ChatMessage, ClaudeStorageProvider\n"
+        "from turnlog.integrations.provider import ChatMessage, ClaudeStorageProvider\n"
         "provider = ClaudeStorageProvider(sys.argv[1])\n"
         "message = ChatMessage(role='user', content='Hello')\n"
         f"anyio.run(provider.log_message, sys.argv[2], message, 's-1')\n{ending}\n"

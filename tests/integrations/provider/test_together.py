@@ -11,7 +11,7 @@ import pytest
 
 import turnlog
 from turnlog.errors import UsageError
-from turnlog.integrations.provider.provider import ChatMessage, ClaudeStorageProvider
+from turnlog.integrations.provider import ChatMessage, ClaudeStorageProvider
 from turnlog.storage.reader import Placed, read_log
 
 
@@ -155,7 +155,7 @@ def test_of_many_sessions_that_want_one_agent_one_has_it(home, tmp_path):
 
 TALKER = """
 import sys, anyio
-from turnlog.integrations.provider.provider import ChatMessage, ClaudeStorageProvider
+from turnlog.integrations.provider import ChatMessage, ClaudeStorageProvider
 
 home, project, who, count = sys.argv[1:]
 
@@ -223,7 +223,7 @@ def test_four_processes_log_to_one_session_and_one_is_killed(home, tmp_path):
 
 FULL = """
 import resource, sys, anyio
-from turnlog.integrations.provider.provider import ChatMessage, ClaudeStorageProvider
+from turnlog.integrations.provider import ChatMessage, ClaudeStorageProvider
 from turnlog.errors import StorageFull
 
 home, project = sys.argv[1:]

@@ -120,9 +120,10 @@ _SHOWN_UNLIKE = 5
 _SHOWN_RANGES = 3
 _HINTS = {
     VerifyProblem.MISSING: "if its file is still there, turnlog keep makes it again",
-    VerifyProblem.ALTERED: "if its file is whole, move the copy away and turnlog keep makes it again; "
-    "else turnlog restore --partial gives what is left",
-    VerifyProblem.STALE: "turnlog keep makes it anew; what it holds stays, as an earlier generation",
+    VerifyProblem.ALTERED: "if its file is whole, move the copy away and turnlog keep makes it"
+    " again; else turnlog restore --partial gives what is left",
+    VerifyProblem.STALE: "turnlog keep makes it anew; what it holds stays, as an earlier"
+    " generation",
     VerifyProblem.EXTRA: "turnlog keep takes over what belongs to a file",
 }
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from turnlog.sessions.reading.subagents import Subagent
 
 Pair = tuple[Node | None, Record]
-ReadAgent = Callable[["Agent"], Iterable[Pair]]
+ReadAgent = Callable[["Subagent"], Iterable[Pair]]
 
 _PROSE_WIDTH: Final = 100
 _PASTE_LINES: Final = 24

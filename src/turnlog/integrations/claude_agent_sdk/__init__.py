@@ -1,4 +1,6 @@
-"""Sessions moved between a Claude home on disk and any session store of the Claude Agent SDK.
+"""A session store for the Claude Agent SDK, and transfers between it and a Claude home.
+
+    store = TurnlogSessionStore("~/sessions")
 
     await import_sessions("~/.claude", store)
     await export_sessions(store, "~/.claude", project_key="-home-u-orchard")
@@ -12,6 +14,7 @@ from __future__ import annotations
 from turnlog.integrations.claude_agent_sdk.export import Exported, SkippedExport, export_sessions
 from turnlog.integrations.claude_agent_sdk.export_files import ExportedFile, ExportOutcome
 from turnlog.integrations.claude_agent_sdk.importer import Imported, ImportedLog, import_sessions
+from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 
 __all__ = [
     "ExportOutcome",
@@ -20,6 +23,7 @@ __all__ = [
     "Imported",
     "ImportedLog",
     "SkippedExport",
+    "TurnlogSessionStore",
     "export_sessions",
     "import_sessions",
 ]
