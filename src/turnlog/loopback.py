@@ -53,7 +53,7 @@ class Refusal(NamedTuple):
     message: str
 
 
-class Place:
+class ServerAddress:
     """Where a server listens: what may stand in the Host and the Origin of a request to it."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -64,7 +64,7 @@ class Place:
         self._origins = {f"http://{each}" for each in self._hosts}
 
     @classmethod
-    def of(cls, listener: socket.socket) -> Place:
+    def of(cls, listener: socket.socket) -> ServerAddress:
         """Tell where *listener* listens."""
         name: tuple[Any, ...] = listener.getsockname()
         return cls(name[0], name[1])
@@ -227,7 +227,7 @@ def most_connections() -> int:
     return min(_MOST_CONNECTIONS, limit // 4) if limit > 0 else _MOST_CONNECTIONS
 
 
-class _Told(uvicorn.Server):
+class _Announcing(uvicorn.Server):
     """A server that says something once it has begun, and tells whether a Ctrl-C ended it."""
 
     def __init__(self, config: uvicorn.Config, words: str) -> None:
@@ -269,7 +269,7 @@ def serve(app: ASGIApp, listener: socket.socket, words: str) -> None:
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_GOODBYE_SECONDS,
     )
-    told = _Told(config, words)
+    told = _Announcing(config, words)
     anyio.run(told.serve, [listener])
     if told.is_interrupted:  # It ended in good order, but not of its own accord.
         raise KeyboardInterrupt

@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp import Client
 from mcp_contexts import ONE, ORCHARD, TWO, make_home
 from turnlog.errors import UsageError
-from turnlog.loopback import Place, check_loopback, listen, token_in
+from turnlog.loopback import ServerAddress, check_loopback, listen, token_in
 from turnlog.mcp import command
 from turnlog.mcp.http import PORT, McpAuth
 from turnlog.mcp.untrusted_text import unframed
@@ -233,7 +233,7 @@ def test_a_socket_of_another_kind_is_closed():
     async def send(message):
         sent.append(message)
 
-    door = McpAuth(None, token="t" * 30, place=Place("127.0.0.1", 1))
+    door = McpAuth(None, token="t" * 30, place=ServerAddress("127.0.0.1", 1))
     anyio.run(door, {"type": "websocket", "headers": []}, None, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
 

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_contexts import make_home
 from turnlog.cli.app import run
-from turnlog.loopback import Place
+from turnlog.loopback import ServerAddress
 from turnlog.web import command
 from turnlog.web.auth import WebAuth
 from web.served import served
@@ -61,7 +61,7 @@ def test_a_ticket_is_good_for_one_visit():
         anyio.run(door, scope, None, send)
         return sent[0]["status"]
 
-    door = WebAuth(None, token="t" * 30, place=Place("127.0.0.1", 1))
+    door = WebAuth(None, token="t" * 30, place=ServerAddress("127.0.0.1", 1))
     ticket, other = door.ticket(), door.ticket()
     assert visit(ticket) == 200
     assert visit(ticket) == 401
@@ -118,7 +118,7 @@ def test_nothing_but_http_is_answered():
     async def send(message):
         sent.append(message)
 
-    door = WebAuth(None, token="t" * 30, place=Place("127.0.0.1", 1))
+    door = WebAuth(None, token="t" * 30, place=ServerAddress("127.0.0.1", 1))
     anyio.run(door, {"type": "websocket", "headers": []}, None, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from turnlog.loopback import (
     Headers,
-    Place,
     Refusal,
+    ServerAddress,
     is_token,
     listen,
     new_token,
@@ -33,7 +33,7 @@ PORT: Final = 7433
 class McpAuth:
     """Lets a request in if its Host, its Origin and its token are right."""
 
-    def __init__(self, app: ASGIApp, *, token: str, place: Place) -> None:
+    def __init__(self, app: ASGIApp, *, token: str, place: ServerAddress) -> None:
         self._app, self._token, self._place = app, token, place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +74,7 @@ def serve_http(
     """Serve until told to stop; the address and the token are told on stderr."""
     token = token_in(token_file) if token_file else new_token()
     listener = listen(host, port)
-    place = Place.of(listener)
+    place = ServerAddress.of(listener)
     name = listener.getsockname()[0]
     app = server.streamable_http_app(streamable_http_path=PATH, host=name)
     where = f"as in {token_file}" if token_file else token

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from turnlog.export.html.page import OwnUrl, element, escaped
-from turnlog.loopback import Headers, Place, Refusal, is_token, new_token, values_of
+from turnlog.loopback import Headers, Refusal, ServerAddress, is_token, new_token, values_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -39,7 +39,7 @@ _STRANGER: Final = Refusal(
 class WebAuth:
     """Lets a request in if its Host, its Origin, its method and its token are right."""
 
-    def __init__(self, app: ASGIApp, *, token: str, place: Place) -> None:
+    def __init__(self, app: ASGIApp, *, token: str, place: ServerAddress) -> None:
         self._app, self._token, self._place = app, token, place
         # Cookies do not know ports: two servers must not take each other's.
         self._name = f"turnlog-{place.url.rpartition(':')[2]}"

@@ -67,7 +67,7 @@ def command(
     yourself.
     """
     with _needing_the_extra():
-        from turnlog.loopback import Place, listen, new_token, serve, token_in
+        from turnlog.loopback import ServerAddress, listen, new_token, serve, token_in
         from turnlog.web.app import make_app
         from turnlog.web.auth import TOKEN, WebAuth
     from turnlog.formats import all_homes
@@ -76,7 +76,7 @@ def command(
     desk = _desk(found, is_redacted=redact)
     token = token_in(token_file) if token_file else new_token()
     listener = listen(host, port)
-    place = Place.of(listener)
+    place = ServerAddress.of(listener)
     _read(found)
     app = WebAuth(make_app(desk), token=token, place=place)
     if is_opened:
