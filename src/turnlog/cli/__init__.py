@@ -8,7 +8,6 @@ failure. What a script wants is on stdout; talk, progress, errors and hints are 
 
 import gc
 import os
-import signal
 import sys
 from io import TextIOWrapper
 
@@ -18,7 +17,6 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line and exit."""
-    _end_when_interrupted()
     _open_what_is_closed()
     if sys.argv[1:] in (["--version"], ["-V"]):
         from turnlog import __version__
@@ -31,6 +29,7 @@ def main() -> None:
             return
         except OSError:
             pass  # Told below, as of any command.
+    _end_when_interrupted()
     if sys.argv[1:2] == ["statusline"] and _is_status_shown(sys.argv[2:]):
         return
     if sys.argv[1:2] == ["refresh"]:
@@ -49,6 +48,8 @@ def main() -> None:
 
 def clean_up_when_interrupted() -> None:
     """From here on Ctrl-C raises KeyboardInterrupt: there may be something to put in order."""
+    import signal
+
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -65,6 +66,8 @@ def lead_nowhere(fd: int) -> None:
 
 def _end_when_interrupted() -> None:
     """Let Ctrl-C end the process on the spot: KeyboardInterrupt in an import is a traceback."""
+    import signal  # Not at the top: with enum it takes a third of --version.
+
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 

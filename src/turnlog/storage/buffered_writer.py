@@ -73,6 +73,7 @@ class Buffer(Generic[T]):
         self._waiting: list[T] = []
         self._bytes = 0
         self._lock = threading.RLock()
+        self._ownership = threading.Condition(self._lock)
         self._wake = threading.Event()
         self._closed = False
         self._failure: TurnlogError | None = None
@@ -86,7 +87,9 @@ class Buffer(Generic[T]):
 
     def take(self, things: Sequence[T], size_bytes: int) -> None:
         """Let *things* wait, or save them at once. An error means that none of them was taken."""
-        is_inside = is_owned(self._lock)  # Then the call around this one, or the next one, saves.
+        is_inside = is_owned(
+            self._ownership
+        )  # Then the call around this one, or the next one, saves.
         refuse_if_abandoned(self._lock, self._path)
         with _Undisturbed(), self._lock:
             if self._closed:
@@ -103,7 +106,7 @@ class Buffer(Generic[T]):
 
     def flush(self) -> None:
         """Return when nothing waits any more."""
-        if is_owned(self._lock):
+        if is_owned(self._ownership):
             raise interrupted(self._path)
         refuse_if_abandoned(self._lock, self._path)
         with _Undisturbed(), self._lock:
@@ -179,6 +182,7 @@ class Buffer(Generic[T]):
     def _after_fork_in_child(self) -> None:
         """What waits is the parent's to save."""
         self._lock = threading.RLock()
+        self._ownership = threading.Condition(self._lock)
         self._wake = threading.Event()
         self._waiting = []
         self._bytes = 0

@@ -9,14 +9,14 @@ import threading
 from turnlog.errors import LogLocked
 
 
-def is_owned(lock: threading.RLock) -> bool:
-    """Return whether this thread holds *lock*.
+def is_owned(condition: threading.Condition) -> bool:
+    """Return whether this thread holds the lock that *condition* was made for.
 
     Then the caller is a signal handler or a destructor that runs in the middle of another call. An
     owner of our own beside the lock would be wrong if an interrupt came between the two.
     """
     try:
-        threading.Condition(lock).notify(0)  # Wakes nobody; raises if the lock is not held.
+        condition.notify(0)  # Wakes nobody; raises if this thread does not hold the lock.
     except RuntimeError:
         return False
     return True

@@ -93,6 +93,7 @@ class Handle:
         self._root = root
         self._allow_network = allow_network_filesystem
         self._mutex = threading.RLock()
+        self._ownership = threading.Condition(self._mutex)
         self._refusal: TurnlogError | None = None
         self._open(create=create)
         _open_handles.add(self)
@@ -106,7 +107,7 @@ class Handle:
         calls this calls ``abandon`` on every exception, this method's own included.
         """
         timeout = self.lock_timeout
-        if self._held and is_owned(self._mutex):
+        if self._held and is_owned(self._ownership):
             # An append inside an append: by a decision, or by a signal's handler.
             self._refused_inside += 1
             raise interrupted(self.path)
@@ -141,7 +142,7 @@ class Handle:
 
     def abandon(self) -> None:
         """Give back whatever this thread holds, if anything."""
-        if not is_owned(self._mutex):
+        if not is_owned(self._ownership):
             return
         if self._refused_inside:  # What is held belongs to the append around this one.
             self._refused_inside -= 1
@@ -151,7 +152,7 @@ class Handle:
                 system.unlock(self.fd)
         finally:
             self._held = False
-            while is_owned(self._mutex):
+            while is_owned(self._ownership):
                 self._mutex.release()
 
     def _lock_named_file(self) -> int:
@@ -353,6 +354,7 @@ class Handle:
     def after_fork_in_child(self) -> None:
         """Let go of the parent's descriptor and open one of our own."""
         self._mutex = threading.RLock()
+        self._ownership = threading.Condition(self._mutex)
         self._held = False
         if self.fd >= 0:
             os.close(self.fd)

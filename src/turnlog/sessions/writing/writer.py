@@ -56,11 +56,13 @@ class Shared:
 
     def __init__(self) -> None:
         self.turn = threading.RLock()
+        self.ownership = threading.Condition(self.turn)
         _all.add(self)
 
     def after_fork_in_child(self) -> None:
         """Free what threads of the parent held: they did not come along."""
         self.turn = threading.RLock()
+        self.ownership = threading.Condition(self.turn)
 
 
 def synchronized(method: Method) -> Method:
@@ -73,7 +75,7 @@ def synchronized(method: Method) -> Method:
 
     @wraps(method)
     def in_turn(shared: Shared, /, *args: Any, **more: Any) -> Any:
-        if is_owned(shared.turn):
+        if is_owned(shared.ownership):
             raise interrupted(shared.path)
         refuse_if_abandoned(shared.turn, shared.path)
         with shared.turn:
