@@ -11,6 +11,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from sampling import sampled
 from turnlog.insights.overview import BareOverview
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
@@ -101,7 +102,7 @@ def test_who_needs_an_index_gets_one_for_this_run(run, tmp_path, name):
 
 
 @read_only
-@pytest.mark.parametrize("name", ASKING)
+@pytest.mark.parametrize("name", sampled(ASKING, 3))
 def test_an_index_that_is_there_is_read_without_a_word_if_it_is_fresh(run, name):
     assert run("refresh", sealed=False)[0] == 0
     wanted = run(*ASKING[name], sealed=False)
@@ -110,7 +111,7 @@ def test_an_index_that_is_there_is_read_without_a_word_if_it_is_fresh(run, name)
 
 
 @read_only
-@pytest.mark.parametrize("name", ASKING)
+@pytest.mark.parametrize("name", sampled(ASKING, 3))
 def test_an_index_that_is_behind_is_read_as_it_is_with_a_notice(run, home, name):
     assert run("refresh", sealed=False)[0] == 0
     wanted = run(*ASKING[name], sealed=False)

@@ -11,6 +11,7 @@ import pytest
 
 import turnlog
 from e2e.orchard import ID, LONG, MODEL, arrived, write_long_session
+from sampling import sampled
 from turnlog import build
 from turnlog.formats import Home, hash_of
 from turnlog.sessions.convert.convert import convert
@@ -128,7 +129,7 @@ def pairs(messages):
     )
 
 
-@pytest.mark.parametrize("dialect", ["keep", "native"])
+@pytest.mark.parametrize("dialect", sampled(["keep", "native"], 2))
 @pytest.mark.parametrize("layout", ["flat", "dated"])
 def test_claude_goes_on_with_its_own_session_that_was_away(claude, api, tmp_path, layout, dialect):
     write_long_session(claude)

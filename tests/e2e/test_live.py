@@ -147,7 +147,12 @@ def uuids(nodes):
     return [node.uuid for node in nodes]
 
 
-@pytest.fixture(params=[False, True], ids=["agents awaited", "agents in the background"])
+@pytest.fixture(
+    params=[
+        pytest.param(True, id="agents in the background"),
+        pytest.param(False, id="agents awaited", marks=pytest.mark.slow),
+    ]
+)
 def watched(request, claude, api):
     """A session that was watched while it was written, and its watcher."""
     api.answer = Walk(claude.project, background=request.param)

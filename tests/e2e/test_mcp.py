@@ -9,6 +9,7 @@ import pytest
 
 from e2e.fake_api import blocks_of, said_since
 from mcp_contexts import HUSHED, ORDER, OUT, SECRET, Log
+from sampling import sampled
 from turnlog.mcp.client_settings import settings_for
 from turnlog.mcp.untrusted_text import NOTICE, unframed
 
@@ -55,11 +56,14 @@ def results_in(api):
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [
-        ("search_history", {"query": "apples"}),
-        ("list_sessions", {}),
-        ("session_overview", {"session": EARLIER}),
-    ],
+    sampled(
+        [
+            ("search_history", {"query": "apples"}),
+            ("list_sessions", {}),
+            ("session_overview", {"session": EARLIER}),
+        ],
+        3,
+    ),
 )
 def test_the_result_of_a_tool_is_in_the_next_request(claude, api, config, name, arguments):
     project = os.path.realpath(claude.project)

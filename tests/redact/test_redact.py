@@ -28,6 +28,7 @@ from redact.planted import (
     some,
     survives,
 )
+from sampling import sampled
 from turnlog.redact import find_secrets, key_shapes, redact, redact_line, redact_value
 
 CORPUS = Path(
@@ -501,7 +502,8 @@ HOSTILE = (
 
 @pytest.mark.parametrize("piece", HOSTILE)
 @pytest.mark.parametrize(
-    "before", ["", "api_key=", 'secret: "', "Bearer ", "-----BEGIN PRIVATE KEY-----", "://u:"]
+    "before",
+    sampled(["", "api_key=", 'secret: "', "Bearer ", "-----BEGIN PRIVATE KEY-----", "://u:"], 3),
 )
 def test_no_text_takes_long(before, piece):
     short, long = (before + piece * (size // len(piece)) + "!" for size in (12_500, 50_000))

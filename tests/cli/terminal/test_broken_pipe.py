@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from cli.conftest import DAMAGED, WHOLE
+from sampling import sampled
 
 COMMAND = [sys.executable, "-c", "from turnlog.cli import main; main()"]
 
@@ -32,31 +33,34 @@ def run(home, tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [
-        ("sessions", 0),
-        ("sessions --json", 0),
-        ("sessions --project /nowhere", 1),
-        ("projects", 0),
-        ("cost", 1),
-        ("prices", 0),
-        ("plans", 1),
-        ("prompts", 1),
-        ("search prompt", 0),
-        ("search nobodysaidthis", 1),
-        ("query messages", 0),
-        (f"show {WHOLE[:8]}", 0),
-        (f"export {WHOLE[:8]} --format jsonl", 0),
-        ("watch --since 2026-11-01", 0),
-        ("check", 1),
-        (f"check {WHOLE[:8]}", 0),
-        (f"repair {DAMAGED[:8]}", 1),
-        ("refresh", 0),
-        ("", 0),
-        ("--help", 0),
-        ("--version", 0),
-        ("nosuchcommand", 2),
-        ("show nosuchsession", 2),
-    ],
+    sampled(
+        [
+            ("sessions", 0),
+            ("sessions --json", 0),
+            ("sessions --project /nowhere", 1),
+            ("projects", 0),
+            ("cost", 1),
+            ("prices", 0),
+            ("plans", 1),
+            ("prompts", 1),
+            ("search prompt", 0),
+            ("search nobodysaidthis", 1),
+            ("query messages", 0),
+            (f"show {WHOLE[:8]}", 0),
+            (f"export {WHOLE[:8]} --format jsonl", 0),
+            ("watch --since 2026-11-01", 0),
+            ("check", 1),
+            (f"check {WHOLE[:8]}", 0),
+            (f"repair {DAMAGED[:8]}", 1),
+            ("refresh", 0),
+            ("", 0),
+            ("--help", 0),
+            ("--version", 0),
+            ("nosuchcommand", 2),
+            ("show nosuchsession", 2),
+        ],
+        3,
+    ),
 )
 def test_a_reader_that_was_never_there(run, words, code):
     for stderr_too in (False, True):
