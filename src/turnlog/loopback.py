@@ -65,12 +65,12 @@ class ServerAddress:
 
     @classmethod
     def of(cls, listener: socket.socket) -> ServerAddress:
-        """Tell where *listener* listens."""
+        """Return where *listener* listens."""
         name: tuple[Any, ...] = listener.getsockname()
         return cls(name[0], name[1])
 
     def refusal(self, headers: Headers) -> Refusal | None:
-        """Say why a request is none of ours; None if it is."""
+        """Return why a request is none of ours; None if it is."""
         hosts = values_of(headers, b"host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return Refusal(403, "wrong_host", "this server answers only to its own address")
@@ -80,7 +80,7 @@ class ServerAddress:
 
 
 def values_of(headers: Headers, wanted: bytes) -> list[str]:
-    """Give the values of one header, as often as it was sent."""
+    """Return the values of one header, as often as it was sent."""
     return [value.decode("latin-1") for name, value in headers if name.lower() == wanted]
 
 
@@ -95,7 +95,7 @@ def new_token() -> str:
 
 
 def check_loopback(host: str) -> str:
-    """Give the address to listen on; UsageError if another machine could reach it."""
+    """Return the address to listen on; UsageError if another machine could reach it."""
     address = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
     try:
         if ipaddress.ip_address(address).is_loopback:

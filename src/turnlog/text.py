@@ -50,7 +50,7 @@ def inert_bytes(data: bytes, limit: int = 100) -> str:
 
 
 def _joins(found: re.Match[str]) -> bool:
-    """Tell whether it is a joiner between two characters that can be joined."""
+    """Return whether it is a joiner between two characters that can be joined."""
     if found[0] not in _JOINERS:
         return False
     text, before, after = found.string, found.start() - 1, found.end()

@@ -74,7 +74,7 @@ def check_count(limit: int) -> None:
 
 
 def number_of(day: str) -> int:
-    """Give the number of a day of the week, Monday's being 0."""
+    """Return the number of a day of the week, Monday's being 0."""
     from turnlog.records.time_zone import WEEKDAYS
 
     named: Sequence[str] = WEEKDAYS

@@ -143,7 +143,7 @@ class AsyncStore(_Over[Store]):
         return _Items(lambda: (each for _, each in self.sync.session(text).records()), _BATCH)
 
     def follow(self, text: str, *, from_start: bool = False) -> AsyncIterator[FollowedItem]:
-        """Give what is appended to a session and its agents, as it happens, until cancelled.
+        """Return what is appended to a session and its agents, as it happens, until cancelled.
 
         With *from_start*, what is there already comes first.
         """

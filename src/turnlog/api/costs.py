@@ -38,7 +38,7 @@ class CostQuestions(Arguments):
         limit: int = 0,
         no_index: bool = False,
     ) -> Ledger:
-        """Tell what was used and what it cost at the API's prices, every response counted once.
+        """Return what was used and what it cost at the API's prices, every response counted once.
 
         There is one row for each hour, day, week, month, session, project, model, agent, branch or
         tool, or for each combination: *by* may be ``"model"``, ``"day,model"`` or ``["day",
@@ -177,7 +177,7 @@ class CostQuestions(Arguments):
         limit: int = 0,
         no_index: bool = False,
     ) -> BlockLedger:
-        """Tell what was used in each five-hour block; of the one that lasts now, how fast."""
+        """Return what was used in each five-hour block; of the one that lasts now, how fast."""
         from turnlog.costs.blocks import blocks, responses_about
         from turnlog.costs.ledger import cut_rows
         from turnlog.costs.source import open_source
@@ -208,7 +208,7 @@ class CostQuestions(Arguments):
         week_starts: Weekday = "monday",
         mode: Mode = "calculate",
     ) -> BudgetReport:
-        """Tell how much is spent of every budget that config.toml sets, and where it leads."""
+        """Return how much is spent of every budget that config.toml sets, and where it leads."""
         from turnlog.config import load_config
         from turnlog.costs.budgets import budget_report, budgets_from
         from turnlog.costs.source import open_source

@@ -95,7 +95,7 @@ class Store(Questions, Closing):
         return list_sessions(self.homes, project=within, archived=archived).sessions
 
     def session(self, text: str) -> KeptSession:
-        """Give the session whose id begins with *text*, or the ``latest``."""
+        """Return the session whose id begins with *text*, or the ``latest``."""
         return self._known(KeptSession.find(self.homes, text))
 
     def create(
@@ -255,7 +255,7 @@ class Store(Questions, Closing):
         images: bool = True,
         redact: bool = True,
     ) -> str:
-        """Give a session as Markdown (``md``), a self-contained page (``html``) or ``json``.
+        """Return a session as Markdown (``md``), a self-contained page (``html``) or ``json``.
 
         Secrets are masked unless *redact* is false. *thread* is ``whole``, ``main`` (since the last
         compaction) or ``all`` branches; *turns* is one of them, counted from 1, or the first and
@@ -311,7 +311,7 @@ class Store(Questions, Closing):
         archive_first: bool = False,
         write: bool = False,
     ) -> RetentionReport:
-        """Say which sessions under this store's root have expired; with *write*, trash them.
+        """Return which sessions under this store's root have expired; with *write*, trash them.
 
         config.toml sets the policy, which is off unless it is enabled there or *days* are given. If
         it cannot be read, nothing is deleted.
@@ -328,11 +328,11 @@ class Store(Questions, Closing):
         )
 
     def pins(self) -> frozenset[str]:
-        """Give the ids of the sessions that are pinned."""
+        """Return the ids of the sessions that are pinned."""
         return Journal.in_root(self.root).pins()
 
     def running(self) -> dict[str, Running]:
-        """Tell which sessions Claude Code runs, or ran when it was killed, by id."""
+        """Return which sessions Claude Code runs, or ran when it was killed, by id."""
         return running_sessions(self.homes)
 
     def crashed(self) -> list[SessionRow]:
@@ -366,7 +366,7 @@ class Store(Questions, Closing):
     def follow(
         self, text: str, *, from_start: bool = False, stop: threading.Event | None = None
     ) -> Iterator[FollowedItem]:
-        """Give what is appended to a session and its agents, as it happens, until *stop* is set.
+        """Return what is appended to a session and its agents, as it happens, until *stop* is set.
 
         ``each.record`` is the record; it is None where a log was damaged or replaced, and
         ``each.item`` tells. With *from_start*, what stands there already is given first.

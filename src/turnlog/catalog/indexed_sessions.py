@@ -212,7 +212,7 @@ def _archived_in(index: Index, archives: Archives) -> list[int]:
 def _sessions(
     index: Index, ids: list[int], archives: Archives, now: datetime, detailed: int | None
 ) -> list[IndexedSession]:
-    """Tell of the sessions with *ids* all that a row has, in that order."""
+    """Return of the sessions with *ids* all that a row has, in that order."""
     if not ids:
         return []
     page = json.dumps(ids)
@@ -271,7 +271,7 @@ def _session(
 
 
 def _used(index: Index, ids: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """Tell what the sessions with *ids* paid for, by session and home."""
+    """Return what the sessions with *ids* paid for, by session and home."""
     which = (
         "messages.session IN (SELECT names.id FROM json_each(?) AS page"
         " CROSS JOIN sessions ON sessions.id = page.value"
@@ -317,7 +317,7 @@ _BRANCHES: Final = (
 
 
 def _tools(index: Index, ids: str) -> dict[int, dict[str, int]]:
-    """Tell which tools the sessions with *ids* called most."""
+    """Return which tools the sessions with *ids* called most."""
     tools: dict[int, dict[str, int]] = {}
     for session, name, count in index.db.execute(_TOOLS, (ids,)):
         most = tools.setdefault(session, {})
@@ -327,7 +327,7 @@ def _tools(index: Index, ids: str) -> dict[int, dict[str, int]]:
 
 
 def _branches(index: Index, ids: str) -> dict[int, list[str]]:
-    """Tell which branches the sessions with *ids* were on, by the alphabet."""
+    """Return which branches the sessions with *ids* were on, by the alphabet."""
     branches: dict[int, list[str]] = {}
     for session, name in index.db.execute(_BRANCHES, (ids,)):
         branches.setdefault(session, []).append(name)

@@ -58,7 +58,7 @@ def whole_name(units: Sequence[str], key: Sequence[str | None]) -> str:
 
 
 def name_variants(unit: str, name: str | None) -> tuple[str, ...]:
-    """Give what the row of a *unit* may be called, its whole name first."""
+    """Return what the row of a *unit* may be called, its whole name first."""
     if name is None:
         return "", shown_name(unit, None)
     ways = [name, shown_name(unit, name)]
@@ -129,7 +129,7 @@ def resolve_row(
 
 
 def nearest(typed: str, ways: Mapping[Row, Sequence[str]]) -> list[Row]:
-    """Give the rows that have a name like what was typed, the most alike first."""
+    """Return the rows that have a name like what was typed, the most alike first."""
     from difflib import SequenceMatcher  # noqa: PLC0415 - Only for what was mistyped.
 
     folded = typed.casefold()
@@ -159,18 +159,18 @@ _NAME = re.compile(r"[\w:-]+")
 
 
 def tools_called(db: sqlite3.Connection) -> dict[str, int]:
-    """Give the ids of all tools that were called, by their names."""
+    """Return the ids of all tools that were called, by their names."""
     return dict(db.execute("SELECT name, id FROM names WHERE id IN (SELECT tool FROM calls)"))
 
 
 def models_used(db: sqlite3.Connection) -> list[str]:
-    """Give the names of all models that answered."""
+    """Return the names of all models that answered."""
     rows = db.execute("SELECT name FROM names WHERE id IN (SELECT model FROM messages)")
     return [name for (name,) in rows]
 
 
 def tools_named(db: sqlite3.Connection, name: str) -> list[int]:
-    """Give the ids of the tools that are called *name*."""
+    """Return the ids of the tools that are called *name*."""
     tools = tools_called(db)
     if name in tools:
         return [tools[name]]

@@ -50,7 +50,7 @@ _SUMS: Final = ", ".join(f"sum({each}) AS {each}" for each in COUNTERS)
 
 
 def session_costs_sql(which: str = "") -> str:
-    """Give the table of what each session paid for; *which* is a condition on its messages.
+    """Return the table of what each session paid for; *which* is a condition on its messages.
 
     The copy of a session in another home is another session: a response counts where the record
     stands that counts.
@@ -121,7 +121,7 @@ class ListPage:
 
 
 def order_by(sort: str, sorts: Mapping[str, str], *, is_rising: bool) -> str:
-    """Give the order that *sort* names as SQL; what is not known comes last either way."""
+    """Return the order that *sort* names as SQL; what is not known comes last either way."""
     if sort not in sorts:
         raise UsageError(f"{sort!r} is no order", hint=f"it can be {', '.join(sorts)}")
     return f"{sorts[sort]} IS NULL, {sorts[sort]} {'ASC' if is_rising else 'DESC'}"

@@ -28,7 +28,7 @@ class Period(Struct, frozen=True, kw_only=True):
         return self != Period()
 
     def holds(self, response: "Response") -> bool:
-        """Tell whether *response* is asked for; one without a date is in no stretch of time."""
+        """Return whether *response* is asked for; one without a date is in no stretch of time."""
         at = response.at
         if (self.since or self.until) and at is None:
             return False

@@ -61,7 +61,7 @@ def recent_sessions(
     now: datetime | None = None,
     problems: list[Problem] | None = None,
 ) -> RecentSessions:
-    """Give the sessions of *homes* that were active last, the newest first."""
+    """Return the sessions of *homes* that were active last, the newest first."""
     homes = tuple(homes)
     now = now or datetime.now(UTC)
     found = list_sessions(
@@ -106,7 +106,7 @@ def _choice(
 
 
 def _is_its_own(record: Record) -> bool:
-    """Tell what was said in the session from what an agent said in the same log."""
+    """Return what was said in the session from what an agent said in the same log."""
     return not (isinstance(record, Linked) and record.is_sidechain)
 
 

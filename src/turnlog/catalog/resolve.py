@@ -24,7 +24,7 @@ _SHOWN: Final = 5
 
 
 def resolve_instant(when: When | None, zone: tzinfo) -> datetime | None:
-    """Give the first instant that *when* covers; days and times without a zone are of *zone*."""
+    """Return the first instant that *when* covers; days and times without a zone are of *zone*."""
     if when is None:
         return None
     if isinstance(when, str):
@@ -46,7 +46,7 @@ def resolve_instant(when: When | None, zone: tzinfo) -> datetime | None:
 
 
 def resolve_zone(name: str | tzinfo | None) -> tzinfo:
-    """Give the time zone that is called *name*, or this machine's."""
+    """Return the time zone that is called *name*, or this machine's."""
     if name is None:
         return MachineZone()
     if isinstance(name, tzinfo):
@@ -62,7 +62,7 @@ def resolve_zone(name: str | tzinfo | None) -> tzinfo:
 
 
 def resolve_session_id(text: str | None, homes: Iterable[Home]) -> str | None:
-    """Give the beginning of the ids that *text* means: itself, or that of the latest session."""
+    """Return the beginning of the ids that *text* means: itself, or that of the latest session."""
     if text is None:
         return None
     if not text.strip():
@@ -75,7 +75,7 @@ def resolve_session_id(text: str | None, homes: Iterable[Home]) -> str | None:
 
 
 def resolve_project(project: str | os.PathLike[str], homes: Iterable[Home]) -> str:
-    """Give the whole path of the directory that *project* means."""
+    """Return the whole path of the directory that *project* means."""
     text = os.fspath(project)
     path = whole(text)
     is_name = os.path.basename(text) == text and text not in {os.curdir, os.pardir, path}
@@ -92,7 +92,7 @@ def resolve_project(project: str | os.PathLike[str], homes: Iterable[Home]) -> s
 
 
 def _called(name: str, homes: Iterable[Home]) -> set[str]:
-    """Give the directories of that name in which sessions worked."""
+    """Return the directories of that name in which sessions worked."""
     ending = key_of(f"/{name}")
     logs: dict[str, list[LogFile]] = {}
     for log in find_everywhere(homes):

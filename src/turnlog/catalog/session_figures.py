@@ -117,7 +117,7 @@ class RecordPosition(NamedTuple):
 def session_figures(
     index: Index, number: int, *, files: int = 20, agents: int = 20
 ) -> SessionFigures:
-    """Tell what is known of the session with *number*; of files and agents the first few."""
+    """Return what is known of the session with *number*; of files and agents the first few."""
     row = index.db.execute(_SESSION, (number,)).fetchone()
     if row is None:
         raise NotFound("the session is gone from the index", hint="ask for it anew")
@@ -179,7 +179,7 @@ def placed_record(index: Index, record: int) -> RecordPosition:
 
 
 def _used(index: Index, session: str, home: str) -> dict[str, int]:
-    """Tell what a session paid for."""
+    """Return what a session paid for."""
     columns = ("messages", *COUNTERS)
     which = "messages.session = (SELECT id FROM names WHERE name = ?)"
     row = index.db.execute(

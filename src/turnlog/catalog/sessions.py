@@ -60,7 +60,7 @@ class Keepings:
         self._catalogues: dict[str, Catalogue] = {}
 
     def of(self, home: str, path: str, *, is_gone: bool = False) -> Keeping:
-        """Tell how safe the log at *path* in *home* is."""
+        """Return how safe the log at *path* in *home* is."""
         if is_gone:
             return "gone"
         if path.startswith(self._kept_root):

@@ -129,7 +129,7 @@ COMPLETING: Final = "_TURNLOG_COMPLETE"
 
 
 def equipped(command: click.Command) -> click.Command:
-    """Give *command*; if a shell asks, it knows what its sessions, projects and so on may be."""
+    """Return *command*; if a shell asks, it knows what its sessions, projects and so on may be."""
     if COMPLETING in os.environ:
         from turnlog.cli.completions import equip
 
@@ -219,7 +219,7 @@ def app(
 
 
 def _moved(context: click.Context, command: click.Command) -> list[str]:
-    """Give the options that stood before a command as it takes them itself."""
+    """Return the options that stood before a command as it takes them itself."""
     homes, as_json = context.params.get("homes", ()), context.params.get("as_json", False)
     taken = {name for option in command.params for name in option.opts}
     for option, is_given in (("--home", homes), ("--json", as_json)):
@@ -286,7 +286,7 @@ def _failure(error: OSError) -> tuple[str, str]:
 
 
 def _own_place(error: Exception) -> str:
-    """Tell what helps if it is turnlog's own place that cannot be written; else nothing."""
+    """Return what helps if it is turnlog's own place that cannot be written; else nothing."""
     import errno
 
     from turnlog.formats.homes import turnlog_home
@@ -300,7 +300,7 @@ def _own_place(error: Exception) -> str:
 
 
 def _way_out(error: click.ClickException) -> str:
-    """Tell what to type instead, as far as that can be guessed."""
+    """Return what to type instead, as far as that can be guessed."""
     context: click.Context | None = getattr(error, "ctx", None)
     where = context.command_path if context else "turnlog"
     usual = f"{where} --help shows what it takes"

@@ -50,7 +50,7 @@ def equip(command: click.Command) -> None:
 
 
 def _asked_for(parameter: click.Parameter) -> str | None:
-    """Tell what a parameter asks for, if it is something that can be listed."""
+    """Return what a parameter asks for, if it is something that can be listed."""
     if isinstance(parameter, click.Argument):
         metavar = parameter.metavar or ""
         if "SESSION" in metavar:

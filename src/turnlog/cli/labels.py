@@ -48,7 +48,7 @@ def label(
 
 
 def show(document: LabelsDocument, words: str, *, as_json: bool) -> int:
-    """Tell what was done."""
+    """Return what was done."""
     if as_json:
         show_json(document)
         return 0

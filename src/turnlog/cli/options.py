@@ -34,12 +34,12 @@ home_option = click.option(
 
 
 def naming(homes: Iterable[str]) -> list[str]:
-    """Give the arguments that name *homes*: what one command was told, the next one needs."""
+    """Return the arguments that name *homes*: what one command was told, the next one needs."""
     return [word for home in homes for word in ("--home", home)]
 
 
 def to_type(command: str, homes: Iterable[str]) -> str:
-    """Give a command line that asks the same *homes*, as a shell takes it."""
+    """Return a command line that asks the same *homes*, as a shell takes it."""
     return shlex.join([*command.split(), *naming(homes)])
 
 
@@ -85,7 +85,7 @@ class Count(click.ParamType[int]):
 
 
 def when_option(name: str, about: str) -> Callable[[F], F]:
-    """Give an option that takes a time as people say it, and gives it as a datetime."""
+    """Return an option that takes a time as people say it, and gives it as a datetime."""
     return click.option(name, metavar="WHEN", callback=_when, help=about)
 
 
@@ -142,7 +142,7 @@ force_option = click.option("--force", is_flag=True, help="Replace what exists."
 
 
 def limit_option(default: int | None = 20, told: str = "") -> Callable[[F], F]:
-    """Give the option that says how many; *told* is what it is by default, if not a number."""
+    """Return the option that says how many; *told* is what it is by default, if not a number."""
     return click.option(
         "--limit",
         type=Count(),
@@ -164,7 +164,7 @@ def page_options(function: F) -> F:
 
 
 def resolve_session(name: str | None, homes: Iterable[str]) -> str | None:
-    """Give the beginning of the ids that *name* means: itself, or that of the latest session."""
+    """Return the beginning of the ids that *name* means: itself, or that of the latest session."""
     if name is None:
         return None
     from turnlog.catalog import resolve
@@ -186,7 +186,7 @@ def sessions_in(project: str | None, homes: Iterable[Home]) -> set[str | None] |
 def logs_named(
     names: Iterable[str], homes: Iterable[str], problems: list[Problem]
 ) -> Iterator[LogFile]:
-    """Give the logs that *names* mean: files, directories, ids' beginnings or ``latest``."""
+    """Return the logs that *names* mean: files, directories, ids' beginnings or ``latest``."""
     from turnlog.formats import Home, all_homes, find_everywhere
     from turnlog.sessions.dated import find_any_session
 
@@ -221,7 +221,7 @@ def log_at(path: Path) -> LogFile:
 
 
 def line_cap() -> int:
-    """Give the length beyond which a line is damage: what is set, or the usual one."""
+    """Return the length beyond which a line is damage: what is set, or the usual one."""
     from turnlog.config import load_config
     from turnlog.formats import turnlog_home
     from turnlog.storage.lines import LINE_CAP
@@ -232,7 +232,7 @@ def line_cap() -> int:
 
 
 def redaction_rules(*, is_rest_told: bool = False) -> Rules:
-    """Give the rules for secrets with what config.toml adds; tell what of it cannot be read."""
+    """Return the rules for secrets with what config.toml adds; tell what of it cannot be read."""
     from turnlog.config import load_config
     from turnlog.formats import turnlog_home
     from turnlog.redact import rules_from
@@ -266,7 +266,7 @@ def show_json(document: object) -> None:
 
 
 def _whole(value: Any) -> Any:
-    """Give plain JSON with what is no text in any encoding replaced."""
+    """Return plain JSON with what is no text in any encoding replaced."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

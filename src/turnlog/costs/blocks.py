@@ -84,14 +84,14 @@ def blocks(
 def active_block(
     source: UsageSource, prices: Prices, *, now: datetime, mode: Mode = "calculate"
 ) -> tuple[BlockRow | None, SkippedDocument]:
-    """Give the block that lasts now, if one does, and what is in no figure of it."""
+    """Return the block that lasts now, if one does, and what is in no figure of it."""
     found = blocks(responses_about(source, Period(since=now)), prices, now=now, mode=mode)
     active = [row for row in found.rows if row.is_active]
     return active[-1] if active else None, found.skipped
 
 
 def responses_about(source: UsageSource, period: Period) -> UsageScan:
-    """Give the responses that make the blocks of a *period*: those before and behind it, too.
+    """Return the responses that make the blocks of a *period*: those before and behind it, too.
 
     Before it up to a pause as long as a block, since after that one begins whatever was before: no
     more is read than it takes to find one.
@@ -108,7 +108,7 @@ def responses_about(source: UsageSource, period: Period) -> UsageScan:
 
 
 def _has_pause(scan: UsageScan, first: datetime, last: datetime) -> bool:
-    """Tell whether a block must have begun between *first* and *last*, or with the latter."""
+    """Return whether a block must have begun between *first* and *last*, or with the latter."""
     between = (each.at for each in scan.responses if each.at is not None)
     times = [first, *sorted(at for at in between if first <= at <= last), last]
     return any(after - before >= LENGTH for before, after in pairwise(times))

@@ -176,7 +176,7 @@ def _projected(used: Decimal, since: datetime, until: datetime, now: datetime) -
 
 
 def _largest(rows: Iterable[UnpricedRow]) -> list[UnpricedRow]:
-    """Give one row for each model: a month holds what a day of it holds."""
+    """Return one row for each model: a month holds what a day of it holds."""
     found: dict[tuple[str, str], UnpricedRow] = {}
     for row in rows:
         kept = found.setdefault((row.model, row.reason), row)
@@ -189,7 +189,7 @@ def _largest(rows: Iterable[UnpricedRow]) -> list[UnpricedRow]:
 
 
 def _settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, str | None]]:
-    """Give every setting: where it stands, its name, its value, and whose project it is for."""
+    """Return every setting: where it stands, its name, its value, and whose project it is for."""
     for name, value in settings.items():
         if name != "projects" or not isinstance(value, Mapping):
             yield f"budgets.{name}", name, value, None
@@ -252,7 +252,7 @@ def _number(value: Any) -> Decimal | None:
 
 
 def _said(value: Any) -> str:
-    """Give *value* in few characters."""
+    """Return *value* in few characters."""
     try:
         said = repr(value)
     except ValueError:  # Python writes no number of five thousand digits.

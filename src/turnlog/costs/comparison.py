@@ -134,7 +134,7 @@ def compare(now: Ledger, asked: Question, before: Ledger, asked_before: Question
 
 
 def rows_as_lists(found: CostComparison, by: Sequence[Unit]) -> list[list[str]]:
-    """Give the rows as plain text, heads first, for CSV and Markdown; exact, not rounded."""
+    """Return the rows as plain text, heads first, for CSV and Markdown; exact, not rounded."""
     names: list[str] = list(by)
     if any(unit in TIMES for unit in by):
         names.append("compared_with")
@@ -149,7 +149,7 @@ def rows_as_lists(found: CostComparison, by: Sequence[Unit]) -> list[list[str]]:
 
 
 def added_up(rows: Sequence[UnpricedRow]) -> list[UnpricedRow]:
-    """Give one row for each model and reason."""
+    """Return one row for each model and reason."""
     found: dict[tuple[str, str], UnpricedRow] = {}
     for row in rows:
         empty = structs.replace(row, messages=0, tokens=0)
@@ -160,7 +160,7 @@ def added_up(rows: Sequence[UnpricedRow]) -> list[UnpricedRow]:
 
 
 def _earlier(since: datetime, until: datetime, zone: tzinfo) -> datetime:
-    """Tell when the period before the given one began."""
+    """Return when the period before the given one began."""
     local = LocalTimes(zone)
     if any(local.begin("day", at)[0] != at for at in (since, until)):
         return since - (until - since)
@@ -183,7 +183,7 @@ def _names(asked: Question, time: str) -> list[str]:
 
 
 def _key(row: LedgerRow, by: Sequence[Unit], times: Sequence[str]) -> Key:
-    """Give what a row is known by in both periods: a time by its place, others by their names."""
+    """Return what a row is known by in both periods: a time by its place, others by their names."""
     names = [getattr(row, unit) for unit in by]
     return tuple(
         bisect_right(times, name) - 1 if unit in TIMES else name

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def used_in(index: Index, period: Period, prices: Prices) -> UsageScan:
-    """Give what was used in *period*, added up as far as *prices* allow."""
+    """Return what was used in *period*, added up as far as *prices* allow."""
     if _has_other_borders(index.db, prices):
         return every_response(index, period)
     db = index.db
@@ -69,7 +69,7 @@ def used_in(index: Index, period: Period, prices: Prices) -> UsageScan:
 
 
 def every_response(index: Index, period: Period) -> UsageScan:
-    """Give every response of *period*, one by one."""
+    """Return every response of *period*, one by one."""
     since, until = microseconds(period.since), microseconds(period.until)
     return _scan(index.db, list(_responses(index.db, since, until)))
 
@@ -150,7 +150,7 @@ def _skipped(db: sqlite3.Connection) -> Iterator[SkippedUsage]:
 
 
 def _sums(db: sqlite3.Connection, first: int | None, stop: int | None) -> Iterator[ResponseGroup]:
-    """Give what the index has added up, of the quarters from *first* to *stop*."""
+    """Return what the index has added up, of the quarters from *first* to *stop*."""
     within = "" if first is None else "WHERE quarter >= ? AND quarter < ?"
     names = _names(db)
     for row in db.execute(
@@ -197,7 +197,7 @@ def _responses(db: sqlite3.Connection, since: int | None, until: int | None) -> 
 def _responses_which(
     db: sqlite3.Connection, which: str, given: Sequence[Any]
 ) -> Iterator[Response]:
-    """Give the responses that *which*, a condition of ours, holds for."""
+    """Return the responses that *which*, a condition of ours, holds for."""
     names = _names(db)
     paths = dict(db.execute("SELECT id, path FROM logs"))
     offsets = (1 << OFFSET_BITS) - 1
@@ -230,7 +230,7 @@ def _responses_which(
 
 
 def _has_other_borders(db: sqlite3.Connection, prices: Prices) -> bool:
-    """Tell whether a model has a price for long contexts that begin elsewhere."""
+    """Return whether a model has a price for long contexts that begin elsewhere."""
     models = db.execute("SELECT name FROM names WHERE id IN (SELECT DISTINCT model FROM spent)")
     return any(
         tier.above != LONG_CONTEXT
@@ -260,7 +260,7 @@ class TracedResponse(Response, frozen=True, gc=False):
 
 
 def every_traced(index: Index, period: Period) -> UsageScan:
-    """Give every response of *period*, one by one, with its branch and its tools."""
+    """Return every response of *period*, one by one, with its branch and its tools."""
     scan = every_response(index, period)
     db = index.db
     logs = {path: log for log, path in db.execute("SELECT id, path FROM logs")}

@@ -130,7 +130,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 def units_named(by: str | Iterable[str]) -> tuple[Unit, ...]:
-    """Give what to group by: names, or one text with commas between them."""
+    """Return what to group by: names, or one text with commas between them."""
     said = by.split(",") if isinstance(by, str) else by
     asked = dict.fromkeys(each.strip() for each in said if each.strip())
     unknown = [each for each in asked if each not in UNITS]
@@ -259,7 +259,7 @@ def _row(by: Sequence[Unit], key: tuple[str | None, ...], figures: Figures) -> L
 
 
 def figures_of(bill: Bill) -> Figures:
-    """Give what a bill says as a report does."""
+    """Return what a bill says as a report does."""
     used = bill.used
     return Figures(
         messages=bill.messages,
@@ -314,7 +314,7 @@ _KEYS: Final[dict[str, Key]] = {
 
 
 def rows_as_lists(found: Ledger, by: Sequence[Unit]) -> Iterator[list[str]]:
-    """Give the rows as plain text, heads first, for CSV and Markdown; exact, not rounded."""
+    """Return the rows as plain text, heads first, for CSV and Markdown; exact, not rounded."""
     yield [*by, *_COLUMNS, "cost_usd"]
     for row in found.rows:
         named = [getattr(row, unit) or "" for unit in by]

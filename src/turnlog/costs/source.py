@@ -24,24 +24,24 @@ class UsageSource(Protocol):
     """What a report asks. An answer may hold more than its period: whoever reckons looks at it."""
 
     def sums(self, period: Period) -> UsageScan:
-        """Give what was used in *period*, added up as far as no figure of a report is changed."""
+        """Return what was used in *period*, added up as far as no figure of a report is changed."""
         ...
 
     def responses(self, period: Period) -> UsageScan:
-        """Give every response of *period*, one by one."""
+        """Return every response of *period*, one by one."""
         ...
 
     def traced(self, period: Period) -> UsageScan:
-        """Give every response of *period* with its branch and its tools."""
+        """Return every response of *period* with its branch and its tools."""
         ...
 
     def titles(self, sessions: Iterable[str]) -> dict[str, str]:
-        """Give the titles of *sessions*, as far as they are known without a whole reading."""
+        """Return the titles of *sessions*, as far as they are known without a whole reading."""
         ...
 
 
 def usage_for(source: UsageSource, asked: Question, *, is_single: bool = False) -> UsageScan:
-    """Give what a question is about; added up, if that changes no figure."""
+    """Return what a question is about; added up, if that changes no figure."""
     if asked.is_traced:
         return source.traced(asked.period)
     if is_single or asked.mode != "calculate":

@@ -62,7 +62,7 @@ def update_figures(
 def compute_figures(
     index: Index, prices: Prices, *, sessions: Collection[str], now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
-    """Give the figures of *now*'s day in *zone*, of its block, and of *sessions*."""
+    """Return the figures of *now*'s day in *zone*, of its block, and of *sessions*."""
     return {
         **_today(index, prices, now, zone),
         "block": _block(index, prices, now),
@@ -71,7 +71,7 @@ def compute_figures(
 
 
 def _asked(before: dict[str, Any], session: str | None, now: float) -> dict[str, float]:
-    """Say which sessions were asked for lately, and when; the newest first."""
+    """Return which sessions were asked for lately, and when; the newest first."""
     known = within(before, "asked")
     times = {} if session is None else {session: now}
     for name, at in known.items() if isinstance(known, dict) else ():
@@ -100,7 +100,7 @@ def _block(index: Index, prices: Prices, now: datetime) -> dict[str, Any] | None
 
 
 def _after_silence(db: sqlite3.Connection, now: datetime) -> datetime | None:
-    """Give the beginning of the last stretch before *now* that a long silence comes before.
+    """Return the beginning of the last stretch before *now* that a long silence comes before.
 
     What follows five hours of silence begins a block whatever was before, so nothing older needs
     to be read. The silence is looked for in quarters of an hour, so it may be a little longer.
@@ -133,7 +133,7 @@ def _sessions(
 
 
 def _context_tokens(db: sqlite3.Connection, session: str) -> int | None:
-    """Tell how much the model read for the last response of a session's main thread."""
+    """Return how much the model read for the last response of a session's main thread."""
     row = db.execute(
         "SELECT input + cache_write_5m + cache_write_1h + cache_read AS tokens FROM messages"
         " WHERE session = (SELECT id FROM names WHERE name = ?) AND agent IS NULL"

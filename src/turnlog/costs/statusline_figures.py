@@ -45,7 +45,7 @@ class FiguresFile:
         self.lock_path = os.path.join(turnlog_home_path(), "statusline", f"{digest}.lock")
 
     def read(self) -> dict[str, Any]:
-        """Give what was noted; nothing if that is not to be had."""
+        """Return what was noted; nothing if that is not to be had."""
         try:
             found = json.loads(end_of_file(self.path, _MOST_BYTES))
         except (OSError, ValueError, RecursionError):
@@ -93,24 +93,24 @@ def end_of_file(path: str, most_bytes: int) -> bytes:
 
 
 def window_of(model: str | None, used_tokens: float) -> int:
-    """Tell how much the model can read; who has read more than usual has the large window."""
+    """Return how much the model can read; who has read more than usual has the large window."""
     return LARGE_WINDOW if used_tokens > _WINDOW or "[1m]" in (model or "") else _WINDOW
 
 
 def within(document: object, *names: str) -> Any:
-    """Give what stands in *document* under one name after another; None if there is nothing."""
+    """Return what stands in *document* under one name after another; None if there is nothing."""
     for name in names:
         document = document.get(name) if isinstance(document, dict) else None
     return document
 
 
 def number_of(value: object) -> float | None:
-    """Give *value* if it is a number that can be believed: not negative, not absurd."""
+    """Return *value* if it is a number that can be believed: not negative, not absurd."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value < 1e12 else None
 
 
 def text_of(value: object, most: int = 200) -> str:
-    """Give *value* if it is text, and not too much of it."""
+    """Return *value* if it is text, and not too much of it."""
     return value[:most].strip() if isinstance(value, str) else ""

@@ -37,7 +37,7 @@ class Trends(Struct, frozen=True, kw_only=True):
     costs: dict[tuple[str | None, ...], dict[str, Decimal]]
 
     def of(self, row: LedgerRow) -> list[Decimal]:
-        """Give what *row* cost, step by step."""
+        """Return what *row* cost, step by step."""
         known = self.costs.get(_key(row, self.by), {})
         return [known.get(step, _NOTHING) for step in self.steps]
 

@@ -38,7 +38,7 @@ def newest_first(listed: Sequence[Listed]) -> list[Listed]:
 
 
 def contents_page(listed: Sequence[Listed]) -> str:
-    """Give the list as a page."""
+    """Return the list as a page."""
     heads = ("session", "project", "when", "turns", "tokens", "cost")
     numbers = ("turns", "tokens", "cost")
     top = element("tr", [element("th", head, class_=_class(head, numbers)) for head in heads])
@@ -62,7 +62,7 @@ def contents_page(listed: Sequence[Listed]) -> str:
 
 
 def contents_markdown(listed: Sequence[Listed]) -> str:
-    """Give the list as Markdown."""
+    """Return the list as Markdown."""
     lines = ["# Sessions", ""]
     for each in listed:
         head = each.session

@@ -36,7 +36,7 @@ class ConversationOptions(Struct, frozen=True, kw_only=True):
     images: bool = True
 
     def wants(self, number: int) -> bool:
-        """Tell whether the turn of that number is wanted."""
+        """Return whether the turn of that number is wanted."""
         if self.turns is None:
             return True
         first, last = self.turns
@@ -256,7 +256,7 @@ class ConversationDocument(Struct, kw_only=True):
 
 
 def document_of(conversation: Conversation) -> ConversationDocument:
-    """Give a conversation whole."""
+    """Return a conversation whole."""
     turns = list(conversation.turns)
     return ConversationDocument(
         session=conversation.head, turns=turns, agents=list(conversation.strays)

@@ -100,13 +100,13 @@ class _Pass:
         self.damaged = DamageSummary(places=0, size_bytes=0)
 
     def items(self, session: Session) -> Iterator[Placed]:
-        """Give the records of the main logs, in order."""
+        """Return the records of the main logs, in order."""
         for number, log in enumerate(session.main_logs):
             for item in self.of(session, log):
                 yield item._replace(log=number) if number else item
 
     def of(self, session: Session, log: LogFile) -> Iterator[Placed]:
-        """Give the records of one log."""
+        """Return the records of one log."""
         # In the log of a day others' records stand too, and whose damage it is nobody can tell.
         for item in session.read(log) if log.kind == "day" else self._whole(log):
             self.called.take(item.record, item.offset, self.facts)
@@ -306,7 +306,7 @@ class _LogThread:
         return ConversationTurn(number=number, at=ends[0], ended_at=ends[1], blocks=blocks)
 
     def _answers(self, records: list[tuple[Node, Record]]) -> dict[str, Answered]:
-        """Give the results for the calls of a turn, also those that came later."""
+        """Return the results for the calls of a turn, also those that came later."""
         if not self._reading.choice.tools:
             return {}
         here = {node.uuid for node, _ in records}

@@ -21,7 +21,7 @@ _ELEMENTS: Final = {"-": "del", "+": "ins", "@": "em"}
 
 
 def changes_of(call: ToolCall) -> list[Hunk] | None:
-    """Give what a call changed in a file; None if it is no edit, or one that went wrong."""
+    """Return what a call changed in a file; None if it is no edit, or one that went wrong."""
     given = call.input if isinstance(call.input, dict) else {}
     if call.result is not None and call.result.hunks:
         return call.result.hunks

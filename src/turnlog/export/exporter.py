@@ -37,7 +37,7 @@ from turnlog.storage.sources import BrokenArchive, open_source
 
 
 def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:
-    """Give the sessions called *ids*, in that order; those without any log are left out.
+    """Return the sessions called *ids*, in that order; those without any log are left out.
 
     A session may have lost its main log and still have its agents'.
     """
@@ -77,7 +77,7 @@ SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
 def exported(
     session: Session, shape: Shape, choice: ConversationOptions, *, is_redacted: bool = True
 ) -> str:
-    """Give *session* whole, as text."""
+    """Return *session* whole, as text."""
     threads = get_args(ThreadName)
     for what, said, there_are in (("export", shape, SHAPES), ("thread", choice.thread, threads)):
         if said not in there_are:
@@ -94,7 +94,7 @@ def exported(
 
 
 def pages(shape: str, conversation: Conversation) -> Iterator[bytes]:
-    """Give a conversation, piece by piece."""
+    """Return a conversation, piece by piece."""
     if shape == "html":
         from turnlog.export.html.session_page import session_page
 
@@ -110,14 +110,14 @@ def pages(shape: str, conversation: Conversation) -> Iterator[bytes]:
 
 
 def session_lines(session: Session, out: Masking) -> Iterator[bytes]:
-    """Give the lines of the main log, or of the session's share of several."""
+    """Return the lines of the main log, or of the session's share of several."""
     session.path  # noqa: B018 - An error if there is none.
     for log in session.main_logs:
         yield from log_lines(session, log, out)
 
 
 def log_lines(session: Session, log: LogFile, out: Masking) -> Iterator[bytes]:
-    """Give the session's lines of one log, each with its newline if it has one."""
+    """Return the session's lines of one log, each with its newline if it has one."""
     if log.kind == "day":
         for placed in session.read(log):
             yield out.line(placed.record.raw) + b"\n"

@@ -66,7 +66,7 @@ _END: Final = "turnlog-end-of-text"
 
 
 def inert_markdown(text: str) -> str:
-    """Give *text* as Markdown that runs nothing, asks for nothing and ends where it ends."""
+    """Return *text* as Markdown that runs nothing, asks for nothing and ends where it ends."""
     text = inert(text, keep="\n\t").strip("\n")
     if is_too_much(text, _LONGEST):
         return fenced(text)
@@ -80,7 +80,7 @@ def inert_markdown(text: str) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Give *text* as a block of code, behind a fence longer than any in it."""
+    """Return *text* as a block of code, behind a fence longer than any in it."""
     text = inert(text, keep="\n\t").strip("\n")
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * max(3, longest + 1)
@@ -88,7 +88,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def span(text: str) -> str:
-    """Give *text*, on one line, as code."""
+    """Return *text*, on one line, as code."""
     text = inert(" ".join(text.split()))
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     ticks = "`" * (longest + 1)
@@ -97,17 +97,17 @@ def span(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Give *text*, on one line, with nothing in it that means anything in Markdown."""
+    """Return *text*, on one line, with nothing in it that means anything in Markdown."""
     return re.sub(r"([\\`*_\[\]<>#|~&!])", r"\\\1", inert(" ".join(text.split())))
 
 
 def quoted(text: str) -> str:
-    """Give *text* as somebody's words."""
+    """Return *text* as somebody's words."""
     return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Give the text line by line: blocks of code as they are, prose by the paragraph."""
+    """Return the text line by line: blocks of code as they are, prose by the paragraph."""
     lines = text.split("\n")
     # HTML is about to become text, so it must not hide the code behind it from this look.
     code, tables = _places(_reader(tables=True).parse(_TAG.sub("_", text)))
@@ -125,7 +125,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _places(tokens: list[Token]) -> tuple[set[int], set[int]]:
-    """Tell which lines are code, and which are rows of tables.
+    """Return which lines are code, and which are rows of tables.
 
     Inside of a list or a quote what is code hangs on indentation, on which viewers differ.
     """
@@ -198,7 +198,7 @@ def _without_definitions(text: str) -> str:
 
 
 def _is_harmless(destination: str) -> bool:
-    """Tell whether a link may lead there, however its scheme is written."""
+    """Return whether a link may lead there, however its scheme is written."""
     address = html.unescape(re.sub(r"\\(.)", r"\1", destination)).lstrip("<")
     scheme = _SCHEME.match(re.sub(r"[\x00-\x20]", "", address))
     return scheme is None or scheme[1].lower() in _SCHEMES
@@ -216,7 +216,7 @@ def _closed(text: str) -> str | None:
 
 
 def _is_safe(text: str) -> bool:
-    """Tell whether *text* is inert and ends where it ends, to viewers of both kinds."""
+    """Return whether *text* is inert and ends where it ends, to viewers of both kinds."""
     # Where there is nothing that only one kind knows, both read the same.
     kinds = (True, False) if "|" in text or "~~" in text else (True,)
     readings = (_reader(tables=tables).parse(f"{text}\n\n{_END}") for tables in kinds)
@@ -263,7 +263,7 @@ _SAID: Final = (PromptPieceKind.PROMPT, PromptPieceKind.CALLER)
 
 
 def session_markdown(conversation: Conversation) -> Iterator[str]:
-    """Give a conversation as Markdown, piece by piece."""
+    """Return a conversation as Markdown, piece by piece."""
     yield from _spaced(_head(conversation.head))
     is_empty = True
     for turn in conversation.turns:
@@ -357,7 +357,7 @@ def _call(call: ToolCall, level: int) -> Iterator[str]:
 
 
 def _given(call: ToolCall) -> Iterator[str]:
-    """Give what a call was given, unless the line above has told all of it."""
+    """Return what a call was given, unless the line above has told all of it."""
     given: Any = call.input
     if not isinstance(given, dict) or not given:
         return

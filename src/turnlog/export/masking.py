@@ -42,7 +42,7 @@ class Masking:
         self._rules = rules
 
     def text(self, text: str) -> str:
-        """Give *text* as it may leave."""
+        """Return *text* as it may leave."""
         text = whole(text)
         if not self.is_redacted:
             self._leave(text)
@@ -53,7 +53,7 @@ class Masking:
         return safe
 
     def name(self, name: str) -> str:
-        """Give a short text that comes again and again as it may leave."""
+        """Return a short text that comes again and again as it may leave."""
         known = self._names.get(name)
         if known is None:
             if len(self._names) >= _MOST_NAMES:  # Ids of records come once or twice, and soon.
@@ -62,7 +62,7 @@ class Masking:
         return known
 
     def value(self, value: Any) -> Any:
-        """Give plain JSON as it may leave; a text is judged together with the name before it."""
+        """Return plain JSON as it may leave; a text is judged together with the name before it."""
         if isinstance(value, dict | list) and self.is_redacted:
             # In most there is nothing to mask, and one look at all of it tells.
             try:
@@ -94,7 +94,7 @@ class Masking:
         return value
 
     def line(self, raw: bytes) -> bytes:
-        """Give a line of a log as it may leave: its own bytes, but for the secrets in it."""
+        """Return a line of a log as it may leave: its own bytes, but for the secrets in it."""
         if not self.is_redacted:
             self._leave(raw)
             return raw
@@ -120,7 +120,7 @@ class Masking:
 
 
 def whole(text: str) -> str:
-    """Give *text* with what is no text in any encoding replaced."""
+    """Return *text* with what is no text in any encoding replaced."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

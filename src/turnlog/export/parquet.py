@@ -52,7 +52,7 @@ def write_parquet(target: Path, tables: Mapping[TableName, Iterable[Row]], *, fo
 
 
 def schema_of(name: TableName) -> Any:
-    """Give the schema of a table as pyarrow has it."""
+    """Return the schema of a table as pyarrow has it."""
     arrow = _arrow()
     kinds = {
         "text": arrow.string(),

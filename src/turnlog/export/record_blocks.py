@@ -89,7 +89,7 @@ class Blocks:
         self._choice, self._out, self._is_agents = choice, out, is_agents
 
     def of(self, record: Record) -> Iterator[Block | CallRequest | Answered]:
-        """Give what *record* says; calls and results are to be put together first."""
+        """Return what *record* says; calls and results are to be put together first."""
         meaning = meaning_of(record)
         if isinstance(record, System):
             yield from self._system(record)
@@ -113,7 +113,7 @@ class Blocks:
             yield Other(kind=self._out.text(record.type), text=self._json(record.fields))
 
     def answers(self, record: Record) -> Iterator[Answered]:
-        """Give the results that *record* carries."""
+        """Return the results that *record* carries."""
         if isinstance(record, ResultRecord):
             said = record.content if isinstance(record.content, str | dict) else record.text
             block = ResultBlock(record.call_id or "", said, record.is_error)
@@ -174,7 +174,7 @@ class Blocks:
                 yield from self._media(block)
 
     def _pieces(self, text: str, record: Record) -> Iterator[Block]:
-        """Give what was typed, and what the program made of it."""
+        """Return what was typed, and what the program made of it."""
         plain = PromptPieceKind.PROMPT
         if meaning_of(record) is Meaning.NOTICE:
             plain = PromptPieceKind.NOTE
@@ -274,7 +274,7 @@ class Blocks:
 
 
 def _id(name: str, out: Masking) -> str:
-    """Give the name of a call; what providers make up is no secret, and needs no look."""
+    """Return the name of a call; what providers make up is no secret, and needs no look."""
     return name if _CALL_ID.fullmatch(name) else out.text(name)
 
 

@@ -105,7 +105,7 @@ class Tables:
     def messages(
         self, source: UsageSource, prices: Prices, only: frozenset[str] | None
     ) -> Iterator[Row]:
-        """Give the responses that the ledger counts; of the sessions in *only*, if given."""
+        """Return the responses that the ledger counts; of the sessions in *only*, if given."""
         for each in source.traced(self._period).responses:
             if not self._period.holds(each) or (only is not None and each.session not in only):
                 continue
@@ -135,7 +135,7 @@ class Tables:
             )
 
     def calls(self) -> Iterator[Row]:
-        """Give every call of the sessions once, and what came of it."""
+        """Return every call of the sessions once, and what came of it."""
         blocks = Blocks(ConversationOptions(images=False), self._out)
         elsewhere: set[tuple[str, ...]] = set()
         for _, session, agent, items in self._read():
@@ -167,7 +167,7 @@ class Tables:
             elsewhere |= told
 
     def records(self) -> Iterator[Row]:
-        """Give every record of the sessions."""
+        """Return every record of the sessions."""
         for path, session, agent, items in self._read():
             for item in items:
                 record = item.record
@@ -228,7 +228,7 @@ class Tables:
 
 
 def as_csv(table: TableName, rows: Iterable[Row]) -> Iterator[bytes]:
-    """Give rows as comma-separated values, the names of the columns first.
+    """Return rows as comma-separated values, the names of the columns first.
 
     A spreadsheet takes a text that begins like a formula for one; a quote before it says otherwise.
     """

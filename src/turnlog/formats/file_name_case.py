@@ -14,14 +14,14 @@ from msgspec import Struct, field
 
 
 def folded(name: str) -> str:
-    """Give what names have in common that some file system may take for one."""
+    """Return what names have in common that some file system may take for one."""
     if name.isascii():
         return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
 
 
 def prefixes(name: str) -> Iterator[str]:
-    """Give the directories in a name, the outermost first, and the name itself."""
+    """Return the directories in a name, the outermost first, and the name itself."""
     end = name.find("/")
     while end >= 0:
         yield name[:end]
@@ -40,7 +40,7 @@ class Spellings(Struct):
             self.known.setdefault((tree, folded(part)), part)
 
     def get(self, tree: int, name: str) -> str | None:
-        """Give the name in a tree that may be taken for *name*; None if there is none."""
+        """Return the name in a tree that may be taken for *name*; None if there is none."""
         return self.known.get((tree, folded(name)))
 
     def place(self, name: str) -> int:
@@ -53,7 +53,7 @@ class Spellings(Struct):
 
 
 def is_spelt(path: str) -> bool:
-    """Tell whether its directory lists the name that *path* ends in.
+    """Return whether its directory lists the name that *path* ends in.
 
     It may list it in another composition: some file systems store names so.
     """

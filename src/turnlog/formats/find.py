@@ -53,7 +53,7 @@ Heard = Callable[[LogFile], datetime | None]
 
 
 def find_logs(home: Home, *, problems: list[Problem] | None = None) -> Iterator[LogFile]:
-    """Give every log of *home*; what could not be read is added to *problems*."""
+    """Return every log of *home*; what could not be read is added to *problems*."""
     return find_everywhere((home,), problems=problems)
 
 
@@ -63,7 +63,7 @@ def find_everywhere(
     problems: list[Problem] | None = None,
     times: dict[str, int] | None = None,
 ) -> Iterator[LogFile]:
-    """Give every log of several homes, each once even where links make homes share directories.
+    """Return every log of several homes, each once even where links make homes share directories.
 
     A log that is gone from its home, and of which turnlog keeps a copy, is given as that copy. The
     directories that were listed, and when they had last changed, are added to *times*.
@@ -88,7 +88,7 @@ _Who: TypeAlias = tuple[str, ...]
 
 
 def _who(log: LogFile) -> _Who:
-    """Tell which log this is, wherever it lies in its home and however it is compressed."""
+    """Return which log this is, wherever it lies in its home and however it is compressed."""
     if log.session_id is not None:
         return log.kind, log.session_id, log.agent_id or ""
     return log.kind, log.project_key or "", log.path.name.removesuffix(".zst")
@@ -102,7 +102,7 @@ def find_session(
     share_out: ShareOut | None = None,
     heard: Heard | None = None,
 ) -> tuple[LogFile, ...]:
-    """Give the logs of the session whose id begins with *text*: main logs first, then agents'.
+    """Return the logs of the session whose id begins with *text*: main logs first, then agents'.
 
     A whole id wins over longer ids that begin with it; "latest" is the session that was active
     last, which *heard* tells, or else the one whose main log changed last. Several main logs come
@@ -134,7 +134,7 @@ def find_session(
 
 
 def in_reading_order(logs: Iterable[LogFile], heard: Heard | None = None) -> tuple[LogFile, ...]:
-    """Give the logs of one session: main logs first, then agents'.
+    """Return the logs of one session: main logs first, then agents'.
 
     Of copies of its main log the first is the one to read: no archive if there is a plain log, and
     of several the one in which the session was last active, which *heard* tells.
@@ -154,7 +154,7 @@ def in_reading_order(logs: Iterable[LogFile], heard: Heard | None = None) -> tup
 
 
 def only_one(ids: list[str], text: str) -> str | None:
-    """Give the only one of *ids*, which all begin with *text*; None if there is none."""
+    """Return the only one of *ids*, which all begin with *text*; None if there is none."""
     if len(ids) <= 1:
         return ids[0] if ids else None
     ids.sort()

@@ -46,7 +46,7 @@ class HomeFile(NamedTuple):
 def home_files(
     home: str | os.PathLike[str], *, problems: list[Problem] | None = None
 ) -> Iterator[HomeFile]:
-    """Give every file of *home* that is worth keeping."""
+    """Return every file of *home* that is worth keeping."""
     return _Files(DirectoryWalk(problems)).beneath(os.path.abspath(home))
 
 
@@ -109,7 +109,7 @@ class _Files:
 
 
 def owner_of(name: str) -> str | None:
-    """Give the id of the session that the file *name* of a home belongs to; None if none says so.
+    """Return the id of the session that the file *name* of a home belongs to; None if none says so.
 
     Told from the name alone: plans and prompts belong to nobody, days' logs to several sessions,
     and whose an agent's log beside the sessions is, only its records know.
@@ -184,7 +184,7 @@ def _is_of_flat_store(name: str) -> bool:
 
 
 def _is_passing(prefix: str, name: str) -> bool:
-    """Tell whether a file is there only for now: unfinished, or about a process that runs."""
+    """Return whether a file is there only for now: unfinished, or about a process that runs."""
     if prefix == "sessions/":
         stem, suffix = os.path.splitext(name)
         if suffix == ".json" and stem.isascii() and stem.isdigit():
@@ -193,10 +193,10 @@ def _is_passing(prefix: str, name: str) -> bool:
 
 
 def _is_unfinished(name: str) -> bool:
-    """Tell whether turnlog is still writing what is called that."""
+    """Return whether turnlog is still writing what is called that."""
     return name.startswith(".") and (name.startswith(".turnlog-") or ".repair-" in name)
 
 
 def source_of(home: str | os.PathLike[str], name: str) -> Path:
-    """Give the place of the file *name* in *home*."""
+    """Return the place of the file *name* in *home*."""
     return Path(os.path.abspath(home)).joinpath(*name.split("/"))

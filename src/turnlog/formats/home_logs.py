@@ -84,7 +84,7 @@ class Search:
             yield from self._look(_SearchPlace(path, real, "flat"), items)
 
     def _look(self, place: _SearchPlace, items: list[Item]) -> Iterator[LogFile]:
-        """Give the logs of one directory, and queue the directories in it that may hold more."""
+        """Return the logs of one directory, and queue the directories in it that may hold more."""
         inner: list[tuple[Item, _SearchPlace]] = []
         names = (read_name(item.name) for item in items if place.role == "flat")
         ids = {name.id for name in names if name is not None}
@@ -111,7 +111,7 @@ class Search:
         self.linked_places.extend(place for item, place in places if item.linked)
 
     def _log(self, place: _SearchPlace, item: Item) -> LogFile | None:
-        """Give the log that *item* is; None if it is none, or was given before."""
+        """Return the log that *item* is; None if it is none, or was given before."""
         name = read_name(item.name)
         if name is None or (place.role == "agents" and name.kind != "agent"):
             if looks_like_log(item.name):
@@ -135,7 +135,7 @@ class Search:
 
 
 def _below(place: _SearchPlace, item: Item, ids: set[str]) -> _SearchPlace | None:
-    """Tell what a directory called *item* is in *place*; None if it holds no logs.
+    """Return what a directory called *item* is in *place*; None if it holds no logs.
 
     *ids* are those of the logs beside it in a flat store.
     """
@@ -167,7 +167,7 @@ def _is_flat_store(items: list[Item]) -> bool:
 
 
 def subagent_logs_near(main: str | os.PathLike[str], session_id: str) -> Iterator[Path]:
-    """Give the plain logs of a session's agents in the directory beside its main log."""
+    """Return the plain logs of a session's agents in the directory beside its main log."""
     directory = Path(main).parent / check_session_id(session_id) / "subagents"
     for item in DirectoryWalk().files_beneath(str(directory)):
         name = read_name(item.name)

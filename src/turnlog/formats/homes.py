@@ -71,7 +71,7 @@ def all_home_paths(
 
 
 def turnlog_home_path(environ: Mapping[str, str] = os.environ) -> str:
-    """Tell where turnlog keeps its own things; the directory need not exist yet."""
+    """Return where turnlog keeps its own things; the directory need not exist yet."""
     setting = environ.get("TURNLOG_HOME", "")
     if setting.strip():
         return _absolute(setting, environ)
@@ -79,7 +79,7 @@ def turnlog_home_path(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def _usual_data() -> str | None:
-    """Give what platformdirs would, where that is beyond doubt: it takes a while to import."""
+    """Return what platformdirs would, where that is beyond doubt: it takes a while to import."""
     data, user = os.environ.get("XDG_DATA_HOME"), os.environ.get("HOME", "")
     if sys.platform != "linux" or "ANDROID_ROOT" in os.environ:
         return None
@@ -96,12 +96,12 @@ def _platforms_data() -> str:
 
 
 def kept_root(environ: Mapping[str, str] = os.environ) -> str:
-    """Tell where the mirrors of all homes lie; the directory need not exist."""
+    """Return where the mirrors of all homes lie; the directory need not exist."""
     return os.path.join(turnlog_home_path(environ), "kept")
 
 
 def kept_path(home: str, environ: Mapping[str, str] = os.environ, *, to_keep: bool = False) -> str:
-    """Tell where the mirror of *home* lies; it need not exist, and neither need the home.
+    """Return where the mirror of *home* lies; it need not exist, and neither need the home.
 
     Containers that share turnlog's home may all have a home of the same path. The first has the
     mirror that is named for the path; another gets one that is named for the machine as well, as
@@ -150,7 +150,7 @@ def noted_machine(mirror: str) -> str | None:
 
 
 def _is_within(home: str, root: str) -> bool:
-    """Tell whether a home lies in turnlog's own, which containers share."""
+    """Return whether a home lies in turnlog's own, which containers share."""
     own = os.path.dirname(os.path.realpath(root))
     return home == own or home.startswith(os.path.join(own, ""))
 
@@ -277,5 +277,5 @@ def all_homes(
 
 
 def turnlog_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """Tell where turnlog keeps its own things; the directory need not exist yet."""
+    """Return where turnlog keeps its own things; the directory need not exist yet."""
     return Path(turnlog_home_path(environ))

@@ -47,12 +47,12 @@ def is_subagent_id(text: str) -> bool:
 
 
 def is_uuid(text: str) -> bool:
-    """Tell whether *text* is a UUID as file names carry it: five groups, in either case."""
+    """Return whether *text* is a UUID as file names carry it: five groups, in either case."""
     return _UUID.fullmatch(text) is not None
 
 
 def is_device(text: str) -> bool:
-    """Tell whether Windows would take *text* for a device such as CON or NUL."""
+    """Return whether Windows would take *text* for a device such as CON or NUL."""
     return text.lower() in _DEVICES
 
 

@@ -38,41 +38,41 @@ _COPY = re.compile(rf"(?:{CONFLICTS}/([0-9]+)/)?(?:{GENERATIONS}/([0-9]+)/)?(.*)
 
 
 def kept_place(home: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Path:
-    """Tell where the mirror of *home* lies, as a path."""
+    """Return where the mirror of *home* lies, as a path."""
     return Path(kept_path(os.fspath(home), environ))
 
 
 def kept_copy(place: Path, name: str) -> Path:
-    """Give the place of the copy of the file *name*, "/"-separated and relative to its home."""
+    """Return the place of the copy of the file *name*, "/"-separated and relative to its home."""
     return _beneath(place, name)
 
 
 def generation_copy(place: Path, generation: int, name: str) -> Path:
-    """Give the place of an earlier copy of the file *name*."""
+    """Return the place of an earlier copy of the file *name*."""
     return _beneath(place / GENERATIONS / str(generation), name)
 
 
 def copy_root(place: Path, conflict: int) -> Path:
-    """Give the directory beneath which copies lie under their names; *conflict* is mostly 0."""
+    """Return the directory beneath which copies lie under their names; *conflict* is mostly 0."""
     return place / CONFLICTS / str(conflict) if conflict else place
 
 
 def copy_roots(place: Path) -> dict[int, Path]:
-    """Give all such directories of a mirror, by their numbers."""
+    """Return all such directories of a mirror, by their numbers."""
     names = (item.name for item in DirectoryWalk().enter(os.path.join(place, CONFLICTS)))
     numbers = sorted(int(name) for name in names if name.isascii() and name.isdecimal())
     return {each: copy_root(place, each) for each in (0, *numbers)}
 
 
 def other_place(log: LogFile) -> str:
-    """Tell where the source of a kept log lay; of another log, where its kept copy would lie."""
+    """Return where the source of a kept log lay; of another log, where its kept copy would lie."""
     home, path = os.path.abspath(log.home), os.fspath(log.path)
     source = source_of_copy(home, path) if log.is_kept else None
     return source or os.path.join(kept_path(home), os.path.relpath(path, home) + KEPT_SUFFIX)
 
 
 def source_of_copy(home: str, path: str) -> str | None:
-    """Tell where the file lay of which *path* is a copy; None if it is not one of *home*'s."""
+    """Return where the file lay of which *path* is a copy; None if it is not one of *home*'s."""
     place = os.path.join(kept_path(home), "")
     if not path.startswith(place):
         return None
@@ -99,12 +99,12 @@ def read_copy_name(copy: str) -> CopyName:
 
 
 def name_of_copy(copy: str) -> str:
-    """Give the name of the file that a copy is of; *copy* is relative to the mirror."""
+    """Return the name of the file that a copy is of; *copy* is relative to the mirror."""
     return read_copy_name(copy).name
 
 
 def is_inner_name(name: str) -> bool:
-    """Tell whether *name* stays inside whatever directory it is put beneath."""
+    """Return whether *name* stays inside whatever directory it is put beneath."""
     parts = name.split("/")
     return "\0" not in name and not any(each in {"", ".", ".."} for each in parts)
 

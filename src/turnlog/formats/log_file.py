@@ -89,7 +89,7 @@ def read_name(name: str) -> LogName | None:
 
 
 def looks_like_log(name: str) -> bool:
-    """Tell whether someone may expect the file called *name* to be read as a log.
+    """Return whether someone may expect the file called *name* to be read as a log.
 
     Wider than `read_name`: such a name that no log can bear deserves to be reported, while hidden
     files, reserved names and copies put aside are left alone without a word.

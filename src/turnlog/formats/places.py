@@ -27,7 +27,7 @@ def claude_log(
     *,
     environ: Mapping[str, str] = os.environ,
 ) -> Path:
-    """Give the place of a session's main log: `projects/KEY/ID.jsonl`."""
+    """Return the place of a session's main log: `projects/KEY/ID.jsonl`."""
     key = project_key(project_dir, environ=environ)
     return _beneath(home, "projects", key, _session_log(session_id))
 
@@ -41,7 +41,7 @@ def claude_subagent_log(
     nested: bool = True,
     environ: Mapping[str, str] = os.environ,
 ) -> Path:
-    """Give the place of an agent's log: under its session, or beside it as early versions did."""
+    """Return the place of an agent's log: under its session, or beside it as early versions did."""
     _session_log(session_id)
     name = subagent_name(check_subagent_id(agent_id))
     key = project_key(project_dir, environ=environ)
@@ -50,7 +50,7 @@ def claude_subagent_log(
 
 
 def subagent_log_near(main: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
-    """Give the place of an agent's log next to its session's main log, in any layout."""
+    """Return the place of an agent's log next to its session's main log, in any layout."""
     _session_log(session_id)
     name = subagent_name(check_subagent_id(agent_id))
     return _beneath(Path(main).parent, session_id, "subagents", name)
@@ -59,19 +59,19 @@ def subagent_log_near(main: str | os.PathLike[str], session_id: str, agent_id: s
 def dated_log(
     home: str | os.PathLike[str], project_dir: str | os.PathLike[str], day: dt.date
 ) -> Path:
-    """Give the place of a project's log for one UTC day: `projects/HASH/DATE.jsonl`."""
+    """Return the place of a project's log for one UTC day: `projects/HASH/DATE.jsonl`."""
     return _beneath(home, "projects", project_hash(project_dir), day_name(_utc_day(day)))
 
 
 def flat_directory(root: str | os.PathLike[str]) -> Path:
-    """Give the directory of a root's flat sessions: the root itself if it is such a directory."""
+    """Return the directory of a root's flat sessions: the root itself if it is such a directory."""
     path = Path(os.path.abspath(root))
     is_one = path.name == "sessions" or os.path.isfile(path / "index.json")
     return path if is_one else path / "sessions"
 
 
 def flat_log(directory: str | os.PathLike[str], session_id: str) -> Path:
-    """Give the place of a session's log in a flat store: `ID.jsonl`."""
+    """Return the place of a session's log in a flat store: `ID.jsonl`."""
     return _beneath(directory, _session_log(session_id))
 
 
@@ -89,12 +89,12 @@ def flat_archive(directory: str | os.PathLike[str], session_id: str) -> Path:
 
 
 def journal_log(root: str | os.PathLike[str]) -> Path:
-    """Give the place of turnlog's own journal."""
+    """Return the place of turnlog's own journal."""
     return _beneath(root, "journal.jsonl")
 
 
 def todo_file(home: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
-    """Give the place of an agent's todos. The main agent's id is the session's own."""
+    """Return the place of an agent's todos. The main agent's id is the session's own."""
     name = f"{check_session_id(session_id)}-agent-{check_subagent_id(agent_id)}.json"
     if len(name) > _NAME_MAX:
         raise InvalidId(
@@ -105,7 +105,7 @@ def todo_file(home: str | os.PathLike[str], session_id: str, agent_id: str) -> P
 
 
 def _session_log(session_id: str) -> str:
-    """Give the log's name, refusing ids that would make it read as something else."""
+    """Return the log's name, refusing ids that would make it read as something else."""
     name = session_name(check_session_id(session_id))
     if read_name(name) != LogName("session", session_id, None):
         raise InvalidId(

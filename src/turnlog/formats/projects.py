@@ -72,7 +72,7 @@ _CHOSEN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def key_of(path: str) -> str:
-    """Give the key of a path that is already real and in NFC. Pure.
+    """Return the key of a path that is already real and in NFC. Pure.
 
     Counts in UTF-16 units as JavaScript does: an astral character becomes two hyphens.
     """
@@ -87,7 +87,7 @@ def key_of(path: str) -> str:
 def project_key(
     directory: str | os.PathLike[str], *, environ: Mapping[str, str] = os.environ
 ) -> str:
-    """Give the key under which Claude Code files the sessions of *directory*.
+    """Return the key under which Claude Code files the sessions of *directory*.
 
     CLAUDE_CODE_PROJECT_DIR_NAME takes its place as it does there: only beside CLAUDE_CONFIG_DIR,
     and only if it is a safe name.
@@ -106,7 +106,7 @@ def project_key(
 
 
 def hash_of(path: str) -> str:
-    """Give the dated layout's name for an absolute path: 20 characters, safe in a URL. Pure."""
+    """Return the dated layout's name for an absolute path: 20 characters, safe in a URL. Pure."""
     from hashlib import sha256  # noqa: PLC0415 - Few need it, and it brings all of OpenSSL.
 
     digest = sha256(path.encode("utf-8", "surrogatepass")).digest()
@@ -119,7 +119,7 @@ def project_hash(directory: str | os.PathLike[str]) -> str:
 
 
 def same_project_key(key: str, other: str) -> bool:
-    """Tell whether two keys may name one project.
+    """Return whether two keys may name one project.
 
     Older builds of Claude Code hashed long paths differently, so of two cut keys only the first
     200 characters are compared. Then "may" is all that can be said: compare the records' cwd.

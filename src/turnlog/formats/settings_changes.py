@@ -106,7 +106,7 @@ def ran(words: tuple[str, ...], given: bytes = b"") -> subprocess.CompletedProce
 
 
 def content(path: Path) -> bytes | Unreadable | None:
-    """Give what a file holds; None if there is none."""
+    """Return what a file holds; None if there is none."""
     found = read_file(path)
     if isinstance(found, Unreadable) and not os.path.lexists(path):
         return None

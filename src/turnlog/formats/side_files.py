@@ -97,7 +97,7 @@ def program_files(home: Home, *, problems: list[Problem] | None = None) -> tuple
 
 
 def history_log(home: Home) -> Path | None:
-    """Give the home's log of prompts, if it keeps one."""
+    """Return the home's log of prompts, if it keeps one."""
     path = home.path / "history.jsonl"
     return path if os.path.isfile(path) else None
 
@@ -120,7 +120,7 @@ def running(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path,
 
 
 def _session_directories(home: Home, session_id: str, walk: DirectoryWalk) -> Iterator[str]:
-    """Give the paths where a directory of the session's own may be: one in each project."""
+    """Return the paths where a directory of the session's own may be: one in each project."""
     yield str(home.path / session_id)  # A project's directory that was copied and named as a home.
     for item in walk.enter(str(home.path / "projects")):
         if item.kind == "directory" and not item.name.startswith("."):

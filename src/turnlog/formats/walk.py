@@ -49,7 +49,7 @@ def refuse_unseen(problems: Iterable[Problem]) -> None:
 
 
 def is_gone(path: str | os.PathLike[str]) -> bool:
-    """Tell whether there is nothing at *path*; what cannot be looked at may be there."""
+    """Return whether there is nothing at *path*; what cannot be looked at may be there."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +122,7 @@ class DirectoryWalk:
         return items
 
     def files_beneath(self, path: str) -> Iterator[Item]:
-        """Give the regular files of a tree, each directory's before those of its children.
+        """Return the regular files of a tree, each directory's before those of its children.
 
         Links to directories are not followed here: the tree is what really lies in it.
         """
@@ -167,6 +167,6 @@ def _what(mode: int) -> str:
 
 
 def reason_of(error: OSError) -> str:
-    """Give the system's own words for an error."""
+    """Return the system's own words for an error."""
     # Only the system's words: the path already stands beside them.
     return (error.strerror or type(error).__name__).lower()

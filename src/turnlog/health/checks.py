@@ -181,7 +181,7 @@ def crashed(patient: CheckContext) -> list[DoctorFinding]:
 
 
 def _lives(patient: CheckContext) -> Iterator[tuple[LogFile, SessionState]]:
-    """Give every session's newest main log, and the facts of its life."""
+    """Return every session's newest main log, and the facts of its life."""
     by_path = {os.fspath(log.path): log for log in patient.logs}
     if patient.index is None:
         mains = [log for log in patient.logs if log.kind == "session"]
@@ -394,7 +394,7 @@ def todos(patient: CheckContext) -> list[DoctorFinding]:
 
 
 def _lists(patient: CheckContext, index: Index) -> Iterator[tuple[TodoList, LogFile, _Said]]:
-    """Give every list of todos whose log is there, and what the log says last of them."""
+    """Return every list of todos whose log is there, and what the log says last of them."""
     last = _last_calls(index)
     for home in patient.homes:
         for listed in all_todos(home):
@@ -409,7 +409,7 @@ def _lists(patient: CheckContext, index: Index) -> Iterator[tuple[TodoList, LogF
 
 
 def _last_calls(index: Index) -> dict[str, tuple[int, int]]:
-    """Give for each log the last call that wrote todos and was answered: its record and block.
+    """Return for each log the last call that wrote todos and was answered: its record and block.
 
     What an agent wrote in the log of the main one is not the main one's list.
     """
@@ -631,7 +631,7 @@ def exposed(root: str) -> Exposed:
 
 
 def _can_pass_to(path: str, passing: int) -> bool:
-    """Tell whether a class of people can get as far as *path*."""
+    """Return whether a class of people can get as far as *path*."""
     for directory in Path(path).parents:
         status = _status(str(directory))
         if status is None or not status.st_mode & passing:
@@ -643,7 +643,7 @@ def _can_pass_to(path: str, passing: int) -> bool:
 
 
 def _is_own_group(status: os.stat_result, reading: int) -> bool:
-    """Tell whether the group is the owner's own, as many systems give each user one."""
+    """Return whether the group is the owner's own, as many systems give each user one."""
     if sys.platform == "win32" or reading != stat.S_IRGRP:
         return False
     try:
@@ -704,7 +704,7 @@ def space(patient: CheckContext) -> list[DoctorFinding]:
 
 
 def _way_to_room(patient: CheckContext) -> str:
-    """Tell what makes room: the trash if its time has come, else what nobody used for long."""
+    """Return what makes room: the trash if its time has come, else what nobody used for long."""
     if any(each.is_due(patient.now) for each in Trash(patient.own).entries()):
         return patient.command("trash", "empty", "--write")
     homes = [os.fspath(home) for home in patient.homes]
@@ -712,7 +712,7 @@ def _way_to_room(patient: CheckContext) -> str:
 
 
 def _nearest(place: str) -> str:
-    """Give *place*, or the directory above it that exists."""
+    """Return *place*, or the directory above it that exists."""
     while not os.path.exists(place) and os.path.dirname(place) != place:
         place = os.path.dirname(place)
     return place

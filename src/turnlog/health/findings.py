@@ -194,7 +194,7 @@ class CheckContext:
         return {(home, session): title for home, session, title in rows}
 
     def is_live(self, log: LogFile) -> bool:
-        """Tell whether somebody may be writing *log*: what looks unfinished there is not."""
+        """Return whether somebody may be writing *log*: what looks unfinished there is not."""
         found = self.running.get(log.session_id or "")
         if found is not None and found.is_alive:
             return True
@@ -221,7 +221,7 @@ class CheckContext:
         return self._short_ids.get(log.session_id, log.session_id)
 
     def example(self, log: LogFile, detail: str, *words: str) -> Example:
-        """Tell of one session's log; *words* are the command that mends it, without its name.
+        """Return of one session's log; *words* are the command that mends it, without its name.
 
         Where a kept copy holds more than the log, restoring it comes before any other remedy.
         """

@@ -123,7 +123,7 @@ def scan_secrets(
 
 
 def export_fact(path: str | os.PathLike[str], secrets: Iterable[Secret]) -> dict[str, Any]:
-    """Give what the journal is told of an export in which *secrets* were not masked."""
+    """Return what the journal is told of an export in which *secrets* were not masked."""
     digests = sorted({secret.digest[: 2 * ID_DIGITS] for secret in secrets})
     return {"path": os.path.abspath(path), "secrets": digests}
 
@@ -154,7 +154,7 @@ class _Scan:
         self._document = SecretsDocument(secrets=[])
 
     def wants(self, path: Path, log: LogFile | None) -> bool:
-        """Tell whether a log may hold what is asked for, without reading it."""
+        """Return whether a log may hold what is asked for, without reading it."""
         if self._since is not None:
             try:
                 if os.stat(path).st_mtime < self._since.timestamp():
@@ -263,7 +263,7 @@ class _Scan:
 def _places(
     homes: Iterable[Home], problems: list[Problem]
 ) -> Iterator[tuple[Path, LogFile | None]]:
-    """Give every log, and the logs of what was typed, which belong to no one session."""
+    """Return every log, and the logs of what was typed, which belong to no one session."""
     homes = tuple(homes)
     for log in find_everywhere(homes, problems=problems):
         yield log.path, log
@@ -274,7 +274,7 @@ def _places(
 
 
 def _exports() -> dict[str, set[ExportReached]]:
-    """Tell which secrets went out with which export, by the beginning of their digest."""
+    """Return which secrets went out with which export, by the beginning of their digest."""
     found: dict[str, set[ExportReached]] = {}
     try:
         for item in read_log(journal_log(turnlog_home())):

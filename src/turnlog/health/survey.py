@@ -69,7 +69,7 @@ def survey(logs: Iterable[LogFile], index: Index | None) -> list[Surveyed]:
 
 
 def _known(by_path: dict[str, LogFile], index: Index) -> dict[str, Surveyed]:
-    """Give what the index says of the logs that it knows, by path."""
+    """Return what the index says of the logs that it knows, by path."""
     db = index.db
     logs = {
         row[0]: row[1:]
@@ -124,7 +124,7 @@ class _Rows:
         return None
 
     def __call__(self, log: int) -> list[_Row]:
-        """Give the records of *log*; logs are asked for in the order of their ids."""
+        """Return the records of *log*; logs are asked for in the order of their ids."""
         while self._next is not None and self._next[0] < log:
             self._next = self._step()
         if self._next is None or self._next[0] != log:
@@ -135,7 +135,7 @@ class _Rows:
 
 
 def _is_glued(rows: list[_Row]) -> bool:
-    """Tell whether two records stand on one line."""
+    """Return whether two records stand on one line."""
     end = -1
     for row in rows:
         if row[0] <= end:
@@ -145,7 +145,7 @@ def _is_glued(rows: list[_Row]) -> bool:
 
 
 def _ends_early(rows: list[_Row], size_bytes: int) -> bool:
-    """Tell whether something stands behind the last record that is more than a newline."""
+    """Return whether something stands behind the last record that is more than a newline."""
     end = (rows[-1][0] & _LOG_OF) + rows[-1][1] if rows else 0
     return size_bytes > end + 1
 
@@ -215,7 +215,7 @@ class _Sketch:
 
 
 def _is_tangled(index: Index, rows: list[_Row], rows_of: _Rows) -> bool:
-    """Tell whether a parent is missing or comes later, or a resume may reach only a part."""
+    """Return whether a parent is missing or comes later, or a resume may reach only a part."""
     sketch = _Sketch(rows, rows_of)
     if sketch.is_broken:
         return True
@@ -245,7 +245,7 @@ def _is_boundary(index: Index, row: _Row) -> bool:
 
 
 def _is_half_answered(db: sqlite3.Connection, log: int) -> bool:
-    """Tell whether of the calls of one response some were answered and some were not."""
+    """Return whether of the calls of one response some were answered and some were not."""
     within = (log << OFFSET_BITS, (log + 1) << OFFSET_BITS)
     rows = db.execute(
         "SELECT records.message, calls.result IS NULL FROM calls"

@@ -50,15 +50,15 @@ class Index(Closing):
         return ReadBack(self.db)
 
     def shown(self, text: str) -> str:
-        """Give what may be known of a *text* that the index itself holds, such as a title."""
+        """Return what may be known of a *text* that the index itself holds, such as a title."""
         return text
 
     def place(self, record: int) -> tuple[str, int]:
-        """Give the log and the offset of a record."""
+        """Return the log and the offset of a record."""
         return self._back.place(record)
 
     def length(self, record: int) -> int | None:
-        """Tell how long a record is; None if the index does not know it."""
+        """Return how long a record is; None if the index does not know it."""
         return self._back.length(record)
 
     def raw(self, record: int, length: int | None = None) -> bytes | None:

@@ -56,7 +56,7 @@ _MISSING: Final = ("no such", "has no column named", "values were supplied")
 
 
 def index_path(homes: Sequence[Home]) -> Path:
-    """Tell where the index of *homes* lies, whether or not it exists."""
+    """Return where the index of *homes* lies, whether or not it exists."""
     return Path(path_of_index([os.fspath(home) for home in homes]))
 
 
@@ -184,7 +184,7 @@ def _connect(path: Path, *, read_only: bool = False, more: str = "") -> sqlite3.
 
 
 def _state_of(connection: sqlite3.Connection) -> int:
-    """Give the version of an index; 0 for an empty file, -1 for another program's."""
+    """Return the version of an index; 0 for an empty file, -1 for another program's."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     mark = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if mark == MARK and version:
@@ -224,7 +224,7 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
 
 
 def has_indexes(connection: sqlite3.Connection) -> bool:
-    """Tell whether the ways into the tables are there."""
+    """Return whether the ways into the tables are there."""
     query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?)"
     return bool(connection.execute(query, (LAST_INDEX,)).fetchone()[0])
 
@@ -278,7 +278,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def unavailable(path: Path, error: Exception) -> IndexUnavailable:
-    """Give the error that says that the index cannot be written, and why."""
+    """Return the error that says that the index cannot be written, and why."""
     return IndexUnavailable(
         f"the index cannot be written: {_why(path, error)}",
         path=path,
@@ -301,7 +301,7 @@ def _why(path: Path, error: Exception) -> str:
 
 
 def is_broken(error: Exception) -> bool:
-    """Tell whether an error says that the file itself is broken."""
+    """Return whether an error says that the file itself is broken."""
     if isinstance(error, sqlite3.IntegrityError | ValueError):
         return True  # Rows that cannot be, or folds that nobody packed.
     if isinstance(error, sqlite3.OperationalError) and any(
@@ -363,12 +363,12 @@ def private_directory(path: Path) -> None:
 
 
 def is_valid_utf8(text: str) -> bool:
-    """Tell whether UTF-8 can hold a text: JSON can spell others, and files be named by others."""
+    """Return whether UTF-8 can hold a text: JSON can spell others, and files be named by others."""
     return bool(utf8_safe(text) == text)
 
 
 def utf8_safe(value: Any) -> Any:
-    """Give plain data with every text such that UTF-8 can hold it."""
+    """Return plain data with every text such that UTF-8 can hold it."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode(errors="replace").decode()
     if isinstance(value, dict):
@@ -377,7 +377,7 @@ def utf8_safe(value: Any) -> Any:
 
 
 def utf8_safe_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Give a row such that UTF-8 can hold it; nearly every one is so already."""
+    """Return a row such that UTF-8 can hold it; nearly every one is so already."""
     for value in row:
         if isinstance(value, str) and not value.isascii():
             return tuple(utf8_safe(list(row)))

@@ -101,7 +101,7 @@ def make_temporary_index(
 
 
 def is_temporary(homes: Sequence[Home]) -> bool:
-    """Tell whether the index of *homes* was made for this run alone."""
+    """Return whether the index of *homes* was made for this run alone."""
     return path_of_index([os.fspath(home) for home in homes]) in ELSEWHERE.values()
 
 
@@ -130,7 +130,7 @@ def _lacking(homes: Sequence[Home], stage: Stage) -> tuple[int, str] | None:
 
 
 def _is_unwritable(error: IndexUnavailable) -> bool:
-    """Tell whether that is all: an index that is broken or too new has another way out."""
+    """Return whether that is all: an index that is broken or too new has another way out."""
     return not isinstance(error, IndexTooNew | BrokenIndex)
 
 

@@ -28,7 +28,7 @@ _SETTLED_NS = 2_000_000_000
 
 
 def path_of_index(homes: list[str]) -> str:
-    """Tell where the index of *homes* lies, whether or not it exists."""
+    """Return where the index of *homes* lies, whether or not it exists."""
     true = sorted({os.path.realpath(home) for home in homes})
     name = "\0".join(true).encode(errors="surrogateescape")
     digest = f"{crc32(name):08x}{crc32(name[::-1]):08x}"
@@ -81,7 +81,7 @@ class Freshness:
             self.changed = self._file = None
 
     def opened(self, path: str) -> sqlite3.Connection | None:
-        """Give the open index, if it can be used and still is the one that lies at *path*."""
+        """Return the open index, if it can be used and still is the one that lies at *path*."""
         if self.db is None or self._file is None or self._file != _file_at(path):
             return None
         return self.db if is_ours(self.db) else None
@@ -100,7 +100,7 @@ def look_at(homes: list[str]) -> Freshness:
 
 
 def _file_at(path: str) -> tuple[int, int] | None:
-    """Tell which file lies at *path*; None if none does."""
+    """Return which file lies at *path*; None if none does."""
     try:
         there = os.stat(path)
     except OSError:
@@ -109,7 +109,7 @@ def _file_at(path: str) -> tuple[int, int] | None:
 
 
 def is_ours(db: sqlite3.Connection) -> bool:
-    """Tell whether this is an index of this version."""
+    """Return whether this is an index of this version."""
     version = db.execute("PRAGMA user_version").fetchone()[0]
     return bool(version == VERSION and db.execute("PRAGMA application_id").fetchone()[0] == MARK)
 
@@ -121,7 +121,7 @@ def uri_of(path: str, mode: str) -> str:
 
 
 def changed_logs(db: sqlite3.Connection, *, usage_only: bool = False) -> list[str] | None:
-    """Give the paths of the logs that changed; None if only a walk over the homes can tell."""
+    """Return the paths of the logs that changed; None if only a walk over the homes can tell."""
     if not has_walked(db, usage_only=usage_only):
         return None
     directories = db.execute("SELECT path, mtime_ns, is_beside FROM directories").fetchall()
@@ -156,7 +156,7 @@ def has_walked(db: sqlite3.Connection, *, usage_only: bool) -> bool:
 
 
 def has_leftovers(db: sqlite3.Connection) -> bool:
-    """Tell whether a refresh was cut off before it had finished."""
+    """Return whether a refresh was cut off before it had finished."""
     query = "SELECT EXISTS (SELECT 1 FROM unsettled) OR EXISTS (SELECT 1 FROM unnoted)"
     return bool(db.execute(query).fetchone()[0])
 

@@ -45,7 +45,7 @@ def microseconds(at: datetime | None) -> int | None:
 
 
 def instant_at(us: int | None) -> datetime | None:
-    """Give the instant that ``microseconds`` counted."""
+    """Return the instant that ``microseconds`` counted."""
     return None if us is None else _EPOCH + timedelta(microseconds=us)
 
 

@@ -33,7 +33,7 @@ class ReadBack:
         self._open: dict[int, Seekable] = {}
 
     def place(self, record: int) -> tuple[str, int]:
-        """Give the log and the offset of a record."""
+        """Return the log and the offset of a record."""
         return self._known(record >> OFFSET_BITS)[0], record & _OFFSET
 
     def raw(self, record: int, length: int | None = None) -> bytes | None:
@@ -53,12 +53,12 @@ class ReadBack:
             return None
 
     def length(self, record: int) -> int | None:
-        """Tell how long a record is; None if the index does not know it."""
+        """Return how long a record is; None if the index does not know it."""
         row = self._db.execute("SELECT length FROM records WHERE id = ?", (record,)).fetchone()
         return None if row is None else int(row[0])
 
     def texts_in(self, data: bytes, record: int) -> list[Text]:
-        """Give the texts of a record's bytes."""
+        """Return the texts of a record's bytes."""
         _, layout, kind = self._known(record >> OFFSET_BITS)
         if layout == BESIDE:
             return texts_of_side(kind, data)

@@ -36,7 +36,7 @@ class SideFile(NamedTuple):
 
 
 def side_files_of(homes: Iterable[Home], times: dict[str, int]) -> Iterator[SideFile]:
-    """Give what lies beside the logs of *homes*; add to *times* when each directory changed.
+    """Return what lies beside the logs of *homes*; add to *times* when each directory changed.
 
     What is gone, and of which a copy is kept, is given as that copy.
     """
@@ -55,7 +55,7 @@ def side_files_of(homes: Iterable[Home], times: dict[str, int]) -> Iterator[Side
 def _lying_in(
     home: Home, place: Path, times: dict[str, int], *, suffix: str = ""
 ) -> Iterator[tuple[str, SideFile]]:
-    """Give what lies at *place* as it does in *home*, in files whose names end in *suffix*."""
+    """Return what lies at *place* as it does in *home*, in files whose names end in *suffix*."""
 
     def files(name: str, ending: str) -> Iterator[tuple[str, Path, str]]:
         for entry in _entries(place / name, times):
@@ -81,7 +81,7 @@ def _lying_in(
 
 
 def texts_of_side(kind: str, data: bytes) -> list[Text]:
-    """Give the texts of a side file, or of one line of the list of prompts."""
+    """Return the texts of a side file, or of one line of the list of prompts."""
     if kind == PLAN:
         text = data.decode(errors="replace")
         return [Text(TextKind.PLAN, text)] if text.strip() else []
@@ -108,7 +108,7 @@ def content_of(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
 
 
 def _typed(value: Any) -> Iterator[str]:
-    """Give a prompt as it was typed, and what was pasted into it."""
+    """Return a prompt as it was typed, and what was pasted into it."""
     if isinstance(value, dict):
         yield from (value[key] for key in ("display",) if isinstance(value.get(key), str))
         pasted = value.get("pastedContents")

@@ -109,20 +109,20 @@ class Text(NamedTuple):
 
 
 def texts_of(record: Record) -> list[Text]:
-    """Give the texts of *record*; none is empty."""
+    """Return the texts of *record*; none is empty."""
     if isinstance(record, SAID):  # Nearly all are.
         return texts_of_blocks(record.blocks, _plain_of(record))
     return [text for text in _texts(record) if text.text]
 
 
 def texts_of_blocks(blocks: Iterable[Any], plain: TextKind) -> list[Text]:
-    """Give the texts of a message's blocks, of which *plain* text is this; none is empty."""
+    """Return the texts of a message's blocks, of which *plain* text is this; none is empty."""
     found = (text_of_block(block, plain) for block in blocks)
     return [Text(*each) for each in found if each[1]]
 
 
 def text_of_block(block: Any, plain: TextKind) -> tuple[TextKind, str]:
-    """Give the text of a block and what it is, *plain* text being this; empty if it has none."""
+    """Return the text of a block and what it is, *plain* text being this; empty if it has none."""
     shape = type(block)
     if shape is ResultBlock:
         return _RESULT, block.text
@@ -145,7 +145,7 @@ def leaves(value: Any) -> str:
 
 
 def _plain_of(record: Assistant | User) -> TextKind:
-    """Tell what plain text is in a message."""
+    """Return what plain text is in a message."""
     if isinstance(record, Assistant):
         return _RESPONSE
     if record.is_compact_summary is True:
@@ -212,12 +212,12 @@ _NO_LEADS: Final = bytes(set(range(256)) - _LEADS)
 
 
 def as_words(text: str) -> str:
-    """Give *text* with spaces wherever a word begins; as the full-text tables take it."""
+    """Return *text* with spaces wherever a word begins; as the full-text tables take it."""
     return text if text.isascii() else as_indexed(text).decode()
 
 
 def as_indexed(text: str) -> bytes:
-    """Give *text* as words, in UTF-8: what SQLite would make of it again and again."""
+    """Return *text* as words, in UTF-8: what SQLite would make of it again and again."""
     if text.isascii():
         return text.encode()
     data = text.encode(errors="replace")

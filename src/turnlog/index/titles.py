@@ -32,7 +32,7 @@ class StoredTitles:
         self._is_there = os.path.isfile(path_of_index([os.fspath(home) for home in homes]))
 
     def named(self, path: str | os.PathLike[str]) -> NamedTitle | None:
-        """Tell the names in the log at *path*; None if no more of it was read than its beginning.
+        """Return the names in the log at *path*; None if no more of it was read than its beginning.
 
         The list reads that itself.
         """

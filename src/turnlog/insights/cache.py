@@ -214,7 +214,7 @@ def _reason(response: Response, before: Response) -> str:
 
 
 def _read_instead(used: Counters, most: int) -> tuple[Counters, int]:
-    """Give what would have been used if up to *most* tokens had been found in the cache."""
+    """Return what would have been used if up to *most* tokens had been found in the cache."""
     left = most
     found = structs.replace(used)
     for name in ("cache_write_5m", "cache_write_1h", "input"):

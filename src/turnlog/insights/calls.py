@@ -140,7 +140,7 @@ def explain_calls(
     *,
     which: str = "TRUE",
 ) -> Iterator[Evidence]:
-    """Give the calls of a tool, or of all, that *which*, a condition of ours, holds for."""
+    """Return the calls of a tool, or of all, that *which*, a condition of ours, holds for."""
     where, values = conditions(index, asked, with_repeats=True)  # IS_CALL leaves them out.
     rows = index.db.execute(
         "SELECT r.id, r.session, r.at, n.name, c.is_error, c.duration_us FROM calls AS c"  # noqa: S608
@@ -159,7 +159,7 @@ def explain_calls(
 
 
 def explain_sequences(index: Index, asked: Scope, wanted: list[str]) -> Iterator[Evidence]:
-    """Give the calls at which a sequence begins."""
+    """Return the calls at which a sequence begins."""
     where, values = conditions(index, asked, with_repeats=True)  # IS_CALL leaves them out.
     rows = index.db.execute(
         "SELECT r.id, r.session, r.at, c.record >> 40, n.name FROM calls AS c"  # noqa: S608 - Ours.

@@ -58,12 +58,12 @@ class Streaks(Struct, kw_only=True):
 
 
 def hours_of(scan: UsageScan, prices: Prices, asked: Scope) -> Ledger:
-    """Give the ledger by hours, which days, weeks and the hours of the week are added up from."""
+    """Return the ledger by hours, which days, weeks and the hours of the week are added up from."""
     return ledger(scan, prices, asked.by("hour"))
 
 
 def days_of(hours: Ledger, prompts: dict[str, int]) -> list[DayRow]:
-    """Give the days on which something happened, in their order."""
+    """Return the days on which something happened, in their order."""
     found = _grouped((str(row.hour)[:10], row) for row in hours.rows if row.hour)
     return [
         DayRow(**figures_in(found.get(day)), day=day, prompts=prompts.get(day, 0))
@@ -72,7 +72,7 @@ def days_of(hours: Ledger, prompts: dict[str, int]) -> list[DayRow]:
 
 
 def weeks_of(days: Iterable[DayRow]) -> list[WeekRow]:
-    """Give the weeks in which something happened, in their order."""
+    """Return the weeks in which something happened, in their order."""
     rows = [(monday_of(row.day), row) for row in days]
     typed: dict[str, int] = {}
     for week, row in rows:
@@ -84,7 +84,7 @@ def weeks_of(days: Iterable[DayRow]) -> list[WeekRow]:
 
 
 def heat_of(hours: Ledger) -> HeatMap:
-    """Give the hours of the week; the clock's, so that two hours of one name are one."""
+    """Return the hours of the week; the clock's, so that two hours of one name are one."""
     messages = [[0] * _HOURS for _ in WEEKDAYS]
     costs: list[list[list[Decimal]]] = [[[] for _ in range(_HOURS)] for _ in WEEKDAYS]
     for row in hours.rows:
@@ -128,7 +128,7 @@ def last_day(asked: Scope) -> str:
 
 
 def hour_of_week(hour: str) -> tuple[int, int]:
-    """Give the day of the week, Monday as 0, and the hour of a name such as 2026-07-22 14:00."""
+    """Return the day of the week, Monday as 0, and the hour of a name such as 2026-07-22 14:00."""
     return date.fromisoformat(hour[:10]).weekday(), int(hour[11:13])
 
 

@@ -110,7 +110,7 @@ _COUNTS: Final = ("edits", "failed")
 
 
 def explain_edits(index: Index, asked: Scope, file: str | None = None) -> Iterator[Evidence]:
-    """Give the edits of a file, or of all."""
+    """Return the edits of a file, or of all."""
     places = Places(index)
     for row, lines in edits_with_lines(index, asked, file):
         path, session, is_error, record, at, _, _ = row
@@ -159,7 +159,7 @@ class _Results(Closing):
         self._source: Seekable | None = None
 
     def lines(self, record: int, length: int) -> Lines | None:
-        """Give the lines that the edit which *record* tells of added and removed."""
+        """Return the lines that the edit which *record* tells of added and removed."""
         if length > _END_BYTES:
             found = self._at_the_end(record, length)
             if found is not None:
@@ -192,7 +192,7 @@ class _Results(Closing):
 
 
 def lines_at_end(end: bytes) -> Lines | None:
-    """Give the lines of the patch in a result that ends with *end*; None if it is not there.
+    """Return the lines of the patch in a result that ends with *end*; None if it is not there.
 
     A quote that is not escaped ends the name of a field, so the name is no part of a text. What
     follows it must be the rest of a record, or the patch is not the result's own.

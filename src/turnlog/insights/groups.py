@@ -69,7 +69,7 @@ class ProjectFigures(Figures, kw_only=True):
 
 
 def models_of(book: Ledger, calls: CallFigures) -> list[ModelRow]:
-    """Give the models, the dearest first, from the ledger by models."""
+    """Return the models, the dearest first, from the ledger by models."""
     found = []
     for row in book.rows:
         name = str(row.model)
@@ -93,7 +93,7 @@ def models_of(book: Ledger, calls: CallFigures) -> list[ModelRow]:
 def subagents_of(
     index: Index, scan: UsageScan, prices: Prices, asked: Scope
 ) -> list[SubagentKindRow]:
-    """Give the kinds of agents, the dearest first; main is one of them."""
+    """Return the kinds of agents, the dearest first; main is one of them."""
     who = Answerers(index)
     if who.has_sidechains:  # What is added up does not tell them from the session itself.
         scan = every_response(index, asked.period)
@@ -123,7 +123,7 @@ def subagents_of(
 
 
 def subagent_kinds(index: Index) -> dict[tuple[str, str], str | None]:
-    """Give the kind of every agent, by its session and its own id."""
+    """Return the kind of every agent, by its session and its own id."""
     rows = index.db.execute("SELECT session, agent, kind FROM agents ORDER BY kind IS NULL DESC")
     return {(session, agent): kind for session, agent, kind in rows}
 
@@ -157,7 +157,7 @@ class Answerers:
 def projects_of(
     index: Index, scan: UsageScan, book: Ledger, asked: Scope, done: Done
 ) -> list[ProjectFigures]:
-    """Give the projects, the dearest first; *book* is the ledger by projects."""
+    """Return the projects, the dearest first; *book* is the ledger by projects."""
     known, listed = sessions_of(index), done.sessions
     period = asked.period
     sessions: dict[str | None, set[str]] = {}
@@ -194,7 +194,7 @@ def projects_of(
 
 
 def share_of(row: Figures, total: Figures) -> float | None:
-    """Give which part of all cost a row's is; None if nothing cost anything."""
+    """Return which part of all cost a row's is; None if nothing cost anything."""
     whole = Decimal(total.cost_usd)
     return round(float(Decimal(row.cost_usd) / whole), 4) if whole else None
 

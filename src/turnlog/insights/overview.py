@@ -156,7 +156,7 @@ class LastDays:
 
 
 def recently_active(rows: Iterable[T], now: datetime) -> list[T]:
-    """Give the sessions that were active in the longest period, of the latest."""
+    """Return the sessions that were active in the longest period, of the latest."""
     lately = now - timedelta(days=_LONGEST)
     latest = islice(rows, _LOOKED_INTO)
     return [row for row in latest if row.last_active_at and row.last_active_at >= lately]

@@ -73,7 +73,7 @@ def typed_in(index: Index, asked: Scope) -> Typed:
 
 
 def prompts_within(prompts: Sequence[PromptRecord], asked: Scope) -> list[PromptRecord]:
-    """Give the prompts of a period, each once."""
+    """Return the prompts of a period, each once."""
     return [each for each in prompts if each.first == each.record and is_within(asked, each.at)]
 
 
@@ -103,7 +103,7 @@ def commands_of(marks: Sequence[Marked]) -> list[CommandRow]:
 
 
 def explain_commands(index: Index, typed: Typed, command: str | None) -> Iterator[Evidence]:
-    """Give the prompts with a command, or with that one."""
+    """Return the prompts with a command, or with that one."""
     places = Places(index)
     for mark in typed.marks:
         if mark.command is not None and command in {None, mark.command}:
@@ -111,7 +111,7 @@ def explain_commands(index: Index, typed: Typed, command: str | None) -> Iterato
 
 
 def explain_interruptions(index: Index, typed: Typed) -> Iterator[Evidence]:
-    """Give the records that tell that somebody stopped the agent."""
+    """Return the records that tell that somebody stopped the agent."""
     places = Places(index)
     for mark in typed.marks:
         if mark.is_interruption:
@@ -119,14 +119,14 @@ def explain_interruptions(index: Index, typed: Typed) -> Iterator[Evidence]:
 
 
 def explain_prompts(index: Index, typed: Typed) -> Iterator[Evidence]:
-    """Give the prompts, with how they begin."""
+    """Return the prompts, with how they begin."""
     places = Places(index)
     for prompt in typed.prompts:
         yield places.behind(*prompt[:3], beginning(index, prompt.record))
 
 
 def beginning(index: Index, record: int, mask: Callable[[str], str] = str) -> str:
-    """Give how a prompt begins, as a person would read it; empty if its log is gone."""
+    """Return how a prompt begins, as a person would read it; empty if its log is gone."""
     found = index.record(record)
     for text in map(mask, _texts(found)):
         said = command_in(text) or prompt_preview(text)
@@ -150,7 +150,7 @@ def _rows(
 
 
 def _candidates(index: Index, asked: Scope) -> Iterator[Any]:
-    """Give the records from the period's beginning on in which there may be a mark.
+    """Return the records from the period's beginning on in which there may be a mark.
 
     Newer programs write commands that they answer themselves down as notes of their own.
     """

@@ -215,7 +215,7 @@ def sessions_in(
 
 
 def last_active(index: Index) -> datetime | None:
-    """Tell when a model last answered at all."""
+    """Return when a model last answered at all."""
     return instant_at(index.db.execute("SELECT max(at) FROM messages").fetchone()[0])
 
 

@@ -54,7 +54,7 @@ class Scope(Struct, frozen=True, kw_only=True):
         return Question(by=units, zone=self.zone, period=self.period)
 
     def first(self, rows: list[T]) -> list[T]:
-        """Give as many rows as are asked for."""
+        """Return as many rows as are asked for."""
         return rows if self.limit is None else rows[: self.limit]
 
 
@@ -88,7 +88,7 @@ def conditions(index: Index, asked: Scope, *, with_repeats: bool = False) -> tup
 
 
 def is_within(asked: Scope, at: int | None) -> bool:
-    """Tell whether an instant, in microseconds, is of the period."""
+    """Return whether an instant, in microseconds, is of the period."""
     since, until = microseconds(asked.since), microseconds(asked.until)
     if at is None:
         return since is None and until is None
@@ -96,18 +96,18 @@ def is_within(asked: Scope, at: int | None) -> bool:
 
 
 def first_text(asked: Scope) -> int:
-    """Give the smallest id that a text of the period can have: an id begins with the second."""
+    """Return the smallest id that a text of the period can have: an id begins with the second."""
     since = microseconds(asked.since)
     return _ALL_OF_TIME if since is None else (since // _US) << SECOND_BITS
 
 
 def names_of(index: Index) -> dict[int, str]:
-    """Give every name by its id."""
+    """Return every name by its id."""
     return dict(index.db.execute("SELECT id, name FROM names"))
 
 
 def sessions_of(index: Index) -> dict[int, tuple[str, str | None]]:
-    """Give the id and the project of every session, by the number that records know it by."""
+    """Return the id and the project of every session, by the number that records know it by."""
     rows = index.db.execute(
         "SELECT s.id, s.session, p.path FROM sessions AS s LEFT JOIN projects AS p"
         " ON p.id = s.project"
@@ -132,7 +132,7 @@ class Places:
         self._sessions = sessions_of(index)
 
     def session(self, number: int | None) -> tuple[str | None, str | None]:
-        """Give the session and the project of a record's session number."""
+        """Return the session and the project of a record's session number."""
         return self._sessions.get(number or 0, (None, None))
 
     def behind(
@@ -172,10 +172,10 @@ _FIGURES: Final = tuple(field.name for field in structs.fields(Figures))
 
 
 def figures_in(row: Figures | None) -> dict[str, Any]:
-    """Give the figures of a row, and nothing else of it."""
+    """Return the figures of a row, and nothing else of it."""
     return {name: getattr(row or NOTHING, name) for name in _FIGURES}
 
 
 def part_of(part: int, whole: int) -> float | None:
-    """Give which part of a whole it is, to four decimals; None of nothing."""
+    """Return which part of a whole it is, to four decimals; None of nothing."""
     return round(part / whole, 4) if whole else None

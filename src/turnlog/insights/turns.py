@@ -68,7 +68,7 @@ class Turns(Struct, kw_only=True):
 
 
 def turns_among(index: Index, typed: Typed) -> list[TurnFigures]:
-    """Give the turns of the period."""
+    """Return the turns of the period."""
     threads: dict[tuple[int, int | None], list[PromptRecord]] = {}
     for prompt in typed.every:
         threads.setdefault((prompt.record >> OFFSET_BITS, prompt.session), []).append(prompt)
@@ -100,7 +100,7 @@ def turn_figures(index: Index, turns: Sequence[TurnFigures], asked: Scope) -> Tu
 
 
 def by_length(turns: Sequence[TurnFigures]) -> list[TurnFigures]:
-    """Give the longest first."""
+    """Return the longest first."""
     return sorted(turns, key=lambda turn: (-turn.duration_ms, turn.prompt.at or 0))
 
 

@@ -35,7 +35,7 @@ class LastActivity(Struct, kw_only=True):
 
 
 def activity_from_ends(session_id: str, logs: Sequence[LogFile]) -> LastActivity:
-    """Tell what the ends of a session's logs say; of days' logs, which it shares, all of them.
+    """Return what the ends of a session's logs say; of days' logs, which it shares, all of them.
 
     Not what it is called: ``title_of`` tells.
     """
@@ -51,7 +51,7 @@ def activity_from_ends(session_id: str, logs: Sequence[LogFile]) -> LastActivity
 
 
 def activity_of(session_id: str, logs: Sequence[LogFile]) -> LastActivity:
-    """Tell what all records of a session say, those of its agents included."""
+    """Return what all records of a session say, those of its agents included."""
     fold = _ActivityFold()
     for log in logs:
         if log.kind == "day":
@@ -68,7 +68,7 @@ def activity_of(session_id: str, logs: Sequence[LogFile]) -> LastActivity:
 
 
 def title_of(session_id: str, logs: Sequence[LogFile]) -> str | None:
-    """Tell what a session is called; its logs are read as lists read them."""
+    """Return what a session is called; its logs are read as lists read them."""
     own = next((log for log in logs if log.kind == "session"), None)
     if own is not None:
         return head_tail.read_head_tail(own.path).summary.title
@@ -105,7 +105,7 @@ class _ActivityFold:
 
 
 def _changed_at(logs: Iterable[LogFile]) -> datetime | None:
-    """Tell when the one of *logs* was written that was written last."""
+    """Return when the one of *logs* was written that was written last."""
     times = []
     for log in logs:
         try:

@@ -144,7 +144,7 @@ class Catalogue(Struct):
         put(self.place, (CATALOGUE,), (msgspec.json.encode(stored),), overwrite=True)
 
     def has_all_of(self, name: str, size_bytes: int, mtime_ns: int) -> bool:
-        """Tell whether the copy of a file that is so large and so old holds all of it.
+        """Return whether the copy of a file that is so large and so old holds all of it.
 
         That is told by sizes and times, the copy's own size too: a catalogue outlives its copies.
         """
@@ -179,19 +179,19 @@ class Catalogue(Struct):
             self.current[name] = structs.replace(kept, mtime_ns=0, packed_bytes=0)
 
     def copy_of(self, kept: KeptFile) -> Path:
-        """Tell where a copy lies."""
+        """Return where a copy lies."""
         root = copy_root(self.place, kept.conflict)
         if self.current.get(kept.name) == kept:
             return kept_copy(root, kept.name)
         return generation_copy(root, kept.generation, kept.name)
 
     def conflict_of(self, name: str) -> int:
-        """Give the directory of ``conflicts`` for the copies of the file *name*; mostly 0."""
+        """Return the directory of ``conflicts`` for the copies of the file *name*; mostly 0."""
         known = next(iter(self.generations(name)), None)
         return known.conflict if known is not None else self.claimed.get(name, 0)
 
     def root_of(self, name: str) -> Path:
-        """Give the directory beneath which the copies of the file *name* have their names."""
+        """Return the directory beneath which the copies of the file *name* have their names."""
         return copy_root(self.place, self.conflict_of(name))
 
     def claim(self, name: str, *, least: int = 0) -> None:
@@ -214,7 +214,7 @@ class Catalogue(Struct):
         return os.path.lexists(kept_copy(copy_root(self.place, conflict), name))
 
     def known_name(self, copy: CopyName, path: Path) -> str:
-        """Give the name by which the copy at *path*, called *copy* on the disk, is known.
+        """Return the name by which the copy at *path*, called *copy* on the disk, is known.
 
         A file system that normalises names spells them in other ways than they were given.
         """
@@ -228,7 +228,7 @@ class Catalogue(Struct):
         return name if name != copy.name and _is_one(other, path) else copy.name
 
     def _is_taken(self, conflict: int, name: str) -> bool:
-        """Tell whether a name, or that of a directory in it, leads to what another one has."""
+        """Return whether a name, or that of a directory in it, leads to what another one has."""
         root = os.fspath(copy_root(self.place, conflict))
         for part in prefixes(name):
             ending = KEPT_SUFFIX if part == name else ""
@@ -254,17 +254,17 @@ class Catalogue(Struct):
                 self.spellings.add(self.conflict_of(name), name)
 
     def generations(self, name: str) -> list[KeptFile]:
-        """Give every copy of the file *name*, the oldest first."""
+        """Return every copy of the file *name*, the oldest first."""
         newest = self.current.get(name)
         return [*self.older.get(name, ()), *([newest] if newest is not None else ())]
 
     def missing(self) -> list[KeptFile]:
-        """Give what is known of copies that are not there."""
+        """Return what is known of copies that are not there."""
         known = [each for name in {**self.older, **self.current} for each in self.generations(name)]
         return [each for each in known if not os.path.isfile(self.copy_of(each))]
 
     def copies(self) -> Iterator[tuple[CopyName, Path]]:
-        """Give the copies that lie there, listed or not."""
+        """Return the copies that lie there, listed or not."""
         top = os.path.join(self.place, "")
         for item in DirectoryWalk().files_beneath(top):
             if item.name.endswith(KEPT_SUFFIX) and not item.name.startswith(".turnlog-"):
@@ -272,7 +272,7 @@ class Catalogue(Struct):
                 yield read_copy_name(name), Path(item.path)
 
     def numbers(self, root: Path) -> list[int]:
-        """Give the numbers of all generations of which copies lie beneath *root*."""
+        """Return the numbers of all generations of which copies lie beneath *root*."""
         try:
             names = os.listdir(root / GENERATIONS)
         except OSError:
@@ -302,7 +302,7 @@ def note_run(place: Path, at: datetime) -> None:
 
 
 def last_run_at(place: Path) -> datetime | None:
-    """Tell when everything was looked at last; None if that is not known."""
+    """Return when everything was looked at last; None if that is not known."""
     try:
         return msgspec.json.decode((place / LAST_RUN).read_bytes(), type=LastRun).at
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -320,7 +320,7 @@ def note_home(place: Path, home: str) -> None:
 
 
 def home_of(place: Path) -> str | None:
-    """Tell which home is mirrored at *place*; None if nothing says so."""
+    """Return which home is mirrored at *place*; None if nothing says so."""
     try:
         found = json.loads((place / HOME).read_bytes())["path"]
         path = os.fsdecode(os.fsencode(found))
@@ -330,7 +330,7 @@ def home_of(place: Path) -> str | None:
 
 
 def kept_homes() -> Iterator[tuple[str, Path]]:
-    """Give every home of which copies are kept, and where they lie; the home may be gone."""
+    """Return every home of which copies are kept, and where they lie; the home may be gone."""
     try:
         names = sorted(os.listdir(kept_root()))
     except OSError:

@@ -144,7 +144,7 @@ def resemble(folder: Folder, name: str, mode: int, mtime_ns: int) -> None:
 
 
 def _differs(status: os.stat_result | None, before: os.stat_result) -> bool:
-    """Tell whether a file was replaced, or written to."""
+    """Return whether a file was replaced, or written to."""
     if status is None:
         return True
     now = status.st_ino, status.st_dev, status.st_size, status.st_mtime_ns
@@ -152,7 +152,7 @@ def _differs(status: os.stat_result | None, before: os.stat_result) -> bool:
 
 
 def _is_same(here: Folder, old: str, there: Folder, new: str) -> bool:
-    """Tell whether two files hold the same bytes; what is no file is the same as nothing."""
+    """Return whether two files hold the same bytes; what is no file is the same as nothing."""
     try:
         with contextlib.ExitStack() as both:
             files = [
@@ -177,7 +177,7 @@ def _bytes_are_same(one: BinaryIO, other: BinaryIO) -> bool:
 
 
 def is_same_file(source: Spot, target: Spot) -> bool:
-    """Tell whether the files at two places hold the same bytes; False if one is missing."""
+    """Return whether the files at two places hold the same bytes; False if one is missing."""
     try:
         with source.folder() as here, target.folder() as there:
             return _is_same(here, source.parts[-1], there, target.parts[-1])

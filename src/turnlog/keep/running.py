@@ -77,7 +77,7 @@ def refuse_if_program_runs(session_id: str, homes: Iterable[Home], *, hint: str 
 
 
 def runs(session_id: str, pid: int | None, path: Path, *, hint: str = _CLOSE) -> LogLocked:
-    """Give the error that says so."""
+    """Return the error that says so."""
     who = f" in process {pid}" if pid else ""
     return LogLocked(
         f"session {session_id} is running{who}",

@@ -74,7 +74,7 @@ class SessionFileIndex:
         return list(dict.fromkeys(each for each in problems if isinstance(each, UnreadablePlace)))
 
     def has_any(self, name: str) -> bool:
-        """Tell whether something is in the directory of the home that the file *name* is below.
+        """Return whether something is in the directory of the home that the file *name* is below.
 
         If nothing is, that may be a mount point, and its volume not mounted.
         """
@@ -82,18 +82,18 @@ class SessionFileIndex:
         return any(not each.name.startswith(".") for each in DirectoryWalk().enter(top))
 
     def of(self, session_id: str) -> list[SessionFile]:
-        """Give what belongs to a session: what lies beside, then agents' logs, main logs last.
+        """Return what belongs to a session: what lies beside, then agents' logs, main logs last.
 
         In this order a deletion that is cut short leaves the log by which the session is found.
         """
         return sorted(self._by_owner.get(session_id, ()), key=_order)
 
     def days(self, names: set[str]) -> list[SessionFile]:
-        """Give the days' logs of these names, and the kept copies of them."""
+        """Return the days' logs of these names, and the kept copies of them."""
         return sorted((each for each in self._all if each.home_name in names), key=_order)
 
     def beneath(self, directory: str) -> list[SessionFile]:
-        """Give what lies in a directory of the home, and the kept copies of what does or did."""
+        """Return what lies in a directory of the home, and the kept copies of what does or did."""
         return [each for each in self._all if each.home_name.startswith(f"{directory}/")]
 
     @property
@@ -102,7 +102,7 @@ class SessionFileIndex:
         return sorted(self._by_owner)
 
     def directories(self, session_id: str) -> list[str]:
-        """Give the directories that are the session's alone, the innermost first."""
+        """Return the directories that are the session's alone, the innermost first."""
         found = {f"{each}/{session_id}" for each in OF_SESSIONS}
         for each in self._by_owner.get(session_id, ()):
             parts = each.home_name.split("/")[:-1]
@@ -180,7 +180,7 @@ class SessionFileIndex:
         return owner_of(name) or self._owner_by_records(tree, name, path)
 
     def _owner_by_records(self, tree: str, name: str, path: str) -> str | None:
-        """Tell whose an agent's log is, or its metadata, that lies beside the sessions."""
+        """Return whose an agent's log is, or its metadata, that lies beside the sessions."""
         directory, _, last = name.rpartition("/")
         if not last.startswith("agent-") or directory.count("/") != name.startswith("projects/"):
             return None
@@ -198,7 +198,7 @@ class SessionFileIndex:
         return self._owners[tree, path]
 
     def _directories_in_projects(self, session_id: str) -> Iterator[str]:
-        """Give the session's own directories in projects, with all that is empty in them."""
+        """Return the session's own directories in projects, with all that is empty in them."""
         top = os.path.join(os.path.abspath(self.home), "")
         try:
             projects = sorted(os.listdir(os.path.join(top, "projects")))

@@ -221,7 +221,7 @@ Advance = Callable[[int], None]
 
 
 def bytes_to_verify(homes: Iterable[Home]) -> int:
-    """Tell how much there is to read, as far as catalogues know."""
+    """Return how much there is to read, as far as catalogues know."""
     total = 0
     for mirror in mirrors(homes):
         kept = (copy.known for copies in mirror.copies.values() for copy in copies)
@@ -343,7 +343,7 @@ class _Home:
         return self._finding(VerifyProblem.ALTERED, copy, detail, bad)
 
     def _bad_ranges(self, copy: Copy, known: KeptFile) -> Iterator[ByteRange]:
-        """Give the bytes of the file that its copy does not give back."""
+        """Return the bytes of the file that its copy does not give back."""
         fd = open_regular(copy.path)
         try:
             table = read_table(fd)
@@ -410,7 +410,7 @@ class _Home:
             os.close(fd)
 
     def _seems_same(self, known: KeptFile) -> bool:
-        """Tell whether keeping would take a file for the one that was kept, by size and time."""
+        """Return whether keeping would take a file for the one that was kept, by size and time."""
         try:
             now = os.stat(self._file(known.name))
         except OSError:
@@ -458,7 +458,7 @@ class _Home:
 
 
 def _strangers(mirror: Mirror) -> list[Copy]:
-    """Give what lies in a mirror like a copy, and is none of any file that is kept."""
+    """Return what lies in a mirror like a copy, and is none of any file that is kept."""
     return [
         Copy(name=name, generation=generation or 1, path=path)
         for name, path, generation in mirror.lying()
@@ -467,7 +467,7 @@ def _strangers(mirror: Mirror) -> list[Copy]:
 
 
 def _same(copy: Copy, now: list[Copy], *, is_newest: bool) -> list[Copy]:
-    """Give what took a copy's place among those that there are *now* of its file, if anything."""
+    """Return what took a copy's place among those that there are *now* of its file, if anything."""
     return now[-1:] if is_newest else [each for each in now if each.generation == copy.generation]
 
 

@@ -84,7 +84,7 @@ class FeedBatch(Struct):
 
     @property
     def is_something(self) -> bool:
-        """Tell whether anything changed."""
+        """Return whether anything changed."""
         return bool(self.count or self.refreshed.read or self.refreshed.gone)
 
 
@@ -205,7 +205,7 @@ def _generation(db: sqlite3.Connection, log: int) -> int | None:
 
 
 def _rows(db: sqlite3.Connection, log: int, offset: int = 0) -> list[tuple[Any, ...]]:
-    """Give the records of a log from *offset* on."""
+    """Return the records of a log from *offset* on."""
     base = log << OFFSET_BITS
     within = (base | offset, base + (1 << OFFSET_BITS))
     query = f"{_ROWS} r.id >= ? AND r.id < ? ORDER BY r.id"
@@ -215,7 +215,7 @@ def _rows(db: sqlite3.Connection, log: int, offset: int = 0) -> list[tuple[Any, 
 def _rows_besides(
     db: sqlite3.Connection, log: int, before: sqlite3.Connection, old: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Give the records of a log that became another one, without those it had before."""
+    """Return the records of a log that became another one, without those it had before."""
     had = Counter(_marks(before, old))
     for mark, row in zip(_marks(db, log), _rows(db, log), strict=True):
         if had[mark] > 0:
@@ -259,7 +259,7 @@ def _read(index: Index, rows: list[tuple[Any, ...]]) -> Iterator[FeedItem]:
 
 
 def _file_of(homes: Sequence[Home]) -> tuple[int, int] | None:
-    """Tell which file the index is now."""
+    """Return which file the index is now."""
     try:
         status = os.stat(index_path(homes))
     except OSError:

@@ -187,11 +187,11 @@ class Live:
         self._asked = _IndexAnswer(rows, today, block)
 
     def has_moved(self) -> bool:
-        """Tell whether a program began, ended or says something else since the last look."""
+        """Return whether a program began, ended or says something else since the last look."""
         return programs(self.homes) != self._programs
 
     def look(self) -> LiveDocument:
-        """Tell what is going on now; nothing is read but what was appended."""
+        """Return what is going on now; nothing is read but what was appended."""
         with self._lock:
             now, known = datetime.now(UTC), self._asked
             running = self._programs = programs(self.homes)
@@ -250,7 +250,7 @@ class Live:
         return self._ends[path]
 
     def _agents(self, main: Path, session_id: str, now: datetime) -> list[Activity]:
-        """Tell what the agents of a session are doing that are at work."""
+        """Return what the agents of a session are doing that are at work."""
         found = []
         try:
             for path in subagent_logs_near(main, session_id):
@@ -264,7 +264,7 @@ class Live:
         return found
 
     def _bare_row(self, session_id: str, program: Program) -> Row:
-        """Tell of a session that the index does not know yet what the ends of its log say."""
+        """Return of a session that the index does not know yet what the ends of its log say."""
         if session_id in self._bare:
             return self._bare[session_id]
         row = Row(id=session_id, home=str(program.home.path), path="", project=program.cwd)
@@ -280,7 +280,7 @@ class Live:
 
 
 def shared_by(session_id: str, layout: str) -> str | None:
-    """Tell whose records count in a session's log: those of its own, where others' stand too.
+    """Return whose records count in a session's log: those of its own, where others' stand too.
 
     A session without an id is named by its log, and has what no other one has.
     """
@@ -316,7 +316,7 @@ def _is_running(life: SessionState, program: Program | None, end: LogEnd) -> boo
 def _doing(
     life: SessionState, program: Program | None, activity: Activity, *, is_running: bool
 ) -> tuple[Doing, datetime | None]:
-    """Tell what a session is doing, and since when."""
+    """Return what a session is doing, and since when."""
     if not is_running:
         if life.crashed or (program is not None and program.running.was_killed(life)):
             return Doing.CRASHED, activity.last_at

@@ -131,11 +131,11 @@ class _Stopped(Exception):
 
 
 def _matters(path: str) -> bool:
-    """Tell whether a file is one of an agent's; the index's own have other endings."""
+    """Return whether a file is one of an agent's; the index's own have other endings."""
     return os.path.splitext(path)[1] in ("", ".jsonl", ".json", ".gz", ".zst", ".md")
 
 
 def _is_same(before: LiveNews, after: LiveNews) -> bool:
-    """Tell whether only time has passed."""
+    """Return whether only time has passed."""
     same_time = structs.replace(after.document, at=before.document.at)
     return structs.replace(after, document=same_time) == before

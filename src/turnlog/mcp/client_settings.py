@@ -39,7 +39,7 @@ class SettingsDocument(Struct, kw_only=True):
 
 
 def own_command() -> list[str]:
-    """Give the command that starts turnlog from anywhere."""
+    """Return the command that starts turnlog from anywhere."""
     beside = Path(sys.executable).parent / ("turnlog.exe" if os.name == "nt" else "turnlog")
     found = str(beside) if beside.is_file() else shutil.which("turnlog")
     return [found] if found else [sys.executable, "-m", "turnlog.cli"]
@@ -54,7 +54,7 @@ def settings_for(
     command: Sequence[str] | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> SettingsDocument:
-    """Give the settings for every program that we know."""
+    """Return the settings for every program that we know."""
     start = [*(command or own_command()), "mcp"]
     for home in homes:
         start += ["--home", os.path.abspath(os.path.expanduser(home))]

@@ -122,7 +122,7 @@ def _server(
 
 @contextmanager
 def _needing_the_extra() -> Iterator[None]:
-    """Say how to get the packages that only the server needs, if they are not there."""
+    """Return how to get the packages that only the server needs, if they are not there."""
     try:
         yield
     except ImportError as error:
@@ -164,7 +164,7 @@ def make_context(
 
 
 def scope_of(project: str | None) -> str:
-    """Give the directory that the server tells of, as logs name it."""
+    """Return the directory that the server tells of, as logs name it."""
     if project is not None and "${" in project:
         raise UsageError(
             f"{project!r} was not filled in by the program that started the server",

@@ -77,7 +77,7 @@ def settings_from(said: Mapping[str, Any]) -> tuple[Settings, tuple[SettingProbl
 
 
 def _reason(name: str, value: Any) -> str | None:
-    """Say why a setting cannot be used; None if it can."""
+    """Return why a setting cannot be used; None if it can."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match name:
         case "scope":
@@ -124,7 +124,7 @@ class Deadline:
             raise self.late()
 
     def late(self) -> UsageError:
-        """Give the error that says so."""
+        """Return the error that says so."""
         return UsageError(
             f"no answer within {self.seconds:g} seconds",
             hint="ask for less: one session, a shorter period, or fewer rows",
@@ -190,7 +190,7 @@ class ToolContext:
     """Put before the name of every tool."""
 
     def for_a_call(self, seconds: float) -> ToolContext:
-        """Give the desk for one call, whose time begins now."""
+        """Return the desk for one call, whose time begins now."""
         return replace(self, deadline=Deadline(min(seconds, self.settings.seconds)))
 
     def now(self) -> datetime:
@@ -201,7 +201,7 @@ class ToolContext:
         return None if text is None else moment(text, now=self.now(), zone=self.zone)
 
     def mask(self, text: str) -> str:
-        """Give *text* without its secrets. Whoever cuts a text himself masks it first."""
+        """Return *text* without its secrets. Whoever cuts a text himself masks it first."""
         return redact(text, self.rules)
 
     def asking_sessions(self) -> set[str]:
@@ -248,7 +248,7 @@ class ToolContext:
                 raise
 
     def session(self, index: Index, text: str, *, but: Collection[str] = ()) -> KnownSession:
-        """Give the session whose id begins with *text*, or the ``latest``; of the scope only.
+        """Return the session whose id begins with *text*, or the ``latest``; of the scope only.
 
         Those with an id in *but* are not meant.
         """

@@ -47,7 +47,7 @@ class McpAuth:
             await self._app(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> Refusal | None:
-        """Say why a request is refused; None if it is not."""
+        """Return why a request is refused; None if it is not."""
         refusal = self._place.refusal(headers)
         if refusal is not None:
             return refusal

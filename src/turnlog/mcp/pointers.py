@@ -22,7 +22,7 @@ _PLACED: Final = (
 
 
 def extent(log: int) -> tuple[int, int]:
-    """Give the first and the last id that a record of a log may have."""
+    """Return the first and the last id that a record of a log may have."""
     return log << OFFSET_BITS, log << OFFSET_BITS | OFFSETS
 
 

@@ -82,7 +82,7 @@ def _gathered(session: str, desk: ToolContext) -> str:
 
 
 def _meant(desk: ToolContext, index: BoundedIndex, session: str) -> KnownSession:
-    """Give the session that is meant; the latest is the latest but the asking agent's own."""
+    """Return the session that is meant; the latest is the latest but the asking agent's own."""
     if session.strip() not in {"", LATEST}:
         return desk.session(index, session.strip())
     found = desk.session(index, LATEST, but=desk.asking_sessions())
@@ -92,7 +92,7 @@ def _meant(desk: ToolContext, index: BoundedIndex, session: str) -> KnownSession
 
 
 def _parts(index: BoundedIndex, known: KnownSession, cleaner: Cleaner) -> Iterator[str]:
-    """Give what is worth knowing, what matters most first."""
+    """Return what is worth knowing, what matters most first."""
     yield "\n".join(facts(cleaner, session_figures(index, known.number)))
     if todos := list(_open_todos(known, cleaner)):
         yield "## Still to be done\n\n" + "\n".join(todos[:_MOST_TODOS])

@@ -55,7 +55,7 @@ def unknown_argument(given: Iterable[str], known: Collection[str]) -> None:
 
 
 def wrong_arguments(error: ValidationError, schema: Mapping[str, Any]) -> UsageError:
-    """Give the mistake in the caller's words: the arguments' names and what each may be."""
+    """Return the mistake in the caller's words: the arguments' names and what each may be."""
     found = error.errors(include_url=False)
     # A value that may be several things fits none of them in several ways: one is enough.
     firsts = {str(each["loc"][0]) if each["loc"] else "": each for each in reversed(found)}

@@ -81,7 +81,7 @@ class Thread(NamedTuple):
     agent: str | None
 
     def prompts(self, index: Index) -> list[TurnStart]:
-        """Give the prompts, in order."""
+        """Return the prompts, in order."""
         people = "('human', 'caller')" if self.agent is not None else "('human')"
         sql = (
             f"SELECT r.id, r.at, r.uuid FROM {_RECORDS} AND r.id BETWEEN ? AND ?"  # noqa: S608 - Ours.
@@ -95,7 +95,7 @@ class Thread(NamedTuple):
         ]
 
     def records(self, index: Index, start: int, end: int | None) -> Iterator[tuple[int, int]]:
-        """Give the ids and lengths of the records from *start* up to and without *end*."""
+        """Return the ids and lengths of the records from *start* up to and without *end*."""
         sql = (
             f"SELECT r.id, r.length FROM {_RECORDS} AND r.id BETWEEN ? AND ?"  # noqa: S608 - Ours.
             " AND r.id < ? ORDER BY r.id"
@@ -224,7 +224,7 @@ class RecordLines:
         return ""
 
     def calls(self, thread: Thread, start: int, end: int, most: int) -> tuple[list[CallLine], int]:
-        """Give the first calls between two records in a line each, and how many there are."""
+        """Return the first calls between two records in a line each, and how many there are."""
         source = (
             f"calls AS c JOIN names AS n ON n.id = c.tool JOIN {_RECORDS} AND r.id = c.record"
             " AND c.record >= ? AND c.record < ? AND c.call_id IS NOT NULL"
@@ -293,7 +293,7 @@ class RecordLines:
         return {call: (result, is_error) for call, result, is_error in rows}
 
     def _has_call(self, result: int, call_id: str) -> bool:
-        """Tell whether a result is told with its call."""
+        """Return whether a result is told with its call."""
         found = self._index.db.execute(
             "SELECT 1 FROM calls WHERE result = ? AND call_id = ?", (result, call_id)
         )

@@ -61,7 +61,7 @@ def session_page(desk: ToolContext, index: BoundedIndex, known: KnownSession) ->
 
 
 def latest_said(index: BoundedIndex, number: int, cleaner: Cleaner) -> Iterator[str | None]:
-    """Give what was said, the newest first; None at the end if nothing is left."""
+    """Return what was said, the newest first; None at the end if nothing is left."""
     for offset in range(0, _MOST_RECORDS, _AT_ONCE):
         found = newest_records(index, number, SPEAKERS, limit=_AT_ONCE, offset=offset)
         for each in found:
@@ -75,7 +75,7 @@ def latest_said(index: BoundedIndex, number: int, cleaner: Cleaner) -> Iterator[
 
 
 def facts(cleaner: Cleaner, figures: SessionFigures) -> Iterator[str]:
-    """Tell what is known of a session, a line each."""
+    """Return what is known of a session, a line each."""
     yield f"# {_line(cleaner, figures.title or 'untitled')}"
     yield ""
     calls = ", ".join(
@@ -115,5 +115,5 @@ def _section(cleaner: Cleaner, placed: RecordPosition, text: str) -> str:
 
 
 def _line(cleaner: Cleaner, text: str) -> str:
-    """Give a text on one line."""
+    """Return a text on one line."""
     return " ".join(cleaner.text(text).split())

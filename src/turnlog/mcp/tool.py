@@ -101,7 +101,7 @@ class Tool:
         return found
 
     def as_function(self, call: Callable[[Tool, dict[str, Any]], Any], returns: Any) -> Any:
-        """Give a function with the agent's parameters, which hands them to *call*."""
+        """Return a function with the agent's parameters, which hands them to *call*."""
 
         async def function(**arguments: Any) -> Any:
             return await call(self, arguments)

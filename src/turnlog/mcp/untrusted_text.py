@@ -44,11 +44,11 @@ class Cleaner:
         """Whether anything was shortened."""
 
     def clean(self, value: Any, key: str | None = None) -> Any:
-        """Give plain JSON that may leave; *key* is the name that it stands under."""
+        """Return plain JSON that may leave; *key* is the name that it stands under."""
         return self._value(value, key, _DEEPEST)
 
     def text(self, text: str, key: str | None = None) -> str:
-        """Give a text that may leave, and say how much of it was left out."""
+        """Return a text that may leave, and say how much of it was left out."""
         return self._text(text, key, self._longest)
 
     def _value(self, value: Any, key: str | None, depth: int) -> Any:
@@ -103,7 +103,7 @@ def framed(data: str, ours: str = "") -> str:
 
 
 def frame_bytes(ours: str = "") -> int:
-    """Tell how large a frame is without its data."""
+    """Return how large a frame is without its data."""
     return len(framed("", ours).encode())
 
 

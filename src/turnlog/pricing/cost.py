@@ -59,7 +59,7 @@ class Quote(Struct, frozen=True):
     reason: str = ""
 
     def attodollars(self, counters: Counters, context: int | None = None) -> int:
-        """Give the cost of one request, or of several that are alike in their *context*."""
+        """Return the cost of one request, or of several that are alike in their *context*."""
         assert self.price is not None
         price = self.price
         if not price.tiers:
@@ -144,17 +144,17 @@ class Prices:
         self._tabled: dict[str, list[Price]] = {}
 
     def find(self, model: str, at: datetime | None = None) -> Price | None:
-        """Give the price of *model* at *at*, or now; None if there is none."""
+        """Return the price of *model* at *at*, or now; None if there is none."""
         return self._find(model, _moment(at), ())
 
     def history(self, model: str) -> list[Price]:
-        """Give every price that *model* ever had, the oldest first, overrides last."""
+        """Return every price that *model* ever had, the oldest first, overrides last."""
         known = list(self._known(model))
         own = [each for each in self.overrides if _is_for(each, model)]
         return known + [price for each in own if (price := self._overriding(each, (), None))]
 
     def quote(self, model: str, at: datetime | None, terms: PriceTerms = PriceTerms()) -> Quote:  # noqa: B008
-        """Give what a request to *model* costs under *terms*."""
+        """Return what a request to *model* costs under *terms*."""
         moment = _moment(at)
         key = (model, moment.date(), terms)
         found = self._quotes.get(key)
@@ -167,7 +167,7 @@ class Prices:
     def cost(
         self, usage: AnyUsage, model: str, *, at: datetime | None = None, strict: bool = False
     ) -> Decimal | Unpriced:
-        """Give what one request cost in dollars, or what has no price; *strict* raises for it."""
+        """Return what one request cost in dollars, or what has no price; *strict* raises for it."""
         counters, terms = _read(usage)
         if not isinstance(model, str):
             raise UsageError(
@@ -212,7 +212,7 @@ class Prices:
         return price_among(known, at) if known else None
 
     def _known(self, model: str) -> list[Price]:
-        """Give the table's prices of *model*; there are few models, and looking takes a while."""
+        """Return the table's prices of *model*; there are few models, and looking takes a while."""
         known = self._tabled.get(model)
         if known is None:
             found = self.table.find(model)
@@ -222,7 +222,7 @@ class Prices:
     def _overriding(
         self, override: Override, passed: tuple[str, ...], at: datetime | None
     ) -> Price | None:
-        """Give the price that *override* sets; one that is like itself in the end sets none."""
+        """Return the price that *override* sets; one that is like itself in the end sets none."""
         meant = self.table.find(override.like or override.model)
         if override.rates is None:
             name = override.like or ""
@@ -277,7 +277,7 @@ class RunningBill:
             del self._tabs[key]
 
     def now(self) -> Bill:
-        """Give the bill as it stands."""
+        """Return the bill as it stands."""
         return _added_up(self._tabs.values())
 
     def _tab(self, response: Response, *, is_recorded: bool) -> _Tab:
@@ -304,7 +304,7 @@ def cost(
     strict: bool = False,
     prices: Prices | None = None,
 ) -> Decimal | Unpriced:
-    """Give what one request cost in dollars, exactly, by the prices of the day it was made.
+    """Return what one request cost in dollars, exactly, by the prices of the day it was made.
 
     Without *at* the prices of today are used, without *prices* those that come with turnlog.
     """
@@ -321,7 +321,7 @@ def _is_for(override: Override, model: str) -> bool:
 
 
 def _moment(at: datetime | None) -> datetime:
-    """Give the instant whose prices hold: what is not dated is priced as of now."""
+    """Return the instant whose prices hold: what is not dated is priced as of now."""
     if at is None:
         return datetime.now(UTC)
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

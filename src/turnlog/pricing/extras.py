@@ -91,7 +91,7 @@ def factors_of(
     service_tier: str | None,
     inference_geo: str | None,
 ) -> PriceFactors:
-    """Tell what the terms of a request mean for the price of *model*, named as in the table."""
+    """Return what the terms of a request mean for the price of *model*, named as in the table."""
     permille: list[int] = []
     assumed: list[str] = []
     is_anthropic = provider == "anthropic"

@@ -73,7 +73,7 @@ def _entry(price: Any, *, is_claude: bool) -> PriceEntry | None:
 
 
 def _rates(prices: dict[str, Any], searches: Decimal, context: int, *, is_claude: bool) -> Rates:
-    """Give the rates of a request that reads *context* tokens.
+    """Return the rates of a request that reads *context* tokens.
 
     A cached token without a price of its own costs what any other does, as genai-prices has it.
     Only Claude's writes for an hour are known to cost twice the input where that is left out.
@@ -96,7 +96,7 @@ def _rates(prices: dict[str, Any], searches: Decimal, context: int, *, is_claude
 
 
 def _at(price: Any, context: int) -> Decimal | None:
-    """Give the price per million where the model reads *context* tokens."""
+    """Return the price per million where the model reads *context* tokens."""
     if price is None or isinstance(price, Decimal):
         return price
     found: Decimal = price.base

@@ -34,7 +34,7 @@ def attodollars(usd: Decimal) -> int:
 
 
 def rate_per_token(per_million: Decimal) -> int:
-    """Give a price in dollars per million tokens as attodollars per token.
+    """Return a price in dollars per million tokens as attodollars per token.
 
     Decimals beyond the sixth are noise that floating point left in somebody's table.
     """
@@ -42,7 +42,7 @@ def rate_per_token(per_million: Decimal) -> int:
 
 
 def rate_per_search(per_thousand: Decimal) -> int:
-    """Give a price in dollars per thousand searches as attodollars per search."""
+    """Return a price in dollars per thousand searches as attodollars per search."""
     return _rate(per_thousand, ATTO_DIGITS - _PER_THOUSAND)
 
 

@@ -32,7 +32,7 @@ class Rates(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     web_search: int = 0
 
     def cost(self, counters: Counters) -> int:
-        """Give what *counters* cost, in attodollars."""
+        """Return what *counters* cost, in attodollars."""
         return (
             self.input * counters.input
             + self.output * counters.output
@@ -43,7 +43,7 @@ class Rates(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
         )
 
     def times(self, permille: int) -> Rates:
-        """Give the rates of tokens by thousandths; a search costs the same in every mode."""
+        """Return the rates of tokens by thousandths; a search costs the same in every mode."""
         return Rates(
             _scaled(self.input, permille),
             _scaled(self.output, permille),
@@ -85,7 +85,7 @@ class Price(Struct, frozen=True, kw_only=True):
     """Whether the model has prices for other hours."""
 
     def rates_for(self, context: int) -> Rates:
-        """Give the rates of a request in which the model reads *context* tokens."""
+        """Return the rates of a request in which the model reads *context* tokens."""
         found = self.rates
         for tier in self.tiers:
             if context > tier.above:

@@ -99,7 +99,7 @@ class Table(Struct, frozen=True):
 
 
 def matches(match: Match, name: str) -> bool:
-    """Tell whether *name*, in lower case, is one that *match* means."""
+    """Return whether *name*, in lower case, is one that *match* means."""
     how, what = match
     if how == "any":
         return any(matches(each, name) for each in what)
@@ -115,7 +115,7 @@ def matches(match: Match, name: str) -> bool:
 
 
 def price_among(prices: Sequence[Price], at: datetime) -> Price:
-    """Give the one of a model's *prices*, the oldest first, that holds at *at*."""
+    """Return the one of a model's *prices*, the oldest first, that holds at *at*."""
     moment = at.astimezone(UTC)
     for price in reversed(prices):
         if (price.since is None or moment.date() >= price.since) and _is_at(price.hours, moment):
@@ -124,7 +124,7 @@ def price_among(prices: Sequence[Price], at: datetime) -> Price:
 
 
 def prices_of(provider: Provider, model: Model) -> list[Price]:
-    """Give all prices of *model*, the oldest first, each with the day on which it ends."""
+    """Return all prices of *model*, the oldest first, each with the day on which it ends."""
     return list(_prices(provider, model))
 
 

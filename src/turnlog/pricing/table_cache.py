@@ -36,7 +36,7 @@ _decode_table = msgspec.json.Decoder(Table).decode
 
 
 def load_table(directory: str | os.PathLike[str] | None = None) -> Table:
-    """Give the table of prices, from *directory* if it was compiled there, else compiled anew."""
+    """Return the table of prices, from *directory* if it was compiled there, else compiled anew."""
     if directory is None:
         return compile_table()
     path = Path(directory) / FILE_NAME

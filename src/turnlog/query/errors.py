@@ -191,7 +191,7 @@ def _failed(
     tool: str | None,
     notes: list[str],
 ) -> list[_Failed]:
-    """Give all errors, the latest first."""
+    """Return all errors, the latest first."""
     where, values = IS_FIRST, []
     for bound, sign in ((since, ">="), (until, "<")):
         if bound is not None:
@@ -227,7 +227,7 @@ def _failed_calls(
 def _failed_responses(
     index: Index, where: str, values: list[Any], notes: list[str]
 ) -> Iterator[_Failed]:
-    """Give the errors that are no tool's: what the API answered, or why it did not."""
+    """Return the errors that are no tool's: what the API answered, or why it did not."""
     rows = index.db.execute(
         "SELECT r.id, r.length, s.session, p.path, r.at FROM records AS r"  # noqa: S608 - Ours.
         " LEFT JOIN sessions AS s ON s.id = r.session LEFT JOIN projects AS p ON p.id = s.project"

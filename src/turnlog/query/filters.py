@@ -99,7 +99,7 @@ def field_named(resource: Resource, name: str, what: str, *, kinds: Iterable[str
 
 
 def is_path(name: str) -> bool:
-    """Tell whether a name is a path into the record's own JSON."""
+    """Return whether a name is a path into the record's own JSON."""
     return "." in name and bool(name.strip("."))
 
 
@@ -129,13 +129,13 @@ class QueryConditions:
         self.values: dict[str, Any] = {}
 
     def put(self, value: Any) -> str:
-        """Give the mark that stands for *value*."""
+        """Return the mark that stands for *value*."""
         name = f"v{len(self.values)}"
         self.values[name] = utf8_safe(value)  # As the index has it.
         return f":{name}"
 
     def source(self, resource: Resource) -> str:
-        """Give what the rows are selected from."""
+        """Return what the rows are selected from."""
         inner = " AND ".join(self.inner) or "TRUE"
         grouped = resource.name == "messages"
         having = " AND ".join(f"max({each})" if grouped else each for each in self.having) or "TRUE"

@@ -241,7 +241,7 @@ def time_series(
     until: datetime | None = None,
     project: str | None = None,
 ) -> Series:
-    """Tell how much happened in each hour, day or week; a week begins on Monday.
+    """Return how much happened in each hour, day or week; a week begins on Monday.
 
     Errors are calls that failed; their rate is the part they are of the calls that were answered,
     and null where there were none. Prompts are those of humans and of agents that call agents.
@@ -280,7 +280,7 @@ def _value(metric: Metric, part: int, whole: int) -> float | int | None:
 
 
 def _bucket(at: datetime, interval: Interval, zone: tzinfo) -> datetime:
-    """Give the instant at which the bucket of *at* begins; aware, in UTC."""
+    """Return the instant at which the bucket of *at* begins; aware, in UTC."""
     try:
         here = at.astimezone(zone)
         if interval == "hour":
@@ -298,7 +298,7 @@ def _bucket(at: datetime, interval: Interval, zone: tzinfo) -> datetime:
 def _filled(
     starts: list[datetime], interval: Interval, zone: tzinfo, notes: list[str]
 ) -> list[datetime]:
-    """Give the buckets with the empty ones between them, unless those are too many."""
+    """Return the buckets with the empty ones between them, unless those are too many."""
     step = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}
     if not starts:
         return []

@@ -69,7 +69,7 @@ class QueryDocument(Struct, kw_only=True):
     """What should be known of the answer, such as that reading stopped."""
 
     def lines(self) -> str:
-        """Give the rows in their format: JSON, a JSON object a line, or tab-separated values."""
+        """Return the rows in their format: JSON, a JSON object a line, or tab-separated values."""
         if self.format == "tsv":
             return _tsv(self.columns, self.rows)
         if self.format == "jsonl":
@@ -219,7 +219,7 @@ def _rows(
 def _figures(
     index: Index, resource: Resource, found: QueryConditions, asked: Query
 ) -> QueryDocument:
-    """Give a figure of all rows, or one for each group."""
+    """Return a figure of all rows, or one for each group."""
     aggregate = asked.aggregate or Aggregate()
     group_by, of = asked.transform.group_by, aggregate.field
     function = aggregate.function

@@ -55,7 +55,7 @@ class RecordText:
 
 
 def input_of(record: Record | None, block: int) -> Any:
-    """Give what a call was given."""
+    """Return what a call was given."""
     if isinstance(record, Call):
         return record.input
     blocks = record.blocks if isinstance(record, Spoken) else ()
@@ -64,7 +64,7 @@ def input_of(record: Record | None, block: int) -> Any:
 
 
 def answer_of(record: Record | None, call_id: str | None) -> str | None:
-    """Give what a call was answered, of the record that answers it."""
+    """Return what a call was answered, of the record that answers it."""
     if isinstance(record, Result):
         return record.text or leaves(record.content)
     for block in record.blocks if isinstance(record, Spoken) else ():
@@ -74,12 +74,12 @@ def answer_of(record: Record | None, call_id: str | None) -> str | None:
 
 
 def content_of(record: Record | None) -> str | None:
-    """Give all the text of a record."""
+    """Return all the text of a record."""
     return None if record is None else "\n".join(each.text for each in texts_of(record))
 
 
 def gist_of(records: Sequence[Record]) -> str | None:
-    """Give what records say or ask of tools; what they think only if there is nothing else."""
+    """Return what records say or ask of tools; what they think only if there is nothing else."""
     if not records:
         return None
     told: list[str] = []
@@ -123,7 +123,7 @@ def read_row(
 
 
 def read_match(reader: RecordText, resource: Resource, hidden: Sequence[Any]) -> str:
-    """Give the text of a row that a pattern is looked for in."""
+    """Return the text of a row that a pattern is looked for in."""
     if resource is TOOLS:
         found = read_row(reader, resource, hidden, ("input", "result"))
         return f"{leaves(found['input'])}\n{found['result'] or ''}"

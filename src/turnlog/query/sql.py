@@ -152,7 +152,7 @@ class Guard:
         return self._refuse("only SELECT is allowed here")
 
     def _is_open(self, name: str, database: str | None, *, is_counted: bool) -> bool:
-        """Tell whether anybody may read what is called *name*: views and named subqueries."""
+        """Return whether anybody may read what is called *name*: views and named subqueries."""
         if name in _TABLE_FUNCTIONS or (is_counted and name in self._read):
             return True
         if name in self._closed or name.startswith(("sqlite_", "pragma_")):
@@ -184,7 +184,7 @@ def check_statement(statement: str, hint: str) -> None:
 
 
 def _expanded(statement: str) -> int:
-    """Tell how many copies of a named subquery SQLite may make, at most.
+    """Return how many copies of a named subquery SQLite may make, at most.
 
     Each use is a copy, with copies of whatever it uses: at most the product of the uses.
     """
@@ -211,7 +211,7 @@ def _plain(token: str) -> str:
 
 
 def _named_at(tokens: list[str], at: int) -> str | None:
-    """Give the name of the subquery whose AS stands at *at*, if one does."""
+    """Return the name of the subquery whose AS stands at *at*, if one does."""
     if tokens[at] != "as" or at == 0:
         return None
     then = [token for token in tokens[at + 1 : at + 4] if token not in ("not", "materialized")]
@@ -452,7 +452,7 @@ class _Texts:
         self._logs: dict[str, int] | None = None
 
     def text(self, log: Any, offset: Any) -> str | None:
-        """Give the texts of the record at *offset* in *log*; None if there is no such record."""
+        """Return the texts of the record at *offset* in *log*; None if there is no such record."""
         try:
             return self._text(log, offset)
         except Exception:
@@ -460,7 +460,7 @@ class _Texts:
             raise
 
     def was_interrupted(self, error: Exception) -> bool:
-        """Tell whether a Ctrl-C came while it read: SQLite calls that a fault of the function.
+        """Return whether a Ctrl-C came while it read: SQLite calls that a fault of the function.
 
         It may come before the function has begun, and so cannot be caught in it.
         """

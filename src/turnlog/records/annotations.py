@@ -46,7 +46,7 @@ def with_note(line: bytes, **said: str | bool) -> bytes:
 
 
 def without_note(line: bytes) -> bytes:
-    """Give *line* as it was before a note was put on it."""
+    """Return *line* as it was before a note was put on it."""
     note = note_on(line)
     if not note:
         return line
@@ -77,13 +77,13 @@ def note_in(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def session_of(record: Record) -> str | None:
-    """Tell whose record it is; None if it does not say."""
+    """Return whose record it is; None if it does not say."""
     noted = note_on(record.raw).get("session")
     return noted if isinstance(noted, str) else record.session_id
 
 
 def _is_empty(head: bytes) -> bool:
-    """Tell whether nothing stands in an object so far, of which *head* is the beginning."""
+    """Return whether nothing stands in an object so far, of which *head* is the beginning."""
     return head.removeprefix(BOM).strip() == b"{"
 
 
@@ -100,7 +100,7 @@ FORMAT: Final = 1
 
 
 def format_marker(writer: str, **more: str | None) -> bytes:
-    """Give the marker's line, newline included, for a new log; *more* may say whose it is."""
+    """Return the marker's line, newline included, for a new log; *more* may say whose it is."""
     said = {key: value for key, value in more.items() if value is not None}
     return encode({"type": "turnlog", "format": FORMAT, "writer": writer} | said) + b"\n"
 

@@ -111,7 +111,7 @@ def text_of(blocks: Iterable[Any]) -> str:
 
 
 def text_in(content: Any) -> str:
-    """Give what a person would read of *content* as JSON has it: plain text, or blocks of it."""
+    """Return what a person would read of *content* as JSON has it: plain text, or blocks of it."""
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []

@@ -88,7 +88,7 @@ def decode_envelope(line: bytes) -> Envelope | Damage:
 
 
 def is_complete(envelope: Envelope) -> bool:
-    """Tell whether *envelope* says all it can; other dialects hide some of it elsewhere."""
+    """Return whether *envelope* says all it can; other dialects hide some of it elsewhere."""
     return envelope.session_id is not None or envelope.type not in _DIALECT_TYPES
 
 
@@ -154,7 +154,7 @@ def _why_not(line: bytes, error: NotJson) -> Reason:
 
 
 def _fields_of(record: Record) -> dict[str, Any]:
-    """Give a record that never was a line in the shape its dialect writes."""
+    """Return a record that never was a line in the shape its dialect writes."""
     fields = _plain(record)
     return BY_NAME[record.dialect].from_house({"type": record.type} | fields)
 

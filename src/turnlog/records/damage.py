@@ -46,7 +46,7 @@ class Damage(Struct, frozen=True, kw_only=True):
         return self.offset + self.length
 
     def moved(self, offset: int, line: int = 0) -> Damage:
-        """Give the same damage as it stands in a log, *offset* bytes further on."""
+        """Return the same damage as it stands in a log, *offset* bytes further on."""
         return replace(self, offset=self.offset + offset, line=line)
 
 

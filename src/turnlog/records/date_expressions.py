@@ -54,7 +54,7 @@ def moment(text: str, *, now: datetime, zone: tzinfo) -> datetime:
 
 
 def is_between(at: datetime | None, since: datetime | None, until: datetime | None) -> bool:
-    """Tell whether *at* is from *since* on and before *until*; what has no time is of none."""
+    """Return whether *at* is from *since* on and before *until*; what has no time is of none."""
     if at is None:
         return since is None and until is None
     return (since is None or at >= since) and (until is None or at < until)

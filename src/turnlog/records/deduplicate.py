@@ -86,7 +86,7 @@ class SessionOrder:
                 claims[response] = min(at, claims.get(response, at))
 
     def oldest(self, sessions: Iterable[str]) -> str:
-        """Give the oldest of *sessions*; of twins that nothing tells apart, the first by name."""
+        """Return the oldest of *sessions*; of twins that nothing tells apart, the first by name."""
         first, *others = sorted(sessions)
         for other in others:
             if self._left(other, first) < self._left(first, other):
@@ -94,7 +94,7 @@ class SessionOrder:
         return first
 
     def _left(self, session: str, other: str) -> datetime:
-        """Tell when *session* first had something that *other* has not."""
+        """Return when *session* first had something that *other* has not."""
         theirs = self._claims.get(other, {})
         own = (at for name, at in self._claims.get(session, {}).items() if name not in theirs)
         return min(own, default=BEFORE_ALL)
@@ -145,7 +145,7 @@ def folded(one: UsageEntry, two: UsageEntry) -> UsageEntry:
 
 
 def _outweighs(one: UsageEntry, two: UsageEntry) -> bool:
-    """Tell whether *one* counts rather than *two*."""
+    """Return whether *one* counts rather than *two*."""
     ours, theirs = one.counters, two.counters
     if ours.output != theirs.output:
         return ours.output > theirs.output
@@ -171,7 +171,7 @@ def _says_the_same(one: UsageEntry, two: UsageEntry) -> bool:
 
 
 def _said(sighting: UsageEntry) -> tuple[Any, ...]:
-    """Give all that a sighting says, in an order, so that none counts by chance."""
+    """Return all that a sighting says, in an order, so that none counts by chance."""
     counters = sighting.counters
     figures = tuple(getattr(counters, name) for name in counters.__struct_fields__[:-1])
     terms = (sighting.speed, sighting.service_tier, sighting.inference_geo)

@@ -80,7 +80,7 @@ _MODEL_BLOCKS: Final = (ThinkingBlock, RedactedThinkingBlock, CallBlock)
 
 
 def is_typed(blocks: Iterable[Any], origin: Any = None, source: str | None = None) -> bool:
-    """Tell whether a person typed any of *blocks*; a pasted image or document is typed, too.
+    """Return whether a person typed any of *blocks*; a pasted image or document is typed, too.
 
     *origin* and *source* are what the record itself says of where it comes from. Where nothing
     tells of the program, not even a word, it was a person.
@@ -104,18 +104,18 @@ def is_typed(blocks: Iterable[Any], origin: Any = None, source: str | None = Non
 
 
 def is_typed_text(text: str) -> bool:
-    """Tell whether a person typed any of *text*."""
+    """Return whether a person typed any of *text*."""
     typed = typed_text(text)
     return bool(typed) and not typed.isspace()
 
 
 def typed_text(text: str) -> str:
-    """Give *text* from where a person typed it; empty if nobody did."""
+    """Return *text* from where a person typed it; empty if nobody did."""
     return text[_where_typed(text) :]
 
 
 def _where_typed(text: str) -> int:
-    """Tell where what was typed begins: behind what the program slipped in before it."""
+    """Return where what was typed begins: behind what the program slipped in before it."""
     if text.lstrip()[:1] not in {"<", "["}:
         return 0  # As nearly all do.
     if _WHOLLY_PROGRAMS.match(text):
@@ -127,18 +127,18 @@ def _where_typed(text: str) -> int:
 
 
 def is_news(text: str) -> bool:
-    """Tell whether *text* is news that the program brings by itself."""
+    """Return whether *text* is news that the program brings by itself."""
     return text.lstrip().startswith(_NEWS)
 
 
 def is_interruption(text: str) -> bool:
-    """Tell whether the program notes in *text* that a person stopped the agent."""
+    """Return whether the program notes in *text* that a person stopped the agent."""
     found = _ASIDE.match(text)
     return found is not None and found[1] is None
 
 
 def command_in(text: str) -> str | None:
-    """Give the command that *text* is; one that only talks of a command is none."""
+    """Return the command that *text* is; one that only talks of a command is none."""
     found = _COMMAND.match(text)
     return found[1].strip() if found else None
 
@@ -173,7 +173,7 @@ class Meaning(StrEnum):
 
 
 def author_of(record: Record) -> Author:
-    """Tell whose words *record* carries."""
+    """Return whose words *record* carries."""
     if isinstance(record, User):
         if ResultBlock in map(type, record.blocks):
             return Author.TOOL
@@ -188,12 +188,12 @@ def author_of(record: Record) -> Author:
 
 
 def is_in_subagent(record: Record) -> bool:
-    """Tell whether *record* was written by an agent, or for one."""
+    """Return whether *record* was written by an agent, or for one."""
     return isinstance(record, Linked) and (record.is_sidechain or record.agent_id is not None)
 
 
 def meaning_of(record: Record, author: Author | None = None) -> Meaning:
-    """Tell what *record* is; who knows its *author* may say so.
+    """Return what *record* is; who knows its *author* may say so.
 
     Of several blocks the first that is more than text decides.
     """
@@ -233,7 +233,7 @@ def _meaning_of_blocks(record: Spoken, author: Author, plain: Meaning) -> Meanin
 
 
 def meaning_of_block(block: Any, author: Author) -> Meaning:
-    """Tell what a block of a message by *author* is."""
+    """Return what a block of a message by *author* is."""
     if isinstance(block, CallBlock):
         return Meaning.CALL
     if isinstance(block, ResultBlock):

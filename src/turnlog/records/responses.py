@@ -139,7 +139,7 @@ class Responses:
             self.put(name, sighting)
 
     def held(self) -> list[UsageEntry]:
-        """Give what was folded so far, for another fold to take."""
+        """Return what was folded so far, for another fold to take."""
         return [
             sighting
             for seen in self._seen.values()
@@ -147,7 +147,7 @@ class Responses:
         ]
 
     def settle(self) -> list[Response]:
-        """Give every response once, in the order in which they were first sighted."""
+        """Return every response once, in the order in which they were first sighted."""
         settled = [each for found in self.settle_by_name().values() for each in found]
         _place_in_projects(settled)
         return settled
@@ -162,7 +162,7 @@ class Responses:
         return settled
 
     def settle_by_name(self) -> dict[str, list[Response]]:
-        """Give every response once, by name; each in the directory it was made in."""
+        """Return every response once, by name; each in the directory it was made in."""
         older = SessionOrder(self._seen)
         return {name: _settled(seen, older) for name, seen in self._seen.items()}
 

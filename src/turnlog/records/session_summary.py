@@ -140,7 +140,7 @@ class SessionSummary(Struct):
 
 
 def prompt_preview(text: str) -> str | None:
-    """Give what a human typed, on one line and cut; None if it is a command, or the program's."""
+    """Return what a human typed, on one line and cut; None if it is a command, or the program's."""
     shell, closed, _ = text.partition("<bash-input>")[2].partition("</bash-input>")
     if closed:
         return _one_line(f"! {shell.strip()}")
@@ -150,7 +150,7 @@ def prompt_preview(text: str) -> str | None:
 
 
 def is_local_command(text: str | None) -> bool:
-    """Tell whether *text* is a command that no model answers, such as ``/clear``."""
+    """Return whether *text* is a command that no model answers, such as ``/clear``."""
     words = (text or "").split(maxsplit=1)
     return bool(words) and words[0].startswith("/") and words[0][1:] in _LOCAL_COMMANDS
 

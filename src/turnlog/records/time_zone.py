@@ -34,7 +34,7 @@ class MachineZone(tzinfo):
 
     @staticmethod
     def _here(at: datetime | None) -> datetime:
-        """Give a time of its clocks with the offset that they had then."""
+        """Return a time of its clocks with the offset that they had then."""
         return (datetime.now(UTC) if at is None else at.replace(tzinfo=None)).astimezone()
 
 
@@ -73,12 +73,12 @@ class LocalTimes:
         return names
 
     def begin(self, unit: str, at: datetime) -> tuple[datetime, datetime]:
-        """Give the instants at which the day, week or month of *at* begins and the next does."""
+        """Return the instants at which the day, week or month of *at* begins and the next does."""
         name = self.name(unit, at)
         return self.midnight(name), self.midnight(_next(unit, name))
 
     def midnight(self, name: str) -> datetime:
-        """Give the instant at which the day, week or month called *name* begins."""
+        """Return the instant at which the day, week or month called *name* begins."""
         day = date.fromisoformat(f"{name}-01" if len(name) == _LENGTHS["month"] else name)
         return datetime(day.year, day.month, day.day, tzinfo=self._zone).astimezone(UTC)
 

@@ -32,7 +32,7 @@ def instant(value: Any) -> datetime | None:
 
 
 def instant_of_ns(at_ns: int) -> datetime | None:
-    """Give the instant that is *at_ns* after 1970, as files have it; None if no calendar does."""
+    """Return the instant that is *at_ns* after 1970, as files have it; None if no calendar does."""
     try:
         return _EPOCH + timedelta(microseconds=at_ns // 1000)
     except OverflowError:

@@ -87,7 +87,7 @@ class Usage(Struct, frozen=True):
 
 
 def split_writes(scalar: int, five_minutes: int, one_hour: int) -> tuple[int, int]:
-    """Give the cache writes of five minutes and of an hour that both accounts together tell.
+    """Return the cache writes of five minutes and of an hour that both accounts together tell.
 
     A log tells them twice: as one number, and apart by how long they live. What is not known to
     live for an hour was written for five minutes, so an empty or partial breakdown hides nothing.
@@ -227,7 +227,7 @@ def _object(said: Mapping[str, Any], name: str, odd: list[str]) -> Mapping[str, 
 
 
 def _others(said: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Give the numbers that no other field holds, one level deep, under dotted names."""
+    """Return the numbers that no other field holds, one level deep, under dotted names."""
     for name, value in said.items():
         if isinstance(value, dict):
             known = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")

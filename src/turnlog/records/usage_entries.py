@@ -196,7 +196,7 @@ def usage_entries_in(line: bytes) -> tuple[UsageEntry, ...] | Damage:
 
 
 def usage_entries_of(record: Record) -> tuple[UsageEntry, ...]:
-    """Give what *record* tells of responses."""
+    """Return what *record* tells of responses."""
     if not isinstance(record, Assistant) and not _is_echo(record):
         return ()
     found = usage_entries_in(record.raw or encode(record))
@@ -204,7 +204,7 @@ def usage_entries_of(record: Record) -> tuple[UsageEntry, ...]:
 
 
 def usual_response(line: bytes) -> UsageLine | None:
-    """Give *line* if it is the usual record of a response that has an id; None sends it on."""
+    """Return *line* if it is the usual record of a response that has an id; None sends it on."""
     try:
         found = decode_line(line)
     except REFUSALS:
@@ -213,7 +213,7 @@ def usual_response(line: bytes) -> UsageLine | None:
 
 
 def is_usual_response(found: UsageLine) -> bool:
-    """Tell whether a line is the usual record of a response that has an id."""
+    """Return whether a line is the usual record of a response that has an id."""
     message = found.message
     if found.type != "assistant" or message is None or not message.id or message.usage is None:
         return False
@@ -226,7 +226,7 @@ def is_usual_response(found: UsageLine) -> bool:
 def supersedes(
     later: UsageLine, at: datetime | None, earlier: UsageLine, before_at: datetime | None
 ) -> bool:
-    """Tell whether *later* stands for both: one response's, in one place, and it says no less.
+    """Return whether *later* stands for both: one response's, in one place, and it says no less.
 
     Folding both would give the same, at four times the price: most records repeat the one before.
     Without a request every record counts: a copy of any of them is a copy of the response.
@@ -256,7 +256,7 @@ def supersedes(
 
 
 def usual_usage_entry(found: UsageLine, at: datetime | None) -> UsageEntry:
-    """Give the sighting that a line given by ``told_in`` is; *at* is its instant."""
+    """Return the sighting that a line given by ``told_in`` is; *at* is its instant."""
     message = found.message
     assert message is not None
     assert message.usage is not None
@@ -281,7 +281,7 @@ def _told_usage(sighting: UsageEntry, usage: StrictUsage) -> UsageEntry:
 
 
 def _has_more(usage: StrictUsage) -> bool:
-    """Tell whether some passes are paid apart."""
+    """Return whether some passes are paid apart."""
     return any(each.type in _PAID_APART for each in usage.iterations or ())
 
 
@@ -459,7 +459,7 @@ def _with_usage(sighting: UsageEntry, usage: Any) -> tuple[UsageEntry, ...]:
 
 
 def _further(sighting: UsageEntry, iterations: Any) -> Iterator[UsageEntry]:
-    """Give the passes that are paid beside the response's own figures."""
+    """Return the passes that are paid beside the response's own figures."""
     if not isinstance(iterations, list):
         return
     for number, told in enumerate(iterations):
@@ -505,6 +505,6 @@ def _copy_of(uuid: str | None) -> str | None:
 
 
 def _text(where: Any, name: str) -> str | None:
-    """Give a text that is not empty."""
+    """Return a text that is not empty."""
     value = where.get(name) if isinstance(where, dict) else None
     return value if isinstance(value, str) and value else None

@@ -47,7 +47,7 @@ def _neighbourhoods(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _undone(data: bytes, begin: int, end: int) -> tuple[bytes, list[int], list[int]]:
-    """Give the text with its escapes undone; after each, where it is there and where it stood."""
+    """Return the text with its escapes undone; after each, where it is there and where it stood."""
     pieces: list[bytes] = []
     meant, stood = [0], [begin]
     at, length = begin, 0

@@ -109,22 +109,22 @@ _LOOKED_AT: Final = 160
 
 
 def is_example(value: bytes) -> bool:
-    """Tell whether a value of a known shape was made up to show the shape."""
+    """Return whether a value of a known shape was made up to show the shape."""
     return _EXAMPLE.search(value) is not None
 
 
 def is_varied(value: bytes) -> bool:
-    """Tell whether a value of a known shape has enough different characters to be a real one."""
+    """Return whether a value of a known shape has enough different characters to be a real one."""
     return has_variety(value) and not is_example(value)
 
 
 def is_mixed(value: bytes) -> bool:
-    """Tell whether a value of a known shape is varied, and not all in small letters."""
+    """Return whether a value of a known shape is varied, and not all in small letters."""
     return is_varied(value) and any(_kind(each) in "A0" for each in value)
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Tell whether *value* is a placeholder, or refers to where the secret is."""
+    """Return whether *value* is a placeholder, or refers to where the secret is."""
     if _STANDS_FOR.search(value) or _REFERENCE.match(value):
         return True
     return len(set(value)) < 4 or value.lower() in _WELL_KNOWN
@@ -144,7 +144,7 @@ def is_hex(value: bytes) -> bool:
 
 
 def looks_random(value: bytes, shortest: int = 16) -> bool:
-    """Tell whether nobody would have typed *value*: letters and digits, mixed, and no words."""
+    """Return whether nobody would have typed *value*: letters and digits, mixed, and no words."""
     value = _meant(value[:_LOOKED_AT])
     if len(value) < shortest or not has_variety(value):
         return False
@@ -235,7 +235,7 @@ def _kind(byte: int) -> str:
 
 
 def _is_wordy(value: bytes) -> bool:
-    """Tell whether more of its pairs of letters are common in words than chance would have it."""
+    """Return whether more of its pairs of letters are common in words than chance would have it."""
     # In camelCase a new word begins where a capital letter does, so that pair tells nothing.
     pairs = [
         bytes((a | 0x20, b | 0x20))

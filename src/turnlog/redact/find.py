@@ -73,7 +73,7 @@ def find_bytes(data: bytes) -> Iterator[SecretSpan]:
 
 
 def merge_overlaps(own: Iterable[SecretSpan], data: bytes, rules: Rules) -> list[SecretSpan]:
-    """Give all that is to be masked in *data*, in order; what overlaps becomes one."""
+    """Return all that is to be masked in *data*, in order; what overlaps becomes one."""
     found = [*own, *find_bytes(data), *find_escaped(data, find_bytes)]
     found = [_whole(each, data) for each in found if not rules.allows(_text(each.value))]
     found.sort()
@@ -89,7 +89,7 @@ def merge_overlaps(own: Iterable[SecretSpan], data: bytes, rules: Rules) -> list
 
 
 def _whole(found: SecretSpan, data: bytes) -> SecretSpan:
-    """Give the place without the half of an escape that it may begin or end with."""
+    """Return the place without the half of an escape that it may begin or end with."""
     start, end = found.start, found.end
     if _is_escaped(data, start):
         start += 5 if data[start : start + 1] == b"u" else 1
@@ -99,7 +99,7 @@ def _whole(found: SecretSpan, data: bytes) -> SecretSpan:
 
 
 def _is_escaped(data: bytes, at: int) -> bool:
-    """Tell whether a backslash right before *at* makes an escape of what stands there."""
+    """Return whether a backslash right before *at* makes an escape of what stands there."""
     if at == 0 or data[at - 1] != 0x5C or data[at : at + 1] not in _ESCAPABLE:
         return False
     run = at - 1

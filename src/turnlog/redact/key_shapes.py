@@ -354,7 +354,7 @@ def _compiled(pattern: bytes) -> re.Pattern[bytes]:
 
 
 def _is_bounded(data: bytes, start: int) -> bool:
-    """Tell whether a key that begins at *start* is no part of a longer word."""
+    """Return whether a key that begins at *start* is no part of a longer word."""
     if start == 0 or not data[start - 1 : start].isalnum() or data.startswith(b"hooks/", start):
         return True
     return _ESCAPED.search(data[max(0, start - 16) : start]) is not None

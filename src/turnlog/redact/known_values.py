@@ -26,7 +26,7 @@ _NAMELESS: Final = ("[redacted ", "***")
 
 
 def gather_known(lines: Iterable[bytes], rules: Rules) -> Rules:
-    """Give *rules* that also find the values which are secrets somewhere in *lines* of JSON."""
+    """Return *rules* that also find the values which are secrets somewhere in *lines* of JSON."""
     known: dict[str, str] = {}
     for line in lines:
         if not rules.patterns and not _names_any(line):
@@ -45,7 +45,7 @@ def gather_known(lines: Iterable[bytes], rules: Rules) -> Rules:
 
 
 def _names_any(line: bytes) -> bool:
-    """Tell whether a value stands beside a telling name: a third of the work, and mostly all."""
+    """Return whether a value stands beside a telling name: a third of the work, and mostly all."""
     low = line.lower()
     return any(
         True
@@ -56,7 +56,7 @@ def _names_any(line: bytes) -> bool:
 
 
 def _said(written: bytes) -> str:
-    """Give a part of a JSON string as it was said, however often it was escaped."""
+    """Return a part of a JSON string as it was said, however often it was escaped."""
     text = written.decode("utf-8", "replace")
     while "\\" in text:
         try:

@@ -16,7 +16,7 @@ _STRING: Final = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:)?')
 
 
 def redact(text: T, rules: Rules = NO_RULES) -> T:
-    """Give *text* with every secret masked; the same text if there is none.
+    """Return *text* with every secret masked; the same text if there is none.
 
     JSON in it stays JSON, unless somebody's own pattern takes a quote: for raw lines of a log there
     is ``redact_line``.
@@ -43,14 +43,14 @@ def _masked(text: T, rules: Rules) -> T:
 
 
 def redact_line(line: bytes, rules: Rules = NO_RULES) -> bytes:
-    """Give a line of JSON with every secret masked; it is the same JSON but for its strings."""
+    """Return a line of JSON with every secret masked; it is the same JSON but for its strings."""
     if rules.patterns:
         line = _STRING.sub(lambda match: _literal(match, rules), line)
     return redact(line, Rules((), rules.values, rules.digests, rules.allowed))
 
 
 def redact_value(value: Any, rules: Rules = NO_RULES) -> Any:
-    """Give plain JSON (dicts, lists, strings, numbers) with every secret masked."""
+    """Return plain JSON (dicts, lists, strings, numbers) with every secret masked."""
     if isinstance(value, dict | list | tuple):
         # Some are told only by what stands beside them: the lines of a key, a variable's value.
         written = json.dumps(value).encode()
@@ -76,7 +76,7 @@ def _named(key: Any, value: Any, rules: Rules) -> Any:
 
 
 def redact_named(name: str, text: str, rules: Rules = NO_RULES) -> str:
-    """Give *text* with every secret masked; its *name* may tell what the text itself does not."""
+    """Return *text* with every secret masked; its *name* may tell what the text itself does not."""
     masked = redact(text, rules)
     if masked != text or not is_secret_name(name):
         return masked

@@ -242,7 +242,7 @@ def _is_login(data: bytes, at: int, behind: int) -> bool:
 def kind_of(
     name: bytes, value: bytes, *, is_quoted: bool = True, is_given: bool = False
 ) -> str | None:
-    """Tell what kind of secret *value* is, beside the telling *name*; None if it is none."""
+    """Return what kind of secret *value* is, beside the telling *name*; None if it is none."""
     if not 6 <= len(value) <= _LONGEST_VALUE or is_placeholder(value):
         return None
     parts = words_of(name)
@@ -267,7 +267,7 @@ def kind_of(
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether *name*, as a key of a document, says that its value is a secret."""
+    """Return whether *name*, as a key of a document, says that its value is a secret."""
     data = name.encode("utf-8", "replace")
     low = data.lower()
     for pattern, words in _WORDS:
@@ -314,7 +314,7 @@ def _unescaped(data: bytes, at: int, before: bytes) -> bytes:
 
 
 def value_at(data: bytes, at: int, *, is_line: bool) -> tuple[int, int, bool]:
-    """Give where the value that begins at *at* starts and ends, and whether quotes hold it."""
+    """Return where the value that begins at *at* starts and ends, and whether quotes hold it."""
     quote = _QUOTE.match(data, at)
     if quote is not None:
         end = closing(data, quote.end(), len(quote[1]), quote[2])
@@ -330,7 +330,7 @@ def value_at(data: bytes, at: int, *, is_line: bool) -> tuple[int, int, bool]:
 
 
 def closing(data: bytes, start: int, escapes: int, quote: bytes) -> int:
-    """Give where a string ends whose opening quote had *escapes* backslashes before it.
+    """Return where a string ends whose opening quote had *escapes* backslashes before it.
 
     A quote that is escaped more often belongs to the string; one that is escaped less often ends
     something around it, and is not crossed. Other quotes than JSON's own never cross one of those.

@@ -62,7 +62,7 @@ def find_blocks(data: bytes) -> Iterator[SecretSpan]:
 
 
 def _between_both(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
-    """Give the lines of a key of which BEGIN and END stand there, whatever is said between them.
+    """Return the lines of a key of which BEGIN and END stand there, whatever is said between them.
 
     Behind those that follow one another it is what looks like one: a tool may have set something
     before each line (a file's name, a time, a colour), or each may be a string of its own.
@@ -81,7 +81,7 @@ def _between_both(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def _in_a_row(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
-    """Give the lines of a key: as many as follow one another with nothing foreign between."""
+    """Return the lines of a key: as many as follow one another with nothing foreign between."""
     pieces: list[tuple[int, int]] = []
     at = start
     for piece in _PIECE.finditer(data, start, stop):

@@ -19,7 +19,7 @@ class SecretSpan(NamedTuple):
 
 
 def places(data: bytes, literal: bytes) -> Iterator[int]:
-    """Give every place of *literal*: C finds nothing as fast as that."""
+    """Return every place of *literal*: C finds nothing as fast as that."""
     at = data.find(literal)
     while at >= 0:
         yield at

@@ -47,7 +47,7 @@ class Rules(Struct, frozen=True):
     allowed: tuple[re.Pattern[str], ...] = ()
 
     def allows(self, value: str) -> bool:
-        """Tell whether *value* is never to be masked."""
+        """Return whether *value* is never to be masked."""
         if value in self.values or any(regex.search(value) for regex in self.allowed):
             return True
         return bool(self.digests) and digest_of(value).startswith(self.digests)
@@ -61,7 +61,7 @@ class _InvalidRule(Exception):
 
 
 def digest_of(value: str) -> str:
-    """Give what stands for a secret wherever it must be recognised."""
+    """Return what stands for a secret wherever it must be recognised."""
     from hashlib import sha256  # noqa: PLC0415 - It brings OpenSSL; secrets are few.
 
     return sha256(value.encode("utf-8", "surrogateescape")).hexdigest()

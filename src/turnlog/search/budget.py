@@ -40,7 +40,7 @@ class TimeBudget:
         return self.is_over
 
     def runs_short(self) -> bool:
-        """Tell whether what was found so far should be looked at now, and the rest be left."""
+        """Return whether what was found so far should be looked at now, and the rest be left."""
         self.is_short = self.is_short or monotonic() > self._until - _LOOKING * self._seconds
         return self.is_short
 

@@ -164,7 +164,7 @@ class Filters:
         self._touching: dict[FieldFilter, list[int] | None] = {}
 
     def condition(self, wanted: FieldFilter, table: Table) -> Condition:
-        """Give what a text of *table* has to meet; true or false of every text."""
+        """Return what a text of *table* has to meet; true or false of every text."""
         known = self._conditions.get((wanted, table))
         if known is None:
             known = both([never_null(each) for each in self._made(wanted, table)])
@@ -172,7 +172,7 @@ class Filters:
         return known
 
     def ids(self, wanted: FieldFilter) -> list[int]:
-        """Give the ids of the sessions, files or names that *wanted* means."""
+        """Return the ids of the sessions, files or names that *wanted* means."""
         known = self._ids.get(wanted)
         if known is None:
             known = self._ids[wanted] = self._meant(wanted.field, wanted.value)
@@ -195,7 +195,7 @@ class Filters:
         return None if None in seconds else _joined(seconds)
 
     def notes_on(self, nodes: Iterable[Node]) -> list[str]:
-        """Say which filters among *nodes* nothing in the index can meet, and what comes near."""
+        """Return which filters among *nodes* nothing in the index can meet, and what comes near."""
         return [
             f"nothing here has {each.field}:{each.value}{self._near(each)}"
             for each in nodes
@@ -213,7 +213,7 @@ class Filters:
         return is_kind or bool(ids)
 
     def _near(self, wanted: FieldFilter) -> str:
-        """Say which names come near to one that nothing has."""
+        """Return which names come near to one that nothing has."""
         if wanted.field not in _NAMES:
             return ""
         from turnlog.catalog.names import name_variants, nearest  # noqa: PLC0415 - Seldom.
@@ -299,7 +299,7 @@ class Filters:
         return Condition(f"t.record IN ({touching.sql})", touching.values)
 
     def _records_of(self, wanted: FieldFilter) -> list[int] | None:
-        """Give the records of calls that name a file, and of what came of them; None if many."""
+        """Return the records of calls that name a file, and of what came of them; None if many."""
         if wanted not in self._touching:
             touching = self._touched(wanted)
             asked = f"{touching.sql} LIMIT {_FEW_RECORDS + 1}"
@@ -365,7 +365,7 @@ def _is(value: str, table: Table) -> Condition:
 
 
 def _joined(seconds: list[int]) -> list[Range]:
-    """Give the ranges of ids that texts of these seconds may have; none overlaps another."""
+    """Return the ranges of ids that texts of these seconds may have; none overlaps another."""
     ranges: list[Range] = []
     for second in sorted({max(0, each) for each in seconds}):
         if ranges and second <= ranges[-1][1]:

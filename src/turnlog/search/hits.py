@@ -120,7 +120,7 @@ class HitFacts:
         return texts[part] if part < len(texts) else None
 
     def calls(self, found: ScanMatch) -> list[tuple[str | None, int | None]]:
-        """Give the tool of each call or result of a record, and whether it failed."""
+        """Return the tool of each call or result of a record, and whether it failed."""
         return self._calls.get((found.kind, found.record), [])
 
 
@@ -175,7 +175,7 @@ def _masked(hit: Hit, mask: Callable[[str], str]) -> Hit:
 
 
 def _tool_of(known: HitFacts, found: ScanMatch, texts: list[Text]) -> tuple[str | None, bool]:
-    """Tell which tool a call or result is of, and whether it failed."""
+    """Return which tool a call or result is of, and whether it failed."""
     calls = known.calls(found)
     if not calls:
         return None, False

@@ -170,7 +170,7 @@ def filters_of(tree: Node | None) -> tuple[FieldFilter, ...]:
 
 
 def is_only_filters(tree: Node | None) -> bool:
-    """Tell whether something is asked for, and nothing of it needs the text of records."""
+    """Return whether something is asked for, and nothing of it needs the text of records."""
     leaves = _leaves(tree, with_negated=True)
     return tree is not None and all(isinstance(leaf, FieldFilter) for leaf in leaves)
 
@@ -231,7 +231,7 @@ def _quotation(text: str, start: int, body: int) -> _Token | None:
 
 
 def _run(text: str, start: int, *, is_negated: bool) -> Iterator[_Token]:
-    """Give what reaches to the next space; closing parentheses that it did not open end it."""
+    """Return what reaches to the next space; closing parentheses that it did not open end it."""
     found = _RUN.match(text, start)
     assert found
     stem = found[0].rstrip(")")

@@ -66,7 +66,7 @@ def ask_for(characters: set[str]) -> None:
 
 
 def beyond_ascii(text: str) -> set[str]:
-    """Give the characters of *text* that are not ASCII."""
+    """Return the characters of *text* that are not ASCII."""
     # Of the bytes few are left: much faster than to look at every character.
     data = text.encode(errors="surrogatepass").translate(None, _ASCII)
     return set(data.decode(errors="surrogatepass"))
@@ -136,7 +136,7 @@ class Tokenizer:
             self._db.close()
 
     def terms(self, text: str) -> tuple[str, ...]:
-        """Give the words of *text*, which somebody typed, as the full-text tables hold them."""
+        """Return the words of *text*, which somebody typed, as the full-text tables hold them."""
         known = self._terms.get(text)
         if known is None:
             letters = as_letters(text)
@@ -149,7 +149,7 @@ class Tokenizer:
         return known
 
     def holds(self, text: str, leaf: Word | Phrase) -> bool:
-        """Tell whether *text* holds *leaf*: as words, or as it stands if it has none."""
+        """Return whether *text* holds *leaf*: as words, or as it stands if it has none."""
         terms = self.terms(leaf.text)
         if not terms:
             return leaf.text in text
@@ -164,11 +164,11 @@ class Tokenizer:
         return found.fetchone() is not None
 
     def spans(self, text: str, leaves: Iterable[Word | Phrase]) -> list[Span]:
-        """Tell where in *text* the *leaves* stand, in order, none overlapping another."""
+        """Return where in *text* the *leaves* stand, in order, none overlapping another."""
         return self.marker(leaves)(text)
 
     def marker(self, leaves: Iterable[Word | Phrase]) -> Callable[[str], list[Span]]:
-        """Give what tells it of many texts: what the *leaves* ask for is looked up once."""
+        """Return what tells it of many texts: what the *leaves* ask for is looked up once."""
         leaves = list(leaves)
         worded = [leaf for leaf in leaves if self.terms(leaf.text)]
         pieces = [leaf.text for leaf in leaves if not self.terms(leaf.text)]
@@ -212,7 +212,7 @@ class Tokenizer:
         return [] if row is None else _unmarked(row[0])
 
     def _holding(self, text: str) -> sqlite3.Connection:
-        """Give the table with nothing but *text* in it."""
+        """Return the table with nothing but *text* in it."""
         if self._db is None:
             self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
             self._db.execute(f"CREATE VIRTUAL TABLE one USING fts5 (text, {TOKENIZER})")
@@ -229,7 +229,7 @@ class Tokenizer:
 def meets(
     tree: Node | None, text: str, truths: Mapping[FieldFilter, bool], tokenizer: Tokenizer
 ) -> bool:
-    """Tell whether *text* is what *tree* asks for; *truths* says it of the filters."""
+    """Return whether *text* is what *tree* asks for; *truths* says it of the filters."""
     match tree:
         case None:
             return True
@@ -252,7 +252,7 @@ def as_phrase(leaf: Word | Phrase) -> str:
 
 
 def sqlite_safe(text: str) -> str:
-    """Give *text* without what SQLite cannot hold; it stays as long as it was."""
+    """Return *text* without what SQLite cannot hold; it stays as long as it was."""
     text = text.replace("\0", " ")
     try:
         text.encode()
@@ -262,17 +262,17 @@ def sqlite_safe(text: str) -> str:
 
 
 def conjuncts(tree: Node | None) -> tuple[Node, ...]:
-    """Give what has to be so all together."""
+    """Return what has to be so all together."""
     return tree.nodes if isinstance(tree, All) else () if tree is None else (tree,)
 
 
 def joined(nodes: list[Node]) -> Node | None:
-    """Give the tree that asks for all of *nodes*."""
+    """Return the tree that asks for all of *nodes*."""
     return All(tuple(nodes)) if len(nodes) > 1 else nodes[0] if nodes else None
 
 
 def positive_leaves(tree: Node | None) -> Iterator[Word | Phrase]:
-    """Give the words and phrases that are looked for, not those that are refused."""
+    """Return the words and phrases that are looked for, not those that are refused."""
     if isinstance(tree, Word | Phrase):
         yield tree
     elif isinstance(tree, All | Any):
@@ -281,7 +281,7 @@ def positive_leaves(tree: Node | None) -> Iterator[Word | Phrase]:
 
 
 def as_beginnings(tree: Node | None) -> Node | None:
-    """Give *tree* with every wanted word as the beginning of one."""
+    """Return *tree* with every wanted word as the beginning of one."""
     match tree:
         case Word():
             return Word(tree.text, True)
@@ -291,12 +291,12 @@ def as_beginnings(tree: Node | None) -> Node | None:
 
 
 def is_bound(wanted: FieldFilter) -> bool:
-    """Tell whether a filter can be told without a text: by session or time."""
+    """Return whether a filter can be told without a text: by session or time."""
     return wanted.at is not None or wanted.field in ("session", "project")
 
 
 def wordless(tree: Node | None, tokenizer: Tokenizer) -> str | None:
-    """Give what to scan logs for, if *tree* asks for nothing but pieces that are no words."""
+    """Return what to scan logs for, if *tree* asks for nothing but pieces that are no words."""
     pieces = []
     for node in conjuncts(tree):
         inner = node.node if isinstance(node, Not) else node
@@ -311,14 +311,14 @@ def wordless(tree: Node | None, tokenizer: Tokenizer) -> str | None:
 
 
 def names_session(tree: Node | None) -> bool:
-    """Tell whether *tree* asks for one session."""
+    """Return whether *tree* asks for one session."""
     return any(
         isinstance(each, FieldFilter) and each.field == "session" for each in conjuncts(tree)
     )
 
 
 def wants_answers(tree: Node | None) -> bool:
-    """Tell whether *tree* asks for what tools answered, or for what was slipped in.
+    """Return whether *tree* asks for what tools answered, or for what was slipped in.
 
     By name; or every match has to be such as mostly tools tell, as what went wrong is.
     """
@@ -335,7 +335,7 @@ def _names_answers(tree: Node | None) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Give *text* without what cannot be held or would look like a mark; as long as it was."""
+    """Return *text* without what cannot be held or would look like a mark; as long as it was."""
     plain = sqlite_safe(text)
     return plain.translate(_MARKERS) if _BEFORE in plain or _BEHIND in plain else plain
 
@@ -345,13 +345,13 @@ def _is_prefix(leaf: Word | Phrase) -> bool:
 
 
 def _letters(text: str) -> str | None:
-    """Give *text* as letters and what stands between them, with none that has a meaning here."""
+    """Return *text* as letters and what stands between them, with none that has a meaning here."""
     letters = as_letters(text)
     return None if letters is None else letters.replace(_LONE, " ")
 
 
 def _as_sought(letters: str, terms: Iterable[str]) -> str:
-    """Give *letters* as words, in a way in which *terms* are found and nothing else."""
+    """Return *letters* as words, in a way in which *terms* are found and nothing else."""
     if letters.isascii():
         return letters
     if all(map(str.isascii, terms)):
@@ -384,14 +384,14 @@ def _ascii_sought(text: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _beside_ascii(character: str) -> str | None:
-    """Give what stands for a character where words of ASCII are sought; None if that depends."""
+    """Return what stands for a character where words of ASCII are sought; None if that depends."""
     letter = as_letters(character)
     return letter if letter is None or not _is_lone(letter) else _LONE
 
 
 @lru_cache(maxsize=4096)
 def _is_lone(character: str) -> bool:
-    """Tell whether a character is a word of its own, wherever it stands."""
+    """Return whether a character is a word of its own, wherever it stands."""
     return as_words(character) != character
 
 
@@ -410,7 +410,7 @@ def _places_of(words: str, sought: Sought) -> Iterator[Span]:
 
 @lru_cache(maxsize=256)
 def _pattern(terms: tuple[str, ...], is_prefix: bool) -> re.Pattern[str]:  # noqa: FBT001
-    """Give what finds the first of *terms* where the others follow, up to the end of its group.
+    """Return what finds the first of *terms* where the others follow, up to the end of its group.
 
     It begins with a word as it stands, since that is found fastest, and looks back from there. Of
     what follows nothing is taken: what says the same twice may begin within another match.
@@ -430,7 +430,7 @@ def _places(text: str, piece: str) -> list[Span]:
 
 
 def _unmarked(marked: str) -> list[Span]:
-    """Tell where the marks were set, in the text without them."""
+    """Return where the marks were set, in the text without them."""
     spans: list[Span] = []
     at = 0
     for each in marked.split(_BEFORE):

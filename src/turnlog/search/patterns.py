@@ -127,7 +127,7 @@ def pattern(text: str) -> ScanPattern:
 
 
 def needles_of(run: str, *, ignores_case: bool) -> tuple[bytes, ...]:
-    """Give the ways in which JSON may write the longest part of *run* that has few of them."""
+    """Return the ways in which JSON may write the longest part of *run* that has few of them."""
     best: tuple[bytes, ...] = ()
     for start in range(len(run)):
         made: list[bytes] = [b""]
@@ -144,7 +144,7 @@ def needles_of(run: str, *, ignores_case: bool) -> tuple[bytes, ...]:
 
 
 def _whole_words(run: str) -> Iterator[Word]:
-    """Give the words that end within *run*, and the beginning of one that may go on behind it."""
+    """Return the words that end within *run*, and the beginning of one that may go on behind it."""
     for word in _WORDS.finditer(run):
         if word.start() > 0:  # Else it may be the end of a longer one.
             yield Word(word[0], word.end() == len(run))
@@ -189,7 +189,7 @@ def _demanded(text: str) -> list[list[str]]:
 
 
 def _behind_set(text: str, at: int) -> int:
-    """Give the place behind a set of characters that was opened just before *at*."""
+    """Return the place behind a set of characters that was opened just before *at*."""
     at += text[at : at + 1] == "^"
     at += text[at : at + 1] == "]"
     while at < len(text) and text[at] != "]":
@@ -198,7 +198,7 @@ def _behind_set(text: str, at: int) -> int:
 
 
 def _written(character: str, *, ignores_case: bool) -> tuple[bytes, ...]:
-    """Give the ways in which JSON may write a character; none if there are too many.
+    """Return the ways in which JSON may write a character; none if there are too many.
 
     If case is ignored, as they are in small letters.
     """

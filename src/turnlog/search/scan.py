@@ -49,7 +49,7 @@ class ScanScope(NamedTuple):
         *,
         with_results: bool,
     ) -> ScanScope:
-        """Give what all of *bounds* leave, filters by session or time as they are."""
+        """Return what all of *bounds* leave, filters by session or time as they are."""
         within = cls(with_results=with_results)
         for each in bounds:
             assert isinstance(each, FieldFilter)
@@ -95,7 +95,7 @@ def scan(
     *,
     ignores_case: bool = False,
 ) -> Iterator[ScanMatch]:
-    """Give the texts that *accepts* takes, the newest first.
+    """Return the texts that *accepts* takes, the newest first.
 
     Only lines are read that have one of *needles*, which are in small letters if it *ignores_case*.
     """
@@ -109,7 +109,7 @@ def scan(
     places: list[_Candidate] = []
 
     def until(second: int) -> Iterator[ScanMatch]:
-        """Give what was said after *second*."""
+        """Return what was said after *second*."""
         while places and -places[0].before_us >= (second + 1) * _SECOND_US:
             if patience.ends():
                 return
@@ -158,7 +158,7 @@ def _was_taken(db: sqlite3.Connection, record: int) -> bool:
 
 
 def _is_indexed(db: sqlite3.Connection, place: _Candidate) -> bool:
-    """Tell whether the index has a text of a record; ids of texts are times."""
+    """Return whether the index has a text of a record; ids of texts are times."""
     second = max(0, -place.before_us) // _SECOND_US
     asked = "SELECT 1 FROM texts WHERE id >= ? AND id < ? AND record = ? LIMIT 1"
     ids = second << SECOND_BITS, (second + CROWD_SECONDS) << SECOND_BITS
@@ -166,7 +166,7 @@ def _is_indexed(db: sqlite3.Connection, place: _Candidate) -> bool:
 
 
 def _logs(db: sqlite3.Connection, within: ScanScope) -> Iterator[_ScannedLog]:
-    """Give the logs to look into, by the newest text of each that may be meant."""
+    """Return the logs to look into, by the newest text of each that may be meant."""
     from turnlog.index.side_files import PROMPTS  # noqa: PLC0415 - Few searches scan.
 
     rows = db.execute(
@@ -230,7 +230,7 @@ def _lines(
 def _places(
     db: sqlite3.Connection, log: int, lines: Iterable[tuple[int, int]], within: ScanScope
 ) -> Iterator[_Candidate]:
-    """Give the records on *lines*: of each one, or those that a damaged one was salvaged to.
+    """Return the records on *lines*: of each one, or those that a damaged one was salvaged to.
 
     The last come first, so that the time of those without one is looked up but once.
     """

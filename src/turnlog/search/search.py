@@ -72,7 +72,7 @@ _DECIDED: Final = SearchStatement("", [], (), needs_check=False, is_ranked=False
 def newest_rows(
     known: HitFacts, renderer: Renderer, tokenizer: Tokenizer, tree: Node | None, table: Table
 ) -> Iterator[tuple[Row, SearchStatement]]:
-    """Give the rows of *table* that *tree* asks for, newest first, and the plan of each."""
+    """Return the rows of *table* that *tree* asks for, newest first, and the plan of each."""
     last = None
     if renderer.pages(tree, table) >= _MANY_PAGES and len(filters_of(tree)) <= _FEW_FILTERS:
         last = yield from _seen(known, renderer, tokenizer, tree, table)
@@ -80,14 +80,14 @@ def newest_rows(
 
 
 def rows_of(index: Index, plan: SearchStatement) -> Iterator[tuple[Row, SearchStatement]]:
-    """Give the rows of *plan*, as SQLite finds them."""
+    """Return the rows of *plan*, as SQLite finds them."""
     return ((row, plan) for row in index.db.execute(plan.sql, plan.values))
 
 
 def merged(
     streams: list[Iterator[tuple[Row, SearchStatement]]],
 ) -> Iterator[tuple[Row, SearchStatement]]:
-    """Give the rows of several tables in one order, newest first."""
+    """Return the rows of several tables in one order, newest first."""
     return streams[0] if len(streams) == 1 else merge(*streams, key=lambda each: -int(each[0][0]))
 
 
@@ -305,7 +305,7 @@ class _Searching:
     def _notes_on_time(
         self, tree: Node | None, wanted: Wanted, *, with_results: bool
     ) -> Iterator[str]:
-        """Say whether texts of another time have what was asked; *tree* is bound to none."""
+        """Return whether texts of another time have what was asked; *tree* is bound to none."""
         if tree is None or wordless(tree, self._tokenizer) is not None:
             return
         first = structs.replace(wanted, newest=True, limit=1, offset=0, context=0, per_session=0)
@@ -323,7 +323,7 @@ class _Searching:
         with_results: bool,
         accepts: Callable[[str], bool] | None = None,
     ) -> Iterator[ScanMatch]:
-        """Give what *tree* asks for, in the order that is *wanted*."""
+        """Return what *tree* asks for, in the order that is *wanted*."""
         tables = tables_for(results=with_results)
         self._totals = None
         if wanted.newest:

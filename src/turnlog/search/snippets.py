@@ -84,7 +84,7 @@ def first_place(text: str, phrases: Sequence[tuple[str, ...]]) -> int | None:
 
 
 def _in_small_letters(text: str, phrases: Sequence[tuple[str, ...]]) -> str:
-    """Give *text* in small letters, as far as *phrases* care: ASCII alone is much faster."""
+    """Return *text* in small letters, as far as *phrases* care: ASCII alone is much faster."""
     if text.isascii() or any(each in text for each in _ALSO_ASCII):
         return text.lower()
     if not all(word.isascii() for words in phrases for word in words):
@@ -101,7 +101,7 @@ def _as_words(words: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _marked(text: str, marker: Marker, near: int | None) -> list[Span]:
-    """Tell where *text* has its matches; of a long one only around the first."""
+    """Return where *text* has its matches; of a long one only around the first."""
     if len(text) <= LOOKED_AT:
         return marker(text)
     base, stop = _looked_at(text, near)
@@ -180,7 +180,7 @@ def _cut(text: str, best: Span, width: int) -> tuple[_Flat, int, int, Span]:
 
 
 def _densest(marks: Sequence[Span], text: str, width: int) -> Span:
-    """Give the stretch that holds the most different matches; of equal ones the first."""
+    """Return the stretch that holds the most different matches; of equal ones the first."""
     if len(marks) < 2:
         return marks[0] if marks else (0, 0)
     words = [text[begin:end].casefold() for begin, end in marks]
@@ -220,7 +220,7 @@ def _piece(flat: str, best: Span, width: int) -> Span:
 
 
 def _lines_around(text: str, at: int, count: int) -> tuple[list[str], list[str]]:
-    """Give up to *count* lines before and after the one in which *at* stands."""
+    """Return up to *count* lines before and after the one in which *at* stands."""
     begin = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     before = text[:begin].split("\n")[:-1][-count:] if begin else []

@@ -180,7 +180,7 @@ class Renderer:
         return max((pages_of(self._db, table, each[-1]) for each in terms if each), default=0)
 
     def _ranges(self, nodes: Iterable[Node], *, most: int | None) -> list[Range] | None:
-        """Give ranges that hold the ids of all texts that *nodes* may mean, if a filter tells."""
+        """Return ranges that hold the ids of all texts that *nodes* may mean, if a filter tells."""
         for node in nodes:
             if isinstance(node, FieldFilter) and node.field in BOUNDING:
                 ranges = self.filters.ranges(node)
@@ -236,14 +236,14 @@ class Renderer:
         return _FtsExpression(expression, is_whole and not self._is_masked)
 
     def _begins_no_word(self, node: Node) -> bool:
-        """Tell whether *node* is a beginning of no word: SQLite would read all others first."""
+        """Return whether *node* is a beginning of no word: SQLite would read all others first."""
         if not isinstance(node, Word) or not node.is_prefix:
             return False
         terms = self._tokenizer.terms(node.text)
         return bool(terms) and not self._vocabulary.has_beginning(self._table, terms[-1])
 
     def _upper(self, node: Node, depth: int) -> Condition:
-        """Give a condition that everything meets that *node* wants."""
+        """Return a condition that everything meets that *node* wants."""
         return self._bound(node, depth, is_upper=True)
 
     def _bound(self, node: Node, depth: int, *, is_upper: bool) -> Condition:

@@ -49,7 +49,7 @@ class Nearness:
         self._db, self._tokenizer, self._tables = db, tokenizer, tables
 
     def near_to(self, tree: Node | None) -> Iterator[Near]:
-        """Give what comes near to *tree*, the nearest first."""
+        """Return what comes near to *tree*, the nearest first."""
         words = _words_of(tree)
         if len(words) <= _FEW_WORDS:
             yield from begun(tree)
@@ -60,18 +60,18 @@ class Nearness:
             yield from begun(tree)
 
     def notes_on(self, tree: Node | None) -> list[str]:
-        """Say why nothing was found, where one of several words tells."""
+        """Return why nothing was found, where one of several words tells."""
         if len(conjuncts(tree)) < 2:
             return []
         words = [each for each in _words_of(tree) if self._tokenizer.terms(each.text)]
         return [f"no text has the word {each.text}" for each in self._unsaid(words)[:_FEW_WORDS]]
 
     def _unsaid(self, words: list[Word]) -> list[Word]:
-        """Give those of *words* that no text has; how it was asked does not matter."""
+        """Return those of *words* that no text has; how it was asked does not matter."""
         return [each for each in words if not _is_asking(each) and not self._texts_with(each, 1)]
 
     def _fewer(self, tree: Node | None, words: list[Word]) -> Iterator[Near]:
-        """Give *tree* with fewer and fewer of its words."""
+        """Return *tree* with fewer and fewer of its words."""
         wanted = conjuncts(tree)
         asking = list(filter(_is_asking, words))
         others = [each for each in words if each not in asking]
@@ -93,14 +93,14 @@ class Nearness:
 
 
 def begun(tree: Node | None) -> Iterator[Near]:
-    """Give *tree* with every word as the beginning of one."""
+    """Return *tree* with every word as the beginning of one."""
     beginnings = as_beginnings(tree)
     if beginnings is not None and beginnings != tree:
         yield Near(beginnings, "no text has these whole words: words that begin so are shown")
 
 
 def undated(tree: Node | None) -> Node | None:
-    """Give *tree* bound to no time; None if it was bound to none, or to nothing else."""
+    """Return *tree* bound to no time; None if it was bound to none, or to nothing else."""
     nodes = conjuncts(tree)
     rest = [each for each in nodes if not (isinstance(each, FieldFilter) and each.at is not None)]
     return joined(rest) if len(rest) < len(nodes) else None
@@ -117,6 +117,6 @@ def _is_asking(word: Word) -> bool:
 
 
 def _words_of(tree: Node | None) -> list[Word]:
-    """Give the words that all have to be there, each once; a beginning by a star was meant so."""
+    """Return the words that all have to be there, each once; a beginning by a star was meant so."""
     words = (each for each in conjuncts(tree) if isinstance(each, Word) and not each.is_prefix)
     return list(dict.fromkeys(words))

@@ -45,7 +45,7 @@ class Vocabulary:
             )
 
     def has_beginning(self, table: str, begins: str) -> bool:
-        """Tell whether a word of *table* begins so."""
+        """Return whether a word of *table* begins so."""
         seek = f"SELECT term FROM temp.words_{table} WHERE term >= ? ORDER BY term LIMIT 1"
         found = self._db.execute(seek, (begins,)).fetchone()
         return found is not None and found[0].startswith(begins)

@@ -32,7 +32,7 @@ class DatedRecord(NamedTuple):
 def find_any_session(
     homes: Iterable[Home], text: str, *, problems: list[Problem] | None = None
 ) -> tuple[LogFile, ...]:
-    """Give the logs of the session whose id begins with *text*, in whatever layout it lies."""
+    """Return the logs of the session whose id begins with *text*, in whatever layout it lies."""
     return find_session(homes, text, problems=problems, share_out=share_out, heard=last_heard)
 
 
@@ -47,7 +47,7 @@ def read_day(log: LogFile) -> Iterator[DatedRecord]:
 def share_out(
     days: Iterable[LogFile], problems: list[Problem] | None = None
 ) -> dict[str, list[LogFile]]:
-    """Tell which sessions there are in *days*, and for each its share of each log, by day.
+    """Return which sessions there are in *days*, and for each its share of each log, by day.
 
     The sessions come in the order in which they were last heard of.
     """
@@ -70,7 +70,7 @@ def share_out(
 
 
 def day_of(log: LogFile) -> str:
-    """Give the day of a day's log, as its name says it."""
+    """Return the day of a day's log, as its name says it."""
     name = read_name(log.path.name)
     return name.id if name is not None else ""
 
@@ -81,7 +81,7 @@ def anonymous_id(log: LogFile) -> str:
 
 
 def is_other_project(known: LogFile, log: LogFile) -> bool:
-    """Tell whether two days' logs are of different homes or projects.
+    """Return whether two days' logs are of different homes or projects.
 
     A copy of a session elsewhere is the same session once more, not more of it.
     """
@@ -89,5 +89,5 @@ def is_other_project(known: LogFile, log: LogFile) -> bool:
 
 
 def heads_a_log(record: Record) -> bool:
-    """Tell whether *record* is the head of a log that several sessions share: it is nobody's."""
+    """Return whether *record* is the head of a log that several sessions share: it is nobody's."""
     return isinstance(record, Format) and record.session_id is None and record.event is None

@@ -163,7 +163,7 @@ def _processes_below(pid: int, started: str | None = None) -> Iterator[str]:
 
 
 def _stat(entry: str) -> list[str]:
-    """Give the fields of /proc/ENTRY/stat from the state on; of the whole, the start is field 22.
+    """Return the fields of /proc/ENTRY/stat from the state on; of the whole, the start is field 22.
 
     The name before them, in brackets, may hold anything.
     """

@@ -85,7 +85,7 @@ def _take_names(named: NamedTitle, found: SessionSummary, told: Collection[type[
 
 
 def last_heard(log: LogFile) -> datetime | None:
-    """Tell when the session of a main log was last active, as lists do; None if they omit it."""
+    """Return when the session of a main log was last active, as lists do; None if they omit it."""
     try:
         found, life, ends = read_head_tail(log.path)
     except (TurnlogError, OSError):

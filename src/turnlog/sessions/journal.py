@@ -74,7 +74,7 @@ class Journal:
 
     @classmethod
     def in_root(cls, root: Path) -> Journal:
-        """Give the journal of the store whose root is *root*."""
+        """Return the journal of the store whose root is *root*."""
         return cls(journal_log(root))
 
     def pin(self, session_id: str, *, pinned: bool = True) -> None:
@@ -89,7 +89,7 @@ class Journal:
             log.append({**said, "timestamp": iso(at or datetime.now(UTC)), **more})
 
     def pins(self) -> frozenset[str]:
-        """Give the ids of the sessions that are pinned."""
+        """Return the ids of the sessions that are pinned."""
         pins: set[str] = set()
         for record, session_id in self._events():
             if record.event == PINNED:
@@ -99,7 +99,7 @@ class Journal:
         return frozenset(pins)
 
     def deletions(self) -> dict[str, datetime | None]:
-        """Tell which sessions were deleted and not put back, and when, by id."""
+        """Return which sessions were deleted and not put back, and when, by id."""
         found: dict[str, datetime | None] = {}
         for record, session_id in self._events():
             if record.event == DELETED:
@@ -117,7 +117,7 @@ class Journal:
         self.note(UNARCHIVED, session_id, home=home)
 
     def archived(self) -> dict[tuple[str, str], ArchivedFact]:
-        """Tell what is archived, by home and session."""
+        """Return what is archived, by home and session."""
         found: dict[tuple[str, str], ArchivedFact] = {}
         for record, session_id in self._events():
             home = record.fields.get("home")
@@ -130,7 +130,7 @@ class Journal:
         return found
 
     def trashed(self) -> frozenset[str]:
-        """Give the names of the trash's entries of which the journal tells."""
+        """Return the names of the trash's entries of which the journal tells."""
         events = (record for record, _ in self._events() if record.event == DELETED)
         names = (record.fields.get("trash") for record in events)
         return frozenset(name for name in names if isinstance(name, str))
@@ -174,7 +174,7 @@ class Journal:
         return Witness(events=count, sha256=digest.hexdigest())
 
     def _events(self) -> Iterator[tuple[Format, str]]:
-        """Give every event that concerns a session, in the order in which they were written."""
+        """Return every event that concerns a session, in the order in which they were written."""
         try:
             for item in read_log(self.path):
                 record = item.record if isinstance(item, Placed) else None

@@ -68,7 +68,7 @@ class MetadataFold(Struct):
     def metadata(
         self, session_id: str, *, is_pinned: bool = False, now: datetime | None = None
     ) -> Metadata:
-        """Give the metadata at *now*."""
+        """Return the metadata at *now*."""
         found, life = self.summary, self.life
         return Metadata(
             id=session_id,
@@ -140,7 +140,7 @@ class TitleCandidates(Struct, array_like=True, gc=False):
 
 
 def size_listed(path: str | PathLike[str]) -> int:
-    """Tell how long the log at *path* is for that list; 0 if it has to read the log whole."""
+    """Return how long the log at *path* is for that list; 0 if it has to read the log whole."""
     source = open_source(path)
     try:
         return source.size_bytes if isinstance(source, Seekable) else 0

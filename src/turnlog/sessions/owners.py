@@ -43,7 +43,7 @@ def is_subagent_log(path: str | os.PathLike[str]) -> bool:
 
 
 def find_orphaned_subagents(homes: Iterable[Home], text: str) -> list[LogFile]:
-    """Give the logs of agents that name a session whose id begins with *text*.
+    """Return the logs of agents that name a session whose id begins with *text*.
 
     That is all there is of a session whose main log is gone.
     """

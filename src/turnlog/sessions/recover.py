@@ -302,12 +302,12 @@ class _Calls:
         }
 
     def is_half_answered(self, call: str) -> bool:
-        """Tell whether other calls of the same response were answered."""
+        """Return whether other calls of the same response were answered."""
         message_id = self.made_by[call].message_id
         return message_id is not None and message_id in self._answered_messages
 
     def open_at(self, node: Node) -> list[str]:
-        """Give the open calls of the response that *node* belongs to."""
+        """Return the open calls of the response that *node* belongs to."""
         return [
             call
             for call in self.open
@@ -338,7 +338,7 @@ def _bridges(tree: Tree, calls: _Calls) -> list[Bridge]:
 
 
 def _is_plain(gap: Gap) -> bool:
-    """Tell whether the missing parent has a uuid that a record could bear."""
+    """Return whether the missing parent has a uuid that a record could bear."""
     return bool(gap.named.strip()) and not gap.node.is_sidechain
 
 

@@ -131,7 +131,7 @@ class _Undo:
         return len(ours)
 
     def is_restored(self, path: Path) -> bool:
-        """Tell whether an earlier, interrupted undo has restored the log at *path* already."""
+        """Return whether an earlier, interrupted undo has restored the log at *path* already."""
         original = self._original(path)
         if path == self.path or original is None:
             return False
@@ -139,7 +139,7 @@ class _Undo:
         return size == size_at(path) and digest_of(path, size) == digest_of(original, size)
 
     def change(self, path: Path, held: Locked) -> Iterator[Replacement]:
-        """Give the change that takes back what the recovery did to the log at *path*."""
+        """Return the change that takes back what the recovery did to the log at *path*."""
         self._check_log(path)
         log, original = self.logs[path], self._original(path)
         if path == self.path:
@@ -155,7 +155,7 @@ class _Undo:
         yield Replacement(start, held.size_bytes - start, (*pieces, kept))
 
     def _sort(self, fd: int, size: int) -> tuple[list[bytes], bytes]:
-        """Give the lines that the recovery appended, and all others appended since it began."""
+        """Return the lines that the recovery appended, and all others appended since it began."""
         data = b"".join(chunks(fd, self.logs[self.path].size_bytes, size))
         ours: list[bytes] = []
         others: list[bytes] = []
@@ -175,7 +175,7 @@ class _Undo:
         return ours, b"".join(others)
 
     def _is_ours(self, mark: Format, phase: list[str]) -> bool:
-        """Tell whether the recovery left this mark; its marks come in the order of *phase*."""
+        """Return whether the recovery left this mark; its marks come in the order of *phase*."""
         fields = mark.fields
         if not phase or fields.get("sessionId") != self.session.id or mark.event != phase[0]:
             return False

@@ -295,7 +295,7 @@ def turns_of(nodes: Iterable[Node]) -> list[Turn]:
 
 
 def opening_of(nodes: Iterable[Node]) -> list[Node]:
-    """Give what stands in a thread before its first prompt."""
+    """Return what stands in a thread before its first prompt."""
     return list(takewhile(lambda node: not node.is_prompt, nodes))
 
 

@@ -62,7 +62,7 @@ _INACTIVE: Final = timedelta(hours=1)
 
 
 def recency(last_active_at: datetime | None, now: datetime) -> Recency | None:
-    """Tell how long ago a session was active; None if nothing says when."""
+    """Return how long ago a session was active; None if nothing says when."""
     if last_active_at is None:
         return None
     quiet = now - last_active_at
@@ -127,7 +127,7 @@ class SessionState(Struct):
             self.goodbye_at = mark.at
 
     def state(self, now: datetime, *, idle: timedelta = IDLE) -> State:
-        """Tell where the session stands at *now*."""
+        """Return where the session stands at *now*."""
         if self.last_active_at is not None and now - self.last_active_at >= idle:
             return State.EXPIRED
         if not self.records:
@@ -261,7 +261,7 @@ def claude_processes(home: "Home", *, problems: "list[Problem] | None" = None) -
 def running_sessions(
     homes: Iterable["Home"], *, problems: "list[Problem] | None" = None
 ) -> dict[str, Running]:
-    """Tell by id which sessions Claude Code runs, or ran when it was killed; the living count."""
+    """Return by id which sessions Claude Code runs, or ran when it was killed; the living count."""
     found: dict[str, Running] = {}
     for home in homes:
         for each in claude_processes(home, problems=problems):
@@ -273,7 +273,7 @@ def running_sessions(
 def was_abandoned(
     log: str | os.PathLike[str], session_id: str | None, running: Running | None
 ) -> bool:
-    """Tell whether a session's writer is gone without a goodbye; *session_id* if others share it.
+    """Return whether a session's writer is gone without a goodbye; *session_id* if others share it.
 
     A writer may say goodbye after its marks were read, and be gone when it is looked for: what it
     said is there when the marks are read once more. Nobody left a log that is gone meanwhile.
@@ -287,7 +287,7 @@ def was_abandoned(
 
 
 def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> bool:
-    """Tell whether somebody who writes a session lives; *log* is its last main log.
+    """Return whether somebody who writes a session lives; *log* is its last main log.
 
     Of a long log only the end is looked at: who opened it before that, and lives, is overlooked.
     """
@@ -301,7 +301,7 @@ def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> boo
 
 
 def _is_the_same(pid: int, started: Any) -> bool:
-    """Tell whether *pid* is still the process that began at *started*, as far as one can tell."""
+    """Return whether *pid* is still the process that began at *started*, as far as one can tell."""
     living = process(pid)
     if living is None:
         return False

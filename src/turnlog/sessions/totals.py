@@ -60,7 +60,7 @@ class Account(RunningTotals):
                 self._read[path] = reader.offset
 
     def priced(self, *, session_id: str | None = None) -> SessionTotals:
-        """Give the totals and what they cost, at the usual prices.
+        """Return the totals and what they cost, at the usual prices.
 
         Given whose they are, they tell what of them was carried over from other sessions.
         """

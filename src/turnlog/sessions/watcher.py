@@ -99,7 +99,7 @@ def _told_by_the_system(
 
 
 def _there(homes: Sequence[Home]) -> dict[Path, tuple[int, int]]:
-    """Give the homes that are there, and which directories they are."""
+    """Return the homes that are there, and which directories they are."""
     found = {}
     for home in homes:
         with suppress(OSError):
@@ -109,7 +109,7 @@ def _there(homes: Sequence[Home]) -> dict[Path, tuple[int, int]]:
 
 
 def _is_far_away(home: Home) -> bool:
-    """Tell whether others can change a home without this machine's knowledge."""
+    """Return whether others can change a home without this machine's knowledge."""
     try:
         fd = os.open(home, os.O_RDONLY)
     except OSError:

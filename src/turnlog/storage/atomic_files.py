@@ -75,13 +75,13 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO | Unreadable:
 
 
 def pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Give the bytes of *file*, some at a time."""
+    """Return the bytes of *file*, some at a time."""
     while piece := file.read(_COPY_BYTES):
         yield piece
 
 
 def text_of(value: Any) -> str | None:
-    """Give *value* if it is text, with what has no UTF-8 form (lone surrogates) replaced."""
+    """Return *value* if it is text, with what has no UTF-8 form (lone surrogates) replaced."""
     if not isinstance(value, str):
         return None
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
@@ -123,7 +123,7 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 def size_at(path: str | os.PathLike[str]) -> int:
-    """Tell how large the file at *path* is; one that is not there is empty."""
+    """Return how large the file at *path* is; one that is not there is empty."""
     try:
         return os.stat(path).st_size
     except OSError:

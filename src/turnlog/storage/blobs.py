@@ -63,7 +63,7 @@ _decode_stub = msgspec.json.Decoder(_Stub).decode
 
 
 def whole_line(log: str | os.PathLike[str], line: bytes, *, cap: int = LINE_CAP) -> bytes | Damage:
-    """Give what a *line* of *log* stands for: itself, unless it is a stub."""
+    """Return what a *line* of *log* stands for: itself, unless it is a stub."""
     if not line.startswith(STUB):
         return line
     try:
@@ -108,7 +108,7 @@ def blob_of(line: bytes) -> Blob:
 
 
 def blob_place(log: Path, digest: str) -> Path:
-    """Give the place of a blob of *log*."""
+    """Return the place of a blob of *log*."""
     return log.parent / _stem(log) / "blobs" / (digest + _SUFFIX)
 
 
@@ -171,7 +171,7 @@ def _unpacked(data: bytes, most: int) -> bytes:
 
 
 def _places(log: Path, digest: str) -> Iterator[Path]:
-    """Give the places where a blob may be: beside its log, or where its log came from.
+    """Return the places where a blob may be: beside its log, or where its log came from.
 
     An archive in ``compressed/`` left the directory behind, an earlier generation of a kept copy
     shares the blobs of the newest one, and a kept copy of a blob is packed once more.
@@ -190,7 +190,7 @@ def _places(log: Path, digest: str) -> Iterator[Path]:
 
 
 def _stem(log: Path) -> str:
-    """Give a log's name without its endings, and without what a rewriting puts around it."""
+    """Return a log's name without its endings, and without what a rewriting puts around it."""
     return log.name.removeprefix(".").partition(".jsonl")[0] or log.name
 
 

@@ -267,7 +267,7 @@ atexit.register(_begin_exit)
 
 
 def _may_wait() -> bool:
-    """Tell whether every orderly end of this process will save what waits."""
+    """Return whether every orderly end of this process will save what waits."""
     if _Exit.has_begun:
         return False
     _hook_multiprocessing()

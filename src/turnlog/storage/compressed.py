@@ -62,7 +62,7 @@ class Packed(NamedTuple):
 
 
 def digest_of(digests: bytes) -> str:
-    """Give the digest of a whole whose frames have *digests*."""
+    """Return the digest of a whole whose frames have *digests*."""
     return sha256(digests).hexdigest()
 
 
@@ -150,7 +150,7 @@ def check_packed(fd: int, expected: Packed, *, first: int = 0) -> list[Frame]:
 
 
 def unpack(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Give all that the packed file at *path* holds; a BrokenCopy where it cannot be had."""
+    """Return all that the packed file at *path* holds; a BrokenCopy where it cannot be had."""
     fd = open_regular(path)
     try:
         table = read_table(fd)
@@ -197,7 +197,7 @@ def _packed(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _proved(packed: bytes, number: int, earlier: Packed) -> bytes:
-    """Give the sum of a frame that was copied; a BrokenFrame if it is not as it was packed."""
+    """Return the sum of a frame that was copied; a BrokenFrame if it is not as it was packed."""
     frame, found = earlier.table.frames[number], _sum(packed)
     if earlier.sums:
         is_good = found == earlier.sums[number * _SUM_BYTES : (number + 1) * _SUM_BYTES]

@@ -108,7 +108,7 @@ def follow_log(
     poll_seconds: float = _POLL_SECONDS,
     cap: int = LINE_CAP,
 ) -> Iterator[Placed | Damage | Restart]:
-    """Give items of the log at *path* as they come, until *stop* is set.
+    """Return items of the log at *path* as they come, until *stop* is set.
 
     What stands behind *start* already is given first. A log that is not there yet is waited for.
     """
@@ -124,7 +124,7 @@ def follow_log(
 
 
 def _changed(fd: int, offset: int, before: bytes) -> str:
-    """Tell why what lies before *offset* is no longer what was read; empty if it is."""
+    """Return why what lies before *offset* is no longer what was read; empty if it is."""
     if os.fstat(fd).st_size < offset:
         return "the log shrank"
     if before and _bytes_before(fd, offset) != before:

@@ -90,11 +90,11 @@ class FrameTable:
         return all(frame.size_bytes <= FRAME_BYTES for frame in self.frames)
 
     def at(self, offset: int) -> int:
-        """Tell in which frame the byte at *offset* of the log lies."""
+        """Return in which frame the byte at *offset* of the log lies."""
         return bisect_right(self._starts, offset) - 1
 
     def encode(self) -> bytes:
-        """Give the table as it stands behind the frames."""
+        """Return the table as it stands behind the frames."""
         entries = b"".join(
             _ENTRY.pack(frame.packed_bytes, frame.size_bytes) for frame in self.frames
         )
@@ -128,7 +128,7 @@ def read_table(fd: int) -> FrameTable | None:
 
 
 def end_of_frame(data: bytes | bytearray | memoryview) -> int:
-    """Tell how much of *data*, which is at least a frame's worth, becomes the next frame."""
+    """Return how much of *data*, which is at least a frame's worth, becomes the next frame."""
     return bytes(data[:FRAME_BYTES]).rfind(b"\n") + 1 or FRAME_BYTES
 
 
@@ -215,5 +215,5 @@ class Frames:
 
 
 def lengths_of(frames: Sequence[Frame]) -> list[tuple[int, int]]:
-    """Give what a table is made of."""
+    """Return what a table is made of."""
     return [(frame.packed_bytes, frame.size_bytes) for frame in frames]

@@ -111,7 +111,7 @@ class Splitter:
 
 
 def split_lines(block: bytes) -> Iterator[bytes | BlankLines]:
-    """Give the lines of *block*, which ends with a newline; a run of blank lines as one item.
+    """Return the lines of *block*, which ends with a newline; a run of blank lines as one item.
 
     A few kilobytes of gzip unpack to millions of blank lines, so no time is spent on each.
     """

@@ -232,7 +232,7 @@ def read_log(
 def read_range(
     path: str | os.PathLike[str], first: int, stop: int, *, cap: int = LINE_CAP
 ) -> Iterator[Placed]:
-    """Give the records number *first* up to, not including, *stop*; the first is number 0."""
+    """Return the records number *first* up to, not including, *stop*; the first is number 0."""
     if first < 0 or stop < 0:
         raise UsageError(
             "records are counted from 0", hint="read_last gives the last ones of a log"
@@ -248,7 +248,7 @@ def _range(path: str | os.PathLike[str], first: int, stop: int, cap: int) -> Ite
 def scan_log(
     path: str | os.PathLike[str], *, start: int = 0, cap: int = LINE_CAP
 ) -> Iterator[Envelope | Damage]:
-    """Give the envelope of every line, at several times the speed of reading it whole.
+    """Return the envelope of every line, at several times the speed of reading it whole.
 
     Damaged lines are reported as they are; nothing is salvaged from them.
     """

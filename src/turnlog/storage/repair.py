@@ -74,7 +74,7 @@ def repair(
     cap: int = LINE_CAP,
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> Repair:
-    """Say how the log at *path* would be repaired; do it if *write* is true.
+    """Return how the log at *path* would be repaired; do it if *write* is true.
 
     Nothing is thrown away: the log as it was and what was no record stay beside it, in the files
     *original* and *quarantine*.
@@ -102,7 +102,7 @@ def _plan(path: str | os.PathLike[str], cap: int) -> tuple[Repair, bool]:
 
 
 def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
-    """Give every whole record as a line, and note in *plan* what happened to the rest."""
+    """Return every whole record as a line, and note in *plan* what happened to the rest."""
     # A stub is a record like any other here: what it stands for is not in this log to mend.
     with Reader(plan.path, cap=cap, tail="seal", source=source, follow_blobs=False) as reader:
         for _, group in groupby(reader, key=attrgetter("line")):
@@ -154,7 +154,7 @@ def _lines(held: Locked, plan: Repair, cap: int) -> Iterator[bytes]:
 
 
 def _is_sound(path: Path, source: Source, records: int, cap: int) -> bool:
-    """Tell whether a log has so many records, and nothing else."""
+    """Return whether a log has so many records, and nothing else."""
     count = 0
     with Reader(path, cap=cap, source=source, follow_blobs=False) as reader:
         for item in reader:

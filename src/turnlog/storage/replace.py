@@ -223,7 +223,7 @@ def rewrite(
 
 
 def _changed(held: Locked, changes: Iterable[Replacement]) -> Iterator[bytes]:
-    """Give the log with *changes* made."""
+    """Return the log with *changes* made."""
     done = 0
     for change in changes:
         yield from chunks(held.fd, done, change.offset)
@@ -283,7 +283,7 @@ class NewFile:
 
 
 def chunks(fd: int, start: int, end: int) -> Iterator[bytes]:
-    """Give the bytes from *start* to *end*, some at a time."""
+    """Return the bytes from *start* to *end*, some at a time."""
     while start < end and (chunk := system.read_at(fd, min(_COPY_BYTES, end - start), start)):
         yield chunk
         start += len(chunk)

@@ -90,7 +90,7 @@ def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
 
 
 def _stands_apart(line: bytes, done: int, start: int, end: int) -> bool:
-    """Tell whether an object has only blanks, or other objects, on both its sides.
+    """Return whether an object has only blanks, or other objects, on both its sides.
 
     NULs before it are no blanks: they stand for bytes that were lost, perhaps its own beginning.
     """
@@ -116,7 +116,7 @@ def _nested(line: bytes, start: int, limit: int) -> Iterator[tuple[int, int, Rec
 
 
 def _is_surely_a_record(record: Record) -> bool:
-    """Tell whether an object carries what records carry and the parts of records do not."""
+    """Return whether an object carries what records carry and the parts of records do not."""
     if record.session_id is not None:
         # A type yet to come must say more than whose it is.
         said = record.uuid is not None or record.timestamp is not None

@@ -117,7 +117,7 @@ class FoundLines(Closing):
             yield self._given(line, held, is_pending=True)
 
     def _lines_before(self, cut: int, end: int, view: memoryview) -> Generator[Found, None, int]:
-        """Give the lines that end before *cut*; give back how much of the buffer is left over."""
+        """Return the lines that end before *cut*; give back how much of the buffer is left over."""
         buffer, base, cap = self._buffer, self.offset, self._cap
         find = _finder(self._searched(cut), self._needles)
         position = 0
@@ -178,7 +178,7 @@ class FoundLines(Closing):
         return 0
 
     def _given(self, line: bytes, length: int, *, is_pending: bool) -> Found:
-        """Give a line of *length* bytes, or the damage whose head *line* is."""
+        """Return a line of *length* bytes, or the damage whose head *line* is."""
         self.is_pending = is_pending
         at = self.offset
         return at, line if length <= self._cap else too_long(line, length, offset=at)
@@ -234,7 +234,7 @@ def find_lines(
 
 
 def _filler(source: Source, start: int, path: str) -> _Fill:
-    """Give what fills a buffer with the next bytes of *source*, and tells how many they are."""
+    """Return what fills a buffer with the next bytes of *source*, and tells how many they are."""
     if not isinstance(source, PlainSource):
 
         def unpack(view: memoryview) -> int:

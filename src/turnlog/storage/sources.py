@@ -204,12 +204,12 @@ class PackedSource:
 
 
 def _most_unpacked(fd: int, slack: int = _BOMB_SLACK) -> int:
-    """Tell how many bytes a compressed file may unpack to, and be no bomb."""
+    """Return how many bytes a compressed file may unpack to, and be no bomb."""
     return slack + _BOMB_RATIO * os.fstat(fd).st_size
 
 
 def _unpacker(file: BinaryIO, magic: bytes) -> tuple[BufferedIOBase, tuple[type[Exception], ...]]:
-    """Give what unpacks *file*, and what it raises for bytes it cannot unpack."""
+    """Return what unpacks *file*, and what it raises for bytes it cannot unpack."""
     if magic.startswith(_GZIP):
         import gzip  # Most logs are plain, and most commands read few.
         import zlib

@@ -209,10 +209,10 @@ def memory_bytes() -> int:
 
 
 def is_network(kind: str) -> bool:
-    """Tell whether locks on a file system of this *kind* stop at this machine."""
+    """Return whether locks on a file system of this *kind* stop at this machine."""
     return kind in NETWORK_FILESYSTEMS
 
 
 def is_doubtful(kind: str) -> bool:
-    """Tell whether nobody promises that locks work on a file system of this *kind*."""
+    """Return whether nobody promises that locks work on a file system of this *kind*."""
     return not is_network(kind) and kind.startswith(DOUBTFUL_FILESYSTEMS)

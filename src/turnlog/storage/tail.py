@@ -29,7 +29,7 @@ _LARGEST_BLOCK: Final = 4 * 1024 * 1024
 def read_last(
     path: str | os.PathLike[str], count: int, *, cap: int = LINE_CAP
 ) -> list[Placed | Damage]:
-    """Give the last *count* records in the log's order, and the damage among them."""
+    """Return the last *count* records in the log's order, and the damage among them."""
     source = open_source(path)
     count = max(0, count)
     if not isinstance(source, Seekable):
@@ -69,7 +69,7 @@ class Ends(NamedTuple):
 def read_ends(
     path: str | os.PathLike[str], size_bytes: int = ENDS_BYTES, *, with_cut_lines: bool = False
 ) -> Ends:
-    """Give the records that lie in the first and in the last *size_bytes* of the log.
+    """Return the records that lie in the first and in the last *size_bytes* of the log.
 
     *with_cut_lines* adds the line at the inner edge of each, however long it is. A log without a
     way back is read through as its tail is iterated: its end is nowhere else to be had.
@@ -119,7 +119,7 @@ def _end_of_line(source: Seekable, offset: int) -> int:
 
 
 def _start_of_line(source: Seekable, offset: int, after: int) -> int:
-    """Tell where the line begins that holds the byte before *offset*, but not before *after*."""
+    """Return where the line begins that holds the byte before *offset*, but not before *after*."""
     position = offset - 1
     while position > after and offset - position < LINE_CAP:
         size = min(_FIRST_BLOCK, position - after)

@@ -126,7 +126,7 @@ class Handle:
             raise self._typed(error) from None
 
     def release(self, *, sync: bool) -> int:
-        """Give the log back to other processes; return when what was written is on the disk.
+        """Return the log back to other processes; return when what was written is on the disk.
 
         Other threads wait until the sync is done: the descriptor must not change under it. Gives
         where the last write ended, which is further on than the writer thinks if a program that
@@ -195,7 +195,7 @@ class Handle:
     # -- writing, under the lock ------------------------------------------------------------
 
     def ends_in_newline(self, size: int) -> bool:
-        """Tell whether the last line, of a log of *size* bytes, is complete."""
+        """Return whether the last line, of a log of *size* bytes, is complete."""
         return size == 0 or self.read_at(1, size - 1) == b"\n"
 
     def read_at(self, length: int, offset: int) -> bytes:
@@ -239,7 +239,7 @@ class Handle:
             logger.warning("%s: a fragment of %d bytes stays at %d", self.path, written, size)
 
     def _typed(self, error: OSError) -> LogError:
-        """Give an error that happened before anything was written its type."""
+        """Return an error that happened before anything was written its type."""
         return error if isinstance(error, LogError) else open_error(error, self.path)
 
     def _write_error(self, error: OSError) -> LogError:
@@ -529,7 +529,7 @@ class LogWriter(Closing):
     def _placed(
         self, lines: Sequence[bytes], size: int, prefix: bytes, offset: int
     ) -> tuple[Appended, ...]:
-        """Say where *lines*, which begin at *offset*, came to stand."""
+        """Return where *lines*, which begin at *offset*, came to stand."""
         if prefix and size:
             logger.warning("%s: the last line was cut short; sealed it at %d", self.path, size)
         strangers = offset != size + len(prefix) or self.seen != size

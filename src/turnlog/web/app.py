@@ -35,7 +35,7 @@ _PAGES: Final[dict[str, Drawn]] = {
 
 
 def make_app(desk: PageContext) -> Starlette:
-    """Give the application that answers from *desk*; who may ask, its door decides."""
+    """Return the application that answers from *desk*; who may ask, its door decides."""
     routes = [Route(path, _page(desk, drawn)) for path, drawn in _PAGES.items()]
     routes += [
         Route("/session/{name:path}/export.{shape}", _export(desk)),

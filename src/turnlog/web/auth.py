@@ -46,7 +46,7 @@ class WebAuth:
         self._tickets: set[str] = set()
 
     def ticket(self) -> str:
-        """Give what lets one visitor in, once, in place of the token."""
+        """Return what lets one visitor in, once, in place of the token."""
         made = new_token()
         self._tickets.add(made)
         return made

@@ -120,7 +120,7 @@ def _read(homes: tuple[Home, ...]) -> None:
 
 @contextmanager
 def _needing_the_extra() -> Iterator[None]:
-    """Say how to get the packages that only the server needs, if they are not there."""
+    """Return how to get the packages that only the server needs, if they are not there."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -40,7 +40,7 @@ class PageContext:
         """What takes secrets out of a text; None if they are shown."""
 
     def clean(self, text: str | None) -> str:
-        """Give a text of a log as it may be shown."""
+        """Return a text of a log as it may be shown."""
         return (text or "") if self.mask is None else self.mask(text or "")
 
     def project_name(self, path: str | None) -> str:
@@ -48,7 +48,7 @@ class PageContext:
         return self.clean(last_part(path or ""))
 
     def outgoing(self, session: Session) -> Masking:
-        """Give the door for the words of a session."""
+        """Return the door for the words of a session."""
         if self._rules is None:
             return Masking(is_redacted=False)
         return Masking(rules=gather_known(known_lines((session,)), self._rules))

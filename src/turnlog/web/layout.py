@@ -67,7 +67,7 @@ p.pages {{ display: flex; gap: 1.4rem; margin: 1.2rem 0; }}
 
 
 def address(path: str, /, **asked: str | int | None) -> OwnUrl:
-    """Give the address of one of our pages; what is empty is not asked."""
+    """Return the address of one of our pages; what is empty is not asked."""
     told = urlencode({name: value for name, value in asked.items() if value})
     return OwnUrl(quote(path) + (f"?{told}" if told else ""))
 
@@ -104,7 +104,7 @@ def framed(
     query: str = "",
     again_seconds: int | None = None,
 ) -> str:
-    """Give a whole page with the bar above its *body*."""
+    """Return a whole page with the bar above its *body*."""
     return page(
         f"{title} · turnlog",
         [top(tab, query), element("main", body)],

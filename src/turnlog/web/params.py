@@ -31,15 +31,15 @@ class Params(Struct, frozen=True):
     desk: PageContext
 
     def text(self, name: str, default: str = "") -> str:
-        """Give a field's text, or *default* if it is empty or was not sent."""
+        """Return a field's text, or *default* if it is empty or was not sent."""
         return self.fields.get(name, "").strip() or default
 
     def is_on(self, name: str) -> bool:
-        """Tell whether a box was ticked."""
+        """Return whether a box was ticked."""
         return bool(self.text(name))
 
     def one_of(self, name: str, names: Mapping[str, str]) -> str:
-        """Give one of *names*, the first if none was sent; any other is a mistake."""
+        """Return one of *names*, the first if none was sent; any other is a mistake."""
         chosen = self.text(name, next(iter(names)))
         if chosen not in names:
             raise UsageError(

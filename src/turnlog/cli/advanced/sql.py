@@ -192,7 +192,7 @@ def _show_below(answer: SqlDocument) -> None:
 
 
 def _width(answer: SqlDocument) -> int:
-    """Tell how wide a table must be at least for its values to say something."""
+    """Return how wide a table must be at least for its values to say something."""
     columns = zip(answer.columns, *answer.rows, strict=True)
     widths = (max(len(_words(cell)) for cell in column) for column in columns)
     return sum(min(width, _LEAST_WIDTH) + 2 for width in widths) - 2

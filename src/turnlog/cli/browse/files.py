@@ -300,7 +300,7 @@ def _file_row(file: TouchedFile) -> TouchedFileRow:
 
 
 def _told(version: Version) -> Version:
-    """Give *version* with a name and place that JSON can hold, whatever the disk calls them."""
+    """Return *version* with a name and place that JSON can hold, whatever the disk calls them."""
     return replace(version, name=text_of(version.name), path=text_of(version.path))
 
 

@@ -267,7 +267,7 @@ def _records(found: SessionDocument) -> str:
 
 
 def _repeated(found: SessionDocument) -> str:
-    """Say how many records stand there twice, and whether they say the same."""
+    """Return how many records stand there twice, and whether they say the same."""
     from turnlog.cli.terminal.console import counted
 
     if not found.replaced:
@@ -302,7 +302,7 @@ def _cost(found: SessionDocument) -> str:
 
 
 def _carried(found: SessionDocument) -> str:
-    """Say which part of the figures `cost` has for another session."""
+    """Return which part of the figures `cost` has for another session."""
     from decimal import Decimal
 
     from turnlog.cli.terminal.console import counted

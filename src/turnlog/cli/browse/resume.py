@@ -164,7 +164,7 @@ def resumption(session: Session) -> Resumption:
 
 
 def _directory(session: Session, first: str | None) -> str | None:
-    """Tell where the session belongs: of the directories it worked in, the one it is filed under.
+    """Return where the session belongs: of the directories it worked in, the one it is filed under.
 
     Claude Code files a session under the directory that it began in, and an agent may go elsewhere
     before it says a word.
@@ -208,7 +208,7 @@ def _key(directory: str) -> str:
 
 
 def _expected(session_id: str, directory: str) -> str | None:
-    """Tell where Claude Code, started in *directory*, looks for the session's log."""
+    """Return where Claude Code, started in *directory*, looks for the session's log."""
     from turnlog.formats import claude_log
 
     try:
@@ -218,7 +218,7 @@ def _expected(session_id: str, directory: str) -> str | None:
 
 
 def _claude_home() -> str:
-    """Tell which home Claude Code itself uses; it takes a list of homes for one name."""
+    """Return which home Claude Code itself uses; it takes a list of homes for one name."""
     setting = os.environ.get("CLAUDE_CONFIG_DIR", "")
     return unicodedata.normalize("NFC", setting) if setting else os.path.expanduser("~/.claude")
 
@@ -275,14 +275,14 @@ def _obstacles(session: Session, directory: str | None, expected: str | None) ->
 
 
 def _copying(session: Session) -> list[str]:
-    """Give the command that makes a copy of the session where Claude Code looks."""
+    """Return the command that makes a copy of the session where Claude Code looks."""
     log = session.main_logs[-1]
     how = ["fork"] if log.layout == "claude" else ["convert", "--to", "claude"]
     return ["turnlog", *how, session.id, "--home", os.fspath(log.home), "--into", _claude_home()]
 
 
 def _is_same(path: Path, expected: str) -> bool:
-    """Tell whether the log at *path* is the one that Claude Code would open as *expected*."""
+    """Return whether the log at *path* is the one that Claude Code would open as *expected*."""
     from turnlog.formats import same_project_key
 
     there = Path(expected)
@@ -335,7 +335,7 @@ def _ask(choices: list[RecentSession]) -> RecentSession | None:
 
 
 def _console() -> Console:
-    """Give the terminal to choose at: stderr where stdout is for a shell to read."""
+    """Return the terminal to choose at: stderr where stdout is for a shell to read."""
     from turnlog.cli.terminal.console import console
 
     if sys.stdout.isatty() or not sys.stdin.isatty():

@@ -140,7 +140,7 @@ def command(
 
 
 def _unknown(index: Index, asked: dict[str, Any]) -> str:
-    """Say which names that were asked for nothing has, and what comes near."""
+    """Return which names that were asked for nothing has, and what comes near."""
     from turnlog.catalog.names import models_used, no_such_model, no_such_tool, tools_named
 
     told = []
@@ -152,7 +152,7 @@ def _unknown(index: Index, asked: dict[str, Any]) -> str:
 
 
 def _filters(*, damaged: bool, with_agents: bool, **others: Any) -> dict[str, Any]:
-    """Give what was asked for in the words of `list_indexed`."""
+    """Return what was asked for in the words of `list_indexed`."""
     return others | {
         "has_damage": damaged or None,
         "has_agents": with_agents or None,
@@ -241,7 +241,7 @@ def session_table(out: Console, rows: Any, *, sort: str = "active", wide: bool =
 
 
 def _spare(room: int, titles: list[str]) -> int:
-    """Tell how much of a title's *room* others may have: what it needs not, or half."""
+    """Return how much of a title's *room* others may have: what it needs not, or half."""
     from rich.text import Text
 
     longest = max(Text.from_markup(title).cell_len for title in titles)
@@ -330,7 +330,7 @@ def short_models(models: list[str]) -> str:
 
 
 def project_name(path: str | None) -> str:
-    """Give the last part of a project's path, of whatever system it is."""
+    """Return the last part of a project's path, of whatever system it is."""
     from turnlog.formats.projects import last_part
 
     return last_part(path or "") or "?"

@@ -125,7 +125,7 @@ class ShowDocument(Struct, kw_only=True):
 
 
 def document_of(view: Selection, *, agents: bool, thinking: bool) -> ShowDocument:
-    """Give a view as a document."""
+    """Return a view as a document."""
     kept = list(_rows(view.kept_pairs(), view, thinking=thinking))
     return ShowDocument(
         session=view.session.id,
@@ -144,7 +144,7 @@ def document_of(view: Selection, *, agents: bool, thinking: bool) -> ShowDocumen
 
 
 def branches_document(session: Session) -> ShowDocument:
-    """Give the branches of a session as a document."""
+    """Return the branches of a session as a document."""
     found = branches_of(session.tree)
     firsts = {branch.tip.uuid: branch.own_prompts[0] for branch in found if branch.own_prompts}
     said = {
@@ -273,7 +273,7 @@ def _agent(view: Selection, agent: Subagent, *, thinking: bool) -> SubagentShown
 
 
 def clean(value: Any) -> Any:
-    """Give *value* with what has no UTF-8 form (lone surrogates) replaced."""
+    """Return *value* with what has no UTF-8 form (lone surrogates) replaced."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

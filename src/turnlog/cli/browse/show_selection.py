@@ -129,7 +129,7 @@ def choose(session: Session, asked: ShowOptions) -> Selection:
 
 
 def _thread(session: Session, asked: ShowOptions) -> Selection:
-    """Give the nodes that were asked for, before anything is counted off."""
+    """Return the nodes that were asked for, before anything is counted off."""
     if asked.at is not None:
         return _ancestry(session, asked, asked.at)
     tree = session.tree
@@ -154,7 +154,7 @@ def _thread(session: Session, asked: ShowOptions) -> Selection:
 
 
 def _ancestry(session: Session, asked: ShowOptions, at: str) -> Selection:
-    """Give what leads to a record, in the log in which it stands."""
+    """Return what leads to a record, in the log in which it stands."""
     agent, tree, node = _where(session, at)
     lineage = Lineage(tree)
     up = lineage.ancestry(node, depth=asked.depth)
@@ -188,7 +188,7 @@ def _where(session: Session, text: str) -> tuple[Subagent | None, Tree, Node]:
 
 
 def _end(session: Session, last: int) -> Selection:
-    """Give the last steps in the log's order, and whether there are others before them.
+    """Return the last steps in the log's order, and whether there are others before them.
 
     Logs end in notes of the program that show nothing, titles and modes, any number of them: what
     is counted are steps, and as much is read as they take.
@@ -209,7 +209,7 @@ def _end(session: Session, last: int) -> Selection:
 
 
 def _is_in_sidechain(record: Record) -> bool:
-    """Tell whether an agent wrote *record* into the main log."""
+    """Return whether an agent wrote *record* into the main log."""
     return isinstance(record, Linked) and record.is_sidechain
 
 

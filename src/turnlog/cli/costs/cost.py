@@ -172,7 +172,7 @@ class _Report(NamedTuple):
         print_nothing_found("responses", self.homes, given)
 
     def usage(self, asked: Question, *, is_single: bool = False) -> UsageScan:
-        """Give what a question is about."""
+        """Return what a question is about."""
         from turnlog.costs.source import usage_for
 
         return usage_for(self.source, asked, is_single=is_single)
@@ -206,7 +206,7 @@ def _period(options: dict[str, Any], homes: tuple[str, ...]) -> Period:
 
 
 def _shape(report: str, options: dict[str, Any]) -> Shape:
-    """Tell how the answer is to look; refuse what goes with nothing."""
+    """Return how the answer is to look; refuse what goes with nothing."""
     shapes: dict[str, Shape] = {"as_json": "json", "as_csv": "csv", "as_markdown": "markdown"}
     shape: Shape = next((shapes[option] for option in shapes if options[option]), "table")
     kinds = [name for name in ("row", "is_compared", "has_trend") if options[name]]

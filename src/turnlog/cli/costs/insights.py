@@ -136,14 +136,14 @@ def _asked(options: dict[str, Any], zone: tzinfo) -> Scope:
 
 
 def _mask() -> Callable[[str], str]:
-    """Give what takes secrets out of a page: all of them, as it may be handed on."""
+    """Return what takes secrets out of a page: all of them, as it may be handed on."""
     from turnlog.export.masking import Masking
 
     return Masking(rules=redaction_rules(is_rest_told=True)).text
 
 
 def _calendar(month: str | None, year: str | None, zone: tzinfo) -> tuple[datetime, datetime]:
-    """Give the first instant of a month or year and of the next."""
+    """Return the first instant of a month or year and of the next."""
     try:
         if month is not None:
             first = datetime.strptime(month, "%Y-%m").replace(tzinfo=zone)

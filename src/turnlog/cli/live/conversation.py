@@ -151,7 +151,7 @@ class ConversationView(ScrollView, can_focus=True):
         return max(1, self.size.width - 1)
 
     def _entry_at(self, line: int) -> int:
-        """Tell which entry a line belongs to."""
+        """Return which entry a line belongs to."""
         return max(0, min(bisect_right(self._starts, line) - 1, len(self.entries) - 1))
 
     # -- drawing ----------------------------------------------------------------------------

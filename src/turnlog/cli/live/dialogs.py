@@ -164,7 +164,7 @@ class SubagentsBox(ModalScreen[Path | None]):
 
 
 def subagent_choices(session: LiveSession) -> list[Path]:
-    """Give the logs of a session's agents, the newest first."""
+    """Return the logs of a session's agents, the newest first."""
     try:
         found = list(subagent_logs_near(session.path, session.id))
         return sorted(found, key=lambda path: -path.stat().st_mtime_ns)

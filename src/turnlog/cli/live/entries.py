@@ -89,7 +89,7 @@ class ConversationReader:
         self._begin()
 
     def look(self) -> Growth | None:
-        """Give what is new; None if nothing is."""
+        """Return what is new; None if nothing is."""
         try:
             if self._step < 0:
                 return self._read_last(0)
@@ -196,7 +196,7 @@ class ConversationReader:
         return ConversationEntry(number, call, asked.at if asked else answer.at)
 
     def _turned_back(self, record: Linked) -> Iterator[ConversationEntry]:
-        """Say where a prompt follows something that stands before the prompt above it."""
+        """Return where a prompt follows something that stands before the prompt above it."""
         place = len(self._places)
         if meaning_of(record) is Meaning.PROMPT and not record.is_sidechain:
             parent = self._places.get(record.parent_uuid or "")

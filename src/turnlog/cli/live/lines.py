@@ -79,14 +79,14 @@ def lines_of(entry: ConversationEntry, look: LineStyle) -> list[Line]:
 
 
 def folds(entry: ConversationEntry) -> bool:
-    """Tell whether an entry has more to show when it is unfolded."""
+    """Return whether an entry has more to show when it is unfolded."""
     return isinstance(entry.block, ToolCall) or (
         isinstance(entry.block, Mark) and entry.block.kind is MarkKind.SUMMARY
     )
 
 
 def text_of(entry: ConversationEntry) -> str:
-    """Give all the text of an entry, folded or not, for who searches."""
+    """Return all the text of an entry, folded or not, for who searches."""
     match entry.block:
         case ToolCall() as call:
             given = "\n".join(_given(call.input))

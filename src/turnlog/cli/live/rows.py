@@ -151,7 +151,7 @@ def project_name(session: LiveSession) -> str:
 
 
 def plain(lines: Iterable[Line]) -> str:
-    """Give lines as text."""
+    """Return lines as text."""
     return "\n".join("".join(text for text, _ in line) for line in lines)
 
 
@@ -229,7 +229,7 @@ def _doing_block(session: LiveSession, width: int, now: datetime) -> list[Line]:
 
 
 def _call(session: LiveSession, before: str = "") -> list[Piece]:
-    """Say which tool is at work; an agent's own tells more than that there is an agent."""
+    """Return which tool is at work; an agent's own tells more than that there is an agent."""
     if not session.calls:
         return []
     agents = [call for call in session.calls if call.agent is not None]

@@ -35,7 +35,7 @@ _RECENT: Final = "-recent"
 
 
 def content_of(lines: Iterable[Line]) -> Content:
-    """Give lines as what textual draws; nothing in them is read as markup."""
+    """Return lines as what textual draws; nothing in them is read as markup."""
     parts: list[Any] = []
     for line in lines:
         parts += ["\n"] if parts else []
@@ -254,7 +254,7 @@ class SessionsScreen(Screen[None]):
 
 
 def _with_border(sessions: list[LiveSession]) -> list[str]:
-    """Give the ids, with a border between those that run and those that do not."""
+    """Return the ids, with a border between those that run and those that do not."""
     running = [each.id for each in sessions if each.is_running]
     others = [each.id for each in sessions if not each.is_running]
     return [*running, _RECENT, *others] if running and others else [*running, *others]

@@ -86,7 +86,7 @@ class WatchedRow(Struct, kw_only=True):
 
 
 def is_noise(happened: FeedItem) -> bool:
-    """Tell whether a record is of use to programs only."""
+    """Return whether a record is of use to programs only."""
     record = happened.record
     return record is not None and meaning_of(record) in _NOISE
 
@@ -324,7 +324,7 @@ def _until_interrupted(stop: threading.Event) -> Callable[[], None]:
 
 
 def _homes(names: tuple[str, ...]) -> tuple[Home, ...]:
-    """Give the homes to watch; one that is named need not be there yet."""
+    """Return the homes to watch; one that is named need not be there yet."""
     from pathlib import Path
 
     from turnlog.formats import Home, all_homes, find_homes

@@ -279,7 +279,7 @@ def _still_there(out: Console, originals: list[str]) -> None:
 
 
 def _back(log: UndoneLog) -> str:
-    """Say where the lines of a log come back from."""
+    """Return where the lines of a log come back from."""
     sources = ((log.lines, "the log as it was"), (log.blobs, "blobs"))
     parts = [f"{counted(count, 'line')} from {name}" for count, name in sources if count]
     sizes = f"{size(log.size_bytes)} become {size(log.new_size_bytes)}"

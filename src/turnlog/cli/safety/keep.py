@@ -123,7 +123,7 @@ def _keep(homes: tuple[Home, ...], session: str | None, *, quiet: bool, as_json:
 
 
 def _named(homes: tuple[Home, ...], name: str | None) -> frozenset[str | None] | None:
-    """Give the one session to keep, by the beginning of its id."""
+    """Return the one session to keep, by the beginning of its id."""
     if name is None:
         return None
     from turnlog.sessions.session import Session

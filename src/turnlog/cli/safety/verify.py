@@ -107,7 +107,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
 
 
 def _homes(homes: tuple[Home, ...], *, is_named: bool) -> tuple[Home, ...]:
-    """Give the homes that are meant: those named, else also those that are gone but kept."""
+    """Return the homes that are meant: those named, else also those that are gone but kept."""
     if is_named:
         return homes
     known = {os.path.realpath(home) for home in homes}

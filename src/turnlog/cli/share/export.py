@@ -147,7 +147,7 @@ def _shape(options: dict[str, Any]) -> str:
 
 
 def _is_directory(target: str | None) -> bool:
-    """Tell whether *target* is meant as a directory: it is one, ends in /, or has no ending."""
+    """Return whether *target* is meant as a directory: it is one, ends in /, or has no ending."""
     if target is None:
         return False
     return target.endswith("/") or Path(target).is_dir() or not Path(target).suffix

@@ -335,7 +335,7 @@ class _Counted:
 
 
 def _unread(index: Index, period: Period) -> Iterator[Problem]:
-    """Give the logs that the index could not read and that may be of *period*.
+    """Return the logs that the index could not read and that may be of *period*.
 
     When a log was changed last, and in whose directory it lies, tells what its records would.
     """
@@ -355,7 +355,7 @@ def _unread(index: Index, period: Period) -> Iterator[Problem]:
 
 
 def file_name(name: str) -> str:
-    """Give a name that is one part of a path, whatever a log calls its session."""
+    """Return a name that is one part of a path, whatever a log calls its session."""
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:80]
     if plain == name:
         return plain

@@ -52,7 +52,7 @@ def answer(arguments: list[str]) -> bool:
 
 
 def _options(arguments: list[str]) -> tuple[list[str], str, list[str]]:
-    """Give the homes, the format, and what is neither: a mistake must not cost the line."""
+    """Return the homes, the format, and what is neither: a mistake must not cost the line."""
     homes: list[str] = []
     pattern = ""
     strangers = []
@@ -89,7 +89,7 @@ def _say(line: str, strangers: list[str]) -> None:
 
 
 def _is_update_due(file: FiguresFile, told: dict[str, Any], figures: dict[str, Any]) -> bool:
-    """Tell whether to start an update now, and note that it is started."""
+    """Return whether to start an update now, and note that it is started."""
     fd = file.lock(tries=1)
     if fd is None:
         return False  # One is at work.

@@ -34,33 +34,33 @@ _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens
 
 
 def read_input() -> dict[str, Any]:
-    """Give the object on stdin; an empty one if there is none."""
+    """Return the object on stdin; an empty one if there is none."""
     found = _document(_stdin())
     return found if isinstance(found, dict) else {}
 
 
 def model_name(told: dict[str, Any]) -> str:
-    """Give the model's name as people say it; empty if it is not said."""
+    """Return the model's name as people say it; empty if it is not said."""
     model = told.get("model")
     names = (within(model, "display_name"), within(model, "id"), model)
     return next((name for name in (text_of(each, 60) for each in names) if name), "")
 
 
 def session_id(told: dict[str, Any]) -> str:
-    """Give the session's id; empty if what is said is none."""
+    """Return the session's id; empty if what is said is none."""
     found = text_of(told.get("session_id"), 129)
     is_id = len(found) < 129 and found.isascii() and found.replace("-", "").isalnum()
     return found if is_id and not found.startswith("-") else ""
 
 
 def log_path(told: dict[str, Any]) -> str:
-    """Give where the session's log is said to be; empty if that is no path."""
+    """Return where the session's log is said to be; empty if that is no path."""
     found = told.get("transcript_path")
     return found if isinstance(found, str) and os.path.isabs(found) else ""
 
 
 def context_percent(told: dict[str, Any], noted_tokens: float | None) -> float | None:
-    """Tell how much of the model's context is in use.
+    """Return how much of the model's context is in use.
 
     Claude Code knows best. Versions that do not say it have it in the last lines of the log; if
     those are too long to look at, *noted_tokens* are what the index knew.
@@ -87,7 +87,7 @@ def _window(told: dict[str, Any], used: float) -> float:
 
 
 def _tokens_at_end(log: str) -> float | None:
-    """Give what the model read for the last response in the log's last bytes."""
+    """Return what the model read for the last response in the log's last bytes."""
     try:
         data = end_of_file(log, _TAIL_BYTES) if log else b""
     except (OSError, ValueError):

@@ -60,7 +60,7 @@ def line_of(told: dict[str, Any], figures: dict[str, Any], pattern: str, now: fl
 
 
 def _fields(told: dict[str, Any], figures: dict[str, Any], now: float) -> dict[str, Piece]:
-    """Give each field that is known."""
+    """Return each field that is known."""
     noted = within(figures, "sessions", session_id(told))
     is_today = figures.get("day") == time.strftime("%Y-%m-%d", time.localtime(now))
     found = {
@@ -85,7 +85,7 @@ def _claudes_own_cost(told: dict[str, Any]) -> str:
 
 
 def _block(block: object, now: float) -> dict[str, Piece]:
-    """Tell of the block that was noted, if it is running still."""
+    """Return of the block that was noted, if it is running still."""
     names = ("start_at", "end_at", "first_at", "last_at")
     times = [each for name in names if (each := number_of(within(block, name))) is not None]
     if len(times) < len(names):
@@ -130,7 +130,7 @@ def _project(told: dict[str, Any]) -> str:
 
 
 def _age(figures: dict[str, Any], now: float) -> str:
-    """Tell how old the figures are, once that matters."""
+    """Return how old the figures are, once that matters."""
     noted_at = number_of(figures.get("noted_at"))
     if noted_at is None or now - noted_at < _STALE_SECONDS:
         return ""
@@ -141,7 +141,7 @@ def _age(figures: dict[str, Any], now: float) -> str:
 
 
 def _usual(fields: dict[str, Piece], columns: int) -> list[Piece]:
-    """Give the usual line, without what there is no room for."""
+    """Return the usual line, without what there is no room for."""
     names = set(fields)
     pieces = _joined(fields, names)
     for name in _LEAST_NEEDED_FIRST:
@@ -184,7 +184,7 @@ def _plain(text: str) -> str:
 
 
 def _columns() -> int:
-    """Give how wide the line may be; 0 if nobody says."""
+    """Return how wide the line may be; 0 if nobody says."""
     told = os.environ.get("COLUMNS", "")
     return int(told) if told.isascii() and told.isdigit() and len(told) < 6 else 0
 

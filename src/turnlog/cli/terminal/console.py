@@ -30,7 +30,7 @@ ENDLESS: Final = 10_000_000
 
 
 def console() -> Console:
-    """Give a console that respects pipes and NO_COLOR and never interprets a log's text.
+    """Return a console that respects pipes and NO_COLOR and never interprets a log's text.
 
     It is as wide as the terminal, or as COLUMNS says; a pipe or a file has no width.
     """
@@ -45,7 +45,7 @@ def console() -> Console:
 
 
 def at_most(columns: int, room: int) -> int:
-    """Give *columns*, which are enough for a person's eyes; in a pipe all the *room* there is."""
+    """Return *columns*, which are enough for a person's eyes; in a pipe all the *room* there is."""
     return room if room > ENDLESS // 2 else columns
 
 
@@ -104,7 +104,7 @@ def short_path(path: str | os.PathLike[str]) -> str:
 
 
 def from_user(path: str | os.PathLike[str]) -> str:
-    """Give *path* with a ~ for the user's own directory; not safe to print as it is."""
+    """Return *path* with a ~ for the user's own directory; not safe to print as it is."""
     text = os.fspath(path)
     home = str(Path.home())
     return "~" + text[len(home) :] if text.startswith(home + os.sep) else text

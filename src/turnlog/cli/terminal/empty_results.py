@@ -53,7 +53,7 @@ def show_hint(
 
 
 def hint_for(homes: Sequence[str], asked: Mapping[str, Any], hint: str = "") -> str:
-    """Tell what to try: another home if there is no session, fewer filters if there are some."""
+    """Return what to try: another home if there is no session, fewer filters if there are some."""
     elsewhere = "name the directory that holds them with --home"
     if not has_sessions(homes):
         return f"{_no_sessions(homes)}; {elsewhere}"
@@ -67,7 +67,7 @@ def hint_for(homes: Sequence[str], asked: Mapping[str, Any], hint: str = "") -> 
 
 
 def _no_sessions(homes: Sequence[str]) -> str:
-    """Say where there are none."""
+    """Return where there are none."""
     import os
 
     from turnlog.cli.terminal.console import from_user
@@ -84,14 +84,14 @@ def _no_sessions(homes: Sequence[str]) -> str:
 
 
 def has_sessions(homes: Sequence[str]) -> bool:
-    """Tell whether there is any log to look into."""
+    """Return whether there is any log to look into."""
     from turnlog.formats import all_homes, find_everywhere
 
     return next(iter(find_everywhere(all_homes(tuple(homes)))), None) is not None
 
 
 def has_any(homes: Sequence[str], *names: str) -> bool:
-    """Tell whether some home has a file or directory of one of these names."""
+    """Return whether some home has a file or directory of one of these names."""
     import os
 
     from turnlog.formats.homes import all_home_paths

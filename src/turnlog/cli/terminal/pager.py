@@ -52,7 +52,7 @@ def paged(command: str | None, *, wanted: bool = True) -> Iterator[None]:
 
 
 def pager_command() -> list[str] | None:
-    """Give the pager's words, or None if there is none or none is wanted."""
+    """Return the pager's words, or None if there is none or none is wanted."""
     named = next((os.environ[name] for name in (OURS, "PAGER") if name in os.environ), _USUAL)
     try:
         words = shlex.split(named)

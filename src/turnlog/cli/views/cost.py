@@ -223,7 +223,7 @@ def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: boo
 def _drawings(
     found: Ledger, units: Sequence[Unit], trends: Trends | None, left: int, *, wide: bool
 ) -> list[str]:
-    """Give the head and the cells of the last column; nothing where it does not fit."""
+    """Return the head and the cells of the last column; nothing where it does not fit."""
     room = min(left - _GAP, _LONGEST_DRAWING)
     if room < _SHORTEST_DRAWING:
         return []

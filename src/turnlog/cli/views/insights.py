@@ -419,7 +419,7 @@ def _grid(out: Console, pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def _daily(found: Insights) -> list[Decimal]:
-    """Give what each day of the period cost, the empty ones between with them."""
+    """Return what each day of the period cost, the empty ones between with them."""
     if not found.days:
         return []
     costs = {row.day: Decimal(row.cost_usd) for row in found.days}

@@ -56,7 +56,7 @@ class KeepDocument(Struct, kw_only=True):
 
 
 def document(run: KeepRun, elapsed_seconds: float | None = None) -> KeepDocument:
-    """Give a run as a document."""
+    """Return a run as a document."""
     return KeepDocument(
         at=datetime.now(UTC),
         elapsed_ms=None if elapsed_seconds is None else round(elapsed_seconds * 1000),

@@ -61,7 +61,7 @@ def show_lacking(out: Console, records: int, session: str, homes: Sequence[str] 
 
 
 def _is_broken(restored: Restored) -> bool:
-    """Tell whether nothing was written of a session, and not because all of it is there."""
+    """Return whether nothing was written of a session, and not because all of it is there."""
     return not restored.written and any(
         file.outcome is RestoreOutcome.BROKEN for file in restored.files
     )

@@ -350,7 +350,7 @@ def line_of(text: str) -> str:
 
 
 def _beginning(text: str) -> tuple[str, str]:
-    """Give the beginning of a paste, and in words how much of it is left out."""
+    """Return the beginning of a paste, and in words how much of it is left out."""
     lines = text.splitlines()
     # A little more than fits is not worth a hint.
     if len(lines) <= _PASTE_LINES + 3 and len(text) <= _PASTE_LENGTH * 5 // 4:

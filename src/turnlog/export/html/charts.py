@@ -232,7 +232,7 @@ def calendar(
 
 
 def level(value: float, top: float) -> int:
-    """Give the step of colour of a value: nothing has none, and something always has one."""
+    """Return the step of colour of a value: nothing has none, and something always has one."""
     if not value > 0 or not top > 0:
         return 0
     # By its root: a few busy hours would make all others look alike.
@@ -289,14 +289,14 @@ def _text(text: str, x: float, y: float, **attributes: str) -> Fragment:
 
 
 def _sound(value: float) -> float:
-    """Give a value that can be drawn: not less than nothing, and finite."""
+    """Return a value that can be drawn: not less than nothing, and finite."""
     if not value > 0:
         return 0.0
     return min(float(value), 1e300)
 
 
 def _length(value: float, top: float, room: float) -> float:
-    """Give how long a bar is; something is never nothing."""
+    """Return how long a bar is; something is never nothing."""
     return round(max(1.5, value / top * room), 1) if value > 0 else 0.0
 
 

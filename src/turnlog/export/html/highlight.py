@@ -77,7 +77,7 @@ class Highlighter:
 
 
 def language_of(path: str) -> str | None:
-    """Tell the language of a file by its name."""
+    """Return the language of a file by its name."""
     name = os.path.basename(path).lower()
     ending = name.rpartition(".")[2]
     return ending if ending in _LANGUAGES else None

@@ -85,7 +85,7 @@ def card(value: str, what: str) -> Fragment:
 
 
 def costs_by_day(days: Iterable[DayRow]) -> dict[str, float]:
-    """Give what each day cost."""
+    """Return what each day cost."""
     return {row.day: float(row.cost_usd) for row in days}
 
 

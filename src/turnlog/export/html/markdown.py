@@ -31,17 +31,17 @@ _ALLOWED: Final = re.compile(r"(?:https?://|mailto:)[^\s]", re.IGNORECASE)
 
 
 def is_allowed_link(address: str) -> bool:
-    """Tell whether a link in a log may be a link in a page."""
+    """Return whether a link in a log may be a link in a page."""
     return _ALLOWED.match(address) is not None
 
 
 def is_too_much(text: str, longest: int) -> bool:
-    """Tell whether reading *text* as Markdown would take too long for what it is worth."""
+    """Return whether reading *text* as Markdown would take too long for what it is worth."""
     return len(text) > longest or text.count("[") > _BRACKETS
 
 
 def prose(text: str, highlighter: Highlighter) -> Fragment:
-    """Give the Markdown *text* as HTML."""
+    """Return the Markdown *text* as HTML."""
     text = inert(text, keep="\n\t")
     if is_too_much(text, _LONGEST):
         return Fragment(f'<div class="plain">{escaped(text)}</div>')

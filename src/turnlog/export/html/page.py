@@ -70,7 +70,7 @@ def element(tag: str, /, *children: Child, **attributes: str | float | bool | No
 
 
 def is_safe_address(address: str) -> bool:
-    """Tell whether a link may point there: into the page, to the web, or to an image within."""
+    """Return whether a link may point there: into the page, to the web, or to an image within."""
     return _SAFE_ADDRESS.match(address) is not None
 
 
@@ -86,7 +86,7 @@ def page(
     has_forms: bool = False,
     again_seconds: int | None = None,
 ) -> str:
-    """Give a whole page. *css* and *script* are the caller's own words, never a log's.
+    """Return a whole page. *css* and *script* are the caller's own words, never a log's.
 
     With *has_forms* its forms may ask the server that gave it; with *again_seconds* a browser asks
     for the page anew after that time.
@@ -176,7 +176,7 @@ def _digest(text: str) -> str:
 
 
 def _flat(children: Iterable[Child]) -> list[str]:
-    """Give all that is in *children*, and in those among them that have some, as HTML."""
+    """Return all that is in *children*, and in those among them that have some, as HTML."""
     flat: list[str] = []
     for child in children:
         if isinstance(child, Fragment):

@@ -53,7 +53,7 @@ class CallRenderer:
         self._highlighter = highlighter
 
     def inside(self, call: ToolCall, changes: list[Hunk] | None) -> list[Fragment]:
-        """Give what is inside of *call*; *changes* is what it changed, if it did."""
+        """Return what is inside of *call*; *changes* is what it changed, if it did."""
         drawn = list(self._asked(call, changes))
         result = call.result
         if result is None:
@@ -143,7 +143,7 @@ class PageFrame(NamedTuple):
 def session_page(
     conversation: Conversation, setting: PageFrame | None = None, zone: tzinfo = UTC
 ) -> Iterator[str]:
-    """Give the page of a conversation, piece by piece; alone, or in the *setting* of a server."""
+    """Return the page of a conversation, piece by piece; alone, or in the *setting* of a server."""
     head = conversation.head
     title = head.title or f"Session {head.id[:8]}"
     shell = page(

@@ -56,7 +56,7 @@ def hook_command(program: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def hook_step(home: Home, command: str) -> Step:
-    """Tell what it takes to have *command* run whenever a session of *home* ends."""
+    """Return what it takes to have *command* run whenever a session of *home* ends."""
     path = home.path / FILE_NAME
     try:
         before, text = _read(path)
@@ -83,7 +83,7 @@ def hook_step(home: Home, command: str) -> Step:
 
 
 def unhook_step(home: Home) -> Step:
-    """Tell what it takes to have our hook out of the settings of *home* again."""
+    """Return what it takes to have our hook out of the settings of *home* again."""
     path, kept = home.path / FILE_NAME, home.path / COPY_NAME
     try:
         before, text = _read(path)
@@ -109,12 +109,12 @@ def unhook_step(home: Home) -> Step:
 
 
 def hooks_in(text: str) -> list[str]:
-    """Give the commands of ours that *text*, a settings.json, has at a session's end."""
+    """Return the commands of ours that *text*, a settings.json, has at a session's end."""
     return [command for _, _, _, command in _ours(text)] if text.strip() else []
 
 
 def with_hook(text: str, command: str) -> str:
-    """Give the settings with our hook in them, running *command*."""
+    """Return the settings with our hook in them, running *command*."""
     if not text.strip():
         text = "{}\n"
     ours = list(_ours(text))
@@ -134,7 +134,7 @@ def with_hook(text: str, command: str) -> str:
 
 
 def without_hook(text: str) -> str:
-    """Give the settings without our hook, and without what held nothing else."""
+    """Return the settings without our hook, and without what held nothing else."""
     while found := next(_ours(text), None):
         groups, group, handler, _ = found
         handlers = _member(text, group.value, "hooks")
@@ -153,7 +153,7 @@ def without_hook(text: str) -> str:
 
 
 def _ours(text: str) -> Iterator[tuple[JsonMember, JsonMember, JsonMember, str]]:
-    """Give every entry of ours: the event's member, the group, the entry, and its command.
+    """Return every entry of ours: the event's member, the group, the entry, and its command.
 
     A UsageError says what in the settings is not as Claude Code has it.
     """
@@ -178,7 +178,7 @@ def _ours(text: str) -> Iterator[tuple[JsonMember, JsonMember, JsonMember, str]]
 
 
 def _is_our(command: str) -> bool:
-    """Tell whether a command line is one that we wrote, now or in an older version."""
+    """Return whether a command line is one that we wrote, now or in an older version."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -193,7 +193,7 @@ def _is_our(command: str) -> bool:
 
 
 def _only(text: str, start: int, key: str, opening: str, where: str = "") -> JsonMember | None:
-    """Give the one member of that name; None if there is none."""
+    """Return the one member of that name; None if there is none."""
     found = [part for part in parts(text, start) if part.key == key]
     if not found:
         return None
@@ -230,7 +230,7 @@ def _read(path: Path) -> tuple[bytes | None, str]:
 
 
 def _as_it_was(text: str, copy: bytes | None, command: str) -> str | None:
-    """Give the settings as they were before our hook; None if there were none.
+    """Return the settings as they were before our hook; None if there were none.
 
     If the copy of back then with our hook in it is what stands there now, it is that copy.
     """
@@ -304,7 +304,7 @@ class _SessionEnd(Struct):
 
 
 def ended_session(told: bytes) -> tuple[str | None, tuple[Home, ...]]:
-    """Give the session that has ended, and the homes to look for it in: its own, if that is told.
+    """Return the session that has ended, and the homes to look for it in: its own, if that is told.
 
     The hook may run where another environment holds than in the shell of whoever set it up, so
     where the log lies says more than any setting.
@@ -320,7 +320,7 @@ def ended_session(told: bytes) -> tuple[str | None, tuple[Home, ...]]:
 
 
 def _home_of(log: str, session_id: str) -> Home | None:
-    """Give the home of a log that lies where Claude Code puts logs."""
+    """Return the home of a log that lies where Claude Code puts logs."""
     if "\0" in log or not os.path.isabs(os.path.expanduser(log)):
         return None
     path = Path(os.path.abspath(os.path.expanduser(log)))

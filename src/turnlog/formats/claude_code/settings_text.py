@@ -29,7 +29,7 @@ class JsonMember(Struct, frozen=True):
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Give the object that *text* is; a ValueError says why it is none.
+    """Return the object that *text* is; a ValueError says why it is none.
 
     Held to the letter, as the program that owns the settings reads them: a file that it refuses
     would not be made better by a change.
@@ -44,7 +44,7 @@ def read_object(text: str) -> dict[str, Any]:
 
 
 def root(text: str) -> int:
-    """Tell where the object begins."""
+    """Return where the object begins."""
     return _after_blank(text, len(_BOM) if text.startswith(_BOM) else 0)
 
 
@@ -67,7 +67,7 @@ def parts(text: str, start: int) -> list[JsonMember]:
 
 
 def end_of(text: str, start: int) -> int:
-    """Tell where the value that begins at *start* is over."""
+    """Return where the value that begins at *start* is over."""
     return _DECODER.raw_decode(text, start)[1]
 
 
@@ -102,7 +102,7 @@ def take(text: str, start: int, part: JsonMember) -> str:
 
 
 def replace(text: str, part: JsonMember, value: Any) -> str:
-    """Give *part* another value, written on one line."""
+    """Return *part* another value, written on one line."""
     return _spliced(text, part.value, part.end, _line(text, value, None))
 
 
@@ -117,7 +117,7 @@ def _after_blank(text: str, place: int) -> int:
 
 
 def _after_comma(text: str, start: int, end: int) -> int:
-    """Give the place behind the comma or bracket between two parts."""
+    """Return the place behind the comma or bracket between two parts."""
     comma = text.find(",", start, end)
     return (comma if comma >= 0 else start) + 1
 
@@ -137,7 +137,7 @@ def _line(text: str, value: Any, key: str | None) -> str:
 
 
 def _space(text: str) -> str:
-    """Tell what the text puts behind its colons; the denser ones nothing."""
+    """Return what the text puts behind its colons; the denser ones nothing."""
     found = parts(text, root(text))
     if not found:
         return " "
@@ -146,7 +146,7 @@ def _space(text: str) -> str:
 
 
 def _is_in_lines(text: str) -> bool:
-    """Tell whether the text has its parts on lines of their own; an empty one would."""
+    """Return whether the text has its parts on lines of their own; an empty one would."""
     found = parts(text, root(text))
     return not found or "\n" in text[root(text) : found[0].start]
 
@@ -157,7 +157,7 @@ def _newline(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """Tell by how much the text indents."""
+    """Return by how much the text indents."""
     found = parts(text, root(text))
     if not found:
         return _USUAL_INDENT
@@ -165,7 +165,7 @@ def _unit(text: str) -> str:
 
 
 def _indent_at(text: str, place: int) -> str:
-    """Give the blanks at the beginning of the line that *place* is on."""
+    """Return the blanks at the beginning of the line that *place* is on."""
     line = text[text.rfind("\n", 0, place) + 1 : place].removeprefix(_BOM)
     return line[: len(line) - len(line.lstrip(" \t"))]
 

@@ -93,7 +93,7 @@ _decoder = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_f
 
 
 def _is_deep(value: Any) -> bool:
-    """Tell whether *value* is nested so deep that writing it again might fail."""
+    """Return whether *value* is nested so deep that writing it again might fail."""
     level = [value]
     for _ in range(_MAX_DEPTH):
         inner = (
@@ -125,7 +125,7 @@ def write_object(path: Path, fields: Fields, before: bytes | None) -> bool:
 
 
 def pretty(fields: Fields) -> bytes:
-    """Give *fields* as JSON for people, too: two blanks a level, a newline at the end."""
+    """Return *fields* as JSON for people, too: two blanks a level, a newline at the end."""
     try:
         return msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
     except (UnicodeEncodeError, msgspec.DecodeError):  # A lone surrogate: only its escape is JSON.
@@ -133,7 +133,7 @@ def pretty(fields: Fields) -> bytes:
 
 
 def set_aside(path: Path) -> Path:
-    """Give the damaged file at *path* a second name, ``….damaged-N``, under which it stays."""
+    """Return the damaged file at *path* a second name, ``….damaged-N``, under which it stays."""
     number = 1
     while True:
         aside = path.with_name(f"{path.name}.damaged-{number}")
@@ -160,7 +160,7 @@ def _moved(path: Path, aside: Path) -> Path:
 
 
 def refusal(path: Path, reason: str) -> LogError:
-    """Say why the file at *path* is not touched."""
+    """Return why the file at *path* is not touched."""
     hint = "remove it or put it right; it is rebuilt from the logs then"
     return NotALog(f"cannot use {path}: {reason}", path=path, hint=hint)
 

@@ -59,7 +59,7 @@ _FIELDS: Final[Table] = {
 
 
 def entry_of(meta: Meta) -> RegistryEntry:
-    """Give what the registry says of a session."""
+    """Return what the registry says of a session."""
     return RegistryEntry(
         id=meta.session_id,
         created_at=meta.created_at,
@@ -95,7 +95,7 @@ def index_from(found: JsonFile | Unreadable) -> Registry:
 
 
 def index_fields(entries: Iterable[RegistryEntry], more: Fields) -> Fields:
-    """Give a registry as its file holds it; *more* is what else stands there."""
+    """Return a registry as its file holds it; *more* is what else stands there."""
     sessions = {"sessions": [_wire(entry) for entry in _sorted(entries)]}
     # What was there keeps its place.
     return more | sessions if "sessions" in more else sessions | more
@@ -128,5 +128,5 @@ def _wire(entry: RegistryEntry) -> Fields:
 
 
 def unknown_keys(entry: RegistryEntry) -> Fields:
-    """Give the keys of *entry* that only another program knows."""
+    """Return the keys of *entry* that only another program knows."""
     return {key: value for key, value in entry.more.items() if key not in _FIELDS}

@@ -46,7 +46,7 @@ class FlatLog(Struct, frozen=True):
 
 
 def sessions_in(directory: Path, problems: list[Problem] | None = None) -> set[str]:
-    """Give the ids of the sessions that have a log or an archive in *directory*."""
+    """Return the ids of the sessions that have a log or an archive in *directory*."""
     walk = DirectoryWalk(problems)
     items = walk.enter(str(directory), expected=True)
     if any(item.name == "compressed" and item.kind == "directory" for item in items):
@@ -58,14 +58,14 @@ def sessions_in(directory: Path, problems: list[Problem] | None = None) -> set[s
 
 
 def metas_in(directory: Path) -> set[str]:
-    """Give the ids of the sessions that have a metadata file in *directory*."""
+    """Return the ids of the sessions that have a metadata file in *directory*."""
     items = DirectoryWalk().enter(str(directory))
     stems = (item.name.removesuffix(META) for item in items if item.name.endswith(META))
     return _sessions(session_name(stem) for stem in stems)
 
 
 def find_log(directory: Path, session_id: str) -> FlatLog | None:
-    """Give the log of a session as it stands now; None if there is none.
+    """Return the log of a session as it stands now; None if there is none.
 
     Raises LogError where nobody can tell, because the directory may not be searched.
     """
@@ -126,7 +126,7 @@ class LiveMeta:
         self.log = log
 
     def meta(self) -> Meta:
-        """Give what the log tells, as of the last refresh."""
+        """Return what the log tells, as of the last refresh."""
         meta = self._fold.meta(self.session_id)
         if self.log is None or not self.log.is_archive:
             return meta
@@ -136,7 +136,7 @@ class LiveMeta:
         return replace(meta, is_archived=True, compression_ratio=ratio)
 
     def _goes_on(self, before: FlatLog, now: FlatLog) -> bool:
-        """Tell whether the log is the one that was read before, with more behind it."""
+        """Return whether the log is the one that was read before, with more behind it."""
         if self._took_pending or now.is_archive:
             return False
         same = (before.path, before.inode) == (now.path, now.inode)

@@ -163,7 +163,7 @@ def meta_from(fields: Fields, session_id: str) -> Meta:
 
 
 def wire(value: Any) -> Any:
-    """Give *value* as JSON holds it."""
+    """Return *value* as JSON holds it."""
     if isinstance(value, TokenUsage):
         others = {key: told for key, told in value.more.items() if key not in ("input", "output")}
         return {"input": value.input, "output": value.output} | others
@@ -171,7 +171,7 @@ def wire(value: Any) -> Any:
 
 
 def fields_of(meta: Meta) -> Fields:
-    """Give *meta* as its file holds it: the keys in the seed's order, then all others."""
+    """Return *meta* as its file holds it: the keys in the seed's order, then all others."""
     said = {key: wire(getattr(meta, name)) for key, (name, _) in _FIELDS.items()}
     if said["compressionRatio"] is None:
         said["compressionRatio"] = 1.0
@@ -235,7 +235,7 @@ class MetaFold:
             self._messages += 1
 
     def meta(self, session_id: str) -> Meta:
-        """Give what is known so far of the session, which is called *session_id*."""
+        """Return what is known so far of the session, which is called *session_id*."""
         found, used = self._summary, self._totals.counters
         return Meta(
             session_id=session_id,

@@ -130,7 +130,7 @@ def update_registry(
 
 
 def known_meta(directory: Path, session_id: str) -> Meta | None:
-    """Give a session's metadata, from its file or else from its log."""
+    """Return a session's metadata, from its file or else from its log."""
     meta = read_meta(flat_meta(directory, session_id))
     if not isinstance(meta, Unreadable):
         return meta
@@ -353,7 +353,7 @@ def _put_index(
 def _to_change(
     path: Path, found: JsonFile | Unreadable, problems: Problems | None
 ) -> JsonFile | None:
-    """Give what was found in a file that is about to be replaced, if it is whole."""
+    """Return what was found in a file that is about to be replaced, if it is whole."""
     if isinstance(found, JsonFile):
         return found
     if isinstance(found, DamagedFile):

@@ -42,7 +42,7 @@ class LogChange(Enum):
 
 
 def change_since(mark: Bookmark, path: str, now: os.stat_result) -> LogChange:
-    """Tell what became of the log at *path*, which is *now* like this."""
+    """Return what became of the log at *path*, which is *now* like this."""
     if mark.size_bytes < 0:
         return LogChange.GREW
     size_bytes = length_of(path, now)
@@ -55,7 +55,7 @@ def change_since(mark: Bookmark, path: str, now: os.stat_result) -> LogChange:
 
 
 def length_of(path: str, now: os.stat_result) -> int:
-    """Tell how long a log is that is *now* like this: if it is packed in frames, unpacked."""
+    """Return how long a log is that is *now* like this: if it is packed in frames, unpacked."""
     if not path.endswith(".zst"):
         return now.st_size
     try:

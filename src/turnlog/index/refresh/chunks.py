@@ -107,7 +107,7 @@ class ChunkUsage:
             self.take(sighting)
 
     def rows(self) -> list[UsageRow]:
-        """Give what was folded so far, and begin anew."""
+        """Return what was folded so far, and begin anew."""
         self.catch_up()
         rows = [
             usage_row(name, packed_place(place), each) for (name, place), each in self._seen.items()
@@ -117,5 +117,5 @@ class ChunkUsage:
 
 
 def packed_place(place: tuple[Any, ...]) -> bytes:
-    """Give a place as a few bytes that can be compared."""
+    """Return a place as a few bytes that can be compared."""
     return blake2b(repr(place).encode(errors="replace"), digest_size=8).digest()

@@ -166,7 +166,7 @@ def _placeless(mark: LineFields) -> LineFields:
 
 
 def noted(line: LineFields) -> tuple[Text | None, int]:
-    """Give the text of what the program noted itself, and the flags for what it is."""
+    """Return the text of what the program noted itself, and the flags for what it is."""
     match line.type:
         case "progress":
             return None, SLIPPED_IN
@@ -183,20 +183,20 @@ def noted(line: LineFields) -> tuple[Text | None, int]:
 
 
 def names_subagent(line: LineFields) -> bool:
-    """Tell whether a tool's result names the agent that gave it."""
+    """Return whether a tool's result names the agent that gave it."""
     reported = line.tool_use_result
     return isinstance(reported, _Reported) and reported.agent_id is not None
 
 
 def answers(line: LineFields, calls: Collection[str]) -> bool:
-    """Tell whether a tool's result answers one of *calls*."""
+    """Return whether a tool's result answers one of *calls*."""
     content = line.message.content if line.message is not None else None
     blocks = content if calls and isinstance(content, tuple) else ()
     return any(type(block) is ResultBlock and block.tool_use_id in calls for block in blocks)
 
 
 def found_in_record(record: Record) -> RecordFacts:
-    """Tell what the index is to remember of *record*."""
+    """Return what the index is to remember of *record*."""
     author = author_of(record)
     meaning = meaning_of(record, author)
     linked = record if isinstance(record, Linked) else None
@@ -261,7 +261,7 @@ def _one_asked(number: int, call_id: str | None, tool: str, given: Any) -> CallF
 
 
 def touched(tool: str, given: Any) -> tuple[str | None, str]:
-    """Tell which file a call names, and what it does with it."""
+    """Return which file a call names, and what it does with it."""
     argument = _FILES.get(tool)
     if argument is not None and isinstance(given, dict):
         value = given.get(argument[0])
@@ -271,7 +271,7 @@ def touched(tool: str, given: Any) -> tuple[str | None, str]:
 
 
 def digest_of(given: Any) -> bytes:
-    """Give the digest of a call's input."""
+    """Return the digest of a call's input."""
     return _digest(_as_json(given))
 
 

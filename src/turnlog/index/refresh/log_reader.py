@@ -213,7 +213,7 @@ class LogReading:
         self._rows.remember(found, offset, length, session)
 
     def _whose(self, told: str | None) -> str:
-        """Tell whose record it is: the log's place says so, else the first record that does."""
+        """Return whose record it is: the log's place says so, else the first record that does."""
         session = self.work.log.session_id or utf8_safe(told)
         if session is not None:
             self.folded.session = session
@@ -241,7 +241,7 @@ class LogReading:
                 traces.has_main = True
 
     def _is_of_agent(self, line: LineFields) -> bool:
-        """Tell whether what a tool answered may say which agent was asked, or asked itself."""
+        """Return whether what a tool answered may say which agent was asked, or asked itself."""
         traces = self.folded.traces
         return traces.first_prompt is None or names_subagent(line) or answers(line, traces.waiting)
 
@@ -254,7 +254,7 @@ class LogReading:
             self._passing.into(fold)
 
     def only(self, found: RecordFacts, data: bytes, digest: bytes, seen: os.stat_result) -> Chunk:
-        """Give the one record that a file holds."""
+        """Return the one record that a file holds."""
         if data:
             self._rows.remember(found, 0, len(data), self.work.log.session_id or "")
         chunk = self._chunk(0, seen, None, is_last=True)
@@ -262,7 +262,7 @@ class LogReading:
         return chunk
 
     def unreadable(self, error: Exception) -> Chunk:
-        """Say why the log cannot be read on; what was read of it stays."""
+        """Return why the log cannot be read on; what was read of it stays."""
         chunk = self._chunk(self._start, None, None, is_last=True)
         chunk.problem = str(error)
         return chunk
@@ -275,7 +275,7 @@ class LogReading:
     def _chunk(
         self, offset: int, seen: os.stat_result | None, log: Seekable | None, *, is_last: bool
     ) -> Chunk:
-        """Give what was gathered, with the bookmark that stands behind it, and begin anew."""
+        """Return what was gathered, with the bookmark that stands behind it, and begin anew."""
         self._settle_passing()
         sightings = self.usage.rows()
         tellings, rows = self.usage.tellings, self._rows
@@ -341,7 +341,7 @@ class PromptsReading(LogReading):
 
 
 def whole_file(work: Work) -> Chunk:
-    """Give a file that is replaced as a whole: one record, known by the digest of its content."""
+    """Return a file that is replaced as a whole: one record, known by the digest of its content."""
     from turnlog.index.side_files import content_of, texts_of_side  # noqa: PLC0415
 
     reading = LogReading(work)

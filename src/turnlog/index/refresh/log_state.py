@@ -75,7 +75,7 @@ class LogState(Struct, array_like=True):
             del self.early_results[next(iter(self.early_results))]
 
     def packed(self) -> bytes:
-        """Give it as bytes. Long prompts are only ever compared, so digests do as well."""
+        """Return it as bytes. Long prompts are only ever compared, so digests do as well."""
         traces = self.traces
         traces.first_prompt = _short(traces.first_prompt)
         _shorten(traces.spawns)
@@ -87,7 +87,7 @@ class LogState(Struct, array_like=True):
 
 
 def unpacked(data: bytes | None) -> LogState:
-    """Give the folds that *data* holds; empty ones if there is none."""
+    """Return the folds that *data* holds; empty ones if there is none."""
     return _unpack(data) if data else LogState()
 
 
@@ -141,7 +141,7 @@ class Passing:
 
 
 def repeats_title(folded: LogState, session: str, record: Record) -> bool:
-    """Tell whether *record* calls *session* what it is called already.
+    """Return whether *record* calls *session* what it is called already.
 
     Claude Code writes the title again after every turn: found once it is enough.
     """

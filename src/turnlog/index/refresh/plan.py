@@ -82,7 +82,7 @@ class RefreshPlan(Struct):
 
 
 def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dict[str, SeenLog]:
-    """Give the logs that are there, by path; add to *problems* those that no row can name."""
+    """Return the logs that are there, by path; add to *problems* those that no row can name."""
     seen = {}
     for log in logs:
         path = os.fspath(log.path)
@@ -98,7 +98,7 @@ def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dic
 
 
 def known_logs(db: sqlite3.Connection, paths: Iterable[str] | None = None) -> dict[str, KnownLog]:
-    """Give the logs that the index knows, by path: all of them, or those of *paths*."""
+    """Return the logs that the index knows, by path: all of them, or those of *paths*."""
     query = f"SELECT {_COLUMNS} FROM logs"  # noqa: S608 - Ours.
     if paths is None:
         return {row[1]: _known(row) for row in db.execute(query)}
@@ -107,7 +107,7 @@ def known_logs(db: sqlite3.Connection, paths: Iterable[str] | None = None) -> di
 
 
 def has_changed(seen: SeenLog, entry: KnownLog | None, *, usage_only: bool) -> bool:
-    """Tell whether a log is not as its bookmark says."""
+    """Return whether a log is not as its bookmark says."""
     if entry is None or entry.gone_at is not None:
         return True
     mark, now = entry.usage if usage_only else entry.text, seen.now
@@ -117,14 +117,14 @@ def has_changed(seen: SeenLog, entry: KnownLog | None, *, usage_only: bool) -> b
 
 
 def is_absent(entry: KnownLog, seen: dict[str, SeenLog], *, usage_only: bool) -> bool:
-    """Tell whether a log was looked for and not found."""
+    """Return whether a log was looked for and not found."""
     return entry.path not in seen and not (usage_only and entry.layout == BESIDE)
 
 
 def changed_among(
     seen: dict[str, SeenLog], known: dict[str, KnownLog], *, usage_only: bool
 ) -> Iterator[str]:
-    """Give the paths of the logs that are not as the index knows them, or not there any more."""
+    """Return the paths of the logs that are not as the index knows them, or not there any more."""
     for path, each in seen.items():
         if has_changed(each, known.get(path), usage_only=usage_only):
             yield path
@@ -134,7 +134,7 @@ def changed_among(
 
 
 def look_again(db: sqlite3.Connection, paths: Iterable[str]) -> dict[str, SeenLog]:
-    """Give logs that the index knows, by path, as it knows them."""
+    """Return logs that the index knows, by path, as it knows them."""
     logs: list[Readable] = []
     for path in paths:
         row = db.execute(
@@ -223,7 +223,7 @@ def _plan_one(
 
 
 def _is_packed_and_grew(entry: KnownLog, changes: set[LogChange]) -> bool:
-    """Tell whether a compressed log changed: it has no fingerprint, and is read anew."""
+    """Return whether a compressed log changed: it has no fingerprint, and is read anew."""
     mark = entry.mark
     return mark.size_bytes >= 0 and mark.fingerprint is None and LogChange.GREW in changes
 
@@ -231,7 +231,7 @@ def _is_packed_and_grew(entry: KnownLog, changes: set[LogChange]) -> bool:
 def _moved(
     db: sqlite3.Connection, each: SeenLog, absent: dict[str, KnownLog], writer: Writer
 ) -> KnownLog | None:
-    """Give the log that lies here now and lay elsewhere before, if there is one.
+    """Return the log that lies here now and lay elsewhere before, if there is one.
 
     A log whose place only a kept copy takes has moved there, and one that was restored, back.
     """
@@ -354,7 +354,7 @@ def _note_absent(
 
 
 def _deleted() -> frozenset[str]:
-    """Give the ids of the sessions that are in the trash, or were."""
+    """Return the ids of the sessions that are in the trash, or were."""
     from turnlog.formats import turnlog_home  # noqa: PLC0415 - Logs go seldom.
     from turnlog.sessions.journal import Journal  # noqa: PLC0415
 

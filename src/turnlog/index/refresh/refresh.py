@@ -301,7 +301,7 @@ def _gone(db: sqlite3.Connection) -> int:
 
 
 def _is_mostly_dead(db: sqlite3.Connection) -> bool:
-    """Tell whether the index is worth making anew: not while it knows what nobody else does."""
+    """Return whether the index is worth making anew: not while it knows what nobody else does."""
     dead = int(db.execute("SELECT dead_texts FROM about").fetchone()[0])
     if dead < _DEAD_WORTH or _gone(db):
         return False

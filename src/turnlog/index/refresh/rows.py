@@ -160,11 +160,11 @@ class ChunkRows:
         return at_us
 
     def _short(self, parent: str | None) -> bytes | str | None:
-        """Give a parent as rows have it; nearly always it is the record before."""
+        """Return a parent as rows have it; nearly always it is the record before."""
         return self._short_uuid_before if parent == self._uuid_before else short_uuid(parent)
 
     def _next(self, uuid: str | None) -> bytes | str | None:
-        """Give a record's own id as rows have it, and remember it for the next one's parent."""
+        """Return a record's own id as rows have it, and remember it for the next one's parent."""
         self._uuid_before, self._short_uuid_before = uuid, short_uuid(uuid)
         return self._short_uuid_before
 
@@ -236,7 +236,7 @@ class ChunkRows:
 
 
 def _took(told_us: int | None, asked_us: int | None, answered_us: int | None) -> int | None:
-    """Tell how long a call took, if the answer does not say so itself."""
+    """Return how long a call took, if the answer does not say so itself."""
     if told_us is not None or asked_us is None or answered_us is None:
         return told_us
     return max(0, answered_us - asked_us)

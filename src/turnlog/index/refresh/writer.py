@@ -249,7 +249,7 @@ def transaction_of(db: sqlite3.Connection, writer: Writer) -> Iterator[None]:
 
 
 def _fits(chunk: Chunk, generation: int, text_offset: int, usage_offset: int) -> bool:
-    """Tell whether a chunk begins where the bookmarks stand; the ledger's may be further."""
+    """Return whether a chunk begins where the bookmarks stand; the ledger's may be further."""
     return (chunk.generation, chunk.start) == (generation, text_offset) and (
         usage_offset == chunk.usage_start or usage_offset >= chunk.bookmark.offset
     )

@@ -191,7 +191,7 @@ def deduplicate_all(db: sqlite3.Connection) -> None:
 
 
 def _contested(db: sqlite3.Connection, which: str) -> set[str]:
-    """Give the names that several sightings tell of."""
+    """Return the names that several sightings tell of."""
     several = f"SELECT name FROM sightings WHERE {which} GROUP BY name HAVING count(*) > 1"  # noqa: S608
     return {row[0] for row in db.execute(several)}
 
@@ -203,7 +203,7 @@ def _told_once(
     concerned: set[int | None],
     names: Names,
 ) -> Iterator[tuple[Any, ...]]:
-    """Give the messages that one sighting tells of: nearly all, and nothing is to be settled."""
+    """Return the messages that one sighting tells of: nearly all, and nothing is to be settled."""
     told = f"SELECT name, log, session, cwd, model, told FROM sightings WHERE {which}"  # noqa: S608
     for row in db.execute(told):
         if row[0] not in contested:
@@ -282,7 +282,7 @@ def _load(
 
 
 def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
-    """Give the sessions, *sessions* included, that share a name with one of them."""
+    """Return the sessions, *sessions* included, that share a name with one of them."""
     rivals: set[int] = set()
     for some in batches(sessions):
         marks = ",".join("?" * len(some))
@@ -298,7 +298,7 @@ def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
 
 
 def _all_rivals(db: sqlite3.Connection) -> set[int]:
-    """Give what ``_rivals`` gives for all sessions, without a look at each of their names."""
+    """Return what ``_rivals`` gives for all sessions, without a look at each of their names."""
     found = db.execute(
         "SELECT DISTINCT session FROM sightings WHERE session IS NOT NULL AND name IN"
         " (SELECT name FROM sightings GROUP BY name HAVING min(session) < max(session))"
@@ -316,7 +316,7 @@ def _by_session(db: sqlite3.Connection, which: str) -> Changed:
 def _aged(
     db: sqlite3.Connection, which: str, changed: Changed, sessions: Iterable[int]
 ) -> set[int]:
-    """Give those of *sessions* that may be older or younger among rivals than before the change.
+    """Return those of *sessions* that may be older or younger among rivals than before the change.
 
     A session is as old as the first that it has and a rival has not (see ``Seniority``). If it has
     something of its own that did not change and came before all that did, that is not later.
@@ -337,7 +337,7 @@ def _aged(
 
 
 def _is_claimed(found: Iterable[UsageEntry], sessions: set[str]) -> bool:
-    """Tell whether several sessions have a response, one of *sessions* among them.
+    """Return whether several sessions have a response, one of *sessions* among them.
 
     Of others that share one with their rivals not everything is loaded, and nothing has changed.
     """

@@ -97,7 +97,7 @@ def usage_row(name: str, place: bytes, found: UsageEntry) -> UsageRow:
 
 
 def usage_entry_of(row: Sequence[Any]) -> UsageEntry:
-    """Give the sighting of a row: its name, log, session, directory, model, and the rest."""
+    """Return the sighting of a row: its name, log, session, directory, model, and the rest."""
     name, log, session, cwd, model, data = row
     told = _unpack(data)
     at = instant_at(told.at)
@@ -127,7 +127,7 @@ def usage_entry_of(row: Sequence[Any]) -> UsageEntry:
 
 
 def message_of_one(row: Sequence[Any], names: Names) -> tuple[Any, ...]:
-    """Give the row of the message that only one sighting tells of, from the sighting's own row.
+    """Return the row of the message that only one sighting tells of, from the sighting's own row.
 
     Its name, log, session, directory, model, and the rest; in the order of ``messages``.
     """
@@ -189,7 +189,7 @@ def write_usage_rows(
 
 
 def is_any_deduplicated(db: sqlite3.Connection) -> bool:
-    """Tell whether a response was settled; as long as none was, one unsettled name means all."""
+    """Return whether a response was settled; as long as none was, one unsettled name means all."""
     return bool(db.execute("SELECT EXISTS (SELECT 1 FROM messages)").fetchone()[0])
 
 

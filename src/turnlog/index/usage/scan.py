@@ -80,7 +80,7 @@ class SkippedUsage(Struct, frozen=True, kw_only=True):
 
 
 def needles_of(layout: str) -> tuple[bytes, ...]:
-    """Give the bytes of which a line has at least one if it tells of usage."""
+    """Return the bytes of which a line has at least one if it tells of usage."""
     return _USAGE if layout == "claude" else _ANY_USAGE
 
 
@@ -101,7 +101,7 @@ class UsageLines:
     def take(
         self, line: bytes | Damage, offset: int, *, is_pending: bool = False
     ) -> Iterator[UsageEntry]:
-        """Give what is told up to this line; of a usual one only when the next has not more."""
+        """Return what is told up to this line; of a usual one only when the next has not more."""
         told = None if isinstance(line, Damage) else usual_response(line)
         if told is None:
             yield from self.take_unusual(line, offset, is_pending=is_pending)
@@ -120,7 +120,7 @@ class UsageLines:
         return before
 
     def end(self) -> Iterator[UsageEntry]:
-        """Give what was held back."""
+        """Return what was held back."""
         if self._held is not None:
             yield self._let_go(self._held)
             self._held = None
@@ -131,7 +131,7 @@ class UsageLines:
     def take_unusual(
         self, line: bytes | Damage, offset: int, *, is_pending: bool
     ) -> Iterator[UsageEntry]:
-        """Give what an unusual line tells, damaged ones included; note what is lost with it."""
+        """Return what an unusual line tells, damaged ones included; note what is lost with it."""
         found = line if isinstance(line, Damage) else usage_entries_in(line)
         if not isinstance(found, Damage):
             yield from self._placed(found, offset)
@@ -174,7 +174,7 @@ class LogScan(Struct):
     buffer: bytearray = field(default_factory=_buffer)
 
     def sightings(self, log: Readable, *, start: int = 0) -> Iterator[UsageEntry]:
-        """Give what *log* tells of responses, from *start* on; never raise for its state."""
+        """Return what *log* tells of responses, from *start* on; never raise for its state."""
         from turnlog.storage.scan import find_lines  # noqa: PLC0415
 
         tellings = UsageLines(log)
@@ -237,7 +237,7 @@ class _LogPlace:
         return sighting
 
     def _usual_model(self) -> str | None:
-        """Give the model that a flat log names once, at its beginning."""
+        """Return the model that a flat log names once, at its beginning."""
         if self._model is None:
             self._model = ""
             with read_log(self.path) as reader:

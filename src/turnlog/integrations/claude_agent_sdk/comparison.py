@@ -50,7 +50,7 @@ class SeenRecords:
         return LogComparison(self)
 
     def strangers(self) -> int:
-        """Tell how many records with a uuid no comparison has asked for."""
+        """Return how many records with a uuid no comparison has asked for."""
         return len(self.by_uuid.keys() - self.compared)
 
 
@@ -62,7 +62,7 @@ class LogComparison:
         self._seen: Counter[bytes] = Counter()
 
     def take(self, entry: Entry) -> Difference:
-        """Tell whether *entry* is there; raise NotSerialisable if no store could have it."""
+        """Return whether *entry* is there; raise NotSerialisable if no store could have it."""
         held = self._held
         uuid = uuid_of(entry)
         mark = _fingerprint(entry)

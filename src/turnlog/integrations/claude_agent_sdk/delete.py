@@ -96,7 +96,7 @@ def _refuse_if_running(root: Path, key: Key) -> None:
 
 
 def _goods(root: Path, key: Key) -> list[SessionFile]:
-    """Give what is to go, main logs last: what is cut short can be found and deleted again."""
+    """Return what is to go, main logs last: what is cut short can be found and deleted again."""
     belongings = SessionFileIndex(Home(root))
     refuse_unseen(belongings.unseen)
     beneath = belongings.beneath(key.directory)

@@ -41,7 +41,7 @@ _named_of: Callable[[bytes], list[_Named]] = msgspec.json.Decoder(_Named).decode
 
 
 def uuid_of(entry: Entry) -> str | None:
-    """Give what an entry is known by; None if it is written every time."""
+    """Return what an entry is known by; None if it is written every time."""
     return _text(entry.get("uuid"))
 
 
@@ -61,18 +61,18 @@ class Entries(Closing):
         return self._splitter.offset
 
     def batches(self) -> Iterator[list[Entry]]:
-        """Give the entries of all lines that have an end, many at a time."""
+        """Return the entries of all lines that have an end, many at a time."""
         for block in self._blocks():
             yield self._read(block, _entries_of, lambda entry: entry)
 
     def rest(self) -> list[Entry]:
-        """Give the entry that follows the last newline, if it is whole; for when all is read."""
+        """Return the entry that follows the last newline, if it is whole; for when all is read."""
         if not self._splitter.pending_length or self._splitter.pending_too_long:
             return []
         return list(self._read_line(self._splitter.pending))
 
     def uuids(self) -> Iterator[str]:
-        """Give the uuids of all entries, at several times the speed of reading them whole."""
+        """Return the uuids of all entries, at several times the speed of reading them whole."""
         for block in self._blocks():
             names = self._read(block, _named_of, lambda entry: _Named(entry.get("uuid")))
             yield from (uuid for each in names if (uuid := _text(each.uuid)) is not None)
@@ -82,7 +82,7 @@ class Entries(Closing):
         self._source.close()
 
     def _blocks(self) -> Iterator[bytes]:
-        """Give the lines that have an end, as many as were read at once in one piece."""
+        """Return the lines that have an end, as many as were read at once in one piece."""
         splitter = self._splitter
         try:
             while chunk := self._source.read(splitter.chunk_bytes):

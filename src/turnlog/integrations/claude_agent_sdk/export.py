@@ -121,7 +121,7 @@ async def _asked(store: Any, method: str, argument: Any) -> Any:
 
 
 async def _parts(store: Any, project_key: str, session_id: str, done: Exported) -> list[Part]:
-    """Give all files of a session, the main log last."""
+    """Return all files of a session, the main log last."""
     key = {"project_key": project_key, "session_id": session_id}
     above = ("projects", project_key)
     parts: list[Part] = []
@@ -185,7 +185,7 @@ def _in_the_way(session_id: str, differing: list[str], state: str) -> UsageError
 
 
 def _why_unsafe(subpath: str) -> str:
-    """Say why no log beneath a session can be called *subpath*; nothing if one can."""
+    """Return why no log beneath a session can be called *subpath*; nothing if one can."""
     if not isinstance(subpath, str) or not subpath:
         return "it is empty"
     if "\0" in subpath or "\\" in subpath or ntpath.splitdrive(subpath)[0]:

@@ -60,7 +60,7 @@ class LogPart(Struct):
     entries: Sequence[Entry]
 
     def look(self, home: Path) -> ExportOutcome:
-        """Tell what writing would do; raise Differs if something else stands there."""
+        """Return what writing would do; raise Differs if something else stands there."""
         path = home.joinpath(*self.parts)
         if not os.path.lexists(path):
             return ExportOutcome.WRITTEN

@@ -117,14 +117,14 @@ def find_subpaths(root: Path, key: Key) -> list[str]:
 
 
 def subpath_in(key: Key, name: str) -> str | None:
-    """Give the subpath of the session whose log, packed or not, is called *name* in the home."""
+    """Return the subpath of the session whose log, packed or not, is called *name* in the home."""
     for ending in PACKED:
         name = name.removesuffix(ending) if name.endswith(LOG + ending) else name
     return subpath_of(name.removeprefix(f"{key.directory}/"))
 
 
 def _candidates(root: Path, name: str) -> Iterator[Path]:
-    """Give the places where a log may be, the first that is there being the one."""
+    """Return the places where a log may be, the first that is there being the one."""
     yield place(root, name)
     yield from (place(root, name + ending) for ending in PACKED)
     kept = kept_place(root)
@@ -132,7 +132,7 @@ def _candidates(root: Path, name: str) -> Iterator[Path]:
 
 
 def _tops(root: Path, project: str) -> Iterator[tuple[Path, str]]:
-    """Give the home, then where copies of the project's files lie, with what ends their names."""
+    """Return the home, then where copies of the project's files lie, with what ends their names."""
     yield root, ""
     for top in copy_roots(kept_place(root)).values():
         # Where case does not count, another project's directory would answer to this name.

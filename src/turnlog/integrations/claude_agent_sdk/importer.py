@@ -180,7 +180,7 @@ async def _import_key(
 
 
 async def _metadata(source: ImportSource, done: Imported) -> dict[str, Any] | None:
-    """Give what the store should be told last about an agent."""
+    """Return what the store should be told last about an agent."""
     if source.meta is None:
         return None
     meta = await to_thread.run_sync(read_metadata, source.meta)
@@ -205,7 +205,7 @@ class _LogImport:
         self.failure = ""
 
     def batch(self) -> list[dict[str, Any]]:
-        """Give the next records to send; none if the log is at its end."""
+        """Return the next records to send; none if the log is at its end."""
         found: list[dict[str, Any]] = []
         size = 0
         try:
@@ -227,7 +227,7 @@ class _LogImport:
         self._reader.close()
 
     def _entry(self, item: Placed) -> dict[str, Any] | None:
-        """Give a record as a store takes it; None if it is there, or is nothing for a store."""
+        """Return a record as a store takes it; None if it is there, or is nothing for a store."""
         record = item.record
         if isinstance(record, Format) and item.offset == 0:
             return None  # The head of a log that turnlog wrote: about the file, not the session.

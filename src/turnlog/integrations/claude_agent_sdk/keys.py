@@ -70,7 +70,7 @@ class Key(NamedTuple):
 
 
 def place(root: Path, name: str) -> Path:
-    """Give the path of what is called *name* beneath the home *root*."""
+    """Return the path of what is called *name* beneath the home *root*."""
     return root.joinpath(*name.split("/"))
 
 
@@ -155,7 +155,7 @@ def _fits(subpath: str) -> bool:
 
 
 def _inner(subpath: str) -> str:
-    """Give the place of a subpath's log in its session's directory, without its ending."""
+    """Return the place of a subpath's log in its session's directory, without its ending."""
     parts = subpath.split("/")
     # No dots: a directory called "x.jsonl" would stand where another log should.
     is_plain = all(_PLAIN.fullmatch(part) and not is_device(part) for part in parts)

@@ -27,22 +27,22 @@ _LIMIT: Final = 1024 * 1024
 
 
 def is_metadata(entry: Entry) -> bool:
-    """Tell whether *entry* is no line of a log, but tells what agent it is the log of."""
+    """Return whether *entry* is no line of a log, but tells what agent it is the log of."""
     return entry.get("type") == TYPE
 
 
 def last_metadata(entries: Sequence[Entry]) -> Entry | None:
-    """Give the entry that tells about the agent as it is now: the last such one."""
+    """Return the entry that tells about the agent as it is now: the last such one."""
     return next((entry for entry in reversed(entries) if is_metadata(entry)), None)
 
 
 def as_metadata(meta: Entry) -> Entry:
-    """Give the entry by which a store is told what stands in an agent's ``.meta.json``."""
+    """Return the entry by which a store is told what stands in an agent's ``.meta.json``."""
     return {**as_file(meta), "type": TYPE}
 
 
 def as_file(entry: Entry) -> Entry:
-    """Give what such an entry says as the file has it."""
+    """Return what such an entry says as the file has it."""
     return {key: value for key, value in entry.items() if key != "type"}
 
 
@@ -68,7 +68,7 @@ def note_metadata(root: Path, key: Key, appended: Sequence[Entry], *, is_known: 
 
 
 def with_metadata(root: Path, key: Key, entries: list[Entry]) -> list[Entry]:
-    """Give *entries*, behind the metadata of their agent if only its own file tells it."""
+    """Return *entries*, behind the metadata of their agent if only its own file tells it."""
     if key.meta is None or not entries or last_metadata(entries) is not None:
         return entries
     known = _read(place(root, key.meta)) or _read(find_copy(kept_place(root), key.meta))

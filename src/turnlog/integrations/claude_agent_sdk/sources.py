@@ -96,7 +96,7 @@ def read_metadata(path: Path) -> dict[str, Any] | str:
 
 
 def _logs(home: Home, key: str | None, problems: list[Problem]) -> Iterator[tuple[LogFile, str]]:
-    """Give the logs of a home, each with the session that it belongs to."""
+    """Return the logs of a home, each with the session that it belongs to."""
     for log in find_logs(home, problems=problems):
         if log.layout != "claude" or log.project_key is None:
             problems.append(Problem(log.path, f"in the layout {log.layout!r}: convert it first"))
@@ -109,7 +109,7 @@ def _logs(home: Home, key: str | None, problems: list[Problem]) -> Iterator[tupl
 
 
 def _place(log: LogFile, session_id: str) -> tuple[Path, str | None]:
-    """Tell where a session's other files lie, and what the log is called among them."""
+    """Return where a session's other files lie, and what the log is called among them."""
     stem = log.path.name.partition(LOG)[0]
     if log.kind == "session":
         return log.path.parent / session_id, None
@@ -122,7 +122,7 @@ def _place(log: LogFile, session_id: str) -> tuple[Path, str | None]:
 
 
 def _beneath(place: Path, problems: list[Problem]) -> Iterator[tuple[str, Path]]:
-    """Give the logs and the agents' metadata beneath a session, whatever wrote them."""
+    """Return the logs and the agents' metadata beneath a session, whatever wrote them."""
     for item in DirectoryWalk(problems).files_beneath(str(place)):
         above = Path(item.path).relative_to(place).parent.parts
         stem = _stem(item)

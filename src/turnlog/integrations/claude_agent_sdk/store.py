@@ -88,7 +88,7 @@ class TurnlogSessionStore:
                 await run_in_thread(self._append, checked, batch)
 
     async def load(self, key: sdk.SessionKey) -> list[sdk.SessionStoreEntry] | None:
-        """Give all entries of the key's log, in order; None if there are none."""
+        """Return all entries of the key's log, in order; None if there are none."""
         found = await run_sync(self._load, read_key(key), abandon_on_cancel=True)
         return cast("list[sdk.SessionStoreEntry] | None", found)
 
@@ -99,7 +99,7 @@ class TurnlogSessionStore:
         return [{"session_id": session, "mtime": log.mtime_ms} for session, log in found]
 
     async def list_session_summaries(self, project_key: str) -> list[sdk.SessionSummaryEntry]:
-        """Give what the SDK lists of each session of a project; the time is the listing's."""
+        """Return what the SDK lists of each session of a project; the time is the listing's."""
         project = check_project_key(project_key)
         return await run_sync(self._summaries, project, abandon_on_cancel=True)
 

@@ -101,7 +101,7 @@ class SessionSummaryFile:
             self.forget()
 
     def of(self, found: FoundLog) -> dict[str, Any]:
-        """Give the summary of the log that was *found*; it is brought up to date and kept."""
+        """Return the summary of the log that was *found*; it is brought up to date and kept."""
         state = self._stored()
         is_same = (state.size_bytes, state.mtime_ns) == (found.size_bytes, found.mtime_ns)
         if is_same and state.data is not None:
@@ -134,7 +134,7 @@ class SessionSummaryFile:
             folder.remove(self._name)
 
     def _known(self, start: int) -> _State | None:
-        """Give a fold of the log's first *start* bytes, or of nearly as many; None if none is."""
+        """Return a fold of the log's first *start* bytes, or of nearly as many; None if none is."""
         state = self._stored() if start else self._nothing()
         if not self._is_of(state, self._path):
             state = self._nothing()
@@ -161,7 +161,7 @@ class SessionSummaryFile:
         return state if state.folded_by == nothing.folded_by else nothing
 
     def _is_of(self, state: _State, path: Path) -> bool:
-        """Tell whether the log begins with the bytes that *state* covers."""
+        """Return whether the log begins with the bytes that *state* covers."""
         if state.offset == 0:
             return state.data is None
         return bool(state.fingerprint) and _fingerprint(path, state.offset) == state.fingerprint

@@ -149,7 +149,7 @@ class Memory:
         self._mark = b""
 
     def recall(self, path: Path) -> History:
-        """Give a history of the log at *path* with at least its newest item, if there is any."""
+        """Return a history of the log at *path* with at least its newest item, if there is any."""
         fd = open_regular(path)
         try:
             status = os.fstat(fd)
@@ -177,7 +177,7 @@ class Memory:
 
 
 def look_back(path: Path, enough: int | None = None, look: int = _FIRST_LOOK) -> History:
-    """Give the history of the log at *path*, at least its newest *enough* items, or all of them.
+    """Return the history of the log at *path*, at least its newest *enough* items, or all of them.
 
     The log is read backwards, *look* records at first and then further and further, until enough is
     found or the session was cleared there; beyond a point it is cheaper to read all of it.

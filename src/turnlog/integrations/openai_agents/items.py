@@ -37,7 +37,7 @@ _OF_THE_CALL: Final = frozenset({"type", "id", "call_id", "status", "name"})
 
 
 def checked(items: Any) -> list[Fields]:
-    """Give *items* as plain JSON of our own, or raise if some of them cannot be that."""
+    """Return *items* as plain JSON of our own, or raise if some of them cannot be that."""
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
         raise UsageError(
             f"items are a list of objects, not one {type(items).__name__}",
@@ -47,7 +47,7 @@ def checked(items: Any) -> list[Fields]:
 
 
 def record_of(item: Fields) -> Fields:
-    """Tell what *item* means as a record, without its place in the tree."""
+    """Return what *item* means as a record, without its place in the tree."""
     told = _told(item) or {"type": "attachment", "attachment": {"type": "openai_item"}}
     return told | {ITEM: item}
 
@@ -88,7 +88,7 @@ def _is_shallow(value: Any) -> bool:
 
 
 def _told(item: Fields) -> Fields | None:
-    """Give the record that means the same; None if there is none."""
+    """Return the record that means the same; None if there is none."""
     kind, call_id = item.get("type"), item.get("call_id")
     if kind in (None, "message"):
         return _message(item.get("role"), item.get("content"))
@@ -220,7 +220,7 @@ def usage_records(result: Any, model: str | None = None) -> list[Fields]:
 
 
 def _agent(response: Any, agents: dict[int, Any], result: Any) -> Any:
-    """Tell which agent asked for a response: after a handoff it is another."""
+    """Return which agent asked for a response: after a handoff it is another."""
     found = (agents[id(item)] for item in response.output if id(item) in agents)
     return next(found, None) or result.last_agent
 

@@ -27,7 +27,7 @@ _VERSION_AT: Final = 14
 
 
 def id_of(name: str) -> str:
-    """Give the session id that *name* stands for."""
+    """Return the session id that *name* stands for."""
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
         raise UsageError(
             f"a session's name is a text of 1 to {_LONGEST} characters",
@@ -38,7 +38,7 @@ def id_of(name: str) -> str:
 
 
 def is_id(name: str) -> bool:
-    """Tell whether *name* can be a session's id as it is."""
+    """Return whether *name* can be a session's id as it is."""
     if name != name.lower() or name == LATEST:  # Some file systems do not tell A from a.
         return False
     if is_uuid(name) and name[_VERSION_AT] == "5":
@@ -56,7 +56,7 @@ class SessionPlace:
         self._found: Path | None = None
 
     def to_read(self) -> Path | None:
-        """Give the log, packed or not; None if there is none."""
+        """Return the log, packed or not; None if there is none."""
         found = self._at_home()
         if found is None:
             kept = self._kept()
@@ -64,7 +64,7 @@ class SessionPlace:
         return found
 
     def to_write(self) -> Path:
-        """Give the log where it can be appended to; it may not be there yet."""
+        """Return the log where it can be appended to; it may not be there yet."""
         found = self._at_home()
         if found is None and (kept := self._kept()) is not None:
             kept.unarchive()

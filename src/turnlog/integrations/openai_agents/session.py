@@ -105,7 +105,7 @@ class TurnlogSession:
     # -- the SDK's protocol -------------------------------------------------------------------
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Give the newest *limit* items, or all of them, the oldest first."""
+        """Return the newest *limit* items, or all of them, the oldest first."""
         self._check_open()
         if limit is None and self._settings is not None:
             limit = self._settings.limit
@@ -236,7 +236,7 @@ class TurnlogSession:
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings | None:
-    """Give the SDK's settings; a dict of them is what its own sessions take as well."""
+    """Return the SDK's settings; a dict of them is what its own sessions take as well."""
     if given is None or not isinstance(given, dict):
         return given
     from agents.memory import SessionSettings  # noqa: PLC0415 - Only if it is in use.

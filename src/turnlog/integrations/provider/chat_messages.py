@@ -52,7 +52,7 @@ class Slot(NamedTuple):
 
 
 def split_fields(fields: Mapping[str, Any], slots: Sequence[Slot]) -> tuple[Fields, Fields]:
-    """Give what the slots read from *fields*, by name, and all that is left."""
+    """Return what the slots read from *fields*, by name, and all that is left."""
     found: Fields = {}
     rest = dict(fields)
     for slot in slots:
@@ -64,7 +64,7 @@ def split_fields(fields: Mapping[str, Any], slots: Sequence[Slot]) -> tuple[Fiel
 
 
 def join_fields(rest: Mapping[str, Any], slots: Sequence[Slot], value: Value) -> Fields:
-    """Give the fields that say what the slots' names have for *value*, and the *rest*."""
+    """Return the fields that say what the slots' names have for *value*, and the *rest*."""
     fields = dict(rest)
     for slot in slots:
         said = value(slot.name)
@@ -90,7 +90,7 @@ def tidy(rest: Mapping[str, Any], slots: Sequence[Slot], value: Value) -> Fields
 
 
 def content_slot(role: str) -> Slot:
-    """Give the slot of what was said: a model's words are always blocks on the wire."""
+    """Return the slot of what was said: a model's words are always blocks on the wire."""
     if role == "assistant":
         return Slot("content", "content", plain_content, _as_blocks)
     if role == "system":
@@ -248,7 +248,7 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_record(cls, record: Record | Mapping[str, Any]) -> Self:
-        """Give the message that *record*, or the fields of one, carries."""
+        """Return the message that *record*, or the fields of one, carries."""
         fields = _fields_of(record)
         role = fields.pop("type", None)
         if role not in ROLES:
@@ -272,7 +272,7 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
         return cls(role=role, extra=rest, **said)
 
     def to_record(self) -> Fields:
-        """Give the fields of the record that carries this message."""
+        """Return the fields of the record that carries this message."""
         rest = dict(self.extra)
         if _is_bare(self.role, self.extra):
             bare = (*RECORD_SLOTS, content_slot(self.role))
@@ -321,7 +321,7 @@ def _message_slots(role: str) -> tuple[Slot, ...]:
 
 
 def _fields_of(record: Record | Mapping[str, Any]) -> Fields:
-    """Give the fields of a record in Claude Code's shape."""
+    """Return the fields of a record in Claude Code's shape."""
     if not isinstance(record, Record):
         return dict(record)
     fields: Fields = record.fields or loads(encode(record))
@@ -329,13 +329,13 @@ def _fields_of(record: Record | Mapping[str, Any]) -> Fields:
 
 
 def _is_bare(role: str, extra: Mapping[str, Any]) -> bool:
-    """Tell whether the record says its content itself, without a message around it."""
+    """Return whether the record says its content itself, without a message around it."""
     in_message = isinstance(extra.get("message"), dict) and "content" not in extra
     return role == "system" and not in_message
 
 
 def _is_silent(message: ChatMessage) -> bool:
-    """Tell whether nothing is said that would need a message."""
+    """Return whether nothing is said that would need a message."""
     said = any(getattr(message, name) is not None for name in _OF_MODELS)
     return message.content == [] and not said
 

@@ -61,7 +61,7 @@ class Selection(TypedDict, total=False):
 
 
 def filter_of(selection: Selection) -> RecordFilter:
-    """Give the filter that keeps what is selected."""
+    """Return the filter that keeps what is selected."""
     known = Selection.__annotations__
     for name in selection:
         if name not in known:
@@ -94,7 +94,7 @@ def check_limit(limit: int | None) -> int | None:
 
 
 def last_messages(session: Session, only: RecordFilter, limit: int | None) -> list[ChatMessage]:
-    """Give the *last* so many messages of the session that *only* keeps, oldest first."""
+    """Return the *last* so many messages of the session that *only* keeps, oldest first."""
     if limit == 0:
         return []
     nodes = messages_in(thread_of(session))
@@ -112,7 +112,7 @@ def count_messages(session: Session) -> int:
 
 
 def thread_of(session: Session) -> list[Node]:
-    """Give the conversation up to the last note behind its last word."""
+    """Return the conversation up to the last note behind its last word."""
     tip = main_tip(session.tree)
     if tip is None:  # Nobody has said anything yet, except perhaps the program.
         return whole_thread(session.tree, max(session.tree.tips, key=_position, default=None))
@@ -127,12 +127,12 @@ def messages_in(nodes: Iterable[Node]) -> list[Node]:
 
 
 def find_message(project: Project, message_id: str, session_id: str | None) -> ChatMessage:
-    """Give the message of this id, from any log of the project or of one session."""
+    """Return the message of this id, from any log of the project or of one session."""
     return ChatMessage.from_record(_find(project, message_id, session_id)[1])
 
 
 def ancestry_of(project: Project, message_id: str, session_id: str | None) -> list[ChatMessage]:
-    """Give the messages that lead to one, from the very first, and itself last."""
+    """Return the messages that lead to one, from the very first, and itself last."""
     path, _ = _find(project, message_id, session_id)
     tree = tree_of(path)
     node = tree.by_uuid.get(message_id)
@@ -145,7 +145,7 @@ def ancestry_of(project: Project, message_id: str, session_id: str | None) -> li
 def forkable(
     project: Project, session_id: str, message_id: str | None
 ) -> tuple[Session, str | None]:
-    """Give a session that can be forked, and the record to fork it at: named, or its last."""
+    """Return a session that can be forked, and the record to fork it at: named, or its last."""
     session = find_log(project, session_id)
     if message_id is None:
         thread = thread_of(session)
@@ -177,7 +177,7 @@ def _find(project: Project, message_id: str, session_id: str | None) -> tuple[Pa
 
 
 def _logs(project: Project, session_id: str | None) -> Iterator[Path]:
-    """Give the logs that may hold a message; main ones first, since most is said there."""
+    """Return the logs that may hold a message; main ones first, since most is said there."""
     logs = [
         (log.kind == "agent", log.path)
         for owner, log in logs_in(project)

@@ -45,12 +45,12 @@ class Project(Struct, frozen=True):
     key: str
 
     def holds(self, log: LogFile) -> bool:
-        """Tell whether *log* lies where the project's sessions do."""
+        """Return whether *log* lies where the project's sessions do."""
         key = log.project_key
         return log.layout == "claude" and key is not None and same_project_key(key, self.key)
 
     def is_mine(self, told: str | None) -> bool:
-        """Tell whether a session that lies here, and says it worked in *told*, is the project's.
+        """Return whether a session that lies here, and says it worked in *told*, is the project's.
 
         One that says nothing is, and so is one that went elsewhere. One of another project with the
         same key is not.
@@ -66,7 +66,7 @@ class Project(Struct, frozen=True):
         return claude_log(self.home, self.directory, session_id)
 
     def agent_log(self, session_id: str, agent_id: str) -> Path:
-        """Give the place of an agent's log: where it lies, else beside the session's."""
+        """Return the place of an agent's log: where it lies, else beside the session's."""
         nested = claude_subagent_log(self.home, self.directory, session_id, agent_id)
         if os.path.lexists(nested):
             return nested
@@ -74,7 +74,7 @@ class Project(Struct, frozen=True):
 
 
 def home_at(base_dir: PathLike) -> Home:
-    """Give the home at *base_dir*, which need not exist yet."""
+    """Return the home at *base_dir*, which need not exist yet."""
     return Home(Path(_whole(base_dir, "a base directory")))
 
 
@@ -92,7 +92,7 @@ def check_ids(session_id: str, agent_id: str | None = None) -> str | None:
 
 
 def find_log(project: Project, session_id: str, agent_id: str | None = None) -> Session:
-    """Give the session as read from its main log, or from that of one of its agents."""
+    """Return the session as read from its main log, or from that of one of its agents."""
     agent = check_ids(session_id, agent_id)
     path = project.main_log(session_id) if agent is None else project.agent_log(session_id, agent)
     if path.is_file() and (agent is None or owner_in(path) in (session_id, None)):
@@ -121,7 +121,7 @@ def sessions_in(project: Project, *, archived: bool | None = False) -> list[Sess
 
 
 def logs_in(project: Project) -> Iterator[tuple[str, LogFile]]:
-    """Give all logs that lie in the project, agents' too, each with its session's id."""
+    """Return all logs that lie in the project, agents' too, each with its session's id."""
     for log in find_logs(project.home):
         if not project.holds(log) or log.kind == "day":
             continue

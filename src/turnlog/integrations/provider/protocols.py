@@ -68,7 +68,7 @@ class SessionReader(Protocol):
         agent_id: str | None = None,
         **selection: Unpack[Selection],
     ) -> list[ChatMessage]:
-        """Give the last *limit* messages of a session or one of its agents, oldest first."""
+        """Return the last *limit* messages of a session or one of its agents, oldest first."""
         ...
 
     async def get_agents(self, project_path: PathLike, session_id: str) -> list[str]:
@@ -83,13 +83,13 @@ class MessageFinder(Protocol):
     async def get_message(
         self, project_path: PathLike, message_id: str, session_id: str | None = None
     ) -> ChatMessage:
-        """Give one message, of an agent's log too."""
+        """Return one message, of an agent's log too."""
         ...
 
     async def get_message_ancestry(
         self, project_path: PathLike, message_id: str, session_id: str | None = None
     ) -> list[ChatMessage]:
-        """Give the messages that lead to one, from the very first; itself is the last."""
+        """Return the messages that lead to one, from the very first; itself is the last."""
         ...
 
 
@@ -145,7 +145,7 @@ class Commands(Protocol):
     async def get_commands(
         self, project_path: PathLike, session_id: str | None = None, *, limit: int | None = None
     ) -> list[Prompt]:
-        """Give the last *limit* commands and prompts that were typed, oldest first."""
+        """Return the last *limit* commands and prompts that were typed, oldest first."""
         ...
 
 

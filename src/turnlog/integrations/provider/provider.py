@@ -79,7 +79,7 @@ from turnlog.storage.writer import LogWriter
 
 
 def commands_of(project: Project, session_id: str | None, limit: int | None) -> list[Prompt]:
-    """Give what was typed in the project itself, or in one session, oldest first."""
+    """Return what was typed in the project itself, or in one session, oldest first."""
     if session_id is not None:
         check_ids(session_id)
     page = find_prompts((project.home,), project=project.directory, session=session_id)
@@ -192,7 +192,7 @@ class ClaudeStorageProvider(StorageProvider):
         agent_id: str | None = None,
         **selection: Unpack[Selection],
     ) -> list[ChatMessage]:
-        """Give the last *limit* messages of a session or one of its agents, oldest first.
+        """Return the last *limit* messages of a session or one of its agents, oldest first.
 
         *selection* tells which are counted and given: ``types``, ``since``, ``until``,
         ``with_tools``, ``with_system``.
@@ -215,7 +215,7 @@ class ClaudeStorageProvider(StorageProvider):
     async def get_message(
         self, project_path: PathLike, message_id: str, session_id: str | None = None
     ) -> ChatMessage:
-        """Give one message by its uuid, of an agent's log too."""
+        """Return one message by its uuid, of an agent's log too."""
         return await run_in_thread(
             lambda: find_message(self._project(project_path), message_id, session_id)
         )
@@ -223,7 +223,7 @@ class ClaudeStorageProvider(StorageProvider):
     async def get_message_ancestry(
         self, project_path: PathLike, message_id: str, session_id: str | None = None
     ) -> list[ChatMessage]:
-        """Give the messages that lead to one, from the very first; itself is the last."""
+        """Return the messages that lead to one, from the very first; itself is the last."""
         return await run_in_thread(
             lambda: ancestry_of(self._project(project_path), message_id, session_id)
         )
@@ -284,7 +284,7 @@ class ClaudeStorageProvider(StorageProvider):
     async def get_commands(
         self, project_path: PathLike, session_id: str | None = None, *, limit: int | None = None
     ) -> list[Prompt]:
-        """Give the last *limit* commands and prompts typed in a project, oldest first."""
+        """Return the last *limit* commands and prompts typed in a project, oldest first."""
         last = check_limit(limit)
         return await run_in_thread(
             lambda: commands_of(self._project(project_path), session_id, last)
@@ -356,7 +356,7 @@ class ClaudeStorageProvider(StorageProvider):
 
 
 def _record_to_log(message: ChatMessage, session_id: str, agent_id: str | None) -> dict[str, Any]:
-    """Give the record that says *message*, without the place that it gets in its log."""
+    """Return the record that says *message*, without the place that it gets in its log."""
     if message.session_id is not None and message.session_id != session_id:
         raise UsageError(
             f"a message of session {message.session_id[:80]} is logged for session {session_id}",

@@ -166,7 +166,7 @@ def _open(
 
 
 def _main_log(project: Project, session_id: str) -> Path:
-    """Give the place of a session's main log; one that is archived is brought back to it."""
+    """Return the place of a session's main log; one that is archived is brought back to it."""
     path = project.main_log(session_id)
     found = KeptSession.find_exactly((project.home,), session_id)
     logs = [log for log in found.logs if log.kind != "agent"] if found else []

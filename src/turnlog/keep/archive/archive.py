@@ -170,7 +170,7 @@ def _put_back(session: Session, log: LogFile) -> int:
 
 
 def is_archived(session: Session) -> bool:
-    """Tell whether *session* is archived."""
+    """Return whether *session* is archived."""
     log = session.main_logs[-1] if session.main_logs else None
     if log is not None and log.layout == "flat" and not log.is_kept:
         return is_flat_archive(str(log.path))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def journal() -> Journal:
-    """Give the journal that tells of archives; it lies where the copies lie."""
+    """Return the journal that tells of archives; it lies where the copies lie."""
     from turnlog.sessions.journal import Journal  # noqa: PLC0415 - It brings all that writes logs.
 
     return Journal.in_root(turnlog_home())
@@ -51,7 +51,7 @@ class Archives:
     def fact(
         self, session_id: str, home: str | os.PathLike[str], path: str, size_bytes: int
     ) -> ArchivedFact | None:
-        """Give what is known of an archived session; None if it is not, or went on since.
+        """Return what is known of an archived session; None if it is not, or went on since.
 
         *path* is that of its log and *size_bytes* what its own records in it take.
         """
@@ -68,14 +68,14 @@ class Archives:
         layout: str,
         size_bytes: int,
     ) -> bool:
-        """Tell whether a session is archived."""
+        """Return whether a session is archived."""
         if layout == "flat" and not path.startswith(self._kept):
             return is_flat_archive(path)
         return self.fact(session_id, home, path, size_bytes) is not None
 
 
 def is_flat_archive(path: str) -> bool:
-    """Tell whether a log of a flat store is an archive, by where it lies."""
+    """Return whether a log of a flat store is an archive, by where it lies."""
     return os.path.basename(os.path.dirname(path)) == "compressed"
 
 

@@ -79,7 +79,7 @@ class FlatArchive(NamedTuple):
 
 
 def place_of(log: Path) -> Path:
-    """Tell in which flat store a log, or its archive, lies."""
+    """Return in which flat store a log, or its archive, lies."""
     return log.parent.parent if log.parent.name == COMPRESSED else log.parent
 
 
@@ -121,7 +121,7 @@ def _archive(directory: Path, session_id: str, when_held: Callable[[], None]) ->
 
 
 def _beside(directory: Path, session_id: str) -> Iterator[FlatFile]:
-    """Give the files that lie in the session's own directory."""
+    """Return the files that lie in the session's own directory."""
     top = os.path.join(directory, "")
     for item in DirectoryWalk().files_beneath(os.path.join(top, session_id)):
         if not item.linked and not item.name.startswith(".turnlog-"):
@@ -158,7 +158,7 @@ def _pack(directory: Path, file: FlatFile) -> Comparison:
 
 
 def _meta(directory: Path, session_id: str, found: FlatArchive) -> tuple[Meta, LiveMeta]:
-    """Tell what the metadata of an archive say."""
+    """Return what the metadata of an archive say."""
     live = LiveMeta(directory, session_id)
     live.refresh()
     packed_bytes = os.stat(directory / COMPRESSED / f"{session_id}.jsonl.gz").st_size
@@ -179,7 +179,7 @@ def _write_down(directory: Path, meta: Meta, live: LiveMeta) -> None:
 
 
 def _described(directory: Path, session_id: str, main: Content | None) -> FlatArchive:
-    """Tell what an archive holds; *main* is what its log does, if that was just read."""
+    """Return what an archive holds; *main* is what its log does, if that was just read."""
     log = find_log(directory, session_id)
     canonical = directory / COMPRESSED / f"{session_id}.jsonl.gz"
     archive = log.path if log is not None and log.is_archive else canonical
@@ -255,7 +255,7 @@ def _write_down_unpacked(directory: Path, session_id: str) -> None:
 
 
 def is_archive_present(directory: Path, session_id: str) -> bool:
-    """Tell whether an archive, or a part of one, is left of a session whose log is there."""
+    """Return whether an archive, or a part of one, is left of a session whose log is there."""
     compressed = directory / COMPRESSED
     main = compressed / f"{session_id}.jsonl.gz"
     return os.path.lexists(main) or (compressed / session_id).is_dir()

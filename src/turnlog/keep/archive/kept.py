@@ -105,7 +105,7 @@ class KeptArchiver:
             remove_empty(self._root, directory)
 
     def sizes(self) -> tuple[int, int]:
-        """Tell how large its files are, and how large their copies."""
+        """Return how large its files are, and how large their copies."""
         catalogue = Catalogue.load(self._place)
         kept = [known_copy(catalogue, name)[1] for name in self.names]
         return sum(each.size_bytes for each in kept), sum(each.packed_bytes for each in kept)
@@ -246,7 +246,7 @@ class KeptArchiver:
 
 
 def own_bytes(session: Session) -> int:
-    """Tell how many bytes the session's own records take in its main logs, as lists tell it.
+    """Return how many bytes the session's own records take in its main logs, as lists tell it.
 
     Of one that is gone it is not asked: 0.
     """
@@ -262,7 +262,7 @@ def own_bytes(session: Session) -> int:
 
 
 def _name_in_home(home: Home, path: Path) -> str:
-    """Give the name in its home of a log, or of the file that a kept copy is of."""
+    """Return the name in its home of a log, or of the file that a kept copy is of."""
     place, lies = kept_place(home), Path(os.path.abspath(path))
     if lies.is_relative_to(place):
         return name_of_copy(lies.relative_to(place).as_posix())

@@ -217,7 +217,7 @@ class _LogCompaction:
             os.close(fd)
 
     def _pieces(self, held: Locked, changes: list[LineChange]) -> Iterator[bytes]:
-        """Give the new log: the old one, without what goes, and with stubs for what moves."""
+        """Return the new log: the old one, without what goes, and with stubs for what moves."""
         done = 0
         for change in changes:
             yield from chunks(held.fd, done, change.offset)
@@ -294,7 +294,7 @@ class _LogCompaction:
 
 
 def plain_logs(session: Session) -> list[LogFile]:
-    """Give the logs of *session* that may be rewritten, the main one first; or say why none."""
+    """Return the logs of *session* that may be rewritten, the main one first; or say why none."""
     session.path  # noqa: B018 - An error if there is none.
     main = session.main_logs[0]
     if main.kind == "day":

@@ -93,13 +93,13 @@ def echoes_to_drop(echoes: Sequence[Echo], read: Read, agents: Mapping[str, Read
 
 
 def _is_plain(echo: Echo) -> bool:
-    """Tell whether an echo says nothing but whom it repeats, and is called as mentions are."""
+    """Return whether an echo says nothing but whom it repeats, and is called as mentions are."""
     is_named = _UUID.fullmatch(echo.uuid.encode(errors="replace")) is not None
     return is_named and set(echo.data) <= _KEYS and not echo.data.get("normalizedMessages")
 
 
 def _mentions(read: Read, uuids: set[str]) -> dict[str, set[int]]:
-    """Tell which records hold one of *uuids* anywhere; in what cannot be read nobody looks."""
+    """Return which records hold one of *uuids* anywhere; in what cannot be read nobody looks."""
     wanted = {uuid.encode() for uuid in uuids}
     found: dict[str, set[int]] = {}
     with closing(read()) as reader:
@@ -111,7 +111,7 @@ def _mentions(read: Read, uuids: set[str]) -> dict[str, set[int]]:
 
 
 def _repeated(echoes: Sequence[Echo], agents: Mapping[str, Read]) -> set[str]:
-    """Give the uuids of the echoes whose content stands in their agents' own logs."""
+    """Return the uuids of the echoes whose content stands in their agents' own logs."""
     found: set[str] = set()
     by_agent: dict[str, dict[str, list[Echo]]] = {}
     for echo in echoes:
@@ -133,7 +133,7 @@ def _repeated(echoes: Sequence[Echo], agents: Mapping[str, Read]) -> set[str]:
 
 
 def _repeats(data: dict[str, Any], record: Record, prompt: str | None) -> bool:
-    """Tell whether *record* says all that an echo says."""
+    """Return whether *record* says all that an echo says."""
     if data.get("prompt") not in (None, "", prompt):
         return False
     echo, own = data["message"], record.fields
@@ -315,18 +315,18 @@ class _Facts:
                     yield _dropped(line, Rule.STATES)
 
     def is_inside(self, line: _LogLine) -> bool:
-        """Tell whether the session's times are the same without *line*."""
+        """Return whether the session's times are the same without *line*."""
         began, ended = self.summary.started_at, self.summary.last_active_at
         if line.at is None:
             return True
         return began is not None and ended is not None and began < line.at < ended
 
     def is_last_to_tell(self, line: _LogLine) -> bool:
-        """Tell whether *line* names the branch last, or the version."""
+        """Return whether *line* names the branch last, or the version."""
         return line.offset in self._last_surroundings.values()
 
     def free_echoes(self, agents: Container[str]) -> list[Echo]:
-        """Give the echoes whose absence nobody would notice but those who follow parents."""
+        """Return the echoes whose absence nobody would notice but those who follow parents."""
         last = {told.echo.agent: told.echo.uuid for told in self.echoes}
         return [
             echo
@@ -371,7 +371,7 @@ class _Facts:
         )
 
     def _is_of_writing(self, record: Record) -> bool:
-        """Tell whether *record* asks for a file to be written, or answers that."""
+        """Return whether *record* asks for a file to be written, or answers that."""
         asked: list[tuple[str | None, str | None]] = []
         answered: list[str | None] = []
         if isinstance(record, Call):

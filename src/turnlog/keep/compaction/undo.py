@@ -187,7 +187,7 @@ class _LogUndo:
             os.close(fd)
 
     def _pieces(self, ranges: Sequence[_Range]) -> Iterator[bytes]:
-        """Give the new log, with the lines that lie in blobs."""
+        """Return the new log, with the lines that lie in blobs."""
         last = b"\n"
         for each in ranges:
             if last[-1:] != b"\n":
@@ -220,7 +220,7 @@ def _originals(log: Path) -> list[Path]:
 
 
 def _belongs(original: Sequence[_UndoLine], lines: Sequence[_UndoLine]) -> int | None:
-    """Tell how many of *lines* come from *original*; None if it is no original of theirs."""
+    """Return how many of *lines* come from *original*; None if it is no original of theirs."""
     if not original or not lines or original[0].key != lines[0].key:
         return None
     rest = iter(original)
@@ -239,13 +239,13 @@ def _belongs(original: Sequence[_UndoLine], lines: Sequence[_UndoLine]) -> int |
 
 
 def _gain(original: Sequence[_UndoLine], lines: Sequence[_UndoLine]) -> int:
-    """Tell how many lines more, or whole again, stand in *original* than in *lines*."""
+    """Return how many lines more, or whole again, stand in *original* than in *lines*."""
     stubs = sum(line.is_stub for line in lines) - sum(line.is_stub for line in original)
     return len(original) - len(lines) + max(0, stubs)
 
 
 def _beginning_with(lines: Sequence[_UndoLine], ranges: Sequence[_Range]) -> list[_Range]:
-    """Give what of *ranges* begins with the first of *lines*."""
+    """Return what of *ranges* begins with the first of *lines*."""
     if not lines:
         return []
     first = lines[0].place
@@ -256,12 +256,12 @@ def _beginning_with(lines: Sequence[_UndoLine], ranges: Sequence[_Range]) -> lis
 
 
 def _is_within(lines: Iterable[_UndoLine], others: Iterator[_UndoLine]) -> bool:
-    """Tell whether all of *lines* are among *others*, in the same order."""
+    """Return whether all of *lines* are among *others*, in the same order."""
     return all(any(line.key == other.key for other in others) for line in lines)
 
 
 def _lines(ranges: Iterable[_Range]) -> Iterator[_UndoLine]:
-    """Give the lines of some files, of any length, blank ones left out."""
+    """Return the lines of some files, of any length, blank ones left out."""
     for each in ranges:
         start, digest, head, has_uuid = each.start, sha256(), b"", False
         position = each.start
@@ -289,7 +289,7 @@ def _line(place: _Range, head: bytes, digest: bytes, *, has_uuid: bool) -> _Undo
 
 
 def _named(stub: bytes) -> bytes | None:
-    """Give the digest that a stub names; None if it is no stub."""
+    """Return the digest that a stub names; None if it is no stub."""
     try:
         return bytes.fromhex(str(msgspec.json.decode(stub)["sha256"]))
     except (ValueError, KeyError, RecursionError):

@@ -173,7 +173,7 @@ def _is_unfinished(name: str) -> bool:
 
 
 def _used_at(item: os.DirEntry[str]) -> float:
-    """Tell when something was touched last; the other times may be those of what it will hold."""
+    """Return when something was touched last; the other times may be those of what it will hold."""
     return item.stat(follow_symlinks=False).st_ctime
 
 

@@ -61,7 +61,7 @@ class Comparison(NamedTuple):
     mtime_ns: int
 
     def is_of(self, status: os.stat_result) -> bool:
-        """Tell whether *status* is that of the same file, unchanged."""
+        """Return whether *status* is that of the same file, unchanged."""
         now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         return now == (self.device, self.inode, self.content.size_bytes, self.mtime_ns)
 
@@ -254,7 +254,7 @@ def _being_written(path: Path) -> LogLocked:
 
 @contextlib.contextmanager
 def typed(path: Path) -> Iterator[None]:
-    """Give the system's own errors their types; *path* is what was being worked on."""
+    """Return the system's own errors their types; *path* is what was being worked on."""
     try:
         yield
     except OSError as error:
@@ -290,7 +290,7 @@ def read_back(catalogue: Catalogue, name: str) -> None:
 
 
 def known_copy(catalogue: Catalogue, name: str) -> tuple[Copy, KeptFile]:
-    """Give a copy, and what is known of it, or what it shows if the catalogue was lost."""
+    """Return a copy, and what is known of it, or what it shows if the catalogue was lost."""
     kept = catalogue.current.get(name)
     number = kept.generation if kept is not None else 1
     path = kept_copy(catalogue.root_of(name), name)

@@ -113,7 +113,7 @@ def refused_name(error: OSError) -> NotKept | None:
 
 
 def _refusal(name: str, root: Path) -> NotKept | None:
-    """Say why a file cannot be kept under its name, if it cannot."""
+    """Return why a file cannot be kept under its name, if it cannot."""
     if name.startswith((GENERATIONS + "/", CONFLICTS + "/")):
         return NotKept("no copy can have its name: other copies are kept there")
     for path in (generation_copy(root, _LARGE_NUMBER, name), kept_copy(root, name)):
@@ -191,7 +191,7 @@ def _copied(
 
 
 def _begins_with(fd: int, packed: Packed) -> bool:
-    """Tell whether a file begins with all that *packed* holds; every byte is read for that."""
+    """Return whether a file begins with all that *packed* holds; every byte is read for that."""
     return all(
         sha256(_read(fd, frame.size_bytes, frame.start)).digest()
         == packed.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
@@ -287,7 +287,7 @@ def _number(made: NewCopy, catalogue: Catalogue, packed: Packed, copy: FramedSou
 
 
 def _holds_all(packed: Packed, copy: FramedSource, known: KeptFile) -> bool:
-    """Tell whether a new copy begins with all that is *known* of a damaged one."""
+    """Return whether a new copy begins with all that is *known* of a damaged one."""
     last = len(known.digests) // DIGEST_BYTES - 1
     if packed.size_bytes < known.size_bytes or len(packed.table.frames) <= last:
         return False

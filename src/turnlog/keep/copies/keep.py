@@ -245,7 +245,7 @@ def _keep_home(look: _HomeListing, run: KeepRun, *, steps: _Steps, room: _Room) 
 def changed_files(
     files: Iterable[HomeFile], catalogue: Catalogue, sessions: Sessions | None = None
 ) -> Iterator[HomeFile]:
-    """Give the files whose copies are not up to date, as far as size and time tell."""
+    """Return the files whose copies are not up to date, as far as size and time tell."""
     for file in files:
         if sessions is not None and owner_of_file(file) not in sessions:
             continue
@@ -388,18 +388,18 @@ def _compare_generations(catalogue: Catalogue, name: str) -> None:
 
 
 def is_main_log(name: str) -> bool:
-    """Tell whether the file *name* of a home is a session's main log, as far as names tell."""
+    """Return whether the file *name* of a home is a session's main log, as far as names tell."""
     log = read_name(name.rpartition("/")[2])
     return log is not None and log.kind == "session" and owner_of(name) == log.id
 
 
 def owner_of_file(file: HomeFile) -> str | None:
-    """Tell which session a file belongs to, from its name or, where it must be, its records."""
+    """Return which session a file belongs to, from its name or, where it must be, its records."""
     return owner_of(file.name) or _owner(file)
 
 
 def _owner(file: HomeFile) -> str | None:
-    """Tell whose an agent's log, or its metadata, is that lies beside the sessions.
+    """Return whose an agent's log, or its metadata, is that lies beside the sessions.
 
     Its records know.
     """

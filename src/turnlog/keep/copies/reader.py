@@ -68,7 +68,7 @@ def describe_copy(copy: Copy) -> KeptFile:
 
 
 def content(copy: Copy, kept: KeptFile) -> Iterator[bytes]:
-    """Give what *kept* says that the copy holds; a BrokenCopy before the first byte that differs.
+    """Return what *kept* says that the copy holds; a BrokenCopy before the first byte that differs.
 
     The copy may have grown since.
     """
@@ -77,7 +77,7 @@ def content(copy: Copy, kept: KeptFile) -> Iterator[bytes]:
 
 
 def begins_with(copy: Copy, kept: KeptFile) -> bool:
-    """Tell whether a copy begins with all that *kept*, which may be of another file, holds."""
+    """Return whether a copy begins with all that *kept*, which may be of another file, holds."""
     try:
         for _ in content(copy, kept):
             pass
@@ -87,7 +87,7 @@ def begins_with(copy: Copy, kept: KeptFile) -> bool:
 
 
 def readable_parts(path: Path) -> Iterator[bytes]:
-    """Give what can be read of a broken copy; a frame that cannot be is a line of NULs.
+    """Return what can be read of a broken copy; a frame that cannot be is a line of NULs.
 
     Of a copy without a table that is what stands before the first damage.
     """
@@ -174,7 +174,7 @@ def _most_bytes(fd: int) -> int:
 
 
 def file_begins_with(fd: int, kept: KeptFile) -> bool:
-    """Tell whether an open file begins with all that was *kept* of it, by its frames' digests.
+    """Return whether an open file begins with all that was *kept* of it, by its frames' digests.
 
     Where frames end depends on the bytes alone, so the copy is not needed.
     """

@@ -182,7 +182,7 @@ def fullest(copies: list[Copy], contents: Callable[[int], Contents | None] | Non
 
 
 def has_every_record(catalogue: Catalogue, name: str) -> bool | None:
-    """Tell whether the newest copy of a log has every record of the earlier ones, if possible."""
+    """Return whether the newest copy of a log has every record of the earlier ones, if possible."""
     *earlier, newest = map(_contents, copies_of(catalogue, name))
     if newest is None or None in earlier:
         return None

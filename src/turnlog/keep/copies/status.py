@@ -89,7 +89,7 @@ def keep_status(
     within_days: float = WITHIN_DAYS,
     managed: Path | None = None,
 ) -> KeepStatus:
-    """Tell how safekeeping stands in the homes *named*, else in all that there are or were."""
+    """Return how safekeeping stands in the homes *named*, else in all that there are or were."""
     homes = list(all_homes(named))
     if not named:
         known = {os.path.realpath(home) for home in homes}

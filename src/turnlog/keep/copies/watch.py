@@ -67,7 +67,7 @@ def watch(
 
 
 def stale(homes: Sequence[Home]) -> dict[str | None, Stamp]:
-    """Tell which sessions have files whose copies are behind; None is for what is nobody's."""
+    """Return which sessions have files whose copies are behind; None is for what is nobody's."""
     found: dict[str | None, Stamp] = {}
     for home in homes:
         if os.path.isdir(home):
@@ -116,7 +116,7 @@ class Pace:
         self._waiting = waiting
 
     def due(self, now: float) -> Iterator[Sessions]:
-        """Give what is to be kept now: what is quick together, what is not one by one."""
+        """Return what is to be kept now: what is quick together, what is not one by one."""
         ready = [owner for owner in self._waiting if self._due_at(owner) <= now]
         light = frozenset(owner for owner in ready if self._took(owner) < _LIGHT_SECONDS)
         if light:
@@ -171,5 +171,5 @@ def _is_worth_telling(run: KeepRun) -> bool:
 
 
 def _is_not_our_own(path: str) -> bool:
-    """Tell whether a change is somebody else's: copies in a home of our own are not news."""
+    """Return whether a change is somebody else's: copies in a home of our own are not news."""
     return not path.startswith(os.path.join(kept_root(), ""))

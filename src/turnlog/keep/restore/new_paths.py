@@ -44,7 +44,7 @@ class NewPlaces:
             self._keys[session.key] = self._key(self.project, session.mains[0])
 
     def name(self, name: str) -> str:
-        """Give what the file *name* is called there."""
+        """Return what the file *name* is called there."""
         key = project_of(name)
         if self.project is None or key is None:
             return name
@@ -54,7 +54,7 @@ class NewPlaces:
         return "/".join((parts[0], self._keys[key], *parts[2:]))
 
     def of_log(self, name: str) -> Move | None:
-        """Tell how the lines of the file *name* move; None if it is no log, or does not."""
+        """Return how the lines of the file *name* move; None if it is no log, or does not."""
         log = log_in(name)
         return self.move if log is not None and log.compression is None else None
 
@@ -72,7 +72,7 @@ class NewPlaces:
         return key_of(project) if is_windows(project) else project_key(project)
 
     def _project(self, name: str) -> str | None:
-        """Tell which directory the log *name* was written in."""
+        """Return which directory the log *name* was written in."""
         chunks = readable_parts(self._chosen[name].path)  # Whoever reads all of it is told.
         return project_in((line for line, _ in split(chunks)), project_of(name))
 

@@ -58,7 +58,7 @@ class Move(Struct, frozen=True):
     new: str
 
     def of(self, path: str) -> str:
-        """Give *path* after the move: the same unless it is the old directory or below it."""
+        """Return *path* after the move: the same unless it is the old directory or below it."""
         old, here = _comparable(self.old), _comparable(path)
         if here == old:
             return self.new
@@ -73,12 +73,12 @@ class Move(Struct, frozen=True):
 
 
 def is_windows(path: str) -> bool:
-    """Tell whether *path* is one of Windows: it names a drive or a server."""
+    """Return whether *path* is one of Windows: it names a drive or a server."""
     return _WINDOWS.match(path) is not None
 
 
 def new_project(directory: str | os.PathLike[str]) -> str:
-    """Give the path that Claude Code would call *directory* by; it need not be there yet.
+    """Return the path that Claude Code would call *directory* by; it need not be there yet.
 
     The path of another system is taken as it stands.
     """
@@ -100,7 +100,7 @@ def new_project(directory: str | os.PathLike[str]) -> str:
 
 
 def project_in(lines: Iterable[bytes], name: str | None) -> str | None:
-    """Tell which directory a session works in from the *lines* of its log.
+    """Return which directory a session works in from the *lines* of its log.
 
     *name* is that of the log's directory under ``projects/``: of several directories the one that
     makes this name is meant, else the first.
@@ -115,7 +115,7 @@ def project_in(lines: Iterable[bytes], name: str | None) -> str | None:
 
 
 def relocate_line(line: bytes, move: Move) -> bytes:
-    """Give *line* with its ``cwd`` moved; the very same bytes if there is none to move."""
+    """Return *line* with its ``cwd`` moved; the very same bytes if there is none to move."""
     for start, end, value in reversed(_values(line)):
         if (new := move.of(value)) != value:
             line = line[:start] + _encoded(new) + line[end:]
@@ -123,7 +123,7 @@ def relocate_line(line: bytes, move: Move) -> bytes:
 
 
 def differs_only_in_cwd(old: bytes, new: bytes, move: Move) -> bool:
-    """Tell whether *new* is *old* after the move: there where it must be, and else byte for byte.
+    """Return whether *new* is *old* after the move: there where it must be, and else byte for byte.
 
     It finds the members with a decoder, where `relocate_line` searches bytes, and the other way
     round: a mistake of one is no mistake of both.
@@ -167,7 +167,7 @@ class Relocation:
         self._cap = cap
 
     def lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Give the log that *chunks* make after the move; it raises where the proof fails."""
+        """Return the log that *chunks* make after the move; it raises where the proof fails."""
         for line, is_whole in split(chunks, cap=self._cap):
             if not is_whole:  # Beyond the cap, no reader takes it for a record.
                 yield line
@@ -200,7 +200,7 @@ def shape_of(chunks: Iterable[bytes]) -> str:
 
 
 def _records(chunks: Iterable[bytes], told: HASH) -> Iterator[Placed]:
-    """Give the records of a log; what is damaged is told as it is."""
+    """Return the records of a log; what is damaged is told as it is."""
     offset = 0
     for line, is_whole in split(chunks):
         data = line.removesuffix(b"\n")
@@ -241,7 +241,7 @@ def split(chunks: Iterable[bytes], *, cap: int = LINE_CAP) -> Iterator[tuple[byt
 
 
 def _makes(path: str, name: str) -> bool:
-    """Tell whether a project in *path* has this *name*, in either layout that names projects."""
+    """Return whether a project in *path* has this *name*, in either layout that names projects."""
     text = unicodedata.normalize("NFC", path)
     return same_project_key(key_of(text), name) or hash_of(path) == name
 
@@ -267,7 +267,7 @@ _loose: Final = json.JSONDecoder(strict=False)
 
 
 def _values(line: bytes) -> list[tuple[int, int, str]]:
-    """Give where the values are that tell a record's directory, and what they say."""
+    """Return where the values are that tell a record's directory, and what they say."""
     spelled_out = _SPELLED_OUT.search(line) is not None
     at = line.find(_CWD)
     if not spelled_out and _RELOCATED not in line:
@@ -295,7 +295,7 @@ def _values_by_tokens(line: bytes) -> list[tuple[int, int, str]]:
 
 
 def _spans(line: bytes) -> tuple[tuple[int, int, int, int], ...] | None:
-    """Give the spans of the top members; None if the line is not one whole object."""
+    """Return the spans of the top members; None if the line is not one whole object."""
     before = _BEFORE.match(line)
     walk = walk_object(line, before.end() if before else 0)
     return walk.members if walk.whole and not line[walk.end :].strip(_SPACE) else None
@@ -357,7 +357,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _same_until(one: bytes, other: bytes) -> int:
-    """Tell how many bytes both begin with alike."""
+    """Return how many bytes both begin with alike."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -38,7 +38,7 @@ _SHOWN: Final = 5
 
 
 def log_in(name: str) -> LogName | None:
-    """Tell what log the file *name* of a home is, if it is one."""
+    """Return what log the file *name* of a home is, if it is one."""
     top = name.partition("/")[0]
     in_home = top in {"projects", "sessions"} or top not in KEPT_DIRECTORIES
     return read_name(name.rpartition("/")[2]) if in_home else None
@@ -83,7 +83,7 @@ class Mirror:
         }
 
     def lying(self) -> Iterator[tuple[str, Path, int | None]]:
-        """Give the copies that lie there, listed or not, with the number of the generation."""
+        """Return the copies that lie there, listed or not, with the number of the generation."""
         for copy, path in self.catalogue.copies():
             if self.catalogue.known_name(copy, path) == copy.name:
                 yield copy.name, path, copy.generation
@@ -222,7 +222,7 @@ class Restorable:
         return any(map(self._is_there, self.mains)), self.changed_ns, self.mains[0]
 
     def was_moved_to(self, other: Restorable) -> bool:
-        """Tell whether this copy was gone before *other*, which holds all that this one does."""
+        """Return whether this copy was gone before *other*, which holds all that this one does."""
         gone_at = self._gone_at
         if gone_at is None or (other._gone_at is not None and other._gone_at <= gone_at):
             return False
@@ -363,20 +363,20 @@ def _is_packed(name: str) -> bool:
 
 
 def archives_of(name: str) -> set[str]:
-    """Give the names that the archive of a flat store's file *name* may have there."""
+    """Return the names that the archive of a flat store's file *name* may have there."""
     rest = name.removeprefix("sessions/")
     packed = f"compressed/{name}" if rest == name else f"sessions/compressed/{rest}"
     return {packed, f"{packed}.gz"}  # Blobs are packed already, and go as they are.
 
 
 def project_of(name: str) -> str | None:
-    """Give the name of the project's directory that the file *name* lies in."""
+    """Return the name of the project's directory that the file *name* lies in."""
     parts = name.split("/")
     return parts[1] if parts[0] == "projects" and len(parts) > 2 else None
 
 
 def is_home_file(name: str, others: Collection[str] = ()) -> bool:
-    """Tell whether a file called that is one of those that agents keep of their sessions.
+    """Return whether a file called that is one of those that agents keep of their sessions.
 
     *others* are the names beside it: in a flat store, directories go by the ids of logs.
     """
@@ -393,20 +393,20 @@ def is_home_file(name: str, others: Collection[str] = ()) -> bool:
 
 
 def mirrors(homes: Iterable[Home]) -> list[Mirror]:
-    """Give what is kept of *homes*, of each that has copies."""
+    """Return what is kept of *homes*, of each that has copies."""
     places = ((os.path.realpath(home), kept_place(home)) for home in homes)
     return [Mirror(home_of(place) or home, place) for home, place in places if place.is_dir()]
 
 
 def all_mirrors(homes: Iterable[Home]) -> list[Mirror]:
-    """Give what is kept of *homes*, and then of every other home."""
+    """Return what is kept of *homes*, and then of every other home."""
     found = mirrors(homes)
     known = {mirror.place for mirror in found}
     return [*found, *(Mirror(home, place) for home, place in kept_homes() if place not in known)]
 
 
 def find_restorable(among: Iterable[Mirror], text: str) -> Restorable:
-    """Give the session whose id begins with *text*, or the ``latest``: the copy active last.
+    """Return the session whose id begins with *text*, or the ``latest``: the copy active last.
 
     The first mirror that knows one is asked alone.
     """
@@ -437,7 +437,7 @@ def _kind(name: str) -> str | None:
 
 
 def _head(path: Path) -> Iterator[bytes]:
-    """Give the lines at the beginning of a log, as many as are read at once."""
+    """Return the lines at the beginning of a log, as many as are read at once."""
     source = open_source(path)
     try:
         data = source.read(_HEAD_BYTES)
@@ -469,7 +469,7 @@ class Generation(Struct, kw_only=True):
 
 
 def generations_of(session: Restorable) -> list[Generation]:
-    """Give what a session's main log was in each generation, the oldest first."""
+    """Return what a session's main log was in each generation, the oldest first."""
     found: dict[int, Generation] = {}
     for name in session.mains:
         copies = session.mirror.copies[name]

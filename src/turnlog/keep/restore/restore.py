@@ -323,11 +323,11 @@ def _as_of(copies: list[Copy], when: Copy) -> Copy:
 
 
 def _is_log(name: str) -> bool:
-    """Tell whether the file *name* is a log that can be appended to."""
+    """Return whether the file *name* is a log that can be appended to."""
     log = log_in(name)
     return log is not None and log.compression is None
 
 
 def _is_cache(name: str) -> bool:
-    """Tell whether a file can be made again from a log: those of a flat store."""
+    """Return whether a file can be made again from a log: those of a flat store."""
     return name.endswith(".meta.json") and not name.startswith("projects/")

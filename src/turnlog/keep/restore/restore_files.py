@@ -84,13 +84,13 @@ class FileRestore(Struct):
     carried: int = 0
 
     def copied(self) -> Iterator[bytes]:
-        """Give what the copy holds."""
+        """Return what the copy holds."""
         if self.kept is None:
             return readable_parts(self.copy.path)
         return content(self.copy, self.kept)
 
     def wanted(self) -> Iterator[bytes]:
-        """Give what the file must hold."""
+        """Return what the file must hold."""
         if self.move is None:
             yield from self.copied()
             return
@@ -191,7 +191,7 @@ class SessionRestore:
             )
 
     def _injured(self, part: FileRestore) -> RestoreOutcome:
-        """Tell what to do with a log that does not begin with its copy."""
+        """Return what to do with a log that does not begin with its copy."""
         with Reader(part.copy.path) as kept, Reader(self._path(part)) as found:
             is_less = Contents.of(kept).lacking_in(Contents.of(found))
         return RestoreOutcome.REPLACED if is_less else RestoreOutcome.NEWER
@@ -215,7 +215,7 @@ class SessionRestore:
         part.aside, part.carried = str(held.original), len(more)
 
     def _with_more(self, part: FileRestore, more: list[bytes]) -> Iterator[bytes]:
-        """Give the bytes of a part, and those lines behind them."""
+        """Return the bytes of a part, and those lines behind them."""
         last = b"\n"
         for data in self._proven(part):
             yield data
@@ -265,7 +265,7 @@ class SessionRestore:
         return True
 
     def _proven(self, part: FileRestore) -> Iterator[bytes]:
-        """Give the bytes of a part; it raises if in the end they are not those looked at."""
+        """Return the bytes of a part; it raises if in the end they are not those looked at."""
         digest = sha256()
         for data in part.wanted():
             digest.update(data)
@@ -354,7 +354,7 @@ def _compare(part: FileRestore, standing: BinaryIO | None) -> None:
 
 
 def _is_unchanged(standing: BinaryIO, part: FileRestore) -> bool:
-    """Tell whether the file is the one that was kept, by its size and time, as keeping does."""
+    """Return whether the file is the one that was kept, by its size and time, as keeping does."""
     if part.kept is None or part.move is not None or not part.kept.mtime_ns:
         return False
     status = os.fstat(standing.fileno())

@@ -102,7 +102,7 @@ class LossCount(NamedTuple):
 
 
 def managed_settings() -> Path:
-    """Tell where an administrator's settings lie, which no others overrule."""
+    """Return where an administrator's settings lie, which no others overrule."""
     return Path(_MANAGED.get(sys.platform, "/etc/claude-code"))
 
 
@@ -203,7 +203,7 @@ def _managed_files(directory: Path) -> list[Path]:
 
 
 def _days_in(path: Path, problems: list[SettingProblem]) -> int | None:
-    """Give the days that the settings at *path* say; None if they do not, or oddly."""
+    """Return the days that the settings at *path* say; None if they do not, or oddly."""
     data = read_file(path, limit=_LARGEST_BYTES)
     if isinstance(data, Unreadable):
         if data.reason != _MISSING:
@@ -226,7 +226,7 @@ def _days_in(path: Path, problems: list[SettingProblem]) -> int | None:
 
 
 def _read_settings(data: bytes) -> list[tuple[str, Any]]:
-    """Give what the settings say, key by key, those that stand there twice as well."""
+    """Return what the settings say, key by key, those that stand there twice as well."""
     text = data.decode("utf-8-sig")
     said = json.loads(text, object_pairs_hook=tuple) if text.strip() else ()
     if not isinstance(said, tuple):
@@ -259,7 +259,7 @@ def _fault(value: Any) -> str:
 def _old_logs(
     home: Home, until_ns: int, problems: list[Problem] | None
 ) -> Iterator[tuple[LogFile, os.stat_result]]:
-    """Give the logs directly in a project's directory that did not change after *until_ns*."""
+    """Return the logs directly in a project's directory that did not change after *until_ns*."""
     for log in find_logs(home, problems=problems):
         is_swept = log.layout == "claude" and log.compression is None and not log.is_kept
         if not is_swept or (log.kind == "agent" and log.session_id is not None):
@@ -273,7 +273,7 @@ def _old_logs(
 
 
 def _beside(home: Home, log: LogFile) -> Iterator[HomeFile]:
-    """Give what lies in the directory of a session's own."""
+    """Return what lies in the directory of a session's own."""
     if log.kind != "session" or log.session_id is None:
         return
     for item in DirectoryWalk().files_beneath(str(log.path.parent / log.session_id)):

@@ -114,7 +114,7 @@ class ExpiryReview:
                 self._spare(candidate.row.id, candidate.row.title, reason)
 
     def _judge(self, session_id: str, logs: list[LogFile]) -> Candidate | None:
-        """Give the session if it has expired; None if it stays."""
+        """Return the session if it has expired; None if it stays."""
         policy = self._facts.policy
         if all(log.is_kept for log in logs if log.kind != "agent"):
             if not policy.with_kept:
@@ -141,12 +141,12 @@ class ExpiryReview:
         return Candidate(self._row(session_id, told, told.last_active_at, goods), logs, goods)
 
     def _may_be_seen(self, logs: list[LogFile]) -> bool:
-        """Tell whether main logs would be seen in the home if they were there."""
+        """Return whether main logs would be seen in the home if they were there."""
         mains = (log for log in logs if log.kind != "agent")
         return all(self.belongings.has_any(home_name(log, self.belongings)) for log in mains)
 
     def _is_young(self, told: LastActivity) -> bool:
-        """Tell whether a session was active within the days that it has."""
+        """Return whether a session was active within the days that it has."""
         if told.last_active_at is None:
             return False  # Nobody can tell, and it is spared for that.
         days = self._facts.policy.days_of(told.project) or self._facts.policy.days
@@ -208,13 +208,13 @@ class ExpiryReview:
 
 
 def unseen_in(belongings: SessionFileIndex, problems: list[Problem]) -> list[UnreadablePlace]:
-    """Give the places that could not be read; *problems*, of a scan, get those they lack."""
+    """Return the places that could not be read; *problems*, of a scan, get those they lack."""
     problems += [each for each in belongings.unseen if each not in problems]
     return [each for each in problems if isinstance(each, UnreadablePlace)]
 
 
 def sessions_of(home: Home, problems: list[Problem] | None = None) -> dict[str, list[LogFile]]:
-    """Give the sessions of a home that have a main log, and all their logs, by id."""
+    """Return the sessions of a home that have a main log, and all their logs, by id."""
     found: dict[str, list[LogFile]] = {}
     days: list[LogFile] = []
     for log in find_logs(home, problems=problems):
@@ -231,7 +231,7 @@ def sessions_of(home: Home, problems: list[Problem] | None = None) -> dict[str, 
 
 
 def sharers(sessions: dict[str, list[LogFile]]) -> Iterator[list[str]]:
-    """Give the sessions in groups that have logs in common, over however many days."""
+    """Return the sessions in groups that have logs in common, over however many days."""
     groups: dict[str, set[str]] = {each: {each} for each in sessions}
     users: dict[str, list[str]] = {}
     for session_id, logs in sessions.items():

@@ -88,7 +88,7 @@ def empty_projects(belongings: SessionFileIndex, *, now: datetime, rest: timedel
 
 
 def _empty_in(directory: str, before: datetime) -> Iterator[str]:
-    """Give the directories in one that are empty, and have been since *before*."""
+    """Return the directories in one that are empty, and have been since *before*."""
     try:
         with os.scandir(directory) as listing:
             inner = sorted(

@@ -59,7 +59,7 @@ class Policy(Struct, frozen=True, kw_only=True):
         return max(within, key=lambda rule: len(PurePath(rule.directory).parts), default=None)
 
     def days_of(self, project: str | None) -> int | None:
-        """Tell how many days a session of *project* may be without a record; None: any number."""
+        """Return how many days a session of *project* may be without a record; None: any number."""
         rule = self.rule_of(project)
         return self.days if rule is None else rule.days
 
@@ -93,13 +93,13 @@ def load_policy(own: str | os.PathLike[str]) -> tuple[Policy, tuple[SettingProbl
 
 
 def load_grace(own: str | os.PathLike[str]) -> timedelta:
-    """Tell how long what is deleted stays in the trash; the usual time if that cannot be read."""
+    """Return how long what is deleted stays in the trash; the usual time if that cannot be read."""
     policy, problems = load_policy(own)
     return timedelta(days=max(DAYS, policy.grace_days) if problems else policy.grace_days)
 
 
 def is_days(value: object) -> bool:
-    """Tell whether *value* is a number of days after which something may go."""
+    """Return whether *value* is a number of days after which something may go."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return is_whole and 1 <= value <= MOST_DAYS  # type: ignore[operator]
 

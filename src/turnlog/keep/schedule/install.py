@@ -29,7 +29,7 @@ _HOMES_PLACE: Final = ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME")
 def install_steps(
     named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
 ) -> list[Step]:
-    """Tell what it takes to have the homes kept: those *named*, else the usual ones."""
+    """Return what it takes to have the homes kept: those *named*, else the usual ones."""
     words = program()
     homes = find_homes(named, environ)
     own = _carried(environ, _OWN_PLACE)
@@ -45,14 +45,14 @@ def install_steps(
 def uninstall_steps(
     named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
 ) -> list[Step]:
-    """Tell what it takes to have all that away again; only what was set up is among it."""
+    """Return what it takes to have all that away again; only what was set up is among it."""
     steps = [unhook_step(home) for home in _with_hooks(find_homes(named, environ))]
     steps += [each.uninstall() for each in all_schedules()]
     return [step for step in steps if step.state != "missing"]
 
 
 def program() -> list[str]:
-    """Give the words that start this very turnlog, from any directory."""
+    """Return the words that start this very turnlog, from any directory."""
     called = sys.argv[0] if sys.argv else ""
     candidates = [os.path.abspath(called)] if os.sep in called else []
     # Not resolved: a link such as ~/.local/bin/turnlog outlives what it points to.
@@ -64,7 +64,7 @@ def program() -> list[str]:
 
 
 def passing_place(words: Sequence[str]) -> str:
-    """Give the cache that *words* start turnlog from; empty if it is installed for good."""
+    """Return the cache that *words* start turnlog from; empty if it is installed for good."""
     import platformdirs  # noqa: PLC0415 - Nobody else here needs it.
 
     cache = os.path.dirname(platformdirs.user_cache_dir("turnlog", appauthor=False))
@@ -94,7 +94,7 @@ def _schedule_step(command: Sequence[str], environ: Mapping[str, str]) -> Step:
 
 
 def _with_hooks(homes: Sequence[Home]) -> list[Home]:
-    """Give the homes that are Claude Code's; other programs know no hooks."""
+    """Return the homes that are Claude Code's; other programs know no hooks."""
     return [
         home
         for home in homes
@@ -108,7 +108,7 @@ def _with_hooks(homes: Sequence[Home]) -> list[Home]:
 
 
 def _carried(environ: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """Give what is set of *names*, so that it means the same in any directory."""
+    """Return what is set of *names*, so that it means the same in any directory."""
     found = {name: environ.get(name, "") for name in names}
     return {name: _anywhere(name, value) for name, value in found.items() if value.strip()}
 

@@ -69,14 +69,14 @@ def check_text(words: Iterable[str]) -> None:
 
 
 def all_schedules() -> tuple[Schedule, ...]:
-    """Give the kinds that this system may have, the better ones first."""
+    """Return the kinds that this system may have, the better ones first."""
     if sys.platform == "darwin":
         return (Launchd(), Cron())
     return (Systemd(), Cron())
 
 
 def available_schedule() -> Schedule | None:
-    """Give the kind to use: the one that is set up already, else the first that works here."""
+    """Return the kind to use: the one that is set up already, else the first that works here."""
     usable = [each for each in all_schedules() if each.is_usable()]
     return next((each for each in usable if each.is_there()), usable[0] if usable else None)
 
@@ -267,7 +267,7 @@ class Cron:
         return _step(self.kind, self.place, "installed", (), [write])
 
     def _lines(self) -> list[str] | None:
-        """Give the crontab's lines; None if it cannot be told, and so must not be replaced."""
+        """Return the crontab's lines; None if it cannot be told, and so must not be replaced."""
         done = ran(("crontab", "-l"))
         if done is None:
             return None
@@ -309,7 +309,7 @@ def _crontab(lines: Sequence[str], shown: str) -> Run:
 
 
 def _writes(wanted: Mapping[Path, str]) -> tuple[State, list[Deed]]:
-    """Tell how files are now, and what brings them to what is *wanted*."""
+    """Return how files are now, and what brings them to what is *wanted*."""
     deeds: list[Deed] = []
     is_there = False
     for path, text in wanted.items():

@@ -20,7 +20,7 @@ from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
 
 
 def catalogued(place: Path, names: Iterable[str]) -> list[KeptFile]:
-    """Give what the catalogue of the mirror at *place* says of these files."""
+    """Return what the catalogue of the mirror at *place* says of these files."""
     catalogue = Catalogue.load(place)
     return [kept for name in sorted(names) for kept in catalogue.generations(name)]
 

@@ -239,7 +239,7 @@ def _refuse_if_left(deletion: Deletion, logs: Sequence[LogFile]) -> None:
 def goods_of(
     belongings: SessionFileIndex, session_id: str, logs: Sequence[LogFile], *, with_kept: bool
 ) -> list[SessionFile]:
-    """Give what is to go from one home."""
+    """Return what is to go from one home."""
     days = {
         home_name(log, belongings)
         for log in logs
@@ -250,7 +250,7 @@ def goods_of(
 
 
 def home_name(log: LogFile, belongings: SessionFileIndex) -> str:
-    """Give the name of a log, or of the log that a kept copy is of, in its home."""
+    """Return the name of a log, or of the log that a kept copy is of, in its home."""
     root = belongings.place if log.is_kept else Path(os.path.abspath(belongings.home))
     name = Path(os.path.abspath(log.path)).relative_to(root).as_posix()
     return name_of_copy(name) if log.is_kept else name
@@ -390,7 +390,7 @@ def _finish(trash: Trash, trashed: TrashedSession, belongings: SessionFileIndex)
 
 
 def trashed_named(found: Sequence[TrashedSession], name: str) -> list[TrashedSession]:
-    """Give the entries that are meant: one by its name, or all of one session."""
+    """Return the entries that are meant: one by its name, or all of one session."""
     if entry := [each for each in found if each.name == name]:
         return entry
     if found and name == LATEST:

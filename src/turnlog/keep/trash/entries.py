@@ -74,7 +74,7 @@ class FileToTrash(NamedTuple):
 
 
 def place_of(entry: TrashEntry, file: TrashedFile) -> Spot:
-    """Tell where a file of an entry was."""
+    """Return where a file of an entry was."""
     root = Path(entry.home) if file.tree == "home" else kept_place(entry.home)
     return Spot(root, file.name)
 

@@ -91,12 +91,12 @@ class Trash:
         return found
 
     def of_session(self, session_id: str) -> list[TrashedSession]:
-        """Give the entries that are named after one session, the last first."""
+        """Return the entries that are named after one session, the last first."""
         named = [name for name in self._names() if f"-{_part_of_name(session_id)}" in name]
         return [each for each in self._entries(named, None) if each.entry.session == session_id]
 
     def why_unfinished(self, trashed: TrashedSession) -> str | None:
-        """Say why an entry cannot be purged; None if all its files are here, or gone.
+        """Return why an entry cannot be purged; None if all its files are here, or gone.
 
         A deletion, or a restoring, that was cut short left some of them in their old places. Those
         may be on a volume that is not mounted, or in a directory that cannot be read.
@@ -224,7 +224,7 @@ class Trash:
         return len(waiting)
 
     def _is_waiting(self, trashed: TrashedSession, file: TrashedFile) -> bool:
-        """Tell whether a file of an entry is still, or still also, in its old place."""
+        """Return whether a file of an entry is still, or still also, in its old place."""
         old, new = place_of(trashed.entry, file), self._new(trashed.name, file)
         with interruption_message(old.path, "delete"):
             if old.status() is None:
@@ -233,7 +233,7 @@ class Trash:
             return new.status() is None or is_same_file(old, new)
 
     def _has(self, trashed: TrashedSession) -> bool:
-        """Tell whether an entry that was listed is still here; the trash is held."""
+        """Return whether an entry that was listed is still here; the trash is held."""
         return isinstance(self._read(trashed.name), TrashEntry)
 
     def _begin(self, entry: TrashEntry) -> str:

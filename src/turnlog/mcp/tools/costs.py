@@ -92,7 +92,7 @@ def past_costs(
 
 
 def _in_order(found: Ledger, units: tuple[Unit, ...]) -> list[dict[str, Any]]:
-    """Give the rows as the ledger has them, but the latest first where they are times."""
+    """Return the rows as the ledger has them, but the latest first where they are times."""
     rows = [{unit: getattr(row, unit) for unit in units} | _figures(row) for row in found.rows]
     times = [unit for unit in units if unit in TIMES]
     # A stable sort: within a day the dearest stays first.
@@ -101,7 +101,7 @@ def _in_order(found: Ledger, units: tuple[Unit, ...]) -> list[dict[str, Any]]:
 
 
 def _figures(row: Figures) -> dict[str, Any]:
-    """Give the figures that are not nought, the cost always."""
+    """Return the figures that are not nought, the cost always."""
     told = {field.name: getattr(row, field.name) for field in structs.fields(Figures)}
     return {name: each for name, each in sparse(told).items() if each or name == "cost_usd"}
 

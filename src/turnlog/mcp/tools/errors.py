@@ -132,7 +132,7 @@ def _occurrence(desk: ToolContext, index: Index, found: Occurrence) -> dict[str,
 
 
 def _speaks(found: Nearby) -> bool:
-    """Tell whether there is anything to show of a record; of a thought there may be none."""
+    """Return whether there is anything to show of a record; of a thought there may be none."""
     return bool(found.text) or found.is_error
 
 

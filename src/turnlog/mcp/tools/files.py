@@ -236,7 +236,7 @@ def past_files(
 
 
 def _row(counted: FileAccess | Touched, **more: Any) -> dict[str, Any]:
-    """Tell how often a file was touched; noughts are left out."""
+    """Return how often a file was touched; noughts are left out."""
     names = ("reads", "edits", "writes", "searches")
     counts = {name: getattr(counted, name) or None for name in names}
     last_at = more.pop("last_at")
@@ -335,7 +335,7 @@ class _Session:
         )
 
     def held(self, path: str, number: int, page: PageStart) -> ToolAnswer:
-        """Give the content of a kept version, in pieces."""
+        """Return the content of a kept version, in pieces."""
         file, notes = self._file(path)
         found = [each for each in file.versions if each.number == number]
         if not found:

@@ -99,7 +99,7 @@ def _section(index: Index, found: Insights, name: str, limit: int) -> dict[str, 
 
 
 def _hours(found: Insights) -> dict[str, Any]:
-    """Give the hours with the most messages: a table of a week is mostly noughts."""
+    """Return the hours with the most messages: a table of a week is mostly noughts."""
     return {
         weekday: {f"{hour:02}": count for hour, count in enumerate(row) if count}
         for weekday, row in zip(_WEEKDAYS, found.hours.messages, strict=True)
@@ -112,7 +112,7 @@ _MADE: Final[dict[str, Callable[[Insights], Any]]] = {"hours": _hours}
 
 
 def _plain(index: Index, value: Any) -> Any:
-    """Give a row without what is null or nought; its log and offset become what tools open."""
+    """Return a row without what is null or nought; its log and offset become what tools open."""
     if not isinstance(value, Struct | dict):
         return value
     told = structs.asdict(value) if isinstance(value, Struct) else dict(value)

@@ -122,7 +122,7 @@ def _said(index: BoundedIndex, record: int, length: int) -> str:
 
 
 def unread_notes(index: BoundedIndex) -> list[str]:
-    """Say which records were too large to be read, if any were."""
+    """Return which records were too large to be read, if any were."""
     if not index.unread:
         return []
     size = f"{LARGEST_RECORD_BYTES // 1_000_000} MB"

@@ -105,7 +105,7 @@ class _Flow:
         )
 
     def in_full(self, number: int, start: int, page: PageStart, limit: int) -> ToolAnswer:
-        """Give a turn step by step.
+        """Return a turn step by step.
 
         A place is which log, where in it, and which of a record's steps.
         """
@@ -145,12 +145,12 @@ class _Flow:
         return number
 
     def turn_at(self, record: int) -> int:
-        """Tell in which turn a record stands."""
+        """Return in which turn a record stands."""
         here = self._order(record)
         return sum(self._order(each.record) <= here for each in self._prompts)
 
     def start(self, number: int) -> int:
-        """Give the first record of a turn, or where it may be."""
+        """Return the first record of a turn, or where it may be."""
         return self._prompts[number - 1].record if number else self._thread.logs[0] << OFFSET_BITS
 
     def _end(self, number: int) -> int | None:

@@ -28,5 +28,5 @@ BY_NAME: dict[str, Dialect] = {dialect.NAME: dialect for dialect in DIALECTS}
 
 
 def dialect_of(fields: dict[str, Any]) -> Dialect:
-    """Tell which dialect a line is written in."""
+    """Return which dialect a line is written in."""
     return next(dialect for dialect in DIALECTS if dialect.recognises(fields))

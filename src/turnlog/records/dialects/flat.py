@@ -112,5 +112,5 @@ def _line(fields: Fields) -> tuple[Fields, Fields]:
 
 
 def _is_thought(value: Any) -> bool:
-    """Tell whether *value* is a block of thinking that lacks no more than its type."""
+    """Return whether *value* is a block of thinking that lacks no more than its type."""
     return isinstance(value, dict) and value.get("type", "thinking") == "thinking"

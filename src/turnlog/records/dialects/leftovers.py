@@ -79,7 +79,7 @@ def add_leftovers(house: Fields, aside: Fields) -> Fields:
 
 
 def _lost(house: Fields, back: Fields) -> Fields:
-    """Give what *house* says and *back* does not. A call's type is a matter of dialect."""
+    """Return what *house* says and *back* does not. A call's type is a matter of dialect."""
     record = _missing(house, back)
     record.pop("type", None)
     said, again = record.get("message"), back.get("message")
@@ -96,5 +96,5 @@ def _missing(wanted: Fields, there: Fields) -> Fields:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Tell whether two values are the same JSON; to Python, 1 and true are equal."""
+    """Return whether two values are the same JSON; to Python, 1 and true are equal."""
     return one is other or (type(one) is type(other) and bool(one == other))

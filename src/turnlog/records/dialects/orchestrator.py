@@ -188,7 +188,7 @@ def _own_result(others: Fields) -> Fields:
 
 
 def _own_usage(usage: Any) -> Fields:
-    """Give *usage* by the names of this dialect, which always has its four counters."""
+    """Return *usage* by the names of this dialect, which always has its four counters."""
     said: Fields = usage if isinstance(usage, dict) else {}
     counters = {own: said.get(name, 0) for name, own in _OWN_COUNTERS.items()}
     return counters | {key: value for key, value in said.items() if key not in _OWN_COUNTERS}

@@ -78,7 +78,7 @@ def _parts(
 
 
 def _is_plain(part: Fields) -> bool:
-    """Tell whether what was said is one text, which is all that the orchestrator can hold."""
+    """Return whether what was said is one text, which is all that the orchestrator can hold."""
     content = part.get("message", {}).get("content", [])
     return not content or (len(content) == 1 and set(content[0]) == {"type", "text"})
 

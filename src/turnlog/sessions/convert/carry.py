@@ -47,7 +47,7 @@ class CarryOrigin(NamedTuple):
     """The directory it worked in, as far as an earlier conversion knew."""
 
     def head(self, session_id: str, cwd: str, agent_id: str | None) -> bytes:
-        """Give the line with which a converted log begins."""
+        """Return the line with which a converted log begins."""
         return format_marker(
             WRITER,
             sessionId=session_id,
@@ -178,7 +178,7 @@ class Carrier:
         self._is_marked = is_marked
 
     def carry(self, original: Original) -> CarriedLines:
-        """Give the lines that *original* becomes."""
+        """Return the lines that *original* becomes."""
         told = self._tell(original)
         if told is not None:
             notes = [_was(original.line) | self._kept(original), *[{"part": True}] * len(told)]

@@ -89,7 +89,7 @@ class Destination:
         self._project = _project_name(layout, project, self._known(origin))
 
     def log(self, day: date) -> Path:
-        """Give the place of the main log; in days' logs, of the one of *day*."""
+        """Return the place of the main log; in days' logs, of the one of *day*."""
         if self.layout == "flat":
             return flat_log(flat_directory(self.root), self.id)
         if self.layout == "claude":
@@ -99,7 +99,7 @@ class Destination:
         return path.parent.with_name(self._project) / path.name
 
     def agent_log(self, agent_id: str, inner: Iterable[str], origin: CarryOrigin) -> Path:
-        """Give the place of an agent's log, in the directories *inner* of its session's own."""
+        """Return the place of an agent's log, in the directories *inner* of its session's own."""
         name = self.id if is_session_id(self.id) else uuid_of(self.id)
         main = self.log(date.min)
         known = self._known(origin)
@@ -125,13 +125,13 @@ class Destination:
         return share_out(logs).get(self.id, [])
 
     def _known(self, origin: CarryOrigin) -> str | None:
-        """Give the name of the project's directory that a log goes home to."""
+        """Return the name of the project's directory that a log goes home to."""
         at_home = origin.layout == self.layout != "flat"
         return origin.project if at_home and self._goes_home else None
 
 
 def target_id(origin: CarryOrigin, layout: LayoutName) -> str:
-    """Give the id that a session gets in *layout*."""
+    """Return the id that a session gets in *layout*."""
     if layout in (origin.layout, "dated"):
         return origin.id
     if layout == "claude":
@@ -144,7 +144,7 @@ def target_id(origin: CarryOrigin, layout: LayoutName) -> str:
 
 
 def subagent_logs_of(session: Session) -> Iterator[tuple[LogFile, tuple[str, ...]]]:
-    """Give the agents' logs, each with the directories between ``subagents`` and it.
+    """Return the agents' logs, each with the directories between ``subagents`` and it.
 
     Two logs of one agent are two logs, even if one directory would have to hold both.
     """
@@ -176,7 +176,7 @@ def _day_in(origin: CarryOrigin) -> date | None:
 
 
 def _project_name(layout: LayoutName, path: str, known: str | None) -> str:
-    """Give the name of the project's directory: the one it had, or what its path makes."""
+    """Return the name of the project's directory: the one it had, or what its path makes."""
     if known is not None:
         if known.startswith(".") or set(known) & set("/\\\0") or not 0 < len(known) <= _NAME_MAX:
             raise InvalidId(
@@ -289,7 +289,7 @@ class _Conversion:
     # -- lines --------------------------------------------------------------------------------
 
     def _lines(self, source: SourceLog) -> Iterator[CarriedLines]:
-        """Give the lines of the new log."""
+        """Return the lines of the new log."""
         marked = not self._comes_home_as_it_was(source)
         carrier = self._carrier(source, is_marked=marked)
         originals = source.originals()
@@ -328,7 +328,7 @@ class _Conversion:
         return NativeTranslator(_DIALECTS[self._layout]) if self._dialect == "native" else None
 
     def _comes_home_as_it_was(self, source: SourceLog) -> bool:
-        """Tell whether all lines can stand where the log began as they stood, without a head."""
+        """Return whether all lines can stand where the log began as they stood, without a head."""
         if source.origin.layout != self._layout:
             return False
         if not source.is_converted and self._dialect == "keep":
@@ -421,7 +421,7 @@ class _Conversion:
         self._count(self._main, seen)
 
     def _dated(self, seen: _Seen, standing: list[LogFile]) -> Iterator[tuple[Path, bytes]]:
-        """Give each line and the log of the day that it goes to."""
+        """Return each line and the log of the day that it goes to."""
         day = max((self._began_at.date(), *(date.fromisoformat(day_of(log)) for log in standing)))
         path = self._to.log(day)
         for carried in self._lines(self._main):
@@ -499,7 +499,7 @@ def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _holds(path: Path, data: Iterable[bytes]) -> bool:
-    """Tell whether the file at *path* holds *data*, and nothing else."""
+    """Return whether the file at *path* holds *data*, and nothing else."""
     file = open_file(path)
     if isinstance(file, Unreadable):
         return False

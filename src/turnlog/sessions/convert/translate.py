@@ -58,14 +58,14 @@ class Translator(Protocol):
     """What tells the records of one log anew."""
 
     def tell(self, record: Record, /) -> list[Fields] | None:
-        """Give what *record* becomes; None if it stays as it is."""
+        """Return what *record* becomes; None if it stays as it is."""
 
     def hear(self, record: Record, /) -> None:
         """Take note of a record that stays as it is."""
 
 
 def uuid_of(name: str) -> str:
-    """Give the UUID of an id that is none; always the same."""
+    """Return the UUID of an id that is none; always the same."""
     return str(uuid5(NAMESPACE, name.encode("utf-8", "backslashreplace").decode()))
 
 
@@ -108,7 +108,7 @@ class ClaudeTranslator:
         self._response: Fields | None = None
 
     def tell(self, record: Record) -> list[Fields] | None:
-        """Give the record that *record* becomes; None if it stays as it is."""
+        """Return the record that *record* becomes; None if it stays as it is."""
         self._told += 1
         if record.dialect == "claude" or not isinstance(record, Linked):
             changed = self._relinked(record)
@@ -143,7 +143,7 @@ class ClaudeTranslator:
     # -- a record's place ---------------------------------------------------------------------
 
     def _is_mine(self, record: Linked) -> bool:
-        """Tell whether the main thread of this log goes through *record*."""
+        """Return whether the main thread of this log goes through *record*."""
         if self._agent_id is not None:
             return record.is_sidechain or record.dialect != "claude"
         return not record.is_sidechain
@@ -169,7 +169,7 @@ class ClaudeTranslator:
         return placed | {key: value for key, value in given.items() if _fits(key, value)}
 
     def _parent(self, named: str | None) -> str | None:
-        """Give the parent that a record names, if it is there, else the record before."""
+        """Return the parent that a record names, if it is there, else the record before."""
         if named is not None:
             named = self._renamed.get(named, named)
         return named if named in self._uuids else self._tip
@@ -188,7 +188,7 @@ class ClaudeTranslator:
         return uuid_of(f"{self._session_id}/{self._agent_id or ''}/{self._told}{what}")
 
     def _relinked(self, record: Record) -> list[Fields] | None:
-        """Give a record of Claude Code's with the new names of what it names."""
+        """Return a record of Claude Code's with the new names of what it names."""
         changes: Fields = {}
         if record.session_id == self._former_id != self._session_id:
             changes["sessionId"] = self._session_id
@@ -203,7 +203,7 @@ class ClaudeTranslator:
     # -- what it says -------------------------------------------------------------------------
 
     def _message(self, house: Fields) -> Fields | None:
-        """Give the message that carries what *house* says; None if there is nothing to send."""
+        """Return the message that carries what *house* says; None if there is nothing to send."""
         match house.get("type"):
             case "user":
                 self._response = None
@@ -244,7 +244,7 @@ class ClaudeTranslator:
         return self._response
 
     def _asking(self, block: Fields) -> Fields:
-        """Give the part of a response that asks a tool; calls in a row belong to one response."""
+        """Return the part of a response that asks a tool; calls in a row belong to one response."""
         response = self._response or {
             "id": self._message_id(),
             "type": "message",
@@ -262,7 +262,7 @@ class ClaudeTranslator:
         return f"msg_{self._made('/message').replace('-', '')}"
 
     def _blocks(self, message: Any) -> list[Fields]:
-        """Give those blocks of a message that an API accepts."""
+        """Return those blocks of a message that an API accepts."""
         content = message.get("content") if isinstance(message, dict) else None
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
@@ -290,7 +290,7 @@ class ClaudeTranslator:
         return None
 
     def _call(self, given: Any, name: Any, asked: Any) -> Fields | None:
-        """Give the block of a call; None if it was told already, or names no tool."""
+        """Return the block of a call; None if it was told already, or names no tool."""
         is_named = isinstance(given, str) and given != ""
         if not isinstance(name, str) or not name or (is_named and given in self._calls):
             return None
@@ -304,7 +304,7 @@ class ClaudeTranslator:
         return {"type": "tool_use", "id": call.id, "name": name, "input": asked}
 
     def _result(self, given: Any, name: Any, content: Any, failed: Any) -> Fields | None:
-        """Give the block of a result; None if no call waits for it."""
+        """Return the block of a result; None if no call waits for it."""
         key = given if isinstance(given, str) and given else self._oldest_open(name)
         call = self._calls.pop(key, None) if key is not None else None
         if call is None:
@@ -327,7 +327,7 @@ class NativeTranslator:
         self._tools: dict[str, str] = {}
 
     def tell(self, record: Record) -> list[Fields] | None:
-        """Give the records that *record* becomes; None if it stays as it is."""
+        """Return the records that *record* becomes; None if it stays as it is."""
         self.hear(record)
         if record.dialect == self._dialect:
             return None
@@ -357,7 +357,7 @@ def _fits(key: str, value: Any) -> bool:
 
 
 def _plain(blocks: list[Fields]) -> str | list[Fields]:
-    """Give a single text as Claude Code writes prompts."""
+    """Return a single text as Claude Code writes prompts."""
     if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
         text: str = blocks[0]["text"]
         return text
@@ -372,7 +372,7 @@ def _usage(said: Any) -> Fields:
 
 
 def _answer_of(content: Any) -> str | list[Any]:
-    """Give a tool's answer as text, or as the blocks it consists of."""
+    """Return a tool's answer as text, or as the blocks it consists of."""
     if isinstance(content, str):
         return content
     if isinstance(content, list) and _are_blocks(content):

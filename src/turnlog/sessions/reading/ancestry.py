@@ -51,7 +51,7 @@ class Descent(Struct, frozen=True):
 
 
 def find_record(tree: Tree, text: str) -> Node:
-    """Give the record whose uuid is *text* or begins so; it never guesses between two."""
+    """Return the record whose uuid is *text* or begins so; it never guesses between two."""
     if not text:
         raise UsageError("an empty uuid names no record", hint="give its first characters")
     if text in tree.by_uuid:
@@ -86,18 +86,18 @@ class Lineage:
                 self._link(node, node.logical_parent_uuid)
 
     def above(self, node: Node) -> Node | None:
-        """Give the record before *node* in its thread."""
+        """Return the record before *node* in its thread."""
         return node.parent or self._summarised.get(node.uuid)
 
     def below(self, node: Node) -> list[Node]:
-        """Give the records that follow *node* directly, in the log's order."""
+        """Return the records that follow *node* directly, in the log's order."""
         after = self._went_on.get(node.uuid)
         if not after:
             return node.children
         return sorted((*node.children, *after), key=lambda each: each.position)
 
     def ancestry(self, node: Node, *, depth: int | None = None) -> Ancestry:
-        """Give *node* and what leads to it, at most *depth* steps up."""
+        """Return *node* and what leads to it, at most *depth* steps up."""
         _check(depth)
         nodes: list[Node] = []
         gaps: list[Gap] = []
@@ -112,7 +112,7 @@ class Lineage:
         return Ancestry(nodes[::-1], [*gaps, top] if top else gaps, is_cut=False)
 
     def descendants(self, node: Node, *, depth: int | None = None) -> Descent:
-        """Give *node* and all that came of it, at most *depth* steps down."""
+        """Return *node* and all that came of it, at most *depth* steps down."""
         _check(depth)
         steps: list[Descendant] = []
         gaps: list[Gap] = []

@@ -47,7 +47,7 @@ class Branch(Struct, frozen=True):
 
 
 def branches_of(tree: Tree) -> list[Branch]:
-    """Give the branches of *tree*: the main one, then the others, the newest first.
+    """Return the branches of *tree*: the main one, then the others, the newest first.
 
     No record is looked at for more than one branch, so the work grows with the log and not with
     the length of all its threads.

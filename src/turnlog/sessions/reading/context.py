@@ -85,7 +85,7 @@ class _Cut(Struct, frozen=True):
 
 
 def context_of(tree: Tree, read: Read, tip: Node | None = None, *, labels: bool = False) -> Context:
-    """Give what the agent would see that goes on from *tip*, or from the main thread's.
+    """Return what the agent would see that goes on from *tip*, or from the main thread's.
 
     With *labels* also names that Claude Code gave a thread stand for what they name.
     """
@@ -106,7 +106,7 @@ def context_of(tree: Tree, read: Read, tip: Node | None = None, *, labels: bool 
 
 
 def digests_of(tree: Tree, read: Read, tip: Node | None = None) -> list[Digest]:
-    """Give everything that summarises a part of the thread of *tip*, the furthest last."""
+    """Return everything that summarises a part of the thread of *tip*, the furthest last."""
     cuts = _cuts(tree, read, whole_thread(tree, tip))
     return [cut.digest for cut in sorted(cuts, key=lambda cut: (cut.index, cut.order))]
 
@@ -154,7 +154,7 @@ def _compaction(
     marked: tuple[Node, Record],
     summary: tuple[Node, User] | None,
 ) -> _Cut | None:
-    """Give the cut that a boundary makes in *thread*; None if it is no matter of this thread."""
+    """Return the cut that a boundary makes in *thread*; None if it is no matter of this thread."""
     boundary, record = marked
     said = record.compact_metadata if isinstance(record, System) else None
     kept, lost, anchor = _kept(tree, said if isinstance(said, dict) else {})

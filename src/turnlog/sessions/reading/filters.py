@@ -44,21 +44,21 @@ class RecordFilter(Struct, frozen=True):
     drops_tools: bool = False
 
     def __and__(self, other: RecordFilter) -> RecordFilter:
-        """Give the filter that keeps what both keep."""
+        """Return the filter that keeps what both keep."""
         return RecordFilter((*self.keeps, *other.keeps), self.drops_tools or other.drops_tools)
 
     def __call__(self, record: Record) -> Record | None:
-        """Give what is left of *record*; None if nothing is."""
+        """Return what is left of *record*; None if nothing is."""
         if not all(keeps(record) for keeps in self.keeps):
             return None
         return _without_tools(record) if self.drops_tools else record
 
     def records(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Give what is left of *records*, one by one."""
+        """Return what is left of *records*, one by one."""
         return (kept for kept in map(self, records) if kept is not None)
 
     def pairs(self, pairs: Iterable[tuple[K, Record]]) -> Iterator[tuple[K, Record]]:
-        """Give what is left of records that come with something, such as their nodes."""
+        """Return what is left of records that come with something, such as their nodes."""
         for key, record in pairs:
             kept = self(record)
             if kept is not None:

@@ -59,7 +59,7 @@ def follow_session(
     stop: threading.Event | None = None,
     poll_seconds: float = _POLL_SECONDS,
 ) -> Iterator[FollowedItem]:
-    """Give what is appended to *session* from now on, until *stop* is set.
+    """Return what is appended to *session* from now on, until *stop* is set.
 
     With *from_start*, give what stands in its logs first.
     """
@@ -145,7 +145,7 @@ class _FollowedLog:
                 self._waiting += self._new(items)
 
     def look(self) -> list[FollowedItem]:
-        """Give what has come since the last look."""
+        """Return what has come since the last look."""
         if self._waiting:
             found, self._waiting = self._waiting, []
             return found
@@ -171,7 +171,7 @@ class _FollowedLog:
         return item.offset + item.length >= self._past_bytes and self._is_mine(item)
 
     def _is_mine(self, item: Placed | Damage) -> bool:
-        """Tell whether an item belongs to the session: days' logs are shared."""
+        """Return whether an item belongs to the session: days' logs are shared."""
         if self._log.kind != "day" or not isinstance(item, Placed):
             return True
         if heads_a_log(item.record):
@@ -180,7 +180,7 @@ class _FollowedLog:
 
 
 def _mark_of(item: Placed | Damage) -> int:
-    """Give what an item is known by; all that must be kept of it."""
+    """Return what an item is known by; all that must be kept of it."""
     if isinstance(item, Placed):
         return hash(item.record.raw)
     return hash((item.reason, item.length))
@@ -193,7 +193,7 @@ def _agent_log(main: LogFile, path: Path) -> LogFile:
 
 
 def _beside(main: Path, kind: str) -> Iterator[Path]:
-    """Give the plain logs of a *kind* that lie beside the main one."""
+    """Return the plain logs of a *kind* that lie beside the main one."""
     try:
         names = sorted(os.listdir(main.parent))
     except OSError:

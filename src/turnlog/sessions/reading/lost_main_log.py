@@ -43,5 +43,5 @@ class LostSession(Session):
 
 
 def readable_session(session: Session) -> Session:
-    """Give *session* as it can be read: by its agents alone, if its main log is gone."""
+    """Return *session* as it can be read: by its agents alone, if its main log is gone."""
     return session if session.main_logs else LostSession(session.id, session.logs)

@@ -192,7 +192,7 @@ def part_of(
     offset: int | None = None,
     limit: int | None = None,
 ) -> ThreadRange[T]:
-    """Give the *last* so many steps, or those behind the first *offset*, at most *limit*."""
+    """Return the *last* so many steps, or those behind the first *offset*, at most *limit*."""
     if last is not None and (offset is not None or limit is not None):
         raise UsageError(
             "last counts from the end, offset and limit from the beginning",
@@ -208,7 +208,7 @@ def part_of(
 
 
 def range_of(items: Iterable[T], first: int | None, stop: int | None) -> ThreadRange[T]:
-    """Give the steps number *first* up to, not including, *stop*, as a slice counts them.
+    """Return the steps number *first* up to, not including, *stop*, as a slice counts them.
 
     The first is number 0, negative numbers count from the end, and None means as far as it goes.
     """
@@ -225,7 +225,7 @@ def range_of(items: Iterable[T], first: int | None, stop: int | None) -> ThreadR
 
 
 def last_of(items: Iterable[T], count: int) -> ThreadRange[T]:
-    """Give the last *count* steps, holding no more than those at a time."""
+    """Return the last *count* steps, holding no more than those at a time."""
     held: deque[tuple[bool, T]] = deque()
     seen: set[_Key] = set()
     begun = total = 0
@@ -249,7 +249,7 @@ def count_steps(items: Iterable[T]) -> int:
 
 
 def numbered(items: Iterable[T]) -> Iterator[tuple[int | None, T]]:
-    """Give each item with the number of the step that it begins; None if it begins none."""
+    """Return each item with the number of the step that it begins; None if it begins none."""
     seen: set[_Key] = set()
     number = 0
     for item in items:
@@ -259,7 +259,7 @@ def numbered(items: Iterable[T]) -> Iterator[tuple[int | None, T]]:
 
 
 def _begins(item: Node | Record, seen: set[_Key]) -> bool:
-    """Tell whether *item* is the first of a step, and remember that it was met."""
+    """Return whether *item* is the first of a step, and remember that it was met."""
     if item.type not in _STEPS or (isinstance(item, Node | Linked) and item.is_meta):
         return False
     if isinstance(item, Node):

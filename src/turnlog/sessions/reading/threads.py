@@ -36,7 +36,7 @@ def main_thread(tree: Tree, *, bridged: bool = True) -> list[Node]:
 
 
 def whole_thread(tree: Tree, tip: Node | None = None) -> list[Node]:
-    """Give the thread of *tip* (the main one's, unless given) from its very first record."""
+    """Return the thread of *tip* (the main one's, unless given) from its very first record."""
     tip = tip or main_tip(tree)
     if tip is None:
         return []
@@ -190,7 +190,7 @@ class Parallel:
             self.results_of[place].append(result)
 
     def _of_message(self, members: Sequence[Node]) -> list[Node]:
-        """Give what the path missed of one response, in order."""
+        """Return what the path missed of one response, in order."""
         uuids = {node.uuid for node in members}
         siblings = [node for node in members if node.uuid not in self.taken]
         hanging = {
@@ -208,7 +208,7 @@ class Parallel:
     def _strays(
         self, placed: list[Node], hanging: Iterable[Node], uuids: set[str]
     ) -> Iterator[Node]:
-        """Give results that hang elsewhere but answer a call of this response still open."""
+        """Return results that hang elsewhere but answer a call of this response still open."""
         answered = {call for node in placed for call in node.results}
         for node in sorted(hanging, key=lambda each: each.position):
             if node.parent_uuid in uuids:

@@ -72,11 +72,11 @@ class Node(Struct, eq=False):
         return self.type in _SPOKEN
 
     def same_writer(self, other: Node) -> bool:
-        """Tell whether both were written by the same agent, or both by the main one."""
+        """Return whether both were written by the same agent, or both by the main one."""
         return self.is_sidechain == other.is_sidechain and self.agent_id == other.agent_id
 
     def ancestry(self) -> Iterator[Node]:
-        """Give this node, its parent, and so on up to a root."""
+        """Return this node, its parent, and so on up to a root."""
         node: Node | None = self
         while node is not None:
             yield node

@@ -198,21 +198,21 @@ def number_of(name: str) -> tuple[str, int] | None:
 
 
 def whole_path(path: str, project: str | None) -> str:
-    """Give *path* as it was on the machine that wrote the log: absolute where that is known."""
+    """Return *path* as it was on the machine that wrote the log: absolute where that is known."""
     flavour = _flavour(path, project)
     found: str = flavour.normpath(flavour.join(project or "", path))
     return found
 
 
 def shown_path(path: str, project: str | None) -> str:
-    """Give a whole path the way people say it: relative to the project, if it is inside."""
+    """Return a whole path the way people say it: relative to the project, if it is inside."""
     flavour = _flavour(path, project)
     inside = project is not None and path.startswith(project.rstrip("\\/") + str(flavour.sep))
     return path[len((project or "").rstrip("\\/")) + 1 :] if inside else path
 
 
 def safe_parts(path: str, project: str | None) -> tuple[str, ...] | None:
-    """Give the directories and name under which *path* may be restored anywhere; None if none.
+    """Return the directories and name under which *path* may be restored anywhere; None if none.
 
     What lies outside the project goes beneath a directory that says so. Nothing here can climb.
     """

@@ -149,7 +149,7 @@ class SessionFiles:
         )
 
     def at(self, message: str) -> tuple[FileAt, ...]:
-        """Give every file that has kept versions as it was when *message* was sent.
+        """Return every file that has kept versions as it was when *message* was sent.
 
         *message* is the beginning of a record's uuid or of a message that versions were kept at.
         """
@@ -158,7 +158,7 @@ class SessionFiles:
         return tuple(each for each in found if each is not None)
 
     def version_at(self, file: TouchedFile, at: str | None) -> FileAt | None:
-        """Give one file as it was *at* a message, or its version ``vN``, or as kept last."""
+        """Return one file as it was *at* a message, or its version ``vN``, or as kept last."""
         if not file.versions:
             return None
         if at is None:
@@ -172,7 +172,7 @@ class SessionFiles:
         return self._file_at(file, self._snapshot_of(self._resolve(at)))
 
     def newest(self) -> tuple[FileAt, ...]:
-        """Give the newest kept version of every file."""
+        """Return the newest kept version of every file."""
         return tuple(
             FileAt(file=file, version=file.versions[-1])
             for file in self.files.values()
@@ -240,7 +240,7 @@ class SessionFiles:
             )
 
     def _unspoken(self, versions: list[Version]) -> Iterator[Version]:
-        """Give the kept versions of the same file that no record speaks of, by their names."""
+        """Return the kept versions of the same file that no record speaks of, by their names."""
         hashes = {pair[0] for each in versions if each.name and (pair := number_of(each.name))}
         known = {each.name for each in versions}
         for name in (name for each in sorted(hashes) for name in self._names.get(each, ())):

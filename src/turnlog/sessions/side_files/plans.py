@@ -54,7 +54,7 @@ class PlanTrace(Struct, frozen=True, kw_only=True):
 
 
 def traces_of(log: LogFile) -> Iterator[PlanTrace]:
-    """Give what the records of *log* tell about plans."""
+    """Return what the records of *log* tell about plans."""
     seen: set[bytes] = set()
     for line in _lines(log):
         slug = _SLUG.search(line)
@@ -70,7 +70,7 @@ def traces_of(log: LogFile) -> Iterator[PlanTrace]:
 
 
 def _lines(log: LogFile) -> Iterator[bytes]:
-    """Give the lines of *log* that hold one of the keys."""
+    """Return the lines of *log* that hold one of the keys."""
     source = open_source(log.path)
     splitter = Splitter()
     try:
@@ -223,7 +223,7 @@ class _PlanBuilder(Struct):
 
 
 def title_of(text: str) -> str | None:
-    """Give the first ``# `` heading of *text*; what stands in a code block is none."""
+    """Return the first ``# `` heading of *text*; what stands in a code block is none."""
     fenced = False
     for line in text.split("\n"):
         if line.lstrip().startswith(("```", "~~~")):

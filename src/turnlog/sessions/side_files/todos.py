@@ -87,7 +87,7 @@ class Task(Struct, frozen=True, kw_only=True):
 def todos_of(
     home: Home, session_id: str, *, problems: list[Problem] | None = None
 ) -> tuple[TodoList, ...]:
-    """Give the todos of every agent of a session, the main agent's first."""
+    """Return the todos of every agent of a session, the main agent's first."""
     found = side_files(home, session_id, problems=problems).todos
     prefix = session_id + _SEPARATOR
     lists = (read_todos(path, session_id, path.stem.removeprefix(prefix)) for path in found)
@@ -95,7 +95,7 @@ def todos_of(
 
 
 def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
-    """Give every list of todos in *home*; each says whether the log it belongs to is lost."""
+    """Return every list of todos in *home*; each says whether the log it belongs to is lost."""
     walk = DirectoryWalk(problems)
     items = [item for item in walk.enter(str(home.path / "todos")) if item.name.endswith(".json")]
     if not items:
@@ -117,7 +117,7 @@ def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[Tod
 
 
 def orphans(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
-    """Give the lists of todos whose session or agent has no log."""
+    """Return the lists of todos whose session or agent has no log."""
     return tuple(each for each in all_todos(home, problems=problems) if each.lost)
 
 
@@ -138,7 +138,7 @@ def read_todos(path: Path, session_id: str, agent_id: str, *, lost: Lost | None 
 def tasks_of(
     home: Home, session_id: str, *, problems: list[Problem] | None = None
 ) -> tuple[Task, ...]:
-    """Give the session's tasks, in the order of their numbers."""
+    """Return the session's tasks, in the order of their numbers."""
     directory = side_files(home, session_id, problems=problems).tasks
     if directory is None:
         return ()
@@ -149,7 +149,7 @@ def tasks_of(
 
 
 def sessions_with_tasks(home: Home, *, problems: list[Problem] | None = None) -> tuple[str, ...]:
-    """Give the ids of the sessions that *home* has a tasks directory for."""
+    """Return the ids of the sessions that *home* has a tasks directory for."""
     items = DirectoryWalk(problems).enter(str(home.path / "tasks"))
     names = (item.name for item in items if item.kind == "directory")
     return tuple(name for name in names if is_session_id(name))
@@ -246,7 +246,7 @@ def _read_name(stem: str, sessions: set[str]) -> tuple[str, str] | None:
 
 
 def _logs(home: Home, problems: list[Problem] | None) -> tuple[set[str], set[tuple[str, str]]]:
-    """Give the sessions that have a main log, and the agents of sessions that have one."""
+    """Return the sessions that have a main log, and the agents of sessions that have one."""
     mains: set[str] = set()
     agents: set[tuple[str, str]] = set()
     for log in find_logs(home, problems=problems):

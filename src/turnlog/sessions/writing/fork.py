@@ -34,7 +34,7 @@ _BATCH: Final = 200
 def fork_records(
     session: Session, at: str | None = None, *, for_claude: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Give the records of a fork of *session* at the record *at*, or at its newest tip.
+    """Return the records of a fork of *session* at the record *at*, or at its newest tip.
 
     *for_claude* has records of other dialects told in Claude Code's.
     """
@@ -82,7 +82,7 @@ def fork(session: Session, into: SessionWriter, at: str | None = None) -> int:
 
 
 def thread_to(session: Session, at: str | None) -> list[Node]:
-    """Give the nodes that a fork at the record *at* would copy."""
+    """Return the nodes that a fork at the record *at* would copy."""
     tree = session.tree
     tip = find_record(tree, at) if at is not None else None
     nodes = [node for node in whole_thread(tree, tip) if node.type in _COPIED]
@@ -96,7 +96,7 @@ def _teller(session: Session) -> ClaudeTranslator:
 
 
 def _link(node: Node, named: str, renamed: dict[str, str]) -> str | None:
-    """Give the new uuid of a linked record; one that was left behind is bridged upwards."""
+    """Return the new uuid of a linked record; one that was left behind is bridged upwards."""
     if named in renamed:
         return renamed[named]
     above = node.parent

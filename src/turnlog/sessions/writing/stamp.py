@@ -55,7 +55,7 @@ class RecordStamper:
         self._tools: dict[str, str] = {}
 
     def mark(self, event: str, now: datetime, **more: Any) -> Fields:
-        """Give the line of a mark of turnlog's own: what happened, and in which process."""
+        """Return the line of a mark of turnlog's own: what happened, and in which process."""
         mark = {
             "type": "turnlog",
             "event": event,
@@ -67,7 +67,7 @@ class RecordStamper:
     def place(
         self, record: Record | Mapping[str, Any], tip: str | None, now: datetime
     ) -> list[Fields]:
-        """Give the lines that say *record* behind the record *tip*."""
+        """Return the lines that say *record* behind the record *tip*."""
         if not isinstance(record, Record | Mapping):
             raise NotSerialisable(
                 f"a {type(record).__name__} is not a record",
@@ -96,7 +96,7 @@ class RecordStamper:
         return [{**said, "sessionId": self.session_id, **stamp, **said}]
 
     def stamped(self, record: Record | Mapping[str, Any], now: datetime) -> list[Fields]:
-        """Give the lines that say *record*, to be placed once more when their parent is known."""
+        """Return the lines that say *record*, to be placed once more when their parent is known."""
         return [
             {key: value for key, value in line.items() if value is not _LATER}
             for line in self.place(record, _LATER, now)
@@ -160,7 +160,7 @@ class RecordStamper:
 
 
 def _unsaid(record: Record) -> Fields:
-    """Give the fields of a record that never was a line."""
+    """Return the fields of a record that never was a line."""
     found: Fields = loads(encode(record))
     return found
 

@@ -139,7 +139,7 @@ class StreamedMessage:
         self.is_complete = True
 
     def record(self) -> Fields:
-        """Give the fields of an assistant record that says what has arrived so far."""
+        """Return the fields of an assistant record that says what has arrived so far."""
         return self._record(sorted(self._blocks))
 
     def finished(self) -> list[Fields]:
@@ -289,7 +289,7 @@ class _StreamedBlock:
         return False
 
     def whole(self) -> Fields:
-        """Give the block as far as it has arrived."""
+        """Return the block as far as it has arrived."""
         block = dict(self.fields)
         for key, pieces in self.pieces.items():
             text = _joined(pieces)

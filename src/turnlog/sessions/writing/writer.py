@@ -210,7 +210,7 @@ class SessionWriter(Shared):
     def stamped(
         self, records: Iterable[Record | Mapping[str, Any]]
     ) -> tuple[list[list[dict[str, Any]]], int]:
-        """Give records as lines with a uuid and a time, to be appended later, and their size."""
+        """Return records as lines with a uuid and a time, to be appended later, and their size."""
         now = self._clock()
         made = [self._placer.stamped(record, now) for record in records]
         lines = self._log.lines_of(line for each in made for line in each)
@@ -249,7 +249,7 @@ class SessionWriter(Shared):
 
     @synchronized
     def folded(self, kind: type[F]) -> F:
-        """Give the fold of *kind* over all records so far; it is kept current from now on."""
+        """Return the fold of *kind* over all records so far; it is kept current from now on."""
         return self._folded(kind)
 
     @synchronized
@@ -343,7 +343,7 @@ class SessionWriter(Shared):
         self._say(self._placer.mark("ended", self._clock()))
 
     def _head(self) -> bytes:
-        """Give the lines with which a new log begins."""
+        """Return the lines with which a new log begins."""
         return format_marker(
             WRITER,
             sessionId=self.session_id,
@@ -353,15 +353,15 @@ class SessionWriter(Shared):
         )
 
     def _logs(self) -> Sequence[Path]:
-        """Give the logs that hold the session's records, the one written to last."""
+        """Return the logs that hold the session's records, the one written to last."""
         return (self.path,)
 
     def _is_mine(self, _record: Record) -> bool:
-        """Tell whether a record of the log belongs to this session."""
+        """Return whether a record of the log belongs to this session."""
         return True
 
     def _uuids_in(self, path: Path) -> Iterator[str]:
-        """Give the uuids of the session's records in one of its logs."""
+        """Return the uuids of the session's records in one of its logs."""
         try:
             for item in scan_log(path):
                 if isinstance(item, Envelope) and item.uuid is not None:
@@ -408,7 +408,7 @@ class SessionWriter(Shared):
         return lines
 
     def _is_in_tree(self, line: dict[str, Any]) -> bool:
-        """Tell whether the next record follows *line*, if that is written."""
+        """Return whether the next record follows *line*, if that is written."""
         return line["type"] in TREE_TYPES or self.dialect != "claude"
 
     def _has(self, uuid: str) -> bool:

@@ -103,14 +103,14 @@ def _hit(hit: Hit, desk: PageContext) -> Fragment:
 
 
 def _place(hit: Hit) -> OwnUrl:
-    """Give the address at which the hit's words are in sight."""
+    """Return the address at which the hit's words are in sight."""
     found = hit.snippet[slice(*hit.highlights[0])] if hit.highlights else ""
     at = hit.at.isoformat() if hit.at else None
     return OwnUrl(address(f"/session/{hit.session}", at=at, find=found) + ("#here" if at else ""))
 
 
 def _marked(hit: Hit) -> Iterator[Child]:
-    """Give the snippet with its matches marked."""
+    """Return the snippet with its matches marked."""
     place = 0
     for begin, end in hit.highlights:
         yield hit.snippet[place:begin]

@@ -67,7 +67,7 @@ def session_pieces(name: str, asked: Params) -> Iterator[str]:
 
 
 def session_export(name: str, shape: str, asked: Params) -> tuple[str, str, str]:
-    """Give a session as a file to hand on, its media type and its name; secrets are masked."""
+    """Return a session as a file to hand on, its media type and its name; secrets are masked."""
     if shape not in SHAPES:
         raise NotFound(f"there is no export as {shape}", hint=f"there are {', '.join(SHAPES)}")
     session = Session.find(asked.desk.store.homes, name)

@@ -100,7 +100,7 @@ def sessions_page(asked: Params) -> str:
 
 
 def _costs(index: Index, desk: PageContext) -> dict[str, str]:
-    """Tell what each session cost."""
+    """Return what each session cost."""
     question = Question(by=("session",), zone=desk.zone)
     found = ledger(used_in(index, question.period, desk.prices), desk.prices, question)
     return {row.session: row.cost_usd for row in found.rows if isinstance(row.session, str)}
