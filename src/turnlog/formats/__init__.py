@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         project_key,
         same_project_key,
     )
-    from turnlog.formats.side_files import (
+    from turnlog.formats.side_paths import (
         SideFiles,
         history_log,
         plans,
@@ -162,7 +162,7 @@ _HOMES = {
         "project_key",
         "same_project_key",
     ),
-    "turnlog.formats.side_files": (
+    "turnlog.formats.side_paths": (
         "SideFiles",
         "history_log",
         "plans",

@@ -32,7 +32,7 @@ from msgspec import Struct, structs
 from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile, find_everywhere
 from turnlog.formats.home_files import home_files
-from turnlog.formats.side_files import PROGRAMS_OWN
+from turnlog.formats.side_paths import PROGRAMS_OWN
 from turnlog.health.findings import CheckContext, DoctorFinding, Example, Urgency, counted, finding
 from turnlog.health.survey import Surveyed
 from turnlog.index.connection import Index
