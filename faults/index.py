@@ -19,7 +19,6 @@ from collections import Counter
 from pathlib import Path
 
 from turnlog.formats import Home, find_homes
-from turnlog.index import pipeline
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
 from turnlog.index.refresh.refresh import refresh
@@ -156,12 +155,12 @@ def _kill_one(homes: Homes, rng: random.Random, usual: float) -> None:
 
 def _refresh_in_two(homes: Homes, stage: str) -> None:
     """Refresh in small batches, with a reading process: there is more to be caught in."""
-    from turnlog.index.refresh import log_reader
+    from turnlog.index.refresh import log_reader, parallel
     from turnlog.index.refresh import refresh as refreshing
 
-    pipeline._WORTH_A_PROCESS_BYTES = 0  # noqa: SLF001 - As a larger tree would be.
+    parallel._WORTH_A_CHILD_BYTES = 0  # noqa: SLF001 - As a larger tree would be.
     log_reader._CHUNK_LINES = 200  # noqa: SLF001
-    refreshing.MOST_CHUNKS = pipeline.MOST_CHUNKS = 4
+    refreshing.MOST_CHUNKS = 4
     refresh(homes, stage=stage)
 
 

@@ -85,7 +85,7 @@ def test_who_does_not_want_to_hear_of_it_is_not_ended(tmp_path):
 IN_A_STATEMENT = """
 import signal, sys, threading, time
 from turnlog.cli import main
-from turnlog.questions import sql
+from turnlog.query import sql
 
 def interrupt():
     time.sleep(0.2)

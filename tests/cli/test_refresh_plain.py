@@ -12,7 +12,7 @@ import platformdirs
 import pytest
 
 from index.homes import SESSIONS, answered, asked, lines, log_path, made_home, made_tree, own_index
-from turnlog.formats.homes import turnlog_home_path
+from turnlog.formats.home_paths import turnlog_home_path
 from turnlog.index.database import LAST_INDEX, index_path
 from turnlog.index.refresh.refresh import refresh
 
@@ -157,7 +157,7 @@ def test_a_reader_that_goes_away_is_no_failure(home, tmp_path):
 
 
 def test_the_last_index_is_the_last():
-    script = (Path(refresh.__code__.co_filename).parent / "indexes.sql").read_text("utf-8")
+    script = (Path(refresh.__code__.co_filename).parents[1] / "indexes.sql").read_text("utf-8")
     assert script.rstrip().splitlines()[-1].startswith(f"CREATE INDEX IF NOT EXISTS {LAST_INDEX} ")
 
 

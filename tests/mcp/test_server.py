@@ -326,9 +326,9 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
 
 
 def test_the_owners_time_is_stricter_than_a_tools():
-    from mcp_contexts import Desk
+    from turnlog.mcp.context import ToolContext
 
-    desk = Desk(homes=(), scope=None, settings=Settings(seconds=2))
+    desk = ToolContext(homes=(), scope=None, settings=Settings(seconds=2))
     assert desk.for_a_call(20).deadline.seconds == 2
     assert desk.for_a_call(1).deadline.seconds == 1
 

@@ -478,8 +478,8 @@ GREEDY = {
 CHILD = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000_000, 20_000_000))
-from turnlog.questions import sql_guard
-sql_guard.MOST_MEMORY_BYTES = 30_000_000
+from turnlog.query import sql
+sql.MOST_MEMORY_BYTES = 30_000_000
 from turnlog.cli.app import run
 code = run(["sql", *sys.argv[1:]])
 print(open("/proc/self/status").read().partition("VmHWM:")[2])

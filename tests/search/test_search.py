@@ -415,7 +415,7 @@ def test_a_pattern_that_takes_years_is_stopped_and_what_was_found_is_shown(
     world.prompt(said)
     world.prompt("lantern 7")
     world.write(tmp_path)
-    monkeypatch.setattr(searching, "Patience", lambda: TimeBudget(0.5))
+    monkeypatch.setattr(searching, "TimeBudget", lambda: TimeBudget(0.5))
     with open_fresh(find_homes([tmp_path])) as index:
         found = ask(index, pattern, regex=True)
     assert [hit.snippet for hit in found.hits] == hits

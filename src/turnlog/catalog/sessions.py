@@ -31,7 +31,7 @@ from msgspec import Struct, structs
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.formats.find import in_reading_order
-from turnlog.formats.homes import kept_root
+from turnlog.formats.home_paths import kept_root
 from turnlog.formats.projects import is_within, whole
 from turnlog.index.titles import StoredTitles
 from turnlog.keep.archive.archives import Archives, is_flat_archive

@@ -14,7 +14,7 @@ import stat
 import time
 import zlib
 
-from turnlog.formats.homes import turnlog_home_path
+from turnlog.formats.home_paths import turnlog_home_path
 
 try:
     import fcntl

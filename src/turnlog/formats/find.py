@@ -17,7 +17,8 @@ from msgspec import structs
 
 from turnlog.errors import AmbiguousSession, InvalidId, NotFound
 from turnlog.formats.home_logs import Search
-from turnlog.formats.homes import Home, configured_homes, kept_path, usual_homes
+from turnlog.formats.home_paths import configured_homes, kept_path, usual_homes
+from turnlog.formats.homes import Home
 from turnlog.formats.kept_copies import copy_roots
 from turnlog.formats.log_file import LayoutName, LogFile
 from turnlog.formats.walk import DirectoryWalk, Problem

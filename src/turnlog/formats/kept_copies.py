@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.errors import InvalidId
-from turnlog.formats.homes import kept_path
+from turnlog.formats.home_paths import kept_path
 from turnlog.formats.log_file import LogFile
 from turnlog.formats.walk import DirectoryWalk
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from binascii import crc32
 
-from turnlog.formats.homes import turnlog_home_path
+from turnlog.formats.home_paths import turnlog_home_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

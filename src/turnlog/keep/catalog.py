@@ -18,9 +18,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field, structs
 
-from turnlog.formats import homes
+from turnlog.formats import home_paths
 from turnlog.formats.file_name_case import Spellings, is_spelt, prefixes
-from turnlog.formats.homes import kept_root
+from turnlog.formats.home_paths import kept_root
 from turnlog.formats.kept_copies import (
     CONFLICTS,
     GENERATIONS,
@@ -311,9 +311,9 @@ def last_run_at(place: Path) -> datetime | None:
 
 def note_home(place: Path, home: str) -> None:
     """Write down which home of which machine is mirrored at *place*, unless it says so already."""
-    machine = homes.machine_id()
-    if homes.noted_machine(os.fspath(place)) != machine:
-        put(place, (homes.MACHINE,), (machine.encode(),), overwrite=True)
+    machine = home_paths.machine_id()
+    if home_paths.noted_machine(os.fspath(place)) != machine:
+        put(place, (home_paths.MACHINE,), (machine.encode(),), overwrite=True)
     if home_of(place) != home:
         # Not every path is text; this way it is written down, and read, all the same.
         put(place, (HOME,), (json.dumps({"path": home}).encode(),), overwrite=True)

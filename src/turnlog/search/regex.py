@@ -13,7 +13,9 @@ from typing import Any, Final
 
 # A brace that begins no repetition is itself in Python's syntax, but `regex` would match about so
 # many mistakes: `{e<=1}`. `\N{BULLET}` and other escapes stay as they are.
-_BRACE: Final = re.compile(r"\\N\{[^}]*\}|\\.|\{(?!\d+\}|\d*,\d*\})", re.DOTALL)
+_BRACE: Final = re.compile(
+    r"\\N\{[^{}\\]{0,100}\}|\\.|\{(?!\d{1,10}\}|\d{0,10},\d{0,10}\})", re.DOTALL
+)
 
 
 def check_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:

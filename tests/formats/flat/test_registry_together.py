@@ -35,7 +35,7 @@ PROCESSES, EACH = 8, 20
 UPDATES = """
 import sys
 from datetime import UTC, datetime, timedelta
-from turnlog.formats.flat.registry import Entry, Meta, update_registry, write_meta
+from turnlog.formats.flat.registry import RegistryEntry, Meta, update_registry, write_meta
 directory, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 start = datetime(2026, 3, 4, tzinfo=UTC)
 print("ready", flush=True)

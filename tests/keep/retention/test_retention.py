@@ -494,7 +494,7 @@ def test_a_file_that_changes_after_its_copy_was_proved_stays(home, own, monkeypa
             (home.path / MAIN).write_bytes(b"{}")
         return proof
 
-    monkeypatch.setattr(retention, "prove_kept", changing)
+    monkeypatch.setattr(retention, "compare_kept", changing)
     report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
     assert ids(report.sessions) == [OTHER]
     assert "written to just now" in reasons(report)[ID]

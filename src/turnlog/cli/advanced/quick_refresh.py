@@ -10,7 +10,7 @@ import sys
 
 from turnlog.cli import lead_nowhere
 from turnlog.errors import TurnlogError
-from turnlog.formats.homes import all_home_paths
+from turnlog.formats.home_paths import all_home_paths
 from turnlog.index.freshness import look_at
 
 TYPE_CHECKING = False

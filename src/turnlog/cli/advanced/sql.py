@@ -166,7 +166,7 @@ def _show_table(answer: SqlDocument) -> None:
     if sys.stdout.isatty():
         console().print(table)
         return
-    from turnlog.cli.terminal.console import PipeConsole
+    from turnlog.cli.terminal.pipe_console import PipeConsole
 
     PipeConsole().print(
         table

@@ -66,7 +66,7 @@ def command(
 
 def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
     """Show what to add; settings are the user's to change."""
-    from turnlog.formats.homes import configured_homes, turnlog_home_path
+    from turnlog.formats.home_paths import configured_homes, turnlog_home_path
     from turnlog.text import inert
 
     program = "turnlog"

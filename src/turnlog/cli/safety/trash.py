@@ -257,7 +257,7 @@ def _table(rows: list[TrashRow], now: datetime, width: int) -> Any:
     from rich.table import Table
 
     from turnlog.cli.terminal.console import age, at_most, day, safe, short_path, size, titled
-    from turnlog.formats.homes import all_home_paths
+    from turnlog.formats.home_paths import all_home_paths
     from turnlog.keep.retention.retention import ORPHANED
 
     usual = {os.path.realpath(each) for each in all_home_paths()}

@@ -15,7 +15,7 @@ from turnlog.cli.statusline.input import log_path, read_input, session_id
 from turnlog.cli.statusline.line import NOTHING, line_of
 from turnlog.costs.statusline_figures import FiguresFile, within
 from turnlog.errors import TurnlogError
-from turnlog.formats.homes import all_home_paths, turnlog_home_path
+from turnlog.formats.home_paths import all_home_paths, turnlog_home_path
 from turnlog.text import inert
 
 TYPE_CHECKING = False

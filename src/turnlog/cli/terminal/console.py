@@ -1,10 +1,4 @@
-"""How commands show things on a terminal. Rich is imported only when something is drawn.
-
-A console for pipes and files: they have no width, so nothing is cut, wrapped or padded.
-
-Rich draws tables as wide as their console, and fills every cell up to the width of its column, the
-last one too. Whoever reads lines from a pipe wants all of a line and nothing behind it.
-"""
+"""Printing to the terminal. Rich is imported only when something is drawn with it."""
 
 from __future__ import annotations
 
@@ -14,10 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Final
 
 from turnlog.text import inert
 
@@ -41,6 +32,8 @@ def console() -> Console:
         is_terminal = sys.stdout.isatty()
         return Console(highlight=False, markup=True, emoji=False, soft_wrap=not is_terminal)
 
+    from turnlog.cli.terminal.pipe_console import PipeConsole
+
     return PipeConsole()
 
 
@@ -57,12 +50,12 @@ def one_line(text: str, columns: int, room: int) -> str:
 
 def show_value(out: Console, name: str, value: str, columns: int = 10) -> None:
     """Print a *value*, which is markup, behind its *name*; where it is wrapped, below itself."""
-    from rich.table import Table
-
     label = f" [bold]{name:<{columns}}[/]"
     if out.width > ENDLESS // 2:
         out.print(f"{label}{value}")
         return
+    from rich.table import Table
+
     table = Table.grid()
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -194,20 +187,3 @@ def progress(what: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
     ) as bar:
         task = bar.add_task(what, total=total_bytes)
         yield lambda done: bar.advance(task, done)
-
-
-class PipeConsole(Console):
-    """A console that is as wide as what it shows."""
-
-    def __init__(self) -> None:
-        super().__init__(highlight=False, markup=True, emoji=False, soft_wrap=True, width=ENDLESS)
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print; of tables without the spaces at the ends of lines, texts as they are."""
-        if not any(isinstance(each, Table) for each in objects):
-            super().print(*objects, **options)
-            return
-        with self.capture() as captured:
-            super().print(*objects, **options)
-        self.file.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
-        self.file.flush()

@@ -71,7 +71,7 @@ def _no_sessions(homes: Sequence[str]) -> str:
     import os
 
     from turnlog.cli.terminal.console import from_user
-    from turnlog.formats.homes import configured_homes, usual_homes
+    from turnlog.formats.home_paths import configured_homes, usual_homes
 
     configured = None if homes else configured_homes()
     if not configured:
@@ -94,7 +94,7 @@ def has_any(homes: Sequence[str], *names: str) -> bool:
     """Return whether some home has a file or directory of one of these names."""
     import os
 
-    from turnlog.formats.homes import all_home_paths
+    from turnlog.formats.home_paths import all_home_paths
 
     return any(
         os.path.exists(os.path.join(home, name)) for home in all_home_paths(homes) for name in names

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from turnlog.errors import TurnlogError
 from turnlog.formats import journal_log, turnlog_home
-from turnlog.formats.homes import kept_root
+from turnlog.formats.home_paths import kept_root
 
 if TYPE_CHECKING:
     from turnlog.sessions.journal import ArchivedFact, Journal

@@ -29,7 +29,7 @@ from msgspec import Struct, field, structs
 from turnlog.errors import LogError, LogLocked, StorageFull
 from turnlog.formats import Home, Problem, read_name
 from turnlog.formats.home_files import HomeFile, home_files, owner_of
-from turnlog.formats.homes import kept_path
+from turnlog.formats.home_paths import kept_path
 from turnlog.formats.kept_copies import copy_roots, generation_copy, kept_copy
 from turnlog.keep.catalog import HOME, Catalogue, note_home, note_run
 from turnlog.keep.copies.commit import place_all, sweep, sweep_beneath

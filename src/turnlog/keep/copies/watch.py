@@ -21,7 +21,7 @@ from msgspec import Struct
 from turnlog.errors import LogError
 from turnlog.formats import Home
 from turnlog.formats.home_files import home_files
-from turnlog.formats.homes import kept_root
+from turnlog.formats.home_paths import kept_root
 from turnlog.keep.catalog import Catalogue
 from turnlog.keep.copies.keep import KeepRun, Progress, Sessions, changed_files, keep, owner_of_file
 from turnlog.sessions.watcher import changes, check_poll

@@ -25,7 +25,7 @@ from turnlog.config import SettingProblem
 from turnlog.errors import UsageError
 from turnlog.formats import Home, LogFile, LogKind, Problem, find_logs, turnlog_home
 from turnlog.formats.home_files import HomeFile
-from turnlog.formats.homes import configured_homes, usual_homes
+from turnlog.formats.home_paths import configured_homes, usual_homes
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.timestamps import instant_of_ns
 from turnlog.sessions.owners import is_subagent_log
