@@ -19,7 +19,7 @@ Examples:
 @home_option
 @json_option
 def command(name: str, title: str, homes: tuple[str, ...], *, as_json: bool) -> int:
-    """Return a session a title. It is appended to its log, as Claude Code's own /rename does.
+    """Give a session a title. It is appended to its log, as Claude Code's own /rename does.
 
     SESSION is the beginning of a session's id, or "latest".
     """

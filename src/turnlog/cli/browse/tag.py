@@ -19,7 +19,7 @@ Examples:
 @home_option
 @json_option
 def command(name: str, word: str, homes: tuple[str, ...], *, as_json: bool) -> int:
-    """Return a session a tag, in place of any it had. It is appended to its log.
+    """Give a session a tag, in place of any it had. It is appended to its log.
 
     SESSION is the beginning of a session's id, or "latest".
     """
