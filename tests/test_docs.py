@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "turnlog"
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-REQUIREMENTS = (ROOT / "docs" / "requirements.md").read_text("utf-8")
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+REQUIREMENTS = (ROOT / "docs" / "internals" / "requirements.md").read_text("utf-8")
 NOTES = ROOT.parent / "shared" / "notes" / "requirements.md"
 
 # People of examples; any other home directory came from somebody's machine.
