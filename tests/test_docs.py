@@ -3,6 +3,7 @@
 import ast
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ def test_every_module_named_exists():
     named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", REQUIREMENTS))
     assert len(named) > 20
     assert [name for name in sorted(named) if not (SOURCE / name).is_file()] == []
+
+
+def test_the_packages_of_the_architecture_are_those_that_import_linter_checks():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (contract,) = settings["tool"]["importlinter"]["contracts"]
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    tree = page.partition("\n## Packages\n")[2].split("```")[1]
+    drawn = [line.partition("   ")[0].split() for line in tree.strip().splitlines()]
+    assert drawn == [layer.split(" | ") for layer in contract["layers"]]
 
 
 def test_every_test_named_exists():
