@@ -1,17 +1,12 @@
-"""Small files beside the logs: read whole within bounds, put in place whole or not at all.
+"""Read small files within limits, and create or replace files atomically and durably.
 
-Reading gives the bytes or an Unreadable that says why; it opens regular files only, so that a FIFO
-cannot hang it and a huge file cannot fill memory. Writing makes private files (0600 in directories
-of 0700, whatever the umask): into a temporary file in the same directory, synced, then moved to its
-name, then the directory is synced. A kill at any moment leaves the old file or the new one, and at
-worst a ``.turnlog-….part`` beside it. Below the directory that the caller names no symbolic link is
-followed, so nothing can land outside it.
+Reading returns the bytes or an Unreadable with the reason. Only regular files are opened, so a FIFO
+cannot block and a huge file cannot fill memory. Writing goes to a temporary file in the same
+directory, which is synced and then renamed, after which the directory is synced. A kill at any
+moment leaves the old file or the new one, and at worst a leftover ``.turnlog-….part`` file.
 
-Files that only their owner can read, made so that a power cut cannot lose them.
-
-Directories are 0700 and files 0600 whatever the umask. Below *root* no symbolic link is followed.
-A new file's directory entry, and that of every directory made for it, is synced before it counts
-as created.
+New files are private whatever the umask: 0600 in directories of 0700. No symbolic link is followed
+below the caller's *root*, so nothing can be written outside it.
 """
 
 from __future__ import annotations
@@ -45,7 +40,7 @@ NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
 
 
 class Unreadable(Struct, frozen=True):
-    """Why a file could not be read; a value, to be reported."""
+    """Why a file could not be read: a value to report, not an exception."""
 
     reason: str
 
@@ -53,14 +48,14 @@ class Unreadable(Struct, frozen=True):
 def read_file(
     path: str | os.PathLike[str], *, limit: int = READ_LIMIT, follow: bool = True
 ) -> bytes | Unreadable:
-    """Read the whole file at *path*, unless it is larger than *limit*."""
+    """Return the contents of the file at *path*, or Unreadable if it is larger than *limit*."""
     opened = _open(path, follow=follow)
     if isinstance(opened, Unreadable):
         return opened
     found = bytearray()
     with os.fdopen(opened, "rb") as file:
         try:
-            # Piece by piece: asking for the whole limit would set that much memory aside.
+            # Read in pieces: read(limit) would allocate the whole limit up front.
             while len(found) <= limit and (piece := file.read(_COPY_BYTES)):
                 found += piece
         except OSError as error:
@@ -69,28 +64,28 @@ def read_file(
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO | Unreadable:
-    """Open a file that is itself, and not a link to another, for reading."""
+    """Open a regular file for reading; symbolic links are refused."""
     opened = _open(path, follow=False)
     return opened if isinstance(opened, Unreadable) else os.fdopen(opened, "rb")
 
 
 def pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Return the bytes of *file*, some at a time."""
+    """Yield the bytes of *file* in pieces."""
     while piece := file.read(_COPY_BYTES):
         yield piece
 
 
 def text_of(value: Any) -> str | None:
-    """Return *value* if it is text, with what has no UTF-8 form (lone surrogates) replaced."""
+    """Return *value* if it is a string, with lone surrogates replaced, or None."""
     if not isinstance(value, str):
         return None
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def make_directory(path: Path, unsynced: set[Path] | None = None) -> None:
-    """Make a private directory, and those above it that are missing, durably.
+    """Create a private directory and its missing parents, durably.
 
-    With *unsynced*, the directories that have new entries are added to it for the caller to sync.
+    With *unsynced*, directories that got new entries are added to it for the caller to sync.
     """
     missing = []
     while not path.is_dir():
@@ -109,13 +104,13 @@ def make_directory(path: Path, unsynced: set[Path] | None = None) -> None:
 
 
 def rename_new(source: Path, target: Path) -> None:
-    """Give the file *source* the name *target*; raises FileExistsError if that is taken."""
+    """Rename *source* to *target*; raise FileExistsError if *target* exists."""
     try:
         os.link(source, target)
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        # No hard links here: claim the name, then move over the claim.
+        # No hard links on this file system: claim the name, then move over the claim.
         os.close(os.open(target, _NEW, 0o600))
         os.replace(source, target)
     else:
@@ -123,7 +118,7 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 def size_at(path: str | os.PathLike[str]) -> int:
-    """Return how large the file at *path* is; one that is not there is empty."""
+    """Return the size of the file at *path*, or 0 if it does not exist."""
     try:
         return os.stat(path).st_size
     except OSError:
@@ -131,7 +126,7 @@ def size_at(path: str | os.PathLike[str]) -> int:
 
 
 def changed_at(path: str | os.PathLike[str]) -> datetime | None:
-    """When the file at *path* was last written; None if that cannot be told."""
+    """Return the mtime of the file at *path*, or None if it is unknown."""
     try:
         return datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
     except (OSError, ValueError, OverflowError):
@@ -139,10 +134,10 @@ def changed_at(path: str | os.PathLike[str]) -> datetime | None:
 
 
 def put(root: Path, parts: Sequence[str], data: Iterable[bytes], *, overwrite: bool) -> int:
-    """Write *data* to the file *parts* beneath *root*, durably; give its size in bytes.
+    """Write *data* durably to the file *parts* beneath *root*; return its size in bytes.
 
-    Raises FileExistsError where something stands there already, unless told to overwrite, and the
-    system's own OSError for the rest: `failure` turns it into one of ours.
+    Raises FileExistsError if the file exists, unless *overwrite* is true. Other failures are plain
+    OSErrors, which `failure` converts to a LogError.
     """
     folder = Folder.beneath(root, parts[:-1])
     name = parts[-1]
@@ -165,7 +160,7 @@ def put(root: Path, parts: Sequence[str], data: Iterable[bytes], *, overwrite: b
 
 
 def failure(error: OSError, path: str | os.PathLike[str]) -> LogError:
-    """Say what kept *path* from being written, and what would help."""
+    """Return the LogError for *error*, raised while writing *path*, with a hint."""
     where = os.fspath(path)
     reason = _words(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -183,7 +178,7 @@ def _open(path: str | os.PathLike[str], *, follow: bool) -> int | Unreadable:
         fd = os.open(path, _READ if follow else _READ | _NOFOLLOW)
     except FileNotFoundError:
         return Unreadable("missing")
-    except ValueError:  # A NUL or a lone surrogate: no file is called that.
+    except ValueError:  # A NUL or a lone surrogate cannot be in a file name.
         return Unreadable("no file can have this name")
     except OSError as error:
         linked = error.errno in (errno.ELOOP, errno.EMLINK)
@@ -211,7 +206,7 @@ def _words(error: OSError) -> str:
 
 
 class Folder(Closing):
-    """A directory held open, so that nobody can swap it for a link while it is written to."""
+    """A directory held open, so that it cannot be swapped for a link while it is written to."""
 
     def __init__(self, path: str, fd: int | None) -> None:
         self._path = path
@@ -219,7 +214,7 @@ class Folder(Closing):
 
     @classmethod
     def beneath(cls, root: Path, parts: Sequence[str], *, make: bool = True) -> Folder:
-        """Open the directory *parts* beneath *root*, making what is missing if told to."""
+        """Open the directory *parts* beneath *root*; create what is missing if *make* is true."""
         if os.path.lexists(root) and not os.path.isdir(root):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(root))
         if make:
@@ -256,7 +251,7 @@ class Folder(Closing):
         return os.open(self._at(name), flags, 0o600, dir_fd=self._fd)
 
     def read(self, name: str) -> int:
-        """Open a file that is itself, and not a link to another or something else, for reading."""
+        """Open a regular file in this directory for reading; symbolic links are refused."""
         fd = self.open(name, _READ | _NOFOLLOW)
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return fd
@@ -264,7 +259,7 @@ class Folder(Closing):
         raise OSError(errno.EINVAL, "not a regular file", name)
 
     def move(self, old: str, new: str, *, overwrite: bool) -> None:
-        """Give *old* the name *new* in one step; without *overwrite* only if it is free."""
+        """Rename *old* to *new* in one step; without *overwrite* only if *new* does not exist."""
         here = self._fd
         if not overwrite:
             try:
@@ -272,7 +267,7 @@ class Folder(Closing):
             except OSError as error:
                 if error.errno not in NO_LINKS:
                     raise
-                # No hard links here: claim the name, then move over the claim.
+                # No hard links on this file system: claim the name, then move over the claim.
                 os.close(self.open(new, _NEW))
             else:
                 self.remove(old)
@@ -283,11 +278,11 @@ class Folder(Closing):
             os.rename(old, new, src_dir_fd=here, dst_dir_fd=here)
 
     def move_into(self, other: Folder, old: str, new: str) -> None:
-        """Give *old* of this directory the name *new* in another, in one step."""
+        """Move *old* to *new* in another directory, in one step."""
         os.rename(self._at(old), other._at(new), src_dir_fd=self._fd, dst_dir_fd=other._fd)
 
     def link_into(self, other: Folder, old: str, new: str) -> None:
-        """Give *old* a second name, in another directory, where that one is free."""
+        """Hard-link *old* as *new* in another directory, where *new* must not exist."""
         os.link(
             self._at(old), other._at(new),
             src_dir_fd=self._fd, dst_dir_fd=other._fd, follow_symlinks=False,
@@ -297,14 +292,14 @@ class Folder(Closing):
         os.unlink(self._at(name), dir_fd=self._fd)
 
     def remove_directory(self, name: str) -> None:
-        """Remove a directory in this one, if it is empty."""
+        """Remove an empty directory in this one."""
         os.rmdir(self._at(name), dir_fd=self._fd)
 
     def has(self, name: str) -> bool:
         return self.status(name) is not None
 
     def owner_of(self, name: str) -> tuple[int, int] | None:
-        """Whose the file is that gets replaced; told to root only, who alone could take it."""
+        """Return the owner of *name* if we are root, which alone can restore it; else None."""
         if not hasattr(os, "geteuid") or os.geteuid() != 0:
             return None
         found = self.status(name)
@@ -320,7 +315,7 @@ class Folder(Closing):
             self._fd = None
 
     def status(self, name: str) -> os.stat_result | None:
-        """Describe what is called *name* here, a link as a link; None if nothing is."""
+        """Return the lstat result of *name*, or None if it does not exist."""
         try:
             return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -332,12 +327,12 @@ class Folder(Closing):
 
 _CAN_CREATE_AT: Final = os.open in os.supports_dir_fd and os.mkdir in os.supports_dir_fd
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
-_NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)  # So that a FIFO is refused, not waited for.
+_NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)  # Fail on a FIFO instead of blocking.
 _APPEND: Final = os.O_RDWR | os.O_APPEND | _BASE | _NOFOLLOW | _NONBLOCK
 
 
 def open_for_append(path: Path, *, root: Path | None = None, create: bool = True) -> int:
-    """Open the log at *path* for appending, creating it and its directories if need be."""
+    """Open the log at *path* for appending; create it and its directories if missing."""
     directory, name = _open_directory(path, root, create=create)
     try:
         try:
@@ -347,7 +342,7 @@ def open_for_append(path: Path, *, root: Path | None = None, create: bool = True
                 raise
             fd = create_file(name, directory)
         if create and directory is not None:
-            # Whoever made the log or its directories may have died before syncing them.
+            # The process that created the log or its directories may have died before syncing them.
             sync_directory(directory)
             _sync_above(path)
     except FileNotFoundError:
@@ -371,7 +366,7 @@ def _nothing_at(path: Path) -> NotFound:
 
 
 def create_file(name: str, directory: int | None) -> int:
-    """Create a private file, durably; if another process was faster, open the one it made."""
+    """Create a private file durably; if another process was faster, open that one."""
     try:
         fd = _open_at(name, _APPEND | os.O_CREAT | os.O_EXCL, directory)
     except FileExistsError:
@@ -384,11 +379,11 @@ def create_file(name: str, directory: int | None) -> int:
 
 
 def _sync_above(path: Path) -> None:
-    """Sync the directories above the log's own, up to the edge of the file system."""
+    """Sync the directories above the log's own, up to the file system's boundary."""
     for directory in Path(os.path.abspath(path)).parents[1:]:
         try:
             fd = os.open(directory, os.O_RDONLY | _DIRECTORY | _BASE)
-        except OSError:  # Not ours to read: then it was there before any of us.
+        except OSError:  # Not readable by us, so it existed before.
             return
         try:
             sync_directory(fd)
@@ -406,7 +401,7 @@ def _open_at(name: str, flags: int, directory: int | None) -> int:
 
 
 def _open_directory(path: Path, root: Path | None, *, create: bool) -> tuple[int | None, str]:
-    """Open the directory of *path*, making what is missing, and give the name to open in it."""
+    """Open the directory of *path*, creating what is missing; return it and the file's name."""
     path = Path(os.path.abspath(path))
     if root is not None:
         root = Path(os.path.abspath(root))
@@ -441,7 +436,7 @@ def _open_directory(path: Path, root: Path | None, *, create: bool) -> tuple[int
 
 
 def _step_into(directory: int, name: str, *, create: bool) -> int:
-    """Open the directory *name* inside *directory* and close the latter."""
+    """Open the directory *name* inside *directory* and close *directory*."""
     flags = os.O_RDONLY | _DIRECTORY | _NOFOLLOW | _BASE
     try:
         try:

@@ -1,16 +1,14 @@
-"""Lines that were moved out of their log, and are found again by whoever reads it.
+"""Blobs: long lines moved out of a log into files of their own.
 
     {"type":"turnlog","event":"blob","sha256":"9f86…","length":181204,"uuid":"…",…}
 
-Such a stub stands where the line stood. It is a mark of turnlog's own, which other programs pass
-over; it also says who and when, as far as the line did. The line itself lies in a file beside the
-log, in a directory named like it: the blobs of ``ID.jsonl`` are ``ID/blobs/SHA256.zst``. So
-whatever takes along what belongs to a session takes its blobs along.
+A stub like this replaces the line in the log. Other programs ignore it as one of turnlog's own
+records. The line itself is in ``ID/blobs/SHA256.zst`` next to the log ``ID.jsonl``, so it moves
+along with the session's other files.
 
-Reading gives the line as it was, byte for byte, and proves it by its digest each time. A blob that
-is missing or was altered is damage, a value, and all the rest is read. Unpacking stops at the
-length that the stub names, and that is at most the line cap. Links are not followed. Nothing is
-written here: a blob is put in place once, under the name of its content, and never changed.
+Reading returns the original line byte for byte and verifies its digest every time. A missing or
+altered blob is reported as damage. Unpacking stops at the length in the stub, which is at most the
+line cap. Symbolic links are not followed, and nothing is written here.
 """
 
 from __future__ import annotations
@@ -33,12 +31,12 @@ from turnlog.storage.sources import open_regular
 from turnlog.storage.system import read_at
 
 STUB: Final = b'{"type":"turnlog","event":"blob","sha256":"'
-"""What every stub begins with, and no other line: it is told by its bytes, at no cost to others."""
+"""What every stub, and no other line, begins with. One comparison of bytes recognizes it."""
 
 _SUFFIX: Final = ".zst"
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
-# What those ask who scan a log without reading it whole. Not where: a relocation would miss it.
+# The fields that scanners need without reading the line. No cwd: a relocation would miss it.
 _CARRIED: Final = ("uuid", "parentUuid", "sessionId", "timestamp", "agentId", "isSidechain")
 
 
@@ -48,28 +46,28 @@ class _Stub(Struct):
 
 
 class Blob(Struct, frozen=True):
-    """A line that is to be moved: the stub for it, and its packed bytes under their name."""
+    """A line to be moved: its digest, the stub that replaces it, and its compressed bytes."""
 
     sha256: str
     stub: bytes
     packed: bytes
 
 
-class _Unusable(Exception):  # It never leaves this module, which turns it into damage.
-    """Why a blob does not give its line back."""
+class _Unusable(Exception):  # Internal: converted to damage in this module.
+    """Why a blob cannot be read."""
 
 
 _decode_stub = msgspec.json.Decoder(_Stub).decode
 
 
 def whole_line(log: str | os.PathLike[str], line: bytes, *, cap: int = LINE_CAP) -> bytes | Damage:
-    """Return what a *line* of *log* stands for: itself, unless it is a stub."""
+    """Return the line that *line* of *log* represents: itself, or the blob if it is a stub."""
     if not line.startswith(STUB):
         return line
     try:
         stub = _decode_stub(line)
     except (ValueError, RecursionError):
-        return line  # Cut short, glued, or made by somebody else: a line like any other.
+        return line  # Truncated, glued, or not ours: an ordinary line.
     try:
         return _content(Path(log), stub, cap)
     except _Unusable as error:
@@ -80,7 +78,7 @@ def whole_line(log: str | os.PathLike[str], line: bytes, *, cap: int = LINE_CAP)
 def decode_line(
     log: str | os.PathLike[str], line: bytes, known: Record | None = None, *, cap: int = LINE_CAP
 ) -> Record | Damage:
-    """Decode what a *line* of *log* stands for; *known* is what it is itself, if that is known."""
+    """Decode the line that *line* of *log* represents; *known* is its own record if at hand."""
     whole = whole_line(log, line, cap=cap)
     if isinstance(whole, Damage):
         return whole
@@ -93,7 +91,7 @@ def decode_line(
 
 
 def blob_of(line: bytes) -> Blob:
-    """Make the blob of *line*, given without its newline."""
+    """Return the blob of *line*, which has no newline."""
     from hashlib import sha256  # noqa: PLC0415 - Few logs have blobs, and it brings all of OpenSSL.
 
     from turnlog.storage.frames import pack  # noqa: PLC0415 - It brings the compressor.
@@ -108,12 +106,12 @@ def blob_of(line: bytes) -> Blob:
 
 
 def blob_place(log: Path, digest: str) -> Path:
-    """Return the place of a blob of *log*."""
+    """Return the path of a blob of *log*."""
     return log.parent / _stem(log) / "blobs" / (digest + _SUFFIX)
 
 
 def _is_sound(value: object) -> bool:
-    """Tell whether there is a value that any program can read: a stub is for the strictest, too."""
+    """Return whether the value can be parsed by any program: a stub must be readable for all."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode() == value
     return isinstance(value, int | float) and -(2**53) < value < 2**53
@@ -134,10 +132,10 @@ def _content(log: Path, stub: _Stub, cap: int) -> bytes:
 
 
 def _read(path: Path, stub: _Stub) -> bytes:
-    """Read a blob; LookupError if there is none."""
+    """Return the contents of a blob; raise LookupError if it does not exist."""
     from hashlib import sha256  # noqa: PLC0415 - As above.
 
-    # No line packs to more than itself and a little: what is larger is none of ours.
+    # Compression adds little to any line, so a larger file is not one of our blobs.
     most = stub.length + stub.length // 64 + 4096
     try:
         fd = open_regular(path, os.O_RDONLY | _NO_FOLLOW)
@@ -147,7 +145,7 @@ def _read(path: Path, stub: _Stub) -> bytes:
             os.close(fd)
     except OSError as error:
         raise _Unusable(f"cannot be read: {error}") from None
-    for _ in path.suffixes:  # A kept copy of a blob is packed twice.
+    for _ in path.suffixes:  # A kept copy of a blob is compressed twice.
         data = _unpacked(data, most)
     if len(data) != stub.length or sha256(data).hexdigest() != stub.sha256:
         raise _Unusable("was altered: its content is another")
@@ -155,7 +153,7 @@ def _read(path: Path, stub: _Stub) -> bytes:
 
 
 def _unpacked(data: bytes, most: int) -> bytes:
-    """Unpack *data*, no further than to one byte more than *most*."""
+    """Decompress *data* to at most *most* bytes plus one."""
     if sys.version_info >= (3, 14):
         from compression import zstd  # noqa: PLC0415 - As above.
     else:
@@ -171,10 +169,10 @@ def _unpacked(data: bytes, most: int) -> bytes:
 
 
 def _places(log: Path, digest: str) -> Iterator[Path]:
-    """Return the places where a blob may be: beside its log, or where its log came from.
+    """Return the paths where a blob may be: next to its log, or where the log came from.
 
     An archive in ``compressed/`` left the directory behind, an earlier generation of a kept copy
-    shares the blobs of the newest one, and a kept copy of a blob is packed once more.
+    shares the blobs of the newest one, and a kept copy of a blob has one more suffix.
     """
     parents = [log.parent]
     if log.parent.name == "compressed":
@@ -190,7 +188,7 @@ def _places(log: Path, digest: str) -> Iterator[Path]:
 
 
 def _stem(log: Path) -> str:
-    """Return a log's name without its endings, and without what a rewriting puts around it."""
+    """Return a log's name without its suffixes and without the affixes of a rewrite."""
     return log.name.removeprefix(".").partition(".jsonl")[0] or log.name
 
 

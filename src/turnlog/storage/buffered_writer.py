@@ -1,15 +1,14 @@
-"""Appends that wait in memory and reach the disk together.
+"""Buffered appends: records wait in memory and are written together.
 
-They go every few seconds, or when enough of them wait. This is the weakest durability, chosen by
-name: a crash (SIGKILL, ``os._exit``, power loss) loses what waits; an orderly end does not. Orderly
-ends are ``close``, the exit of the interpreter or of a multiprocessing child, SIGTERM, SIGHUP and
-SIGINT. What reaches the disk gets there the way LogWriter does it: one write, synced. If that
-fails, the records keep waiting and the caller is told, at the latest by the next call.
+They are written every few seconds, or when enough are waiting. This is the weakest durability and
+must be asked for: a crash (SIGKILL, ``os._exit``, power loss) loses the waiting records. An orderly
+end does not: ``close``, exit of the interpreter or of a multiprocessing child, SIGTERM, SIGHUP and
+SIGINT all write them, the way LogWriter does, in one synced write. If a write fails, the records
+keep waiting and the next call at the latest raises the error.
 
-A record waits only while every orderly end will save it. Otherwise it is written before the append
-returns: once the process has begun to exit (in an early exit handler, a destructor, a daemon
-thread), and while a signal would end the process on the spot, because no handler is installed.
-Buffers install them where that can be done: in the main thread, but not in a child of
+A record may wait only while every orderly end would save it. It is written at once when the process
+has begun to exit (in an exit handler, a destructor or a daemon thread), and when no signal handler
+is installed. Handlers can be installed only in the main thread, and not in a child of
 multiprocessing.
 """
 
@@ -48,10 +47,10 @@ _open_buffers: weakref.WeakSet[Buffer[Any]] = weakref.WeakSet()
 
 
 class Buffer(Generic[T]):
-    """Holds what waits, and hands all of it to *save* every *every_seconds*, or sooner when much.
+    """Holds waiting items and passes them to *save* every *every_seconds*, or earlier if many wait.
 
-    If *save* fails, everything keeps waiting, unless *written*, which counts what reached the log,
-    says that this did.
+    If *save* fails, everything keeps waiting, unless *written*, a count of completed writes, shows
+    that the items reached the log.
     """
 
     def __init__(
@@ -82,14 +81,12 @@ class Buffer(Generic[T]):
         _handle_signals()
 
     def __len__(self) -> int:
-        with self._lock:  # What is being saved waits until it is.
+        with self._lock:  # Items being saved count as waiting until they are written.
             return len(self._waiting)
 
     def take(self, things: Sequence[T], size_bytes: int) -> None:
-        """Let *things* wait, or save them at once. An error means that none of them was taken."""
-        is_inside = is_owned(
-            self._ownership
-        )  # Then the call around this one, or the next one, saves.
+        """Buffer *things* or save them at once. On an error, none of them was accepted."""
+        is_inside = is_owned(self._ownership)  # The enclosing call, or the next one, saves them.
         refuse_if_abandoned(self._lock, self._path)
         with _Undisturbed(), self._lock:
             if self._closed:
@@ -99,13 +96,13 @@ class Buffer(Generic[T]):
             is_full = len(self._waiting) >= self._max_records or self._bytes >= self._max_bytes
             if not waits or (is_full and not is_inside):
                 self._drain()
-            self._waiting.extend(things)  # In place: a call inside this one may extend it, too.
+            self._waiting.extend(things)  # In place: a nested call may extend it, too.
             self._bytes += size_bytes
             if not waits:
                 self._drain_just_taken(things)
 
     def flush(self) -> None:
-        """Return when nothing waits any more."""
+        """Save everything that waits."""
         if is_owned(self._ownership):
             raise interrupted(self._path)
         refuse_if_abandoned(self._lock, self._path)
@@ -114,7 +111,7 @@ class Buffer(Generic[T]):
             self._drain()
 
     def close(self, then: Callable[[], object]) -> None:
-        """Save what waits, *then* do the rest. If saving fails it stays open."""
+        """Save what waits, then call *then*. If saving fails, the buffer stays open."""
         with _Undisturbed():
             self.flush()
             with self._lock:
@@ -122,7 +119,7 @@ class Buffer(Generic[T]):
                     return
                 self._closed = True
                 try:
-                    self._drain()  # What was taken since the flush.
+                    self._drain()  # Items accepted since the flush.
                 except BaseException:
                     self._closed = False
                     raise
@@ -130,7 +127,7 @@ class Buffer(Generic[T]):
                 then()
 
     def _has_saver(self) -> bool:
-        """Start the thread that saves what waits, if there is none; tell whether it runs."""
+        """Start the saving thread if there is none; return whether it runs."""
         if self._saver is None:
             saver = threading.Thread(
                 target=self._save_again_and_again, daemon=True, name="turnlog-save"
@@ -149,13 +146,13 @@ class Buffer(Generic[T]):
                 self._save(self._waiting[:count])
                 is_saved = True
             finally:
-                # An interrupt may come after the write: do not write twice what is in the log.
+                # An interrupt may come after the write: do not write the same records twice.
                 if is_saved or self._written() != before:
                     del self._waiting[:count]
                     self._bytes = 0
 
     def _drain_just_taken(self, things: Sequence[T]) -> None:
-        """Save *things*, which alone wait; if that fails they do not wait any more."""
+        """Save *things*, the only waiting items; on failure they do not wait any more."""
         try:
             self._drain()
         except BaseException:
@@ -174,13 +171,13 @@ class Buffer(Generic[T]):
 
     def _raise_failure(self) -> None:
         failure = self._failure
-        if isinstance(failure, StorageFull):  # There may be room by now; the rest does not heal.
+        if isinstance(failure, StorageFull):  # There may be room by now; other failures are final.
             self._failure = None
         if failure is not None:
             raise failure
 
     def _after_fork_in_child(self) -> None:
-        """What waits is the parent's to save."""
+        """Drop what waits: the parent saves it."""
         self._lock = threading.RLock()
         self._ownership = threading.Condition(self._lock)
         self._wake = threading.Event()
@@ -190,7 +187,7 @@ class Buffer(Generic[T]):
 
 
 class BufferedLog(Closing):
-    """Gathers records and hands them to *writer* every *every_seconds*, or sooner when many."""
+    """Collects records and passes them to *writer* every *every_seconds*, or if many wait."""
 
     def __init__(
         self,
@@ -212,34 +209,34 @@ class BufferedLog(Closing):
 
     @property
     def path(self) -> os.PathLike[str]:
-        """Where the log lies."""
+        """The path of the log."""
         return self._writer.path
 
     @property
     def waiting(self) -> int:
-        """How many records are not on disk yet."""
+        """The number of records not yet on disk."""
         return len(self._buffer)
 
     def append(self, record: Record | Mapping[str, Any]) -> None:
-        """Take *record*; it reaches the disk soon. An error means that it was not taken."""
+        """Accept *record*, to be written soon. On an error, it was not accepted."""
         self.append_many((record,))
 
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> None:
-        """Take *records*; they reach the disk soon. An error means that none was taken."""
+        """Accept *records*, to be written soon. On an error, none was accepted."""
         lines = self._writer.lines_of(records)
         self._buffer.take(lines, sum(map(len, lines)))
 
     def flush(self) -> None:
-        """Return when everything taken so far is on disk."""
+        """Return when everything accepted so far is on disk."""
         self._buffer.flush()
 
     def close(self) -> None:
-        """Save what waits, then close. If saving fails the log stays open, to be closed again."""
+        """Save what waits, then close. If saving fails, the log stays open; close it again."""
         self._buffer.close(self._writer.close)
 
 
 def drain_all() -> None:
-    """Save what waits anywhere."""
+    """Save what waits in every buffer."""
     for each in list(_open_buffers):
         try:
             each.flush()
@@ -248,13 +245,13 @@ def drain_all() -> None:
 
 
 class _Exit:
-    """What this process does before it ends; once that *has_begun*, no record may wait."""
+    """What this process does before it ends; once *has_begun* is true, no record may wait."""
 
     has_begun = False
     finalizer: Any = None
-    """Runs at the end of a multiprocessing child, which ends without calling atexit handlers."""
+    """Runs at the end of a multiprocessing child, which does not call atexit handlers."""
     is_inherited = False
-    """Whether children of multiprocessing install a finalizer of their own when they begin."""
+    """Whether children of multiprocessing install their own finalizer when they start."""
 
 
 def _begin_exit() -> None:
@@ -271,14 +268,14 @@ def _may_wait() -> bool:
     if _Exit.has_begun:
         return False
     _hook_multiprocessing()
-    unhandled = (signal.SIG_DFL, None)  # None: a handler that is not Python's.
+    unhandled = (signal.SIG_DFL, None)  # None: a handler not installed from Python.
     return all(signal.getsignal(number) not in unhandled for number in _ENDING)
 
 
 def _hook_multiprocessing(_: object = None) -> None:
-    """Have multiprocessing save what waits when this process ends, if it is in use at all.
+    """Have multiprocessing save what waits when this process ends, if it is in use.
 
-    A child drops the finalizers it had before it began, and then calls this once more.
+    A child drops the finalizers it inherited and calls this again.
     """
     util = sys.modules.get("multiprocessing.util")
     if util is None or (_Exit.finalizer is not None and _Exit.finalizer.still_active()):
@@ -296,16 +293,16 @@ def _hook_multiprocessing(_: object = None) -> None:
 def _is_worker() -> bool:
     """Return whether this process is a child of multiprocessing.
 
-    Its parent may end it by SIGTERM and wait for that, as a pool does. A handler in Python would be
+    Its parent may end it with SIGTERM and wait for that, as a pool does. A Python handler would be
     too late if the signal comes just before the child blocks in a system call, and the parent would
-    wait for ever. So none is installed here, and records are saved at once.
+    wait forever. So none is installed here, and records are written at once.
     """
     process = sys.modules.get("multiprocessing.process")
     return process is not None and process.parent_process() is not None
 
 
 def _reset_in_child() -> None:
-    _Undisturbed.depth, _Undisturbed.waiting = 0, None  # The thread that was at it stayed behind.
+    _Undisturbed.depth, _Undisturbed.waiting = 0, None  # The thread inside it stayed in the parent.
     _Exit.has_begun, _Exit.finalizer = False, None
     for each in list(_open_buffers):
         each._after_fork_in_child()  # noqa: SLF001 - this module's own.
@@ -316,10 +313,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Undisturbed:
-    """Keeps signals waiting while records are between memory and disk.
+    """Defers signals while records are between memory and disk.
 
-    Signals are handled in the main thread, between any two steps of it: without this, one of them
-    could come after a batch left the buffer and before it is in the log, or before that is known.
+    Signals are handled in the main thread between any two bytecodes. Without this, one could arrive
+    after a batch left the buffer and before it is in the log, or before that is known.
     """
 
     depth = 0
@@ -338,7 +335,7 @@ class _Undisturbed:
 
 
 def _handle_signals() -> None:
-    """Turn a signal that would end the process on the spot into an orderly exit."""
+    """Turn signals that would end the process at once into an orderly exit."""
     if threading.current_thread() is not threading.main_thread() or _is_worker():
         return
     for number in _ENDING:

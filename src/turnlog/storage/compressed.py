@@ -1,13 +1,12 @@
-"""Packing a file into frames, at once or little by little; proving it; and unpacking it.
+"""Compress a file into frames, at once or incrementally; verify it; decompress it.
 
-A packed file is never changed. One that should hold more is made anew: its full frames are copied
-as they are, its last one, which is never full, is packed again with what came after it. So a
-thousand small additions take the room of one large one. Every frame has a SHA-256 digest of what
-it holds, kept by the caller; the digest of the whole is that of its frames' digests, so that it
-grows with the file. And every frame has a sum of its packed bytes, which tells without unpacking
-whether it may be copied as it is.
+A compressed file is never modified. To extend it, a new one is written: full frames are copied
+unchanged and the last, partial frame is compressed again with the new bytes, so a thousand small
+additions take the space of one large one. The caller stores a SHA-256 digest per frame; the digest
+of the whole is that of its frames' digests, so it grows with the file. A CRC-32 per frame of the
+compressed bytes shows without decompression whether the frame can be copied.
 
-Packing and unpacking let go of Python's lock, and go on in two threads where there is enough to do.
+zstd releases the GIL, so two threads are used where there is enough to do.
 """
 
 from __future__ import annotations
@@ -38,13 +37,14 @@ from turnlog.storage.system import read_at, write_all
 
 DIGEST_BYTES: Final = 32
 _SUM_BYTES: Final = 4
-_AHEAD: Final = 4  # Frames that are packed or unpacked at a time.
+_AHEAD: Final = 4  # Frames processed ahead at a time.
 
 
 class Packed(NamedTuple):
-    """What a packed file holds. *digests* are those of its frames, one behind the other.
+    """The contents of a compressed file. *digests* are those of its frames, concatenated.
 
-    So are *sums*, the CRC-32 of their packed bytes; without them, frames are told by unpacking.
+    So are *sums*, the CRC-32 of the compressed frames; without them, frames are verified by
+    decompression.
     """
 
     table: FrameTable
@@ -57,19 +57,19 @@ class Packed(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The digest of the whole."""
+        """The digest of the whole file."""
         return digest_of(self.digests)
 
 
 def digest_of(digests: bytes) -> str:
-    """Return the digest of a whole whose frames have *digests*."""
+    """Return the digest of a file whose frames have *digests*."""
     return sha256(digests).hexdigest()
 
 
 class Packer:
-    """Fills the new file behind *fd*; begins as a copy of *earlier*, if there is one.
+    """Writes a new compressed file to *fd*, starting as a copy of *earlier* if given.
 
-    *earlier* is an open packed file and what it is known to hold.
+    *earlier* is an open compressed file and its known contents.
     """
 
     def __init__(self, fd: int, earlier: tuple[int, Packed] | None = None) -> None:
@@ -77,10 +77,10 @@ class Packer:
         self._table = FrameTable()
         self._digests = bytearray()
         self._sums = bytearray()
-        self._open = bytearray()  # What the last frame holds so far.
+        self._open = bytearray()  # The contents of the last frame so far.
         self._jobs: deque[tuple[int, Future[tuple[bytes, bytes]]]] = deque()
         self.copied = 0
-        """How many frames were taken over as they were, and proved."""
+        """The number of frames copied unchanged and verified."""
         if earlier is not None and earlier[1].table.frames:
             self._take_over(*earlier)
 
@@ -96,7 +96,7 @@ class Packer:
                 self._write_one()
 
     def finish(self) -> Packed:
-        """Write what is left, and the table."""
+        """Write the last frame and the table."""
         while self._jobs:
             self._write_one()
         if self._open:
@@ -131,7 +131,7 @@ class Packer:
 
 
 def check_packed(fd: int, expected: Packed, *, first: int = 0) -> list[Frame]:
-    """Read a packed file back; give the frames, from the *first* on, that are not as expected."""
+    """Read a compressed file back; return the frames, from *first* on, that differ."""
     found = read_table(fd)
     if found is None or found.frames != expected.table.frames:
         return list(expected.table.frames[first:]) or [Frame(0, 0, 0, 0)]
@@ -150,7 +150,7 @@ def check_packed(fd: int, expected: Packed, *, first: int = 0) -> list[Frame]:
 
 
 def unpack(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Return all that the packed file at *path* holds; a BrokenCopy where it cannot be had."""
+    """Return the contents of the compressed file at *path*; raise BrokenCopy if it is damaged."""
     fd = open_regular(path)
     try:
         table = read_table(fd)
@@ -168,7 +168,7 @@ def unpack(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def packed_at(path: str | os.PathLike[str]) -> Packed:
-    """Find out what the packed file at *path* holds, by unpacking it."""
+    """Decompress the file at *path* and return what it contains."""
     digests = b"".join(sha256(data).digest() for data in unpack(path))
     fd = open_regular(path)
     try:
@@ -197,7 +197,7 @@ def _packed(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _proved(packed: bytes, number: int, earlier: Packed) -> bytes:
-    """Return the sum of a frame that was copied; a BrokenFrame if it is not as it was packed."""
+    """Return the sum of a copied frame; raise BrokenFrame if it has changed."""
     frame, found = earlier.table.frames[number], _sum(packed)
     if earlier.sums:
         is_good = found == earlier.sums[number * _SUM_BYTES : (number + 1) * _SUM_BYTES]
@@ -222,7 +222,7 @@ def _holds(packed: bytes, size_bytes: int, digest: bytes) -> bool:
 
 
 def _copy(source: int, target: int, count: int) -> None:
-    """Copy the first *count* bytes of one file to another, within the system where it can."""
+    """Copy the first *count* bytes of one file to another, in the kernel where possible."""
     done = 0
     if hasattr(os, "copy_file_range"):
         try:
@@ -232,7 +232,7 @@ def _copy(source: int, target: int, count: int) -> None:
                     break
                 done += step
         except OSError:
-            pass  # Not between these two; the plain way says what is wrong, if anything is.
+            pass  # Unsupported for these two files; the plain copy reports real errors.
     os.lseek(target, done, os.SEEK_SET)
     while done < count:
         data = read_at(source, min(FRAME_BYTES, count - done), done)
@@ -248,4 +248,4 @@ def _pool() -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # Threads do not come along.
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # Threads do not survive a fork.

@@ -1,4 +1,4 @@
-"""Things that are closed when their ``with`` block ends."""
+"""A base class for objects that are closed at the end of their ``with`` block."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Has a ``close`` that ends its ``with`` block, whatever happened in it."""
+    """A context manager that calls ``close`` at the end of its block."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is held."""
+        """Release what is held."""
 
     def __enter__(self) -> Self:
         return self

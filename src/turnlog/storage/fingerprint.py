@@ -1,8 +1,7 @@
-"""A fingerprint of a log's beginning: enough to notice that it was rewritten, without reading it.
+"""Fingerprints of a log's beginning, which detect a rewrite without reading the whole log.
 
-Summed up are both ends of the bytes in question and samples between them; a few kilobytes are
-summed up whole. Who appends to a log
-leaves its fingerprints as they are; who rewrites one almost never does.
+A fingerprint hashes both ends of a range and samples between them; a few kilobytes are hashed
+whole. Appending to a log keeps its fingerprints; rewriting almost always changes them.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ _SAMPLES: Final = 30
 _SAMPLE_BYTES: Final = 256
 
 ReadAt = Callable[[int, int], bytes]
-"""Gives up to so many bytes at such an offset."""
+"""Reads up to size bytes at an offset."""
 
 
 def fingerprint_by(read: ReadAt, size_bytes: int) -> bytes:
-    """Sum up the first *size_bytes* of what *read* reads."""
+    """Return the fingerprint of the first *size_bytes* of what *read* reads."""
     digest = blake2b(digest_size=16)
     head = min(size_bytes, _END_BYTES)
     digest.update(read(head, 0))

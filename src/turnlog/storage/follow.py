@@ -1,13 +1,12 @@
-"""A log as it grows.
+"""Follow a log as it grows.
 
-Follow gives what stands in the log, then whatever is appended, until told to stop. A log that
-shrank, was replaced or had its tail rewritten is not the log that was being read: a Restart says
-so, and reading begins again at its start. A partial last line waits for its newline.
+Following returns what is in the log, then whatever is appended, until it is stopped. If the log
+shrinks, is replaced, or its tail is rewritten, a Restart is returned and reading begins again at
+the start. A partial last line waits for its newline. Only plain logs grow; read a compressed one
+with ``read_log``.
 
-Only plain logs grow; a compressed one is read as it is, with ``read_log``.
-
-It looks at the file's size and identity a few times a second rather than asking the kernel for
-events: that works on every file system and costs one ``stat`` a look.
+The file's size and identity are polled a few times a second. Polling works on every file system and
+costs one ``stat`` each time.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _SEARCH_BYTES: Final = 64 * 1024
 
 
 class Restart(NamedTuple):
-    """The log is not the one that was being read; what follows is read from its start."""
+    """The log was replaced or rewritten; the items that follow are read from its start."""
 
     reason: str
 
 
 class LogFollower:
-    """One log as it grows, for those who look when it suits them."""
+    """Reads a growing log in steps, when the caller polls."""
 
     def __init__(
         self, path: str | os.PathLike[str], *, start: int = 0, cap: int = LINE_CAP
@@ -52,10 +51,10 @@ class LogFollower:
         self._before_searched = b""
 
     def look(self) -> list[Placed | Damage | Restart]:
-        """Give what has come since the last look, a few megabytes at most; nothing if none has."""
+        """Return what was added since the last look, a few megabytes at most."""
         try:
             fd = open_regular(self.path)
-        except NotFound:  # Not there yet, or between a removal and a rename.
+        except NotFound:  # Not created yet, or between a removal and a rename.
             return []
         found: list[Placed | Damage | Restart] = []
         try:
@@ -65,7 +64,7 @@ class LogFollower:
                 found.append(Restart(reason))
                 self._offset, self._line, self._searched = 0, 0, 0
             items = self._next_items(fd)
-            # Taken before anything is handed out: whoever has an item in hand takes his time.
+            # Remember this before yielding anything: the consumer may take long over an item.
             self._before = _bytes_before(fd, self._offset)
         finally:
             os.close(fd)
@@ -86,7 +85,7 @@ class LogFollower:
         return items
 
     def _next_newline(self, fd: int) -> int | None:
-        """Find where the next line ends. One that is still being written is searched only once."""
+        """Return where the next line ends. An unfinished line is not searched again."""
         place = self._offset
         if self._searched > place and _bytes_before(fd, self._searched) == self._before_searched:
             place = self._searched
@@ -108,9 +107,9 @@ def follow_log(
     poll_seconds: float = _POLL_SECONDS,
     cap: int = LINE_CAP,
 ) -> Iterator[Placed | Damage | Restart]:
-    """Return items of the log at *path* as they come, until *stop* is set.
+    """Yield items of the log at *path* as they are appended, until *stop* is set.
 
-    What stands behind *start* already is given first. A log that is not there yet is waited for.
+    Items already in the log after *start* come first. A missing log is waited for.
     """
     stop = stop or threading.Event()
     follower = LogFollower(path, start=start, cap=cap)
@@ -118,13 +117,13 @@ def follow_log(
         items = follower.look()
         yield from items
         if items and not stop.is_set():
-            continue  # There may be more at once.
+            continue  # There may be more to read at once.
         if stop.wait(poll_seconds):
             return
 
 
 def _changed(fd: int, offset: int, before: bytes) -> str:
-    """Return why what lies before *offset* is no longer what was read; empty if it is."""
+    """Return why the bytes before *offset* are no longer those that were read, or ""."""
     if os.fstat(fd).st_size < offset:
         return "the log shrank"
     if before and _bytes_before(fd, offset) != before:
@@ -133,6 +132,6 @@ def _changed(fd: int, offset: int, before: bytes) -> str:
 
 
 def _bytes_before(fd: int, offset: int) -> bytes:
-    """Give the last bytes that were read: their uuids and instants make them unlike any others."""
+    """Return the last bytes that were read; uuids and timestamps make them unique."""
     size = min(offset, _FINGERPRINT_BYTES)
     return read_at(fd, size, offset - size)

@@ -1,14 +1,14 @@
-"""Compressed logs with a way into their middle: frames that can be read alone.
+"""Compressed logs with random access: zstd frames that can be read one at a time.
 
     frame | frame | … | table of frames
 
-A frame holds up to a mebibyte of the log and ends after a newline where there is one. It is plain
-zstd with zstd's own checksum; the table is that of zstd's seekable format, in a frame which other
-programs skip. So ``zstd -d`` reads such a log like any other, a range of it is read by unpacking
-the frames it lies in, and a damaged frame costs no other.
+A frame holds up to 1 MiB of the log, ends after a newline where there is one, and has zstd's own
+checksum. The table is that of zstd's seekable format, in a frame other programs skip. So ``zstd
+-d`` reads such a log like any other, a range is read by decompressing only its frames, and a
+damaged frame does not affect the others.
 
-Where frames end depends on the bytes alone, not on how many there were when it was asked: a log
-that was packed little by little has the frames of one that was packed at once.
+Frame boundaries depend only on the bytes: a log compressed incrementally has the same frames as one
+compressed at once.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ _OPTIONS: Final[dict[int, int]] = {
     zstd.CompressionParameter.compression_level: LEVEL,
     zstd.CompressionParameter.checksum_flag: 1,
 }
-_SKIPPED: Final = struct.Struct("<II")  # A skippable frame's mark and length.
-_ENTRY: Final = struct.Struct("<II")  # A frame's packed and unpacked length.
-_FOOTER: Final = struct.Struct("<IBI")  # How many, what is with them, and the table's mark.
+_SKIPPED: Final = struct.Struct("<II")  # Magic number and length of a skippable frame.
+_ENTRY: Final = struct.Struct("<II")  # Compressed and decompressed length of a frame.
+_FOOTER: Final = struct.Struct("<IBI")  # Number of frames, flags, magic number.
 _SKIP_MARK: Final = 0x184D2A5E
 _TABLE_MARK: Final = 0x8F92EAB1
 _HAS_CHECKSUMS: Final = 0x80
-# Others cut larger frames; beyond this one would have to be taken on trust.
+# Other programs write larger frames; above this size they are not read as frames.
 _LARGEST_FRAME: Final = 16 * 1024 * 1024
-_LARGEST_PACKED: Final = 2 * _LARGEST_FRAME  # What does not pack grows a little.
-# 256 GiB in frames of ours. A table is held in memory, and holes in a file cost nothing.
+_LARGEST_PACKED: Final = 2 * _LARGEST_FRAME  # Incompressible data grows a little.
+# 256 GiB in our frames. The table is held in memory, and a sparse file could claim a huge one.
 _MOST_FRAMES: Final = 0x40000
 
-# Each thread's packer is used again and again: making one takes a fifth of the time.
+# Compressors are reused per thread: creating one takes a fifth of the time.
 _own: Final = threading.local()
 
 
-class BrokenFrame(Exception):  # It never leaves the room: it becomes damage, or a BrokenCopy.
-    """The packed bytes do not give what the table says."""
+class BrokenFrame(Exception):  # Internal: converted to damage or BrokenCopy.
+    """The compressed bytes do not match the table."""
 
 
 class Frame(NamedTuple):
-    """Where a frame lies in the file, and which bytes of the log it holds."""
+    """Where a frame is in the file, and which bytes of the log it holds."""
 
     packed_at: int
     packed_bytes: int
@@ -73,12 +73,12 @@ class FrameTable:
         self.packed_bytes = 0
         """Where the last frame ends in the file."""
         self.size_bytes = 0
-        """How many bytes of the log they hold."""
+        """How many bytes of the log the frames hold."""
         for packed_bytes, size_bytes in lengths:
             self.add(packed_bytes, size_bytes)
 
     def add(self, packed_bytes: int, size_bytes: int) -> None:
-        """Add a frame behind the others."""
+        """Append a frame."""
         self.frames.append(Frame(self.packed_bytes, packed_bytes, self.size_bytes, size_bytes))
         self._starts.append(self.size_bytes)
         self.packed_bytes += packed_bytes
@@ -86,15 +86,15 @@ class FrameTable:
 
     @property
     def is_ours(self) -> bool:
-        """No frame holds more than turnlog puts into one, so that none is a decompression bomb."""
+        """Whether no frame exceeds turnlog's frame size, as a decompression bomb would."""
         return all(frame.size_bytes <= FRAME_BYTES for frame in self.frames)
 
     def at(self, offset: int) -> int:
-        """Return in which frame the byte at *offset* of the log lies."""
+        """Return the index of the frame that contains the byte at *offset* of the log."""
         return bisect_right(self._starts, offset) - 1
 
     def encode(self) -> bytes:
-        """Return the table as it stands behind the frames."""
+        """Return the table as bytes, to be written after the frames."""
         entries = b"".join(
             _ENTRY.pack(frame.packed_bytes, frame.size_bytes) for frame in self.frames
         )
@@ -103,7 +103,7 @@ class FrameTable:
 
 
 def read_table(fd: int) -> FrameTable | None:
-    """Read the table of frames of a compressed log; None if it has none, or none to rely on."""
+    """Read the frame table of a compressed log; None if it has none or an unreliable one."""
     size = os.fstat(fd).st_size
     footer = read_at(fd, _FOOTER.size, max(0, size - _FOOTER.size))
     if len(footer) < _FOOTER.size:
@@ -128,12 +128,12 @@ def read_table(fd: int) -> FrameTable | None:
 
 
 def end_of_frame(data: bytes | bytearray | memoryview) -> int:
-    """Return how much of *data*, which is at least a frame's worth, becomes the next frame."""
+    """Return how much of *data*, at least one frame's worth, belongs in the next frame."""
     return bytes(data[:FRAME_BYTES]).rfind(b"\n") + 1 or FRAME_BYTES
 
 
 def pack(data: bytes) -> bytes:
-    """Pack the bytes of one frame."""
+    """Compress the bytes of one frame."""
     packer: zstd.ZstdCompressor | None = getattr(_own, "packer", None)
     if packer is None:
         packer = _own.packer = zstd.ZstdCompressor(options=_OPTIONS)
@@ -141,7 +141,7 @@ def pack(data: bytes) -> bytes:
 
 
 def unpack_frame(packed: bytes, size_bytes: int) -> bytes:
-    """Unpack one frame that should hold *size_bytes*; never more than one byte beyond them."""
+    """Decompress a frame of *size_bytes*; at most one byte more is produced."""
     unpacker = zstd.ZstdDecompressor()
     try:
         data = unpacker.decompress(packed, max_length=size_bytes + 1)
@@ -158,9 +158,9 @@ def unpack_frame(packed: bytes, size_bytes: int) -> bytes:
 
 
 def leading_frames(fd: int) -> Iterator[bytes]:
-    """Unpack the frames of a file without a table, up to the first damage.
+    """Yield the decompressed frames of a file without a table, up to the first damage.
 
-    A frame that holds more than turnlog puts into one ends it as well.
+    A frame larger than turnlog writes ends it as well.
     """
     position, rest = 0, b""
     while True:
@@ -186,7 +186,7 @@ def leading_frames(fd: int) -> Iterator[bytes]:
 
 
 class Frames:
-    """The frames of an open log, unpacked as they are asked for; the last two stay in memory."""
+    """The frames of an open log, decompressed on demand; the last two are cached."""
 
     def __init__(self, fd: int, table: FrameTable) -> None:
         self.fd = fd
@@ -194,7 +194,7 @@ class Frames:
         self._held: dict[int, bytes] = {}
 
     def unpacked(self, number: int) -> bytes:
-        """Unpack a frame; a BrokenFrame if it cannot be."""
+        """Return a decompressed frame; raise BrokenFrame if it is damaged."""
         held = self._held.get(number)
         if held is not None:
             return held
@@ -208,12 +208,12 @@ class Frames:
         return data
 
     def hold(self, number: int, data: bytes) -> None:
-        """Remember what a frame holds."""
+        """Cache the contents of a frame."""
         if len(self._held) > 1:
             del self._held[next(iter(self._held))]
         self._held[number] = data
 
 
 def lengths_of(frames: Sequence[Frame]) -> list[tuple[int, int]]:
-    """Return what a table is made of."""
+    """Return the pairs of lengths that a table consists of."""
     return [(frame.packed_bytes, frame.size_bytes) for frame in frames]

@@ -1,8 +1,8 @@
-"""Chunks of bytes in, whole lines out.
+"""Split chunks of bytes into lines.
 
-A line ends at byte 0x0A and nowhere else: U+2028 inside a string is not a line's end. At most one
-line and one chunk are in memory; a line past the cap is measured, not kept. What follows the last
-newline is pending: it may be a record that is still being written.
+A line ends at byte 0x0A and nowhere else: U+2028 inside a string does not end it. At most one line
+and one chunk are in memory; a line longer than the cap is measured, not kept. The bytes after the
+last newline are pending: they may be a record that is still being written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
 LINE_CAP: Final = 64 * 1024 * 1024
 CHUNK_BYTES: Final = 256 * 1024
 ENDS_BYTES: Final = 64 * 1024
-"""So much of each end of a log is read by those who sum it up without reading all of it."""
+"""How much of each end of a log is read to summarize it without reading all of it."""
 
 
 _BLANK: Final = b"\n\r\t "
@@ -32,14 +32,14 @@ class BlankLines(NamedTuple):
 
 
 class Splitter:
-    """Collects chunks and gives back the lines they complete.
+    """Collects chunks and returns the lines they complete.
 
-    *offset* is where the first line not yet given begins; feed it *chunk_bytes* at a time at most.
+    *offset* is where the first line not yet returned begins; feed at most *chunk_bytes* at a time.
     """
 
     def __init__(self, offset: int = 0, *, cap: int = LINE_CAP) -> None:
         self.offset = offset
-        # A chunk no larger than the cap keeps every line within one chunk below it.
+        # With chunks no larger than the cap, every line below the cap spans at most two chunks.
         self.chunk_bytes = min(CHUNK_BYTES, cap)
         self._cap = cap
         self._carry = BytesIO()
@@ -60,12 +60,12 @@ class Splitter:
         return self._overlong
 
     def feed(self, chunk: bytes) -> list[bytes | BlankLines | Damage]:
-        """Take the next *chunk*; give the lines it completes, without their newlines."""
+        """Add *chunk*; yield the lines it completes, without their newlines."""
         first, block = self.feed_block(chunk)
         return [*(() if first is None else (first,)), *split_lines(block)]
 
     def feed_block(self, chunk: bytes) -> tuple[bytes | Damage | None, bytes]:
-        """Take the next *chunk*; give the line it completes, then the further lines as one."""
+        """Add *chunk*; yield the line it completes, then all further lines as one block."""
         cut = chunk.rfind(b"\n") + 1
         if not cut:
             self._keep(chunk)
@@ -80,7 +80,7 @@ class Splitter:
         return first, chunk[after_first:cut]
 
     def advance(self, line: bytes | BlankLines | Damage) -> int:
-        """Move past *line* and give the offset it began at."""
+        """Move past *line* and return the offset where it began."""
         began = self.offset
         if isinstance(line, bytes):
             self.offset += len(line) + 1
@@ -102,7 +102,7 @@ class Splitter:
     def _complete(self, data: bytes) -> bytes | Damage:
         self._keep(data)
         length, overlong = self._carried, self._overlong
-        # getvalue hands over the buffer itself: the line is not copied a second time.
+        # getvalue returns the buffer itself: the line is not copied a second time.
         kept = self._carry.getvalue()
         self._carry = BytesIO()
         self._carried = 0
@@ -111,12 +111,13 @@ class Splitter:
 
 
 def split_lines(block: bytes) -> Iterator[bytes | BlankLines]:
-    """Return the lines of *block*, which ends with a newline; a run of blank lines as one item.
+    """Yield the lines of *block*, which ends with a newline; a run of blank lines is one item.
 
-    A few kilobytes of gzip unpack to millions of blank lines, so no time is spent on each.
+    A few kilobytes of gzip can decompress to millions of blank lines, so they are not handled one
+    by one.
     """
     begin = 0
-    # To find them one by one is several times as fast as to split: lines are long.
+    # Finding newlines one by one is several times as fast as splitting, because lines are long.
     while (end := block.find(b"\n", begin)) >= 0:
         blank = _BLANK_LINES.match(block, begin) if block[begin] in _BLANK else None
         if blank is None:
@@ -128,6 +129,6 @@ def split_lines(block: bytes) -> Iterator[bytes | BlankLines]:
 
 
 def too_long(head: bytes, length: int, *, offset: int = 0) -> Damage:
-    """Describe a line past the cap."""
+    """Return the damage for a line longer than the cap."""
     reason = Reason.TOO_LONG if head.strip(b"\x00") else Reason.NUL_RUN
     return Damage(reason=reason, offset=offset, length=length, excerpt=head[:EXCERPT_BYTES])

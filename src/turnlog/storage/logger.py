@@ -1,7 +1,7 @@
-"""The logger of this room, imported by those modules that have something to tell.
+"""The ``turnlog.storage`` logger.
 
-All is told under ``turnlog.storage``: openings and closings at INFO, appends at DEBUG, damage, torn
-tails and replaced logs at WARNING.
+Opening and closing are logged at INFO, appends at DEBUG; damage, torn tails and replaced logs at
+WARNING.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from turnlog.config import SettingProblem
 from turnlog.text import inert
 
-# A library does not talk unless it is asked to.
+# A library logs nothing unless the application configures logging.
 logging.getLogger("turnlog").addHandler(logging.NullHandler())
 
 logger = logging.getLogger("turnlog.storage")
 
 
 def warn_of_settings(problems: Iterable[SettingProblem]) -> None:
-    """Log the settings of config.toml that cannot be read; they have no effect."""
+    """Log the invalid settings of config.toml, which have no effect."""
     for problem in problems:
         logger.warning("config.toml: %s", inert(f"{problem.where}: {problem.reason}"))

@@ -1,4 +1,4 @@
-"""One way to open a log for appending, whatever durability is wanted."""
+"""Open a log for appending with the requested durability."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def open_log(
 ) -> LogWriter | BufferedLog:
     """Open the log at *path* for appending; a new one begins with turnlog's format marker.
 
-    *durability* says when an append returns: ``fsync``, when it is on the disk; ``flush``, when the
-    operating system has it (a power cut may lose it); ``buffered``, at once (a crash loses up to
-    five seconds). *lock_timeout* is in seconds: 0 fails at once if another writer holds the lock,
-    None waits for ever. Below *root* no symbolic link is followed.
+    *durability* defines when an append returns: ``fsync``, when the record is on disk; ``flush``,
+    when the operating system has it (a power failure may lose it); ``buffered``, at once (a crash
+    loses up to five seconds). *lock_timeout* is in seconds: 0 fails at once if another writer holds
+    the lock, None waits forever. Below *root* no symbolic link is followed.
     """
     writer = LogWriter(
         path,

@@ -1,19 +1,18 @@
-"""Reading a log: every record, every damage, whatever the bytes.
+"""Read every record and every damaged range of a log.
 
     for item in read_log(path):
         match item:
             case Placed(record, offset): ...
             case Damage(reason=reason, line=line): ...
 
-Promises: it survives any bytes, also while the log grows, shrinks or is replaced; it holds one
-buffer and one line; it loses no complete record up to the line cap; it reports every bad range and
-never writes. Damage is logged at WARNING under ``turnlog.storage``. A line that was moved to a blob
-is read from there, unless told not to; its place and length are those of the stub.
+A reader accepts any bytes, also while the log grows, shrinks or is replaced. It holds one buffer
+and one line, returns every complete record up to the line cap, reports every bad range, and never
+writes. Damage is logged at WARNING. A line that was moved to a blob is read from there unless
+*follow_blobs* is false; its offset and length are those of the stub.
 
-``offset`` of a reader is where the next read should begin: after the last line that ended in a
-newline. What follows it is ``pending``. A pending line that is a whole record is given too, as the
-last item, unless ``tail="wait"``, which is for those who come back for more. With ``tail="seal"``
-it is read as if it had ended, for those who mend the log: whatever it holds is given too.
+``offset`` is where the next read should begin: after the last newline. What follows is ``pending``.
+A pending line that is a complete record is returned as the last item. With ``tail="wait"`` it is
+not, for callers that read on later; with ``tail="seal"`` it is read as if it had ended, for repair.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ Tail = Literal["take", "wait", "seal"]
 
 
 class Placed(NamedTuple):
-    """A record and where it stands. *line* counts from 1; 0 means unknown.
+    """A record and its location. *line* counts from 1; 0 means unknown.
 
-    *log* tells the logs apart where several are read as one.
+    *log* identifies the log where several are read as one.
     """
 
     record: Record
@@ -60,7 +59,7 @@ class Pending(NamedTuple):
 
 
 class Reader(Closing):
-    """Reads one log forwards, once. Iterate over it; use it as a context manager or to its end."""
+    """Reads one log forwards, once. Use it as a context manager, or iterate to its end."""
 
     def __init__(
         self,
@@ -97,12 +96,12 @@ class Reader(Closing):
         return next(self._items)
 
     def close(self) -> None:
-        """Let go of the log; nothing more is read."""
+        """Close the log; nothing more is read."""
         self._items.close()
         self.source.close()
 
     def __del__(self) -> None:
-        if "source" in self.__dict__:  # Whoever stopped in the middle may not have said so.
+        if "source" in self.__dict__:  # The caller may have stopped iterating without closing.
             self.source.close()
 
     def _read(self) -> Generator[Placed | Damage, None, None]:
@@ -142,7 +141,7 @@ class Reader(Closing):
         self.source.close()
 
     def _end(self) -> Iterator[Placed | Damage]:
-        """Account for what follows the last newline."""
+        """Handle the bytes after the last newline."""
         splitter = self._splitter
         data, length = splitter.pending, splitter.pending_length
         if not length:
@@ -197,7 +196,7 @@ def pieces_of(
     *,
     log: str | os.PathLike[str] | None = None,
 ) -> Iterator[Placed | Damage]:
-    """Give what a damaged line still holds, and the damage around it; follow the blobs of *log*."""
+    """Yield the records in a damaged line and the damage around them; follow the blobs of *log*."""
     if damage.reason in (Reason.NOT_AN_OBJECT, Reason.BROKEN_BLOB):
         yield damage.moved(offset, line)
         return
@@ -212,7 +211,7 @@ def pieces_of(
             else:
                 yield found.moved(offset + piece.start, line)
         elif piece.reason is not Reason.BLANK or BOM in part:
-            # A BOM next to a record is invisible, but the agent's program stumbles over it.
+            # A BOM before a record is invisible, but the agent's own parser rejects the line.
             reason = Reason.NOT_JSON if piece.reason is Reason.BLANK else piece.reason
             at = offset + piece.start
             yield damage_at(part, reason, offset=at, line=line, detail=damage.detail)
@@ -221,7 +220,7 @@ def pieces_of(
 def read_log(
     path: str | os.PathLike[str], *, start: int = 0, cap: int = LINE_CAP, tail: Tail = "take"
 ) -> Reader:
-    """Read the log at *path* from *start*, the offset at which a line begins."""
+    """Return a reader of the log at *path* from *start*, the offset of a line."""
     if start < 0:
         raise UsageError(
             "bytes are counted from 0", hint="read_last gives the last records of a log"
@@ -232,7 +231,7 @@ def read_log(
 def read_range(
     path: str | os.PathLike[str], first: int, stop: int, *, cap: int = LINE_CAP
 ) -> Iterator[Placed]:
-    """Return the records number *first* up to, not including, *stop*; the first is number 0."""
+    """Yield the records from number *first* up to *stop* (exclusive), counting from 0."""
     if first < 0 or stop < 0:
         raise UsageError(
             "records are counted from 0", hint="read_last gives the last ones of a log"
@@ -248,7 +247,7 @@ def _range(path: str | os.PathLike[str], first: int, stop: int, cap: int) -> Ite
 def scan_log(
     path: str | os.PathLike[str], *, start: int = 0, cap: int = LINE_CAP
 ) -> Iterator[Envelope | Damage]:
-    """Return the envelope of every line, at several times the speed of reading it whole.
+    """Yield the envelope of every line, several times faster than full decoding.
 
     Damaged lines are reported as they are; nothing is salvaged from them.
     """
@@ -263,7 +262,7 @@ def scan_log(
                 batch = envelope_decoder.decode_lines(block)
             except (ValueError, RecursionError):
                 batch = []
-            # The batch decoder does not insist on one record a line; we do.
+            # The batch decoder accepts several records on a line; we do not.
             if len(batch) == lines_of_objects(block) and all(map(is_complete, batch)):
                 splitter.offset += len(block)
                 yield from batch
@@ -282,9 +281,9 @@ def scan_log(
 
 
 def lines_of_objects(block: bytes) -> int:
-    """Count the lines of *block*; -1 if one of them does not begin as an object does."""
+    """Return the number of lines in *block*, or -1 if one of them does not begin with an object."""
     count = start = 0
-    end = block.find(b"\n")  # Four times as fast as bytes.count, which looks at every byte.
+    end = block.find(b"\n")  # Four times as fast as bytes.count, which checks every byte.
     while end >= 0:
         if block[start] != 0x7B:
             return -1

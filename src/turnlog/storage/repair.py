@@ -1,15 +1,14 @@
-"""Mending a damaged log without throwing a byte away.
+"""Repair a damaged log without discarding a byte.
 
-A repaired log holds every whole record of the damaged one, byte for byte and in order, each on its
-own line. Only a record that JSON.parse refuses, and with it the agent's program, is rewritten: its
-byte order mark goes, control characters are escaped, NaN becomes null. What is no record goes to
-``NAME.quarantine-TIME``, one JSON object per range, and the log as it was becomes
-``NAME.original-TIME``. Both are on disk, and the new log has been read back and compared, before it
-takes the old one's place in one step. A kill at any moment leaves the old log or the new one.
+A repaired log holds every complete record of the damaged one, byte for byte and in order, each on
+its own line. Only records that JSON.parse rejects are rewritten: a byte order mark is removed,
+control characters are escaped, NaN becomes null. Everything else goes to ``NAME.quarantine-TIME``,
+one JSON object per range, and the damaged log becomes ``NAME.original-TIME``. Both are on disk, and
+the new log has been read back and compared, before it replaces the old one in one step.
 
-Repair is a dry run unless told to write. It works under the log's lock; whatever a program that
-knows no locks appends meanwhile is carried over. The original is the damaged file itself, where the
-file system can give it a second name: what such a program goes on writing to it is found there.
+Repair is a dry run unless *write* is true. It holds the log's lock, and lines appended meanwhile by
+a program that does not lock are carried over. Where hard links work, the original is the damaged
+file itself, so later writes to it are not lost.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ class Repair(Struct, kw_only=True):
     written: bool = False
     records: int = 0
     salvaged: int = 0
-    """Records among them that stood on a damaged line."""
+    """Records among them found on a damaged line."""
     rewritten: int = 0
-    """Records among them that JSON.parse refused, rewritten so that it reads them."""
+    """Records among them that JSON.parse rejected, rewritten so that it reads them."""
     blank: int = 0
-    """Blank lines, which a repaired log does not have."""
+    """Blank lines, which are removed."""
     quarantined: list[Damage] = field(default_factory=list)
     adds_newline: bool = False
-    """The last record was whole but had no newline."""
+    """The last record was complete but had no newline."""
     torn: bool = False
     """The last line was cut short."""
     original: str | None = None
@@ -58,12 +57,12 @@ class Repair(Struct, kw_only=True):
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to mend."""
+        """Whether there is anything to repair."""
         return bool(self.salvaged or self.rewritten or self.quarantined or self.adds_newline)
 
     @property
     def quarantined_bytes(self) -> int:
-        """How many bytes were no record, and are kept in a file of their own."""
+        """The number of bytes that were not records and went to the quarantine file."""
         return sum(damage.length for damage in self.quarantined)
 
 
@@ -76,7 +75,7 @@ def repair(
 ) -> Repair:
     """Return how the log at *path* would be repaired; do it if *write* is true.
 
-    Nothing is thrown away: the log as it was and what was no record stay beside it, in the files
+    Nothing is discarded: the damaged log and the bytes that were not records are kept in the files
     *original* and *quarantine*.
     """
     try:
@@ -93,7 +92,7 @@ def repair(
 
 
 def _plan(path: str | os.PathLike[str], cap: int) -> tuple[Repair, bool]:
-    """Read the log once and say what there is to do; tell whether it is an archive."""
+    """Read the log once; return the plan and whether the log is compressed."""
     plan = Repair(path=os.fspath(path))
     source = open_source(path)
     for _ in _survivors(plan, source, cap):
@@ -102,8 +101,8 @@ def _plan(path: str | os.PathLike[str], cap: int) -> tuple[Repair, bool]:
 
 
 def _survivors(plan: Repair, source: Source, cap: int) -> Iterator[bytes]:
-    """Return every whole record as a line, and note in *plan* what happened to the rest."""
-    # A stub is a record like any other here: what it stands for is not in this log to mend.
+    """Yield every complete record as a line, and count in *plan* what happened to the rest."""
+    # Stubs are ordinary records here: their lines are not in this log.
     with Reader(plan.path, cap=cap, tail="seal", source=source, follow_blobs=False) as reader:
         for _, group in groupby(reader, key=attrgetter("line")):
             items = list(group)
@@ -132,10 +131,10 @@ def _rewrite(path: Path, cap: int, lock_timeout: float | None) -> Repair:
 
 
 def _make(held: Locked, cap: int) -> Repair:
-    """Make the new log beside the old one, prove it, and set aside what is not in it."""
+    """Write the new log, verify it, and quarantine what is not in it."""
     plan = Repair(path=str(held.path), written=True)
     what = "the repaired copy of"
-    # Not as old as the log was: by size and time alone the two could be taken for one.
+    # A new mtime: with the same size and mtime, the two could be mistaken for each other.
     fd = held.make_fresh(_lines(held, plan, cap), what, is_as_old=False)
     if not _is_sound(held.fresh, PlainSource(fd, 0), plan.records, cap):
         raise held.unproved(what)
@@ -154,7 +153,7 @@ def _lines(held: Locked, plan: Repair, cap: int) -> Iterator[bytes]:
 
 
 def _is_sound(path: Path, source: Source, records: int, cap: int) -> bool:
-    """Return whether a log has so many records, and nothing else."""
+    """Return whether a log has exactly *records* records and nothing else."""
     count = 0
     with Reader(path, cap=cap, source=source, follow_blobs=False) as reader:
         for item in reader:
@@ -165,7 +164,7 @@ def _is_sound(path: Path, source: Source, records: int, cap: int) -> bool:
 
 
 def _quarantined(fd: int, damage: Damage, cap: int) -> bytes:
-    """Describe a range of damage, with its bytes unless they say nothing or are too many."""
+    """Describe a damaged range, with its bytes unless they are all NULs or too many."""
     described = {
         "offset": damage.offset,
         "length": damage.length,

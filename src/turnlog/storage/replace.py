@@ -1,9 +1,8 @@
-"""A log's place taken by another file, in one step and under the lock.
+"""Replace a log by a rewritten version, in one step and under its lock.
 
-Whoever rewrites a log (repair, compaction) makes the new one beside it, proves it, and puts it in
-place with a rename. Until then nothing has happened to the log, and a kill at any moment leaves the
-old one or the new one, whole. The files made for it are private and synced, and stand beside the
-log under names that no log bears.
+A rewrite (repair, compaction) creates the new file next to the log, verifies it, and renames it
+into place. A kill at any moment leaves the old log or the new one, complete. The temporary files
+are private, synced, and have names that no log has.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ _NO_LINKS: Final = frozenset(
 _MOST_LOOKS: Final = 100
 
 Aside = Literal["original", "replaced"]
-"""Why a log was set aside: it was rewritten, or a kept copy took its place."""
+"""Why a log was set aside: it was rewritten, or a kept copy replaced it."""
 
 
 class Locked:
-    """A log held alone while it is rewritten: its descriptor, and its size when it was locked.
+    """A log locked for a rewrite: its descriptor, and its size when it was locked.
 
-    *aside* is the word in the second name that the log as it is gets.
+    *aside* is the word in the second name that the old log gets.
     """
 
     def __init__(self, path: Path, fd: int, size_bytes: int, aside: Aside = "original") -> None:
@@ -62,7 +61,7 @@ class Locked:
         self.fresh = path.with_name(f".{path.name}.repair-{stamp}")
 
     def keep_original(self) -> None:
-        """Give the log as it is a second name; where there are no links, copy it."""
+        """Give the log a second name; without hard links, copy it."""
         try:
             os.link(self.path, self.original, follow_symlinks=False)
         except OSError as error:
@@ -73,10 +72,10 @@ class Locked:
                     copy.write(chunk)
 
     def make_fresh(self, pieces: Iterable[bytes], what: str, *, is_as_old: bool = True) -> int:
-        """Make the new log of *pieces*, as private as the old one, and read it back.
+        """Write the new log from *pieces*, as private as the old one, and read it back.
 
-        It is as old as well, unless told otherwise. Gives a descriptor to read it by. Raises
-        LogError, in which *what* names it, if it does not hold what was written.
+        It gets the old mtime too, unless *is_as_old* is false. Returns a descriptor to read it by.
+        Raises LogError, which names *what*, if it does not hold what was written.
         """
         status = os.fstat(self.fd)
         written, found = sha256(), sha256()
@@ -99,7 +98,7 @@ class Locked:
         return fd
 
     def unproved(self, what: str) -> LogError:
-        """Say that the new log is not what it should be."""
+        """Return the error for a new log that failed verification."""
         return LogError(
             f"{what} {self.path} does not read back as written",
             path=self.path,
@@ -107,15 +106,15 @@ class Locked:
         )
 
     def discard(self) -> None:
-        """Take away what was made, if the log is as it was: then nothing is lost."""
+        """Delete the new files if the log was not replaced."""
         if not self.is_replaced:
             for made in (self.fresh, self.quarantine, self.original):
                 made.unlink(missing_ok=True)
 
     def take_place(self) -> None:
-        """Put the new log in place, with what somebody without a lock wrote to the old meanwhile.
+        """Rename the new log into place and carry over what was written to the old one meanwhile.
 
-        The new one is locked until that is done, so that nobody who knows locks comes between.
+        The new log is locked until that is done, so no other writer can append in between.
         """
         fd = os.open(self.fresh, os.O_RDWR | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
         try:
@@ -136,7 +135,7 @@ class Locked:
             os.close(fd)
 
     def _rename(self) -> None:
-        self.is_replaced = True  # Before it is: an interrupt must not take the original away.
+        self.is_replaced = True  # Set first: an interrupt must not delete the original.
         try:
             os.replace(self.fresh, self.path)
         except OSError:
@@ -149,10 +148,10 @@ class Locked:
         return "what other programs appended while it was rewritten may be lost: append it again"
 
     def _finish(self, fd: int) -> None:
-        """Make the new name durable, and carry over what came late."""
+        """Make the rename durable, and carry over late appends."""
         sync_parent(self.path)
         if hasattr(os, "fchmod") and os.fstat(self.fd).st_nlink == 1:
-            os.fchmod(self.fd, 0o600)  # It goes on as the original, which is private.
+            os.fchmod(self.fd, 0o600)  # From now on it is the original, which is private.
         done = self.size_bytes
         for _ in range(_MOST_LOOKS):
             late = b"".join(chunks(self.fd, done, os.fstat(self.fd).st_size))
@@ -167,9 +166,9 @@ class Locked:
 
 @contextlib.contextmanager
 def locked(path: Path, lock_timeout: float | None, aside: Aside = "original") -> Iterator[Locked]:
-    """Hold the log at *path* alone, among threads and processes.
+    """Lock the log at *path* against other threads and processes.
 
-    What was made for its place and did not take it is removed in the end.
+    Files that were created but did not replace it are deleted at the end.
     """
     handle = Handle(path, create=False, lock_timeout=lock_timeout)
     try:
@@ -200,10 +199,10 @@ def rewrite(
     *,
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> Path:
-    """Replace ranges of the log at *path*; return the path of the log as it was.
+    """Replace ranges of the log at *path*; return the path of the original.
 
-    *changes* are asked for under the lock, and must be in the order of the log. *what* (a repair, a
-    recovery) names the reason in errors.
+    *changes* is called under the lock and returns ranges in log order. *what* (a repair, a
+    recovery) names the operation in errors.
     """
     try:
         with locked(path, lock_timeout) as held:
@@ -211,7 +210,8 @@ def rewrite(
             fd = held.make_fresh(_changed(held, changed), f"the {what} of", is_as_old=False)
             os.close(fd)
             held.keep_original()
-            # The bytes are in the original. This tells `compact --undo` that it is not its own.
+            # The bytes are in the original. This file shows `compact --undo` that it is not its
+            # own.
             with NewFile(held.quarantine) as rest:
                 for each in changed:
                     described = {"offset": each.offset, "length": each.length, "reason": what}
@@ -223,7 +223,7 @@ def rewrite(
 
 
 def _changed(held: Locked, changes: Iterable[Replacement]) -> Iterator[bytes]:
-    """Return the log with *changes* made."""
+    """Yield the log with *changes* applied."""
     done = 0
     for change in changes:
         yield from chunks(held.fd, done, change.offset)
@@ -233,10 +233,9 @@ def _changed(held: Locked, changes: Iterable[Replacement]) -> Iterator[bytes]:
 
 
 def _sweep(path: Path) -> None:
-    """Remove what somebody was making of the log at *path* when he was killed, while it is held.
+    """Delete the files of a rewrite that was killed, while the log is locked.
 
-    That is a new log without its name, and a second name of the log as it still is, with what was
-    said to be none of its records.
+    These are an unnamed new log, and a second name of the unchanged log with its quarantine file.
     """
     fresh = f".{path.name}.repair-"
     asides = tuple(f"{path.name}.{each}-" for each in get_args(Aside))
@@ -256,7 +255,7 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 class NewFile:
-    """A private file that must not exist yet, written whole and synced when the block ends."""
+    """A private file that must not exist yet, synced when the block ends."""
 
     def __init__(self, path: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
@@ -265,7 +264,7 @@ class NewFile:
         self.write = self._file.write
 
     def belong_like(self, other: os.stat_result) -> None:
-        """Take the owner and mode of the file this one will replace."""
+        """Copy the owner and mode of the file this one will replace."""
         if sys.platform != "win32":
             os.fchmod(self._fd, other.st_mode & 0o777)
             if os.geteuid() == 0:
@@ -283,19 +282,19 @@ class NewFile:
 
 
 def chunks(fd: int, start: int, end: int) -> Iterator[bytes]:
-    """Return the bytes from *start* to *end*, some at a time."""
+    """Yield the bytes from *start* to *end* in chunks."""
     while start < end and (chunk := system.read_at(fd, min(_COPY_BYTES, end - start), start)):
         yield chunk
         start += len(chunk)
 
 
 def sync_parent(path: Path) -> None:
-    """Return when the entries of the directory that *path* is in are on the disk."""
+    """Sync the directory that contains *path*."""
     system.sync_directory_at(path.parent)
 
 
 def failed(error: OSError, what: str, path: str | os.PathLike[str]) -> LogError:
-    """Say that *what* (a repair, a compaction) failed, with the log unchanged."""
+    """Return the error for a failed *what* (a repair, a compaction) that changed nothing."""
     if isinstance(error, LogError):
         return error
     kind = StorageFull if error.errno in _FULL else LogError

@@ -1,12 +1,11 @@
-"""Records recovered from a damaged line.
+"""Recover records from a damaged line.
 
-What happens to lines in the wild: two writers glue two records (``}{``), one cuts into another's
-record and writes its own there, a power cut leaves runs of NULs. The records in such a line are
-whole all the same. ``salvage`` finds them and accounts for every byte of the line: the pieces it
-gives lie end to end.
+Typical damage: two writers glue two records (``}{``), one writer cuts into another's record, a
+power failure leaves runs of NULs. The records in such a line are often intact. ``salvage`` finds
+them and accounts for every byte: the pieces it yields are contiguous.
 
-A whole object found behind rubble might be a mere part of the record that was cut. It is taken for
-a record only if it carries what records carry and parts do not, so nothing is invented.
+A complete object after a fragment might be part of the record that was cut. It counts as a record
+only if it has fields that records have and their parts do not, so nothing is invented.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ _RECORD_START: Final = re.compile(
     rb'\{"(?:parentUuid|sessionId|uuid|isSidechain|logicalParentUuid|type|messageId)":'
 )
 _BLANKS: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*+")
-# More runs of NULs than this in one piece of rubble are not told apart any more.
+# Beyond this many runs of NULs in one fragment, they are not separated any more.
 _MAX_RUBBLE: Final = 64
-# Hostile bytes must cost bounded time: after this many false starts the rest is one fragment.
+# Hostile input must take bounded time: after this many false starts the rest is one fragment.
 _MAX_FALSE_STARTS: Final = 2_000
 _MAX_ENDLESS: Final = 2  # Objects of a line with more tokens than the walker's budget.
 _MAX_NESTED: Final = 16
 
 
 class SalvagedPiece(Struct, frozen=True):
-    """Bytes *start* to *end* of the line: a record, or the reason why they are none."""
+    """Bytes *start* to *end* of a line: a record, or the reason why they are not."""
 
     start: int
     end: int
@@ -47,7 +46,7 @@ class SalvagedPiece(Struct, frozen=True):
 
 
 def salvage(line: bytes) -> list[SalvagedPiece]:
-    """Take *line* apart into records and rubble."""
+    """Yield the records and fragments that *line* consists of."""
     pieces: list[SalvagedPiece] = []
     done = 0
     for start, end, record in _records(line):
@@ -61,7 +60,7 @@ def salvage(line: bytes) -> list[SalvagedPiece]:
 def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
     done = search = endless = 0
     for _ in range(_MAX_FALSE_STARTS):
-        # Behind an object without an end, only what begins as a record does is worth a walk.
+        # After an object without an end, only try what begins like a record.
         found = (_RECORD_START if endless else _START).search(line, search)
         if found is None:
             return
@@ -80,7 +79,7 @@ def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
             if endless == _MAX_ENDLESS:
                 return
         broke_at = walk.end
-        # The record that broke this one in begins at the last brace before the break.
+        # The record that interrupted this one begins at the last brace before the break.
         intruder = line.rfind(b'{"', start + 1, broke_at + 2)
         limit = intruder if intruder > 0 else broke_at
         for nested_start, nested_end, nested in _nested(line, start + 1, limit):
@@ -90,9 +89,9 @@ def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
 
 
 def _stands_apart(line: bytes, done: int, start: int, end: int) -> bool:
-    """Return whether an object has only blanks, or other objects, on both its sides.
+    """Return whether an object has only blanks or other objects on both sides.
 
-    NULs before it are no blanks: they stand for bytes that were lost, perhaps its own beginning.
+    NULs before it are not blanks: they replace lost bytes, perhaps its own beginning.
     """
     after = _BLANKS.match(line, end)
     follows = line[after.end() : after.end() + 1] if after else b""
@@ -100,7 +99,7 @@ def _stands_apart(line: bytes, done: int, start: int, end: int) -> bool:
 
 
 def _nested(line: bytes, start: int, limit: int) -> Iterator[tuple[int, int, Record]]:
-    """Find records that a cut one swallowed as if they were its values."""
+    """Yield complete records that a truncated one seems to contain as values."""
     position = start
     for _ in range(_MAX_NESTED):
         found = _RECORD_START.search(line, position, limit)
@@ -116,15 +115,15 @@ def _nested(line: bytes, start: int, limit: int) -> Iterator[tuple[int, int, Rec
 
 
 def _is_surely_a_record(record: Record) -> bool:
-    """Return whether an object carries what records carry and the parts of records do not."""
+    """Return whether an object has fields that records have and parts of records do not."""
     if record.session_id is not None:
-        # A type yet to come must say more than whose it is.
+        # An unknown type needs more than a session id.
         said = record.uuid is not None or record.timestamp is not None
         return bool(record.type) and (said or not isinstance(record, Unknown))
     if isinstance(record, Summary):
         return record.leaf_uuid is not None
     if isinstance(record, Linked):
-        # Echoes of an agent's messages have uuid and time, too, but hang from nothing.
+        # Echoes of an agent's messages have a uuid and timestamp, too, but no parent.
         placed = record.uuid is not None and record.parent_uuid is not None
         timed = record.timestamp is not None
         return timed and (placed or record.dialect != "claude")
@@ -133,7 +132,7 @@ def _is_surely_a_record(record: Record) -> bool:
 
 
 def _rubble(line: bytes, start: int, end: int) -> Iterator[SalvagedPiece]:
-    """Describe the bytes between records; runs of NULs are told apart from fragments."""
+    """Yield the damage between records; runs of NULs are separated from fragments."""
     rubble = line[start:end]
     done = 0
     for run in islice(re.finditer(rb"\x00{8,}|\A\x00+|\x00+\Z", rubble), _MAX_RUBBLE):

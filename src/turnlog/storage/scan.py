@@ -1,18 +1,17 @@
-"""Lines that hold a needle, found at the speed of memory.
+"""Find lines that contain a needle, without decoding the rest.
 
     for offset, line in find_lines(path, b'"usage"'):
         ...
 
-Most questions concern few lines of a log. The others are never cut out, counted or decoded here:
-the log is read into one buffer that is used again and again, and the needle is looked for in all of
-it at once. Bytes only; what a line means, and whether it is a record at all, is for the caller.
+Most queries concern few lines of a log. The others are never split, counted or decoded: the log is
+read into one reused buffer, which is searched as a whole. What a line means, and whether it is a
+record, is up to the caller.
 
-Promises: every line that holds a needle is given once, whole, without its newline; one that is
-longer than the line cap is given as damage. It survives a log that grows, shrinks or is replaced,
-holds one buffer and one line, reads compressed logs as any other, and never writes. ``offset`` is
-where the next search should begin: after the last newline. A line that was moved to a blob is not
-searched, only its stub; whoever must not miss one looks for ``STUB`` as well, and follows it. What
-tells of usage, and marks, are never moved.
+Every matching line is returned once, without its newline; one longer than the line cap is returned
+as damage. Compressed logs and logs that change while being read work too. ``offset`` is where the
+next search should begin: after the last newline. Of a line that was moved to a blob only the stub
+is searched; callers that must not miss one also search for ``STUB`` and follow it. Usage records
+and turnlog's own records are never moved.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from turnlog.storage.lines import LINE_CAP, too_long
 from turnlog.storage.reader import Tail
 from turnlog.storage.sources import BrokenArchive, FramedSource, PlainSource, Source, open_source
 
-# As much as stays in a processor's own cache between being read and being searched.
+# Fits a processor's cache between reading and searching.
 BUFFER_BYTES: Final = 1024 * 1024
-# Made small at once: room for so little is used again, more would be asked of the system each time.
+# Lowercased in small pieces: the allocator reuses small blocks, large ones cost a system call.
 _PIECE_BYTES: Final = 64 * 1024
 
 Found = tuple[int, bytes | Damage]
@@ -40,7 +39,7 @@ _Fill = Callable[[memoryview], int]
 
 
 class FoundLines(Closing):
-    """The lines of one log that hold a needle. Iterate over it once; close it or go to its end."""
+    """The matching lines of one log. Iterate once, to the end or until closed."""
 
     def __init__(
         self,
@@ -60,14 +59,14 @@ class FoundLines(Closing):
         self.path = os.fspath(path)
         self.offset = start
         self.is_pending = False
-        """Whether the line given last had no newline: perhaps it is still being written."""
+        """Whether the last line returned had no newline: it may still be being written."""
         self._needles = needles
         self._cap = cap
         self._tail = tail
         self._buffer = buffer or bytearray(BUFFER_BYTES)
         self._ignores_case = ignores_case
         self._small: bytearray | None = None
-        """Room for the buffer in small letters."""
+        """Space for the lowercased buffer."""
         self._source = open_source(path, start)
         self._lines = self._find(_filler(self._source, start, self.path))
 
@@ -102,7 +101,7 @@ class FoundLines(Closing):
         self._source.close()
 
     def _all(self, fill: _Fill, view: memoryview) -> Generator[Found, None, None]:
-        """Search the log a bufferful at a time; what follows its last newline is carried over."""
+        """Search the log one buffer at a time; bytes after the last newline are carried over."""
         buffer = self._buffer
         held = 0
         while count := fill(view[held:]):
@@ -117,7 +116,7 @@ class FoundLines(Closing):
             yield self._given(line, held, is_pending=True)
 
     def _lines_before(self, cut: int, end: int, view: memoryview) -> Generator[Found, None, int]:
-        """Return the lines that end before *cut*; give back how much of the buffer is left over."""
+        """Yield the matching lines that end before *cut*; return how much of the buffer is left."""
         buffer, base, cap = self._buffer, self.offset, self._cap
         find = _finder(self._searched(cut), self._needles)
         position = 0
@@ -134,7 +133,7 @@ class FoundLines(Closing):
         return left
 
     def _searched(self, cut: int) -> bytearray:
-        """Return the buffer, or a copy in lower case up to *cut* if case is ignored."""
+        """Return the buffer, or its first *cut* bytes in lower case if case is ignored."""
         if not self._ignores_case:
             return self._buffer
         small = self._small = self._small or bytearray(len(self._buffer))
@@ -144,10 +143,10 @@ class FoundLines(Closing):
         return small
 
     def _long_line(self, fill: _Fill, view: memoryview) -> Generator[Found, None, int]:
-        """Read on to the end of the line that fills the whole buffer.
+        """Read to the end of a line that fills the whole buffer.
 
-        It is collected up to the cap and only searched beyond it. What the buffer holds behind it
-        is searched as well; how much of that is left over is given back.
+        It is collected up to the cap and only searched beyond. The rest of the buffer is searched
+        as well; returns how much of that is left.
         """
         buffer, cap = self._buffer, self._cap
         overlap = max(map(len, self._needles)) - 1
@@ -163,7 +162,7 @@ class FoundLines(Closing):
             if length <= cap:
                 line += view[:piece]
             else:
-                # The head, for the report, and as much of the end as a needle may begin in.
+                # The head, for the report, and enough of the end for a needle that continues.
                 line = line[:EXCERPT_BYTES] + seam[max(0, len(seam) - overlap) :]
             if stop >= 0:
                 if holds:
@@ -178,7 +177,7 @@ class FoundLines(Closing):
         return 0
 
     def _given(self, line: bytes, length: int, *, is_pending: bool) -> Found:
-        """Return a line of *length* bytes, or the damage whose head *line* is."""
+        """Return a line of *length* bytes, or the damage that begins with *line*."""
         self.is_pending = is_pending
         at = self.offset
         return at, line if length <= self._cap else too_long(line, length, offset=at)
@@ -189,9 +188,9 @@ class FoundLines(Closing):
 
 
 def _finder(buffer: bytearray, needles: tuple[bytes, ...]) -> Callable[[int, int], int]:
-    """Return a function that finds the first of *needles* from a start up to an end, or -1.
+    """Return a function that returns the first position of any needle in a range, or -1.
 
-    Each call must start further on than the one before, and have the same end.
+    Each call must start after the previous one and have the same end.
     """
     if len(needles) == 1:
         return partial(buffer.find, needles[0])
@@ -217,10 +216,10 @@ def find_lines(
     buffer: bytearray | None = None,
     ignores_case: bool = False,
 ) -> FoundLines:
-    """Find the lines of the log at *path* that hold one of *needles*, from *start* on.
+    """Return the lines of the log at *path*, from *start* on, that contain one of *needles*.
 
-    Who searches many logs, one after the other, gives the same *buffer* each time. Who
-    *ignores_case*, of letters of ASCII, gives the needles in small ones.
+    Pass the same *buffer* for each of many logs. With *ignores_case* (ASCII only), needles must be
+    lower case.
     """
     return FoundLines(
         path,
@@ -234,7 +233,7 @@ def find_lines(
 
 
 def _filler(source: Source, start: int, path: str) -> _Fill:
-    """Return what fills a buffer with the next bytes of *source*, and tells how many they are."""
+    """Return a function that reads *source* into a buffer and returns the number of bytes."""
     if not isinstance(source, PlainSource):
 
         def unpack(view: memoryview) -> int:
@@ -244,7 +243,7 @@ def _filler(source: Source, start: int, path: str) -> _Fill:
 
         return unpack
     os.lseek(source.fd, start, os.SEEK_SET)
-    file = FileIO(source.fd, closefd=False)  # It reads straight into the buffer.
+    file = FileIO(source.fd, closefd=False)  # It reads directly into the buffer.
 
     def read(view: memoryview) -> int:
         try:

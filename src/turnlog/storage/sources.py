@@ -1,13 +1,13 @@
-"""Where a log's bytes come from: a plain file, or a compressed one that reads the same.
+"""Sources of a log's bytes: plain and compressed files with one interface.
 
-Plain files and those compressed in frames can be read anywhere (``read_at``), others from the
-front only. A frame that does not unpack is given as NUL bytes and a newline, so that it is damage
-of its own length and everything else keeps its place.
+Plain files and those compressed in frames allow random access (``read_at``), others are read from
+the front. A frame that cannot be decompressed is returned as NUL bytes and a newline, so the damage
+has its own length and all other offsets stay right.
 
-Compression is told from the first bytes, not from the name. Reading never maps the file (a log
-that shrinks under a mapping kills the process) and never changes it. A compressed log that unpacks
-to absurdly more than it weighs is cut off: real logs pack 5 to 30 times, bombs a thousand. Frames
-of turnlog's own size are no bombs however well they pack.
+Compression is detected from the first bytes, not the name. Files are never mapped (a mapped log
+that shrinks kills the process) and never changed. A compressed log with an absurd ratio is cut off:
+real logs compress 5 to 30 times, bombs a thousand. Frames of turnlog's own size are always
+accepted.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from turnlog.storage.frames import FrameTable
 
 READ_ONLY: Final = "it can be read only: change a copy of its home"
-"""What helps where an agent's own files cannot be written."""
+"""The hint for agent files that cannot be written."""
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"  # Preceded by 0x50 to 0x5f.
 _BOMB_SLACK: Final = 64 * 1024 * 1024
 _BOMB_RATIO: Final = 200
-# Frames are unpacked one by one: a bomb in them costs time only, and real ones may pack very well.
+# Frames are decompressed one by one: a bomb costs time only, and real ones may compress very well.
 _FRAMED_SLACK: Final = 4 * 1024 * 1024 * 1024
 
 
-class BrokenArchive(Exception):  # It never leaves the reader, which turns it into damage.
-    """The compressed bytes end early, are no archive, or are a bomb."""
+class BrokenArchive(Exception):  # Internal: the reader converts it to damage.
+    """The compressed bytes are truncated, invalid, or a bomb."""
 
 
 class Source(Protocol):
-    """Bytes from the front, a chunk at a time."""
+    """Bytes read from the front, a chunk at a time."""
 
     plain: bool
 
@@ -54,7 +54,7 @@ class Source(Protocol):
 
 
 class PlainSource:
-    """A regular file, read from *start* to *end*, or as far as it goes, by its descriptor."""
+    """A regular file, read by descriptor from *start* to *end* or to its end."""
 
     plain = True
 
@@ -86,11 +86,11 @@ class PlainSource:
 
     @property
     def size_bytes(self) -> int:
-        """How long the log is now."""
+        """The current size of the log."""
         return os.fstat(self.fd).st_size
 
     def read_at(self, size: int, offset: int) -> bytes:
-        """Read up to *size* bytes at *offset*, wherever reading has got to."""
+        """Read up to *size* bytes at *offset*, independent of the read position."""
         return read_at(self.fd, size, offset)
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class PlainSource:
 
 
 class Broken(Struct, frozen=True):
-    """Bytes of a log that its archive does not give back, and why."""
+    """A range of a log that its archive cannot return, and why."""
 
     offset: int
     length: int
@@ -108,7 +108,7 @@ class Broken(Struct, frozen=True):
 
 
 class FramedSource:
-    """A file compressed in frames, unpacked where it is read."""
+    """A file compressed in frames, decompressed on demand."""
 
     plain = False
 
@@ -119,7 +119,7 @@ class FramedSource:
         self.table = table
         self.size_bytes = table.size_bytes
         self.broken: list[Broken] = []
-        """Frames that did not unpack, as far as they were asked for."""
+        """Frames that could not be decompressed so far."""
         self._frames = Frames(fd, table)
         self._position = start
 
@@ -133,7 +133,7 @@ class FramedSource:
         return data
 
     def read_at(self, size: int, offset: int) -> bytes:
-        """Read up to *size* bytes at *offset*, wherever reading has got to."""
+        """Read up to *size* bytes at *offset*, independent of the read position."""
         here, self._position = self._position, offset
         parts: list[bytes] = []
         while size > 0 and (data := self.read(size)):
@@ -157,7 +157,7 @@ class FramedSource:
             broken = Broken(frame.start, frame.size_bytes, str(error))
             if broken not in self.broken:
                 self.broken.append(broken)
-                from turnlog.storage.logger import logger  # Logging takes a while to import.
+                from turnlog.storage.logger import logger  # Importing logging takes a while.
 
                 logger.warning(
                     "a frame of %d bytes at %d does not unpack", broken.length, broken.offset
@@ -171,7 +171,7 @@ Seekable: TypeAlias = PlainSource | FramedSource
 
 
 class PackedSource:
-    """A compressed file, unpacked as it is read."""
+    """A compressed file, decompressed while it is read."""
 
     plain = False
 
@@ -204,12 +204,12 @@ class PackedSource:
 
 
 def _most_unpacked(fd: int, slack: int = _BOMB_SLACK) -> int:
-    """Return how many bytes a compressed file may unpack to, and be no bomb."""
+    """Return the decompressed size above which a compressed file counts as a bomb."""
     return slack + _BOMB_RATIO * os.fstat(fd).st_size
 
 
 def _unpacker(file: BinaryIO, magic: bytes) -> tuple[BufferedIOBase, tuple[type[Exception], ...]]:
-    """Return what unpacks *file*, and what it raises for bytes it cannot unpack."""
+    """Return a decompressor of *file* and the exceptions it raises for invalid bytes."""
     if magic.startswith(_GZIP):
         import gzip  # Most logs are plain, and most commands read few.
         import zlib
@@ -223,7 +223,7 @@ def _unpacker(file: BinaryIO, magic: bytes) -> tuple[BufferedIOBase, tuple[type[
 
 
 def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:
-    """Open the log at *path*; offsets into a compressed log count its unpacked bytes."""
+    """Open the log at *path*; offsets into a compressed log count its decompressed bytes."""
     fd = open_regular(path)
     magic = read_at(fd, 4, 0)
     if not _is_packed(magic):
@@ -240,9 +240,9 @@ def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
-    """Open a regular file and nothing else; a FIFO must not hang us."""
+    """Open a regular file for reading; a FIFO is refused instead of blocking."""
     try:
-        # O_NONBLOCK lets a FIFO open at once, to be refused; it means nothing to a regular file.
+        # With O_NONBLOCK a FIFO opens at once and can be refused; regular files ignore it.
         fd = os.open(path, flags | _O_CLOEXEC | _O_NONBLOCK)
     except FileNotFoundError:
         raise NotFound(
@@ -259,7 +259,7 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
 
 
 def open_error(error: OSError, path: str | os.PathLike[str]) -> LogError:
-    """Say what kept a file from being opened, and what would help."""
+    """Return the LogError for a file that could not be opened, with a hint."""
     where = os.fspath(path)
     if error.errno in (errno.ELOOP, errno.EMLINK):
         hint = "write to the real file; symbolic links are not followed when writing"

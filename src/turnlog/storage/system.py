@@ -1,11 +1,11 @@
-"""The one door to what operating systems do differently: lock, sync, read, and what a disk is.
+"""What differs between operating systems: locks, syncs, reads, file system types.
 
     Linux     flock on the log itself; fdatasync
     macOS     flock; F_FULLFSYNC, because fsync there stops at the drive's cache
-    Windows   a byte far past any log's end, locked with msvcrt; FlushFileBuffers by os.fsync
+    Windows   msvcrt lock on a byte far past the end of any log; FlushFileBuffers by os.fsync
 
-A lock is the kernel's: it dies with its holder and there is no lock file to remove. The Linux way
-is tested; the other two are written to the vendors' documentation and have not been run.
+Locks are the kernel's: they end with their process, and there is no lock file to remove. macOS and
+Windows are untested.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Final
 
-# Local locks say nothing to other machines here, and appends from two of them overwrite each other.
+# Local locks do not reach other machines here, and their appends overwrite each other.
 NETWORK_FILESYSTEMS: Final = frozenset(
     {
         "9p",
@@ -41,10 +41,10 @@ NETWORK_FILESYSTEMS: Final = frozenset(
         "smbfs",
     }
 )
-# Probably fine with one machine writing, but nobody promises it.
+# Probably fine with one machine writing, but not guaranteed.
 DOUBTFUL_FILESYSTEMS: Final = ("fuse", "vboxsf", "virtiofs", "prl_fs", "vmhgfs")
 
-# A lock is held for some 20 microseconds; waiting longer than needed shows in the 99th percentile.
+# A lock is held for about 20 microseconds; longer pauses show in the 99th percentile.
 _FIRST_PAUSE: Final = 0.00002
 _BRISK_TRIES: Final = 100
 _LONGEST_PAUSE: Final = 0.005
@@ -66,7 +66,7 @@ if sys.platform == "win32":
         return True
 
     def unlock(fd: int) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         here = os.lseek(fd, 0, os.SEEK_CUR)
         os.lseek(fd, _LOCK_AT, os.SEEK_SET)
         try:
@@ -75,14 +75,14 @@ if sys.platform == "win32":
             os.lseek(fd, here, os.SEEK_SET)
 
     def sync(fd: int) -> None:
-        """Return when the file's bytes are on the disk."""
+        """Return when the file's bytes are on disk."""
         os.fsync(fd)
 
     def sync_directory(fd: int) -> None:
-        """Windows keeps directory entries durable by itself."""
+        """Do nothing: Windows keeps directory entries durable by itself."""
 
     def read_at(fd: int, size: int, offset: int) -> bytes:
-        """Read up to *size* bytes at *offset*, wherever the descriptor stands."""
+        """Read up to *size* bytes at *offset*, independent of the file position."""
         os.lseek(fd, offset, os.SEEK_SET)
         return os.read(fd, size)
 
@@ -97,7 +97,7 @@ else:
         return True
 
     def unlock(fd: int) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         fcntl.flock(fd, fcntl.LOCK_UN)
 
     read_at = os.pread
@@ -105,35 +105,35 @@ else:
     if sys.platform == "darwin":
 
         def sync(fd: int) -> None:
-            """Return when the file's bytes are on the disk."""
+            """Return when the file's bytes are on disk."""
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
 
         def sync_directory(fd: int) -> None:
-            """Return when the directory's entries are on the disk."""
+            """Return when the directory's entries are on disk."""
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
 
     else:
 
         def sync(fd: int) -> None:
-            """Return when the file's bytes are on the disk."""
+            """Return when the file's bytes are on disk."""
             os.fdatasync(fd)
 
         def sync_directory(fd: int) -> None:
-            """Return when the directory's entries are on the disk."""
+            """Return when the directory's entries are on disk."""
             os.fsync(fd)
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of *data*, however many calls that takes. Not for logs, which take one."""
+    """Write all of *data* in as many calls as needed. Not for logs, which use one call."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def sync_directory_at(path: str | os.PathLike[str]) -> None:
-    """Return when the entries of the directory at *path* are on the disk."""
+    """Return when the entries of the directory at *path* are on disk."""
     if sys.platform == "win32":
-        return  # Where no directory can be opened, and none need be.
+        return  # Directories cannot be opened here and need no sync.
     fd = os.open(path, os.O_RDONLY)
     try:
         sync_directory(fd)
@@ -142,7 +142,7 @@ def sync_directory_at(path: str | os.PathLike[str]) -> None:
 
 
 def lock(fd: int, timeout: float | None) -> bool:
-    """Take the exclusive lock of *fd*: 0 tries once, None waits for ever; False means timed out."""
+    """Lock *fd* exclusively; return False on timeout. 0 tries once, None waits forever."""
     if _try_lock(fd):
         return True
     if timeout is None and sys.platform != "win32":
@@ -162,7 +162,7 @@ def lock(fd: int, timeout: float | None) -> bool:
 
 
 def lock_holder(fd: int) -> int | None:
-    """Name the process that holds the lock of *fd*, where the system tells."""
+    """Return the process that holds the lock of *fd*, where the system reports it."""
     try:
         inode = os.fstat(fd).st_ino
         with open("/proc/locks", encoding="ascii") as locks:
@@ -176,7 +176,7 @@ def lock_holder(fd: int) -> int | None:
 
 
 def filesystem(fd: int) -> str:
-    """Name the kind of file system that *fd* lives on; empty where the system does not tell."""
+    """Return the type of the file system of *fd*, or "" if unknown."""
     device = os.fstat(fd).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}" if hasattr(os, "major") else ""
     try:
@@ -191,9 +191,9 @@ def filesystem(fd: int) -> str:
 
 
 def memory_bytes() -> int:
-    """Return how much memory this process holds; 0 where the system does not tell.
+    """Return the memory used by this process, or 0 if unknown.
 
-    Systems without /proc tell only the most that it has held so far.
+    Systems without /proc report only the peak.
     """
     try:
         with open("/proc/self/statm", "rb") as file:
@@ -209,10 +209,10 @@ def memory_bytes() -> int:
 
 
 def is_network(kind: str) -> bool:
-    """Return whether locks on a file system of this *kind* stop at this machine."""
+    """Return whether locks on a file system of this *kind* do not reach other machines."""
     return kind in NETWORK_FILESYSTEMS
 
 
 def is_doubtful(kind: str) -> bool:
-    """Return whether nobody promises that locks work on a file system of this *kind*."""
+    """Return whether locks on a file system of this *kind* are not guaranteed to work."""
     return not is_network(kind) and kind.startswith(DOUBTFUL_FILESYSTEMS)

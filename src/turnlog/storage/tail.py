@@ -1,8 +1,8 @@
-"""The last records of a log, or those at both its ends, without reading the rest.
+"""Read the last records of a log, or both its ends, without reading the rest.
 
-A log is read backwards in growing blocks until enough lines are in hand, so the cost depends on the
-records asked for, not on the log. Its two ends are read for whoever sums logs up by the hundred. A
-log that is compressed, and not in frames, has no way back and is read through.
+A log is read backwards in growing blocks until there are enough lines, so the cost depends on the
+records requested, not on the log. Both ends are read to summarize logs by the hundred. A compressed
+log without frames has no random access and is read completely.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LARGEST_BLOCK: Final = 4 * 1024 * 1024
 def read_last(
     path: str | os.PathLike[str], count: int, *, cap: int = LINE_CAP
 ) -> list[Placed | Damage]:
-    """Return the last *count* records in the log's order, and the damage among them."""
+    """Return the last *count* records in log order, with the damage among them."""
     source = open_source(path)
     count = max(0, count)
     if not isinstance(source, Seekable):
@@ -41,7 +41,7 @@ def read_last(
         for number, (offset, line) in enumerate(_lines_backwards(source, cap)):
             if missing <= 0:
                 break
-            # The first is what follows the last newline: a record, or still being written.
+            # The first holds what follows the last newline: a record, or one still being written.
             items = _items(path, line, offset) if number else _unfinished(path, line, offset)
             for item in reversed(items):
                 if missing > 0:
@@ -54,25 +54,25 @@ def read_last(
 
 
 class Ends(NamedTuple):
-    """The records at both ends of a log, glanced at: good for a fold, and for nothing else."""
+    """The records at both ends of a log, partially decoded: for folding a summary only."""
 
     head: list[Record]
-    """Those that come before the tail; none if the log is short."""
+    """Records before the tail; empty if the log is short."""
     tail: Iterable[Record]
     is_whole: bool
-    """There is nothing between the two."""
+    """Nothing is missing between head and tail."""
     size_bytes: int
-    """How long the log is; for one that is read through, as it lies there."""
+    """The size of the log; for one that is read completely, its size on disk."""
     changed_at: float
 
 
 def read_ends(
     path: str | os.PathLike[str], size_bytes: int = ENDS_BYTES, *, with_cut_lines: bool = False
 ) -> Ends:
-    """Return the records that lie in the first and in the last *size_bytes* of the log.
+    """Return the records in the first and in the last *size_bytes* of the log.
 
-    *with_cut_lines* adds the line at the inner edge of each, however long it is. A log without a
-    way back is read through as its tail is iterated: its end is nowhere else to be had.
+    *with_cut_lines* adds the line at the inner edge of each end, however long it is. A log without
+    random access is read completely when its tail is iterated.
     """
     source = open_source(path)
     if not isinstance(source, Seekable):
@@ -89,7 +89,7 @@ def read_ends(
             end = _end_of_line(source, end)
             start = _start_of_line(source, start, end)
         head = source.read_at(end, 0)
-        # The byte before tells whether a line begins right there.
+        # The byte before shows whether a line begins right there.
         tail = source.read_at(size - start + 1, start - 1)
     finally:
         source.close()
@@ -101,14 +101,14 @@ def read_ends(
 
 
 def _ends_of_short(path: _Path, data: bytes, start: int, changed_at: float) -> Ends:
-    # Without a newline behind it, the last line begins before the tail and is all of the head.
+    # Without a newline after it, the last line begins before the tail and is all of the head.
     cut = (data.find(b"\n", start - 1) + 1 or len(data)) if start > 0 else 0
     ends = _glances(path, data, end=cut), _glances(path, data, cut)
     return Ends(*ends, True, len(data), changed_at)
 
 
 def _end_of_line(source: Seekable, offset: int) -> int:
-    """Tell where the line ends that holds the byte before *offset*; *offset* if it is too long."""
+    """Return the end of the line that holds the byte before *offset*, or *offset* if too long."""
     position = offset - 1
     while position - offset < LINE_CAP and (chunk := source.read_at(_FIRST_BLOCK, position)):
         newline = chunk.find(b"\n")
@@ -119,7 +119,7 @@ def _end_of_line(source: Seekable, offset: int) -> int:
 
 
 def _start_of_line(source: Seekable, offset: int, after: int) -> int:
-    """Return where the line begins that holds the byte before *offset*, but not before *after*."""
+    """Return the start of the line with the byte before *offset*, but not before *after*."""
     position = offset - 1
     while position > after and offset - position < LINE_CAP:
         size = min(_FIRST_BLOCK, position - after)
@@ -136,7 +136,7 @@ def _records(reader: Reader) -> Iterator[Record]:
 
 
 def _glances(path: _Path, data: bytes, start: int = 0, end: int | None = None) -> list[Record]:
-    """Glance at the lines from *start* to *end*; damaged ones are searched for what they hold."""
+    """Yield the partially decoded lines from *start* to *end*; damaged ones are salvaged."""
     view = memoryview(data)
     end = len(data) if end is None else end
     found: list[Record] = []
@@ -163,7 +163,7 @@ def _glances(path: _Path, data: bytes, start: int = 0, end: int | None = None) -
 
 
 def _lines_backwards(source: Seekable, cap: int) -> Iterator[tuple[int, bytes | Damage]]:
-    """Give every line from the last to the first, with its offset; blank ones only at the ends."""
+    """Yield every line and its offset from last to first; blank ones only at the ends."""
     position = source.size_bytes
     block = _FIRST_BLOCK
     parts: deque[bytes] = deque()  # The pieces of a line whose beginning is not read yet.
@@ -171,7 +171,7 @@ def _lines_backwards(source: Seekable, cap: int) -> Iterator[tuple[int, bytes | 
     while position > 0:
         size = min(block, position)
         chunk = source.read_at(size, position - size)
-        if len(chunk) < size:  # The log shrank under us: what is left has no known end.
+        if len(chunk) < size:  # The log shrank under us: the rest has no known end.
             return
         position -= size
         block = min(block * 2, _LARGEST_BLOCK)

@@ -1,4 +1,4 @@
-"""Locks among the threads of one process."""
+"""Locks between the threads of one process."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from turnlog.errors import LogLocked
 
 
 def is_owned(condition: threading.Condition) -> bool:
-    """Return whether this thread holds the lock that *condition* was made for.
+    """Return whether this thread holds the lock of *condition*.
 
-    Then the caller is a signal handler or a destructor that runs in the middle of another call. An
-    owner of our own beside the lock would be wrong if an interrupt came between the two.
+    Then the caller is a signal handler or a destructor in the middle of another call. A separate
+    owner field would be wrong if an interrupt came between setting it and locking.
     """
     try:
-        condition.notify(0)  # Wakes nobody; raises if this thread does not hold the lock.
+        condition.notify(0)  # Wakes no thread; raises if this thread does not hold the lock.
     except RuntimeError:
         return False
     return True
 
 
 def interrupted(path: str | os.PathLike[str]) -> LogLocked:
-    """Return the error for a caller that interrupted this very thread at *path*."""
+    """Return the error for a call at *path* that interrupted its own thread."""
     return LogLocked(
         f"{os.fspath(path)} is being written by the code that this call interrupted",
         path=path,
@@ -33,10 +33,10 @@ def interrupted(path: str | os.PathLike[str]) -> LogLocked:
 
 
 def refuse_if_abandoned(lock: threading.RLock, path: str | os.PathLike[str]) -> None:
-    """Raise if nobody will ever release *lock*, which guards the log at *path*.
+    """Raise if *lock*, which guards the log at *path*, will never be released.
 
-    While the interpreter shuts down, daemon threads stop wherever they are and keep what they hold.
-    A destructor that runs then must not wait for them.
+    While the interpreter shuts down, daemon threads stop wherever they are and keep their locks. A
+    destructor that runs then must not wait for them.
     """
     if not sys.is_finalizing():
         return

@@ -1,9 +1,9 @@
-"""What is wrong with a log, counted and listed.
+"""Validate a log: count its lines and list what is wrong with them.
 
-``validate`` reads a log once and changes nothing. Every line is valid, corrupt or blank, so
-``total == valid + corrupt + blank``; what follows the last newline counts only if it is a whole
-record. With *strict* each record is also held to the rules of its type, and a line that the agent's
-own program refuses (JSON.parse of Node) is corrupt, even if turnlog can read it.
+``validate`` reads a log once and changes nothing. Every line is valid, corrupt or blank, so ``total
+== valid + corrupt + blank``; bytes after the last newline count only if they are a complete record.
+With *strict*, each record is also checked against the rules of its type, and a line that JSON.parse
+of Node rejects is corrupt even if turnlog can read it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from turnlog.text import inert_bytes
 _NO_PICTURE: Final = (Reason.NUL_RUN, Reason.BROKEN_BLOB)
 _DETAILED: Final = (Reason.BROKEN_ARCHIVE, Reason.BROKEN_BLOB)
 
-# A log can be all damage; the list of findings must not outgrow memory.
+# A log can be all damage; the list of findings must stay bounded.
 MAX_FINDINGS: Final = 10_000
 
 
@@ -49,15 +49,15 @@ _MEANING: Final = {
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"  # Bytes that are not a record.
-    WARNING = "warning"  # A record that is not as it should be.
+    WARNING = "warning"  # A record that breaks a rule.
     NOTE = "note"  # Worth knowing.
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that is not as it should be, and where."""
+    """A problem in a log, and its location."""
 
     severity: Severity
     code: str
@@ -69,35 +69,35 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Validation(Struct, kw_only=True):
-    """The state of one log."""
+    """The result of validating one log."""
 
     path: str
     size_bytes: int = 0
     total: int = 0
     valid: int = 0
     corrupt: list[int] = field(default_factory=list)
-    """Numbers of the lines that hold damage; if strict, also of those that JSON.parse refuses."""
+    """Line numbers with damage; if strict, also those that JSON.parse rejects."""
     blank: int = 0
     records: int = 0
-    """Records found, salvaged ones included."""
+    """Records found, including salvaged ones."""
     salvaged: int = 0
     findings: list[Finding] = field(default_factory=list)
     unlisted: int = 0
-    """Findings beyond the first ten thousand, counted only."""
+    """The number of findings beyond the first ten thousand."""
     first_at: datetime | None = None
     last_at: datetime | None = None
     is_sidechain: bool = False
-    """The first record is an agent's, as ``SessionSummary`` has it: no session's main log."""
+    """Whether the first record is an agent's, so that this is not a session's main log."""
     versions: Counter[str] = field(default_factory=Counter)
     types: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_valid(self) -> bool:
-        """Whether there is nothing to report but notes."""
+        """Whether there are no findings other than notes."""
         return not self.corrupt and all(f.severity is Severity.NOTE for f in self.findings)
 
     def add(self, finding: Finding) -> None:
-        """List a finding; of very many only the first are listed, and the rest counted."""
+        """Add a finding; beyond the limit, only count it."""
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
         else:
@@ -107,9 +107,9 @@ class Validation(Struct, kw_only=True):
 def validate(
     path: str | os.PathLike[str], *, strict: bool = False, cap: int = LINE_CAP
 ) -> Validation:
-    """Check the log at *path*, line by line; change nothing.
+    """Validate the log at *path* line by line; change nothing.
 
-    *strict* also holds each record to the rules of its type, and each line to strict JSON.
+    *strict* also checks each record against the rules of its type, and each line for strict JSON.
     """
     with Reader(path, cap=cap) as reader:
         result = Validation(path=os.fspath(path), size_bytes=os.stat(path).st_size)
@@ -132,7 +132,7 @@ def validate(
                 result.corrupt.append(line)
         _take_end(result, reader)
     result.blank = reader.blank_lines
-    # A line without an end counts if it was judged: a whole record, or damage.
+    # A line without a newline counts if it was classified: a complete record, or damage.
     result.total = reader.lines + (1 if line > reader.lines else 0)
     result.valid = result.total - result.blank - len(result.corrupt)
     return result
@@ -151,7 +151,7 @@ def _glued(line: int, offset: int, records: int) -> Finding:
 
 def _take_record(result: Validation, placed: Placed, *, strict: bool) -> None:
     record = placed.record
-    # Marks of turnlog's own stand before the first.
+    # turnlog's own records come before the first.
     if isinstance(record, Linked) and result.records == result.types["turnlog"]:
         result.is_sidechain = record.is_sidechain
     result.records += 1
@@ -221,7 +221,7 @@ def _of_damage(damage: Damage) -> Finding:
         length=damage.length,
         message=_MEANING[damage.reason].format(damage.length)
         + (f": {damage.detail}" if damage.reason in _DETAILED else ""),
-        # A picture of NULs, or of a stub, tells less than what is said of it.
+        # An excerpt of NULs or of a stub would say less than the message.
         excerpt="" if damage.reason in _NO_PICTURE else inert_bytes(damage.excerpt),
     )
 

@@ -1,27 +1,23 @@
-"""Appending to a log so that nothing acknowledged is ever lost.
+"""Append to a log without ever losing an acknowledged record.
 
     with LogWriter(path) as log:
-        log.append({"type": "user", ...})     # returns when the record is on the disk
+        log.append({"type": "user", ...})     # returns when the record is on disk
 
-One append, one batch: one ``write`` on an O_APPEND descriptor, under the lock, synced after the
-lock is given back (a sync covers everything before it, so an acknowledgement does too).
+Each append or batch is one ``write`` on an O_APPEND descriptor, under the lock, and is synced after
+the lock is released (a sync covers everything before it).
 
-What holds, and is tested by killing, starving and lying to this code:
-- Acknowledged means durable, unless a weaker durability was chosen by name.
+- Acknowledged means durable, unless a weaker durability was requested.
 - Acknowledged bytes never move or change.
-- A record that was not acknowledged is whole, absent, or a fragment. The next append starts with a
-  newline if the log does not end in one, so a fragment never merges with a record.
-- What cannot be written as JSON is refused before a byte is written.
+- A record that was not acknowledged is complete, absent, or a fragment. The next append starts with
+  a newline if the log does not end in one, so a fragment never merges with a record.
+- Values that are not JSON-serializable are rejected before a byte is written.
 - Threads, processes and forked children may all append to one log.
 
-One open log and its lock: the only place that writes to a log.
-
-A handle is locked before it is written to, and what it locks is the file that the path names at
-that moment, not one that was renamed or removed meanwhile. The file is created when the handle is
-opened, or never: if it is gone later, an append raises NotFound. After a full disk it stays usable.
-After any other failed write, and after a failed sync (the kernel may have dropped the pages and
-forgotten it), it refuses further writes. A forked child gets a descriptor of its own, since a
-shared one would share the parent's lock.
+A Handle is an open log with its lock, and the only code that writes to a log. It locks the file
+that the path names at that moment. The file is created when the handle is opened, or never: if it
+is gone later, an append raises NotFound. A handle stays usable after a full disk. After any other
+failed write or sync (the kernel may have dropped the pages) it refuses further writes. A forked
+child opens its own descriptor, since a shared one would share the parent's lock.
 """
 
 from __future__ import annotations
@@ -71,7 +67,7 @@ _open_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
 
 
 class Handle:
-    """A log, open for appending. *reopened* counts how often the path named another file."""
+    """A log opened for appending. *reopened* counts how often the path named another file."""
 
     def __init__(
         self,
@@ -101,14 +97,14 @@ class Handle:
     # -- the lock ---------------------------------------------------------------------------
 
     def lock(self) -> int:
-        """Hold the log alone, among threads and processes; give its size.
+        """Lock the log against other threads and processes; return its size.
 
-        An interrupt may come at any point, also between the locking and the return. So whoever
-        calls this calls ``abandon`` on every exception, this method's own included.
+        An interrupt may come at any point, even between locking and returning. So callers must call
+        ``abandon`` on every exception, including this method's own.
         """
         timeout = self.lock_timeout
         if self._held and is_owned(self._ownership):
-            # An append inside an append: by a decision, or by a signal's handler.
+            # A nested append, by a *decide* callback or a signal handler.
             self._refused_inside += 1
             raise interrupted(self.path)
         refuse_if_abandoned(self._mutex, self.path)
@@ -126,11 +122,11 @@ class Handle:
             raise self._typed(error) from None
 
     def release(self, *, sync: bool) -> int:
-        """Return the log back to other processes; return when what was written is on the disk.
+        """Unlock the log for other processes; return when what was written is on disk.
 
-        Other threads wait until the sync is done: the descriptor must not change under it. Gives
-        where the last write ended, which is further on than the writer thinks if a program that
-        knows no locks wrote in between.
+        Other threads wait until the sync is done: the descriptor must not change under it. Returns
+        where the last write ended, which is later than the writer expects if a program that does
+        not lock wrote in between.
         """
         system.unlock(self.fd)
         end = os.lseek(self.fd, 0, os.SEEK_CUR)
@@ -141,10 +137,10 @@ class Handle:
         return end
 
     def abandon(self) -> None:
-        """Give back whatever this thread holds, if anything."""
+        """Release whatever this thread holds."""
         if not is_owned(self._ownership):
             return
-        if self._refused_inside:  # What is held belongs to the append around this one.
+        if self._refused_inside:  # The lock belongs to the enclosing append.
             self._refused_inside -= 1
             return
         try:
@@ -156,9 +152,9 @@ class Handle:
                 self._mutex.release()
 
     def _lock_named_file(self) -> int:
-        """Lock the file that the path names now; it may not be the one that was opened."""
+        """Lock the file that the path names now, which may differ from the one that was opened."""
         for _ in range(_MAX_REOPENS):
-            if self.fd < 0:  # An earlier reopening failed: the disk was full, or the path gone.
+            if self.fd < 0:  # An earlier reopening failed: disk full, or path gone.
                 self._reopen()
                 self.reopened += 1
             if not system.lock(self.fd, self.lock_timeout):
@@ -171,7 +167,7 @@ class Handle:
                 pass
             logger.warning("%s: replaced or removed by somebody; reopening", self.path)
             fd, self.fd = self.fd, -1
-            os.close(fd)  # Which gives up the lock, too.
+            os.close(fd)  # This releases the lock, too.
         raise LogError(f"{self.path} is replaced faster than it can be opened", path=self.path)
 
     def _locked(self, holder: int | None) -> LogLocked:
@@ -206,11 +202,11 @@ class Handle:
             raise self._typed(error) from None
 
     def write(self, data: bytes, size: int) -> None:
-        """Write *data* at the end, which is at *size*: all of it, or an error."""
+        """Write all of *data* at the end, which is at *size*, or raise."""
         written = 0
         try:
             written = os.write(self.fd, data)
-            if written < len(data):  # A full disk or a limit: the second try says which.
+            if written < len(data):  # A full disk or a limit: the second try reports which.
                 written += self._write_rest(data, size, written)
         except OSError as error:
             if written:
@@ -221,7 +217,7 @@ class Handle:
             raise self._write_error(OSError(errno.ENOSPC, "short write"))
 
     def _write_rest(self, data: bytes, size: int, written: int) -> int:
-        """Go on after a short write, unless somebody wrote behind the fragment."""
+        """Continue after a short write, unless another program wrote after the fragment."""
         if os.fstat(self.fd).st_size != size + written:
             raise OSError(errno.ENOSPC, "short write, and another program wrote behind it")
         count = os.write(self.fd, data[written:])
@@ -230,16 +226,16 @@ class Handle:
         return count
 
     def _take_back(self, size: int, written: int) -> None:
-        """Remove the fragment of a failed write, unless somebody wrote behind it."""
+        """Remove the fragment of a failed write, unless another program wrote after it."""
         try:
             if os.fstat(self.fd).st_size == size + written:
                 os.ftruncate(self.fd, size)
         except OSError:
-            # The fragment stays; the next append seals it off.
+            # The fragment stays; the next append separates it with a newline.
             logger.warning("%s: a fragment of %d bytes stays at %d", self.path, written, size)
 
     def _typed(self, error: OSError) -> LogError:
-        """Return an error that happened before anything was written its type."""
+        """Return the typed error for a failure before anything was written."""
         return error if isinstance(error, LogError) else open_error(error, self.path)
 
     def _write_error(self, error: OSError) -> LogError:
@@ -262,7 +258,7 @@ class Handle:
     # -- and after it -----------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Return when everything written is on the disk."""
+        """Return when everything written is on disk."""
         with self._mutex:
             if self._refusal is not None or self._closed:
                 raise self._refused()
@@ -272,7 +268,7 @@ class Handle:
         try:
             system.sync(self.fd)
         except OSError as error:
-            # Never sync again on this descriptor: the second try may succeed without the data.
+            # Never sync this descriptor again: a second try may succeed without the data.
             self._refusal = failed = SyncFailed(
                 f"{self.path} may not be on disk: {error.strerror or error}",
                 path=self.path,
@@ -282,11 +278,11 @@ class Handle:
             raise failed from None
 
     def close(self) -> None:
-        """Close the descriptor, and with it the lock if it is held."""
+        """Close the descriptor, which releases its lock."""
         with self._mutex:
             self._closed = True
             if self.fd >= 0:
-                fd, self.fd = self.fd, -1  # Closed or not, it is not ours to close again.
+                fd, self.fd = self.fd, -1  # Closed or not, it must not be closed again.
                 try:
                     os.close(fd)
                 except OSError as error:
@@ -300,10 +296,10 @@ class Handle:
     # -- opening ----------------------------------------------------------------------------
 
     def _reopen(self) -> None:
-        """Open the file that the path names now, but never create one.
+        """Open the file that the path names now; never create one.
 
-        What was acknowledged may be in an archive or elsewhere by now, and a new file under the
-        old name would hide it.
+        Acknowledged records may have moved to an archive, and a new file under the old name would
+        hide them.
         """
         try:
             self._open(create=False)
@@ -327,7 +323,7 @@ class Handle:
                     path=self.path,
                     hint="upgrade turnlog: pip install -U turnlog",
                 )
-            # While the descriptor is open no other file can have these two numbers.
+            # While the descriptor is open, no other file can have the same device and inode.
             status = os.fstat(fd)
             self._inode, self._device = status.st_ino, status.st_dev
         except OSError as error:
@@ -352,13 +348,13 @@ class Handle:
             logger.warning("%s: on %s; only one machine may write here", self.path, kind)
 
     def after_fork_in_child(self) -> None:
-        """Let go of the parent's descriptor and open one of our own."""
+        """Close the parent's descriptor; the next append opens a new one."""
         self._mutex = threading.RLock()
         self._ownership = threading.Condition(self._mutex)
         self._held = False
         if self.fd >= 0:
             os.close(self.fd)
-            self.fd = -1  # The next append opens the log anew.
+            self.fd = -1  # The next append opens the log again.
 
 
 def _reopen_in_child() -> None:
@@ -376,7 +372,7 @@ _LAST_BYTES: Final = 256
 
 
 class Appended(NamedTuple):
-    """Where a record came to stand; *length* does not count its newline."""
+    """Where a record was written; *length* does not include its newline."""
 
     offset: int
     length: int
@@ -385,7 +381,7 @@ class Appended(NamedTuple):
 class News(NamedTuple):
     """What others appended since this writer last looked.
 
-    *restarted* tells that the log is another than before and *items* begins at its start.
+    If *restarted*, the log is a different one and *items* begins at its start.
     """
 
     items: Reader
@@ -396,11 +392,11 @@ Decide = Callable[[News], Iterable[Record | Mapping[str, Any]]]
 
 
 class LogWriter(Closing):
-    """One handle for appending to one log.
+    """Appends records to one log.
 
-    *head* is written before the first record of an empty log. *lock_timeout* is in seconds: 0
-    fails at once with LogLocked, None waits for ever. *root* is a directory below which no symbolic
-    link is followed. *seen* is the offset up to which the caller knows the log already.
+    *head* is written before the first record of an empty log. *lock_timeout* is in seconds: 0 fails
+    at once with LogLocked, None waits forever. *root* is a directory below which no symbolic link
+    is followed. *seen* is the offset up to which the caller has read the log.
     """
 
     def __init__(
@@ -421,14 +417,14 @@ class LogWriter(Closing):
                 f"no durability called {durability!r}",
                 hint="choose 'fsync' or 'flush'; open_log also takes 'buffered'",
             )
-        self.path = Path(os.path.abspath(path))  # The program may go elsewhere; the log does not.
+        self.path = Path(os.path.abspath(path))  # The program may change its working directory.
         self.durability = durability
         self._synced = durability == "fsync"
         self.seen = seen
         self.written = 0
-        """How many writes have succeeded, synced or not."""
+        """The number of successful writes, synced or not."""
         self.began = False
-        """Whether the last write began the log, with its head."""
+        """Whether the last write started the log, with its head."""
         self._head = head
         self._line_cap = line_cap
         self._handle = Handle(
@@ -442,7 +438,7 @@ class LogWriter(Closing):
 
     @property
     def seen(self) -> int:
-        """The offset up to which this writer, or its caller, knows the log."""
+        """The offset up to which this writer, or its caller, has read the log."""
         return self._seen
 
     @seen.setter
@@ -454,14 +450,14 @@ class LogWriter(Closing):
         return self.append_lines(self.lines_of((record,)))[0]
 
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> tuple[Appended, ...]:
-        """Append *records* in one write. After a crash a prefix of them may stand."""
+        """Append *records* in one write. After a crash, a prefix of them may be in the log."""
         return self.append_lines(self.lines_of(records))
 
     def append_after(self, decide: Decide) -> tuple[Appended, ...]:
-        """Under the lock, let *decide* see what others appended and say what to write.
+        """Under the lock, pass what others appended to *decide* and write what it returns.
 
-        This is the seam on which parents, idempotent retries and summaries stand: nobody can
-        append between what *decide* read and what it wrote.
+        Parents, idempotent retries and summaries depend on this: no record can be appended between
+        what *decide* read and what it wrote.
         """
         try:
             size = self._handle.lock()
@@ -484,19 +480,19 @@ class LogWriter(Closing):
                     f"a record of {len(line):,} bytes is longer than the cap of {self._line_cap:,}",
                     hint="raise line_cap for writers and readers, or store the content elsewhere",
                 )
-            if b"\n" in line:  # JSON has no need of it: these are somebody's raw bytes.
+            if b"\n" in line:  # JSON never needs a newline: these are a caller's raw bytes.
                 raise NotSerialisable(
                     "a record's bytes contain a newline", hint="pass the record as one line"
                 )
         return lines
 
     def append_lines(self, lines: Sequence[bytes]) -> tuple[Appended, ...]:
-        """Append what ``lines_of`` gave."""
+        """Append what ``lines_of`` returned."""
         if not lines:
             return ()
         data = _joined(lines)
         try:
-            # Others wait for this lock: whatever can be done before or after it is.
+            # Others wait for this lock: do as much as possible before or after it.
             size = self._handle.lock()
             prefix = self._write(data, size)
             end = self._handle.release(sync=self._synced)
@@ -510,17 +506,19 @@ class LogWriter(Closing):
         self._handle.sync()
 
     def close(self) -> None:
-        """Close the log. Everything acknowledged is already where it should be."""
+        """Close the log. Everything acknowledged is already durable."""
         self._handle.close()
 
     def _write(self, data: bytes, size: int) -> bytes:
-        """Write *data*, under the lock; give what had to stand before it."""
+        """Write *data* under the lock; return the prefix that was needed before it."""
         if size == 0:
             prefix = self._head
         elif self._handle.ends_in_newline(size):
             prefix = b""
         else:
-            prefix = b"\n"  # A cut last line is sealed off: evidence is kept, nothing merges.
+            prefix = (
+                b"\n"  # Separate a truncated last line: it is kept, and nothing merges with it.
+            )
         self._handle.write(prefix + data if prefix else data, size)
         self.written += 1
         self.began = size == 0
@@ -529,7 +527,7 @@ class LogWriter(Closing):
     def _placed(
         self, lines: Sequence[bytes], size: int, prefix: bytes, offset: int
     ) -> tuple[Appended, ...]:
-        """Return where *lines*, which begin at *offset*, came to stand."""
+        """Return the location of each of *lines*, which begin at *offset*."""
         if prefix and size:
             logger.warning("%s: the last line was cut short; sealed it at %d", self.path, size)
         strangers = offset != size + len(prefix) or self.seen != size
@@ -537,7 +535,7 @@ class LogWriter(Closing):
         for line in lines:
             placed.append(Appended(offset, len(line)))
             offset += len(line) + 1
-        if not strangers:  # Else somebody wrote what this writer has not seen yet.
+        if not strangers:  # Otherwise another program wrote records not yet seen here.
             self.seen = offset
             self._last_seen = (lines[-1] + b"\n")[-_LAST_BYTES:]
             self._reopened = self._handle.reopened
@@ -549,18 +547,20 @@ class LogWriter(Closing):
         is_other = self._handle.reopened != self._reopened or self.seen > size
         restarted = is_other or not self._is_as_seen()
         start = 0 if restarted else self.seen
-        # A descriptor of its own: a duplicate would share the lock with any child forked now.
+        # A separate descriptor: a duplicate would share the lock with any child forked now.
         source = PlainSource(open_regular(self.path), start, end=size)
         with Reader(self.path, start=start, cap=self._line_cap, source=source) as reader:
             try:
                 yield News(reader, restarted)
             except BaseException:
-                self._saw(reader, reader.offset)  # What was told, and came to nothing, was told.
+                self._saw(
+                    reader, reader.offset
+                )  # Whatever *decide* was shown has been seen, even if it failed.
                 raise
             self._saw(reader, size)
 
     def _saw(self, reader: Reader, end: int) -> None:
-        """Note that the log is known up to *end*, or to a last line that is no record yet."""
+        """Record that the log was read up to *end*, or to a partial last line."""
         pending = reader.pending
         if pending is not None:
             end = pending.offset + (pending.length if pending.record is not None else 0)
@@ -571,9 +571,9 @@ class LogWriter(Closing):
         self._reopened = self._handle.reopened
 
     def _is_as_seen(self) -> bool:
-        """Return whether the bytes before ``seen`` are those that were there.
+        """Return whether the bytes before ``seen`` are still the same.
 
-        A log may be rolled back in place to an earlier state and grow again since.
+        A log may have been rolled back in place to an earlier state and have grown since.
         """
         last = self._last_seen
         return self._handle.read_at(len(last), self.seen - len(last)) == last
