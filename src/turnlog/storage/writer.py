@@ -384,7 +384,7 @@ class News(NamedTuple):
     If *restarted*, the log is a different one and *items* begins at its start.
     """
 
-    items: Reader
+    items: Reader | tuple[()]
     restarted: bool
 
 
@@ -463,7 +463,7 @@ class LogWriter(Closing):
             size = self._handle.lock()
             with self._news(size) as news:
                 lines = self.lines_of(decide(news))
-            data = _joined(lines)
+            data = b"\n".join((*lines, b""))
             prefix = self._write(data, size) if lines else b""
             end = self._handle.release(sync=self._synced and bool(lines))
         except BaseException:
@@ -490,7 +490,7 @@ class LogWriter(Closing):
         """Append what ``lines_of`` returned."""
         if not lines:
             return ()
-        data = _joined(lines)
+        data = b"\n".join((*lines, b""))
         try:
             # Others wait for this lock: do as much as possible before or after it.
             size = self._handle.lock()
@@ -547,15 +547,17 @@ class LogWriter(Closing):
         is_other = self._handle.reopened != self._reopened or self.seen > size
         restarted = is_other or not self._is_as_seen()
         start = 0 if restarted else self.seen
+        if start == size and not restarted:
+            yield News((), restarted=False)
+            return
         # A separate descriptor: a duplicate would share the lock with any child forked now.
         source = PlainSource(open_regular(self.path), start, end=size)
         with Reader(self.path, start=start, cap=self._line_cap, source=source) as reader:
             try:
                 yield News(reader, restarted)
             except BaseException:
-                self._saw(
-                    reader, reader.offset
-                )  # Whatever *decide* was shown has been seen, even if it failed.
+                # Whatever *decide* was shown has been seen, even if it failed.
+                self._saw(reader, reader.offset)
                 raise
             self._saw(reader, size)
 
@@ -577,7 +579,3 @@ class LogWriter(Closing):
         """
         last = self._last_seen
         return self._handle.read_at(len(last), self.seen - len(last)) == last
-
-
-def _joined(lines: Sequence[bytes]) -> bytes:
-    return b"\n".join(lines) + b"\n"

@@ -140,8 +140,9 @@ class OpenLog:
             self.uuids.clear()
             if self._summary is not None:
                 self._summary.forget()
-        reader = Entries(self.path, news.items.offset, source=news.items.source)
-        self.uuids.update(reader.uuids())
+        if news.items:
+            reader = Entries(self.path, news.items.offset, source=news.items.source)
+            self.uuids.update(reader.uuids())
 
     def close(self) -> None:
         """Close the log; the next append opens it again and reads what stands in it."""

@@ -192,11 +192,11 @@ class SessionWriter(Shared):
         return found.metadata(self.session_id, is_pinned=self.session_id in pins, now=self._clock())
 
     def append(self, record: Record | Mapping[str, Any]) -> str | None:
-        """Append one record; give its uuid, or None if records of its type have none.
+        """Append one record; return its uuid, or None if records of its type have none.
 
         It is durable on return. Repeated with the same uuid, it is not written again.
         """
-        return self.append_many((record,))[0]
+        return self._append_alone([record])[0]
 
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> list[str | None]:
         """Append *records* in one write, each the parent of the next."""
