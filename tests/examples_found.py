@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from turnlog.cli.app import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
 _SHELL = {"", "console", "text"}
 """What blocks are called in which commands are typed, or shown with what they print."""
 LANGUAGES = _SHELL | {"python", "sql", "toml", "json"}

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "turnlog"
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REQUIREMENTS = (ROOT / "docs" / "internals" / "requirements.md").read_text("utf-8")
 NOTES = ROOT.parent / "shared" / "notes" / "requirements.md"
 
@@ -52,6 +52,13 @@ def test_the_packages_of_the_architecture_are_those_that_import_linter_checks():
     tree = page.partition("\n## Packages\n")[2].split("```")[1]
     drawn = [line.partition("   ")[0].split() for line in tree.strip().splitlines()]
     assert drawn == [layer.split(" | ") for layer in contract["layers"]]
+
+
+def test_every_path_in_contributing_exists():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:src|tests|docs|samples|faults|fuzz|bench)/[\w./-]*)", text))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (ROOT / name.rstrip(".")).exists()] == []
 
 
 def test_every_test_named_exists():
