@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Any
 
 # C1 controls, DEL, bidi controls and isolates, zero-width and line separators, surrogates.
 _BEYOND_C0 = (
@@ -47,6 +48,15 @@ def inert_json(data: bytes) -> bytes:
 def inert_bytes(data: bytes, limit: int = 100) -> str:
     """Show the first *limit* bytes of *data* on one harmless line."""
     return inert(data[:limit].decode("utf-8", "replace"))
+
+
+def utf8_safe(value: Any) -> Any:
+    """Return plain data with every text such that UTF-8 can hold it."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {utf8_safe(key): utf8_safe(each) for key, each in value.items()}
+    return [utf8_safe(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _joins(found: re.Match[str]) -> bool:

@@ -14,8 +14,8 @@ import msgspec
 
 from turnlog.errors import UsageError
 from turnlog.index.connection import Index
-from turnlog.index.database import utf8_safe
 from turnlog.index.ids import microseconds
+from turnlog.text import utf8_safe
 
 COUNTERS: Final = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
 """The tokens that responses used, by the names that every report has for them."""

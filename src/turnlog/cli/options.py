@@ -256,22 +256,13 @@ def show_json(document: object) -> None:
     """Print *document* as the one JSON document of a command."""
     import msgspec
 
-    from turnlog.text import inert_json
+    from turnlog.text import inert_json, utf8_safe
 
     try:
         data = msgspec.json.encode(document, enc_hook=os.fspath)
     except UnicodeEncodeError:  # A lone surrogate in somebody's title has no UTF-8 form.
-        data = msgspec.json.encode(_whole(msgspec.to_builtins(document, enc_hook=os.fspath)))
+        data = msgspec.json.encode(utf8_safe(msgspec.to_builtins(document, enc_hook=os.fspath)))
     sys.stdout.buffer.write(inert_json(msgspec.json.format(data)) + b"\n")
-
-
-def _whole(value: Any) -> Any:
-    """Return plain JSON with what is no text in any encoding replaced."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_whole(key): _whole(each) for key, each in value.items()}
-    return [_whole(each) for each in value] if isinstance(value, list) else value
 
 
 def print_unread(problems: list[Problem], what: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
 from turnlog.formats.homes import Home
 from turnlog.index.freshness import MARK, VERSION, path_of_index, uri_of
+from turnlog.text import utf8_safe
 
 T = TypeVar("T")
 
@@ -365,15 +366,6 @@ def private_directory(path: Path) -> None:
 def is_valid_utf8(text: str) -> bool:
     """Return whether UTF-8 can hold a text: JSON can spell others, and files be named by others."""
     return bool(utf8_safe(text) == text)
-
-
-def utf8_safe(value: Any) -> Any:
-    """Return plain data with every text such that UTF-8 can hold it."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode(errors="replace").decode()
-    if isinstance(value, dict):
-        return {utf8_safe(key): utf8_safe(each) for key, each in value.items()}
-    return [utf8_safe(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def utf8_safe_row(row: tuple[Any, ...]) -> tuple[Any, ...]:

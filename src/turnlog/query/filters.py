@@ -20,7 +20,6 @@ from turnlog.catalog import names as known_names
 from turnlog.errors import UsageError
 from turnlog.formats.projects import is_within, whole
 from turnlog.index.conditions import IS_PROMPT
-from turnlog.index.database import utf8_safe
 from turnlog.index.ids import microseconds, short_uuid
 from turnlog.index.texts import TextKind
 from turnlog.query.fields import (
@@ -38,6 +37,7 @@ from turnlog.query.fields import (
 from turnlog.records.date_expressions import moment
 from turnlog.search.budget import PATIENCE_SECONDS, SLOW_PATTERN
 from turnlog.search.regex import check_pattern, compile_pattern
+from turnlog.text import utf8_safe
 
 _SECTIONS: Final[dict[str, type[Struct]]] = {
     "filter": QueryFilter,

@@ -25,7 +25,6 @@ from msgspec import Struct, field
 
 from turnlog.catalog.names import no_such_tool
 from turnlog.index.connection import Index
-from turnlog.index.database import utf8_safe
 from turnlog.index.ids import instant_at
 from turnlog.query.fields import (
     ALIASES,
@@ -53,7 +52,7 @@ from turnlog.query.filters import (
 )
 from turnlog.query.record_text import READ_AT_MOST, RecordText, read_match, read_row
 from turnlog.search.budget import PATIENCE_SECONDS, TOOK_TOO_LONG
-from turnlog.text import inert_json
+from turnlog.text import inert_json, utf8_safe
 
 
 class QueryDocument(Struct, kw_only=True):

@@ -26,6 +26,7 @@ from turnlog.errors import InvalidId, LogError, NotALog, NotFound, StorageFull, 
 from turnlog.storage.context import Closing
 from turnlog.storage.sources import open_error
 from turnlog.storage.system import sync, sync_directory, sync_directory_at
+from turnlog.text import utf8_safe
 
 READ_LIMIT: Final = 16 * 1024 * 1024
 _COPY_BYTES: Final = 1024 * 1024
@@ -79,7 +80,7 @@ def text_of(value: Any) -> str | None:
     """Return *value* if it is a string, with lone surrogates replaced, or None."""
     if not isinstance(value, str):
         return None
-    return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    return str(utf8_safe(value))
 
 
 def make_directory(path: Path, unsynced: set[Path] | None = None) -> None:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from records.samples import CLAUDE
 from strategies import good_lines, good_records, json_values, spoiled, spoiled_lines, to_line, words
 from turnlog.formats import Home, LogFile, find_everywhere, find_homes
-from turnlog.index.database import utf8_safe
 from turnlog.index.ids import long_uuid, microseconds, short_uuid
 from turnlog.index.refresh.chunks import ChunkUsage, Work
 from turnlog.index.refresh.line_decoder import fast_line, found_in_record
@@ -34,6 +33,7 @@ from turnlog.records.usage_entries import UsageEntry
 from turnlog.sessions.metadata import MetadataFold
 from turnlog.sessions.reading.subagents import AGENT_TOOLS, Traces
 from turnlog.storage.reader import Placed, read_log
+from turnlog.text import utf8_safe
 
 REPOSITORY = Path(__file__).parents[3]
 SAMPLES = REPOSITORY / "samples" / "claude"

@@ -18,6 +18,7 @@ from turnlog.sessions.reading.context import SummaryKind as DigestKind
 from turnlog.sessions.reading.subagents import Subagent
 from turnlog.sessions.reading.tree import Gap, GapReason, Node
 from turnlog.sessions.session import Session
+from turnlog.text import utf8_safe
 
 
 class CallRow(Struct, kw_only=True):
@@ -171,7 +172,7 @@ def branches_document(session: Session) -> ShowDocument:
 
 def _said(node: Node | None, texts: dict[str, str]) -> str | None:
     text = texts.get(node.uuid) if node is not None else None
-    return clean(text) if text is not None else None
+    return utf8_safe(text) if text is not None else None
 
 
 def _rows(pairs: Iterable[Pair], view: Selection, *, thinking: bool) -> Iterable[RecordRow]:
@@ -195,8 +196,8 @@ def _row(
         meaning=meaning_of(record),
         message_id=said.id if said else None,
         at=record.at,
-        text="" if isinstance(record, Result) else clean(record.text),
-        thinking=clean("\n".join(thoughts)) if thinking and any(thoughts) else None,
+        text="" if isinstance(record, Result) else utf8_safe(record.text),
+        thinking=utf8_safe("\n".join(thoughts)) if thinking and any(thoughts) else None,
         calls=calls,
         results=results,
         other_blocks=other,
@@ -206,27 +207,29 @@ def _row(
 def _tools(record: Record) -> tuple[list[CallRow], list[ResultRow], list[str]]:
     if isinstance(record, Call):
         name = record.name or "?"
-        return [CallRow(id=record.call_id or "", name=name, input=clean(record.input))], [], []
+        return [CallRow(id=record.call_id or "", name=name, input=utf8_safe(record.input))], [], []
     if isinstance(record, Result):
         answer = record.content if isinstance(record.content, str) else str(record.content or "")
         row = ResultRow(
-            call=record.call_id or "", text=clean(answer), is_error=bool(record.is_error)
+            call=record.call_id or "", text=utf8_safe(answer), is_error=bool(record.is_error)
         )
         return [], [row], []
     if not isinstance(record, Spoken):
         return [], [], []
     calls = [
-        CallRow(id=clean(call.id), name=clean(call.name), input=clean(call.input))
+        CallRow(id=utf8_safe(call.id), name=utf8_safe(call.name), input=utf8_safe(call.input))
         for call in record.calls
     ]
     results = [
         ResultRow(
-            call=clean(result.tool_use_id), text=clean(result.text), is_error=bool(result.is_error)
+            call=utf8_safe(result.tool_use_id),
+            text=utf8_safe(result.text),
+            is_error=bool(result.is_error),
         )
         for result in record.results
     ]
     known = (TextBlock, ThinkingBlock, *map(type, (*record.calls, *record.results)))
-    other = [clean(_type_of(block)) for block in record.blocks if not isinstance(block, known)]
+    other = [utf8_safe(_type_of(block)) for block in record.blocks if not isinstance(block, known)]
     return calls, results, other
 
 
@@ -240,7 +243,7 @@ def _context(found: Context | None) -> ContextRow | None:
         return None
     return ContextRow(
         kind=digest.kind,
-        text=clean(digest.text),
+        text=utf8_safe(digest.text),
         at=digest.at,
         record=digest.node.uuid if digest.node else None,
         until=digest.until.uuid if digest.until else None,
@@ -270,12 +273,3 @@ def _agent(view: Selection, agent: Subagent, *, thinking: bool) -> SubagentShown
         call=agent.spawn.call_id if agent.spawn else None,
         records=records,
     )
-
-
-def clean(value: Any) -> Any:
-    """Return *value* with what has no UTF-8 form (lone surrogates) replaced."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {clean(key): clean(inner) for key, inner in value.items()}
-    return [clean(inner) for inner in value] if isinstance(value, list) else value

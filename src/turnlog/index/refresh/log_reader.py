@@ -16,7 +16,6 @@ from typing import Final
 
 from turnlog.errors import TurnlogError
 from turnlog.formats.log_file import LogFile
-from turnlog.index.database import utf8_safe
 from turnlog.index.ids import BESIDE
 from turnlog.index.refresh.bookmarks import Bookmark, length_of
 from turnlog.index.refresh.chunks import Chunk, ChunkUsage, Work
@@ -43,6 +42,7 @@ from turnlog.storage.fingerprint import fingerprint_by
 from turnlog.storage.lines import Splitter
 from turnlog.storage.reader import Placed, pieces_of
 from turnlog.storage.sources import BrokenArchive, FramedSource, Seekable, Source, open_source
+from turnlog.text import utf8_safe
 
 _CHUNK_TEXT_BYTES: Final = 4 * 1024 * 1024
 _CHUNK_LINES: Final = 20_000

@@ -14,13 +14,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.index.database import utf8_safe
 from turnlog.index.refresh.line_decoder import LineFields
 from turnlog.records.fast_decode import QuickRun
 from turnlog.records.record import Record
 from turnlog.records.record_types import AiTitle, CustomTitle, Tag
 from turnlog.sessions.metadata import MetadataFold, TitleCandidates
 from turnlog.sessions.reading.subagents import Traces
+from turnlog.text import utf8_safe
 
 # Calls that never got an answer are few; one that is older than that many others never will.
 _OPEN_CALLS: Final = 1000

@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from turnlog.index.database import transaction, utf8_safe
+from turnlog.index.database import transaction
 from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
 from turnlog.index.refresh.line_decoder import OF_AGENT
 from turnlog.index.refresh.log_state import LogState, unpacked
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.reading.subagents import Traces, link_subagents
 from turnlog.sessions.state import SessionState
+from turnlog.text import utf8_safe
 
 
 class _LogRow(Struct, frozen=True):
