@@ -44,9 +44,15 @@ from turnlog.records.record import Result as ResultRecord
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.metadata import MetadataFold, TitleCandidates
 from turnlog.sessions.reading.branches import Branch, branches_of
-from turnlog.sessions.reading.subagents import How, Subagent, Traces, link_subagents
+from turnlog.sessions.reading.subagents import (
+    How,
+    Subagent,
+    Traces,
+    link_subagents,
+    subagents_by_call,
+)
 from turnlog.sessions.reading.threads import main_thread, whole_thread
-from turnlog.sessions.reading.tree import Gap, GapReason, Node, Tree
+from turnlog.sessions.reading.tree import Gap, Node, Tree
 from turnlog.sessions.session import Session, opening_of, records_of, turns_of
 from turnlog.sessions.totals import usual_prices
 from turnlog.storage.reader import Placed, Reader
@@ -165,10 +171,7 @@ class _ConversationBuild:
         self.session, self.choice, self.out = session, choice, out
         self._read = read = read_session(session)
         self._others = [each for each in branches_of(read.tree) if not each.is_main]
-        self._asked_for: dict[str, list[Subagent]] = {}
-        for agent in read.agents if choice.tools else ():
-            if agent.spawn is not None:
-                self._asked_for.setdefault(agent.spawn.call_id, []).append(agent)
+        self._asked_for = subagents_by_call(read.agents if choice.tools else ())
         self._told: set[str] = set()
 
     def head(self) -> Head:
@@ -290,7 +293,7 @@ class _LogThread:
         times: list[datetime] = []
         for node, record in records:
             if node.uuid in gaps:
-                blocks.append(self._gap(gaps[node.uuid]))
+                blocks.append(self._blocks.gap(gaps[node.uuid]))
             if record.at is not None:
                 times.append(record.at)
             for each in self._blocks.of(record):
@@ -329,13 +332,6 @@ class _LogThread:
         call_id = asked.id if asked else answer.id if answer else ""
         call.agents = self._reading.agents_of(call_id, self._depth)
         return call
-
-    def _gap(self, gap: Gap) -> Mark:
-        if gap.reason is GapReason.CYCLE:
-            words = "the parents of this record lead back to itself"
-        else:
-            words = f"the record {gap.named[:8]} before this one is not in the log"
-        return Mark(kind=MarkKind.GAP, text=self._reading.out.text(words))
 
 
 def figures_of(session: Session) -> SessionUsage:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import json
 
+from turnlog.export.record_blocks import Unmasked
 from turnlog.redact import (
     NO_RULES,
     Rules,
@@ -28,7 +29,7 @@ _DEEPEST: Final = 200
 _MOST_NAMES: Final = 10_000
 
 
-class Masking:
+class Masking(Unmasked):
     """Takes texts on their way out; *masked* counts those that held a secret.
 
     Secrets that leave as they are, because that was asked for, are gathered in *left*.
@@ -43,7 +44,7 @@ class Masking:
 
     def text(self, text: str) -> str:
         """Return *text* as it may leave."""
-        text = whole(text)
+        text = super().text(text)
         if not self.is_redacted:
             self._leave(text)
         if not text or not self.is_redacted:
@@ -105,9 +106,9 @@ class Masking:
     def _named(self, name: str, value: Any, depth: int) -> Any:
         if not isinstance(value, str):
             return self._walked(value, depth)
-        text = whole(value)
+        text = super().text(value)
         if not self.is_redacted:
-            self._leave(json.encode({whole(name): text}))
+            self._leave(json.encode({super().text(name): text}))
         if not text or not self.is_redacted:
             return text
         safe = redact_named(name, text, self._rules)
@@ -117,11 +118,6 @@ class Masking:
     def _leave(self, text: str | bytes) -> None:
         for secret in find_secrets(text, self._rules):
             self.left[secret.digest] = secret
-
-
-def whole(text: str) -> str:
-    """Return *text* with what is no text in any encoding replaced."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _is_bytes(value: Any) -> bool:

@@ -30,7 +30,6 @@ from turnlog.export.conversation import (
     ToolCall,
     ToolResult,
 )
-from turnlog.export.masking import Masking
 from turnlog.export.wrapped_tags import TagKind, unwrap, without_colours
 from turnlog.records.blocks import (
     CallBlock,
@@ -47,6 +46,8 @@ from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Assistant, Record, Spoken, Summary, System, Unknown, User
 from turnlog.records.record import Call as CallRecord
 from turnlog.records.record import Result as ResultRecord
+from turnlog.sessions.reading.tree import Gap, GapReason
+from turnlog.text import utf8_safe
 
 RASTER: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Images that are nothing but pixels."""
@@ -58,6 +59,25 @@ _MADE: Final = {
     TagKind.NOTE: PromptPieceKind.NOTE,
     TagKind.INTERRUPTED: PromptPieceKind.INTERRUPTED,
 }
+
+
+class Unmasked:
+    """Passes texts on as they are: people see their own logs on a terminal of their own.
+
+    Whoever lets texts out of the machine gives `Blocks` a `Masking` instead.
+    """
+
+    def text(self, text: str) -> str:
+        """Return *text* as it may leave."""
+        return text if text.isascii() else str(utf8_safe(text))
+
+    def name(self, name: str) -> str:
+        """Return a short text that comes again and again as it may leave."""
+        return self.text(name)
+
+    def value(self, value: Any) -> Any:
+        """Return plain JSON as it may leave."""
+        return value
 
 
 class CallRequest(NamedTuple):
@@ -84,7 +104,7 @@ class Blocks:
     """Turns records into blocks; everything it gives has gone out."""
 
     def __init__(
-        self, choice: ConversationOptions, out: Masking, *, is_agents: bool = False
+        self, choice: ConversationOptions, out: Unmasked, *, is_agents: bool = False
     ) -> None:
         self._choice, self._out, self._is_agents = choice, out, is_agents
 
@@ -153,6 +173,14 @@ class Blocks:
             elapsed_ms=taken,
             result=result,
         )
+
+    def gap(self, gap: Gap) -> Mark:
+        """Say that a record does not follow the one that it names."""
+        if gap.reason is GapReason.CYCLE:
+            words = "the parents of this record lead back to itself"
+        else:
+            words = f"the record {gap.named[:8]} before this one is not in the log"
+        return Mark(kind=MarkKind.GAP, text=self._out.text(words))
 
     # -- kinds of records -------------------------------------------------------------------
 
@@ -273,7 +301,7 @@ class Blocks:
             return self._out.text(str(safe))
 
 
-def _id(name: str, out: Masking) -> str:
+def _id(name: str, out: Unmasked) -> str:
     """Return the name of a call; what providers make up is no secret, and needs no look."""
     return name if _CALL_ID.fullmatch(name) else out.text(name)
 

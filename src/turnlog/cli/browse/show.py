@@ -193,20 +193,17 @@ def _filter(options: dict[str, Any]) -> RecordFilter:
 def _show(view: Selection, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
     from turnlog.cli.terminal.console import console, safe
     from turnlog.cli.views.session import Transcript
+    from turnlog.sessions.reading.subagents import subagents_by_call
     from turnlog.sessions.state import is_being_written
 
     out, session = console(), view.session
     agents = session.agents if options["agents"] else ()
-    made: dict[str, list[Subagent]] = {}
-    for agent in agents:
-        if agent.spawn is not None:
-            made.setdefault(agent.spawn.call_id, []).append(agent)
     shown = Transcript(
         out,
         thinking=options["thinking"],
         full=options["full"],
         gaps=view.gaps,
-        agents=made,
+        agents=subagents_by_call(agents),
         read_agent=view.agent_pairs,
         is_cut=view.next is not None,
         is_live=lambda: (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -24,8 +24,7 @@ from turnlog.export.conversation import (
     PromptPiece,
     PromptPieceKind,
 )
-from turnlog.export.masking import Masking, whole
-from turnlog.export.record_blocks import Answered, Blocks, CallRequest
+from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
 from turnlog.records.annotations import session_of
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Meaning, meaning_of
@@ -62,19 +61,6 @@ class Growth(Struct, frozen=True):
     """Nothing stands before the first entry; told when it begins."""
     records: int = 0
     problem: str = ""
-
-
-class _Unmasked(Masking):
-    """Lets texts pass as they are: whoever looks at a terminal of their own sees their own logs."""
-
-    def __init__(self) -> None:
-        super().__init__(is_redacted=False)
-
-    def text(self, text: str) -> str:
-        return whole(text)
-
-    def value(self, value: Any) -> Any:
-        return value
 
 
 class ConversationReader:
@@ -120,7 +106,7 @@ class ConversationReader:
         return not self._is_whole and self._step + 1 < len(STEPS)
 
     def _begin(self) -> None:
-        self._blocks = Blocks(ConversationOptions(), _Unmasked())
+        self._blocks = Blocks(ConversationOptions(), Unmasked())
         self._count = 0
         self._records = 0
         self._calls: dict[str, tuple[int, CallRequest]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -18,28 +18,21 @@ from rich.text import Text
 
 from turnlog.cli.terminal.console import at_most, counted, safe, when
 from turnlog.export.call_lines import CallText, call_text, result_text
-from turnlog.export.wrapped_tags import TagKind, unwrap
-from turnlog.records.blocks import (
-    CallBlock,
-    DocumentBlock,
-    ImageBlock,
-    ResultBlock,
-    TextBlock,
-    ThinkingBlock,
+from turnlog.export.conversation import (
+    Answer,
+    ConversationOptions,
+    Mark,
+    MarkKind,
+    Other,
+    Picture,
+    PromptPiece,
+    PromptPieceKind,
+    Thinking,
 )
+from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
-from turnlog.records.record import (
-    Assistant,
-    Call,
-    Linked,
-    Record,
-    Result,
-    Spoken,
-    Summary,
-    System,
-    User,
-)
-from turnlog.sessions.reading.tree import Gap, GapReason, Node
+from turnlog.records.record import Record, System
+from turnlog.sessions.reading.tree import Gap, Node
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -55,13 +48,6 @@ _PASTE_LINES: Final = 24
 _PASTE_LENGTH: Final = 2400
 _DEEPEST: Final = 6
 _LEAD: Final = re.compile(r"\s*(?:[-*+•>]\s+|\d{1,3}[.)]\s+)?")
-
-
-class _PendingCall(NamedTuple):
-    """A call that waits for its result, and where it was made."""
-
-    block: CallBlock
-    cwd: str | None
 
 
 class Transcript:
@@ -93,15 +79,18 @@ class Transcript:
         """Tells whether whoever writes the session lives, and a result may come yet."""
         self.shown: set[str] = set()
         """The agents that have found their place."""
-        self._open: dict[str, _PendingCall] = {}
-        self._late: dict[str, _PendingCall] = {}
+        self._blocks = Blocks(ConversationOptions(thinking=thinking, images=False), Unmasked())
+        self._open: dict[str, CallRequest] = {}
+        self._late: dict[str, CallRequest] = {}
         self._before: Literal["", "prose", "tool"] = ""
 
     def show(self, pairs: Iterable[Pair]) -> Iterator[None]:
         """Write records, one a step; a call that nobody will answer was interrupted."""
         for node, record in pairs:
             if node is not None and node.uuid in self.gaps:
-                self._gap(self.gaps[node.uuid])
+                gap = self._blocks.gap(self.gaps[node.uuid])
+                self._space("prose")
+                self._print(Text(f"──── {line_of(gap.text)} ────", "yellow"))
             self._record(record)
             yield
         self._interrupt(at_end=True)
@@ -159,80 +148,67 @@ class Transcript:
     # -- records ----------------------------------------------------------------------------
 
     def _record(self, record: Record) -> None:
+        if isinstance(record, System) and record.subtype != "compact_boundary":
+            return
         meaning = meaning_of(record)
-        if isinstance(record, System):
-            self._system(record)
-        elif meaning is Meaning.SUMMARY and isinstance(record, User | Summary):
-            self.prose(record.text.strip(), "dim italic", cut=True)
-        elif meaning is Meaning.PROMPT and isinstance(record, User):
+        is_prompt = meaning is Meaning.PROMPT
+        if is_prompt or meaning is Meaning.NOTICE:
             self._interrupt()
-            self._prompt(record)
-        elif meaning is Meaning.NOTICE and isinstance(record, User):
-            self._interrupt()
-            self._pieces(record, is_typed=False)
-        elif isinstance(record, User | Assistant) and meaning is not Meaning.CONTEXT:
-            self._blocks(record)
-        elif isinstance(record, Call):
-            block = CallBlock(record.call_id or "", record.name or "?", record.input)
-            self._open[block.id] = _PendingCall(block, record.cwd)
-        elif isinstance(record, Result):
-            answer = ResultBlock(record.call_id or "", record.text, record.is_error)
-            self._result(answer, record)
+        if is_prompt:
+            self._prompt_head(record)
+        for block in self._blocks.of(record):
+            match block:
+                case CallRequest():
+                    self._open[block.id] = block
+                case Answered():
+                    self._result(block)
+                case PromptPiece():
+                    self._piece(block)
+                case Answer():
+                    self.prose(block.text, "red" if block.is_error else "")
+                case Thinking():
+                    self.prose(block.text, "dim italic")
+                case Mark(kind=MarkKind.COMPACTION):
+                    self._interrupt()
+                    self.rule(block.text)
+                case Mark():
+                    self.prose(block.text, "dim italic", cut=True)
+                case Picture() if is_prompt:
+                    self._aside("[an image]", "dim")
+                case Other(kind="document") if is_prompt:
+                    self._aside("[a document]", "dim")
 
-    def _system(self, record: System) -> None:
-        if record.subtype == "compact_boundary":
-            self._interrupt()
-            self.rule("what stands above was summarised")
-
-    def _prompt(self, record: User) -> None:
+    def _prompt_head(self, record: Record) -> None:
         at = f" [dim]{when(record.at)}[/]" if record.at else ""
         colour = "magenta" if author_of(record) is Author.CALLER else "green"
         self._space("prose")
         self._print(Text.from_markup(f"[bold {colour}]▌[/]{at}"))
         self._before = ""
-        self._pieces(record, is_typed=True)
-        for block in record.blocks:
-            if isinstance(block, ImageBlock | DocumentBlock):
-                what = "[an image]" if isinstance(block, ImageBlock) else "[a document]"
-                self._aside(what, "dim")
 
-    def _pieces(self, record: User, *, is_typed: bool) -> None:
-        """Write what was typed, and what the program made of it."""
-        for piece in unwrap(record.text):
-            if piece.kind is TagKind.SAID and is_typed:
+    def _piece(self, piece: PromptPiece) -> None:
+        """Write what was typed, or what the program made of it."""
+        match piece.kind:
+            case PromptPieceKind.PROMPT | PromptPieceKind.CALLER:
                 self.prose(piece.text, "bold", cut=True)
-            elif piece.kind is TagKind.COMMAND:
+            case PromptPieceKind.COMMAND:
                 self.prose(piece.text, "bold green", cut=True)
-            elif piece.kind is TagKind.INTERRUPTED:
+            case PromptPieceKind.INTERRUPTED:
                 self._aside("✗ interrupted by the user", "yellow")
-            elif piece.kind is TagKind.OUTPUT and self.full:
+            case PromptPieceKind.OUTPUT if self.full:
                 self.prose(piece.text, "dim")
-            else:
+            case _:
                 self._aside(piece.text, "dim")
-
-    def _blocks(self, record: Spoken) -> None:
-        failed = isinstance(record, Assistant) and record.is_api_error_message
-        for block in record.blocks:
-            if isinstance(block, CallBlock):
-                self._open[block.id] = _PendingCall(block, record.cwd)
-            elif isinstance(block, ResultBlock):
-                self._result(block, record)
-            elif isinstance(block, ThinkingBlock) and self.thinking and block.thinking.strip():
-                self.prose(block.thinking.strip(), "dim italic")
-            elif isinstance(block, TextBlock) and block.text.strip():
-                self.prose(block.text.strip(), "red" if failed else "")
 
     # -- calls ------------------------------------------------------------------------------
 
-    def _result(self, result: ResultBlock, record: Linked) -> None:
-        call = self._open.pop(result.tool_use_id, None) or self._late.pop(result.tool_use_id, None)
-        detail = record.tool_use_result if isinstance(record, User) else None
-        answer = result_text(result, detail, call.cwd if call else record.cwd)
-        if result.is_error:
-            self._call(call, answer._replace(text=f"✗ {answer.text}"), "red")
+    def _result(self, answer: Answered) -> None:
+        call = self._open.pop(answer.id, None) or self._late.pop(answer.id, None)
+        words = result_text(answer.block, answer.detail, call.cwd if call else answer.cwd)
+        if answer.block.is_error:
+            self._call(call, words._replace(text=f"✗ {words.text}"), "red")
         else:
-            self._call(call, answer, "dim")
-        self._agents_of(result.tool_use_id)
+            self._call(call, words, "dim")
+        self._agents_of(answer.id)
 
     def _interrupt(self, *, at_end: bool = False) -> None:
         """Write the calls that have no result by now."""
@@ -243,15 +219,13 @@ class Transcript:
             words, style = "no result yet", "dim"
         for call in self._open.values():
             self._call(call, CallText(words), style)
-            self._agents_of(call.block.id)
+            self._agents_of(call.id)
         self._late |= self._open
         self._open.clear()
 
-    def _call(self, call: _PendingCall | None, answer: CallText, style: str) -> None:
-        name = line_of(call.block.name) if call else "?"
-        question = (
-            call_text(call.block.input, call.cwd) if call else CallText("call not in this part")
-        )
+    def _call(self, call: CallRequest | None, answer: CallText, style: str) -> None:
+        name = line_of(call.name) if call else "?"
+        question = call_text(call.input, call.cwd) if call else CallText("call not in this part")
         left = self.out.width - 3 * self.margin - cell_len(name) - len("    → ")
         # The answer gets what the question leaves, and at least a third.
         least = min(cell_len(line_of(answer.text)) + len(answer.suffix), left // 3)
@@ -272,14 +246,6 @@ class Transcript:
             self.agent(agent)
 
     # -- lines ------------------------------------------------------------------------------
-
-    def _gap(self, gap: Gap) -> None:
-        if gap.reason is GapReason.CYCLE:
-            words = "the parents of this record lead back to itself"
-        else:
-            words = f"the record {safe(gap.named[:8])} before this one is not in the log"
-        self._space("prose")
-        self._print(Text.from_markup(f"[yellow]──── {words} ────[/]", emoji=False))
 
     def _aside(self, text: str, style: str) -> None:
         """Write one line of something that nobody typed."""

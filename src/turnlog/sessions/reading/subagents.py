@@ -195,6 +195,15 @@ class Traces(Struct):
         )
 
 
+def subagents_by_call(agents: Iterable[Subagent]) -> dict[str, list[Subagent]]:
+    """Return the agents whose calls are known, by the ids of these calls."""
+    found: dict[str, list[Subagent]] = {}
+    for agent in agents:
+        if agent.spawn is not None:
+            found.setdefault(agent.spawn.call_id, []).append(agent)
+    return found
+
+
 def link_subagents(
     main: Traces, agents: Mapping[str, tuple[Path, Traces]], main_log: Path | None = None
 ) -> tuple[Subagent, ...]:
