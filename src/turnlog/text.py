@@ -38,6 +38,11 @@ def inert(text: str, *, keep: str = "") -> str:
     return active.sub(lambda m: m[0] if m[0] in keep or _joins(m) else _visible(m[0]), text)
 
 
+def inert_line(text: str) -> str:
+    """Return *text* on one harmless line."""
+    return inert(" ".join(text.split()))
+
+
 def inert_json(data: bytes) -> bytes:
     """Escape every active character of JSON *data*; it means the same as before."""
     if data.isascii():

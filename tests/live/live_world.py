@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from turnlog.export.call_lines import call_text
 from turnlog.formats import Home, all_homes, claude_log
 from turnlog.live.sessions import Live
 from turnlog.pricing.cost import configured_prices
@@ -65,8 +64,7 @@ class World:
 
     def live(self, **more: Any) -> Live:
         prices, _ = configured_prices(self.path / "none")
-        words = {"in_words": lambda given, cwd: call_text(given, cwd).text}
-        return Live(self.homes, prices, zone=timezone.utc, **words | more)  # noqa: UP017
+        return Live(self.homes, prices, zone=timezone.utc, **more)  # noqa: UP017
 
     def log(self, session: str, project: str = "/srv/kites") -> Path:
         return claude_log(self.path, project, session)

@@ -26,7 +26,7 @@ _SEARCHING = {"search", "sub", "subn", "finditer", "findall", "split"}
 BOUNDED = {
     "turnlog.redact.names._LEFT": "searches the few bytes before a name",
     "turnlog.redact.headers._PROGRAM": "searches the 200 bytes before an option",
-    "turnlog.export.call_lines._NUMBERED": "searches the first 400 characters of a result",
+    "turnlog.records.call_lines._NUMBERED": "searches the first 400 characters of a result",
     "turnlog.query.sql._VIEW": "reads our own views.sql",
     "turnlog.query.sql._COLUMN": "reads our own views.sql",
 }

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -54,6 +54,9 @@ class PromptPieceKind(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+_ASKING: Final = (PromptPieceKind.PROMPT, PromptPieceKind.COMMAND, PromptPieceKind.CALLER)
+
+
 class MarkKind(StrEnum):
     """What happened between two blocks."""
 
@@ -70,6 +73,11 @@ class PromptPiece(Struct, tag="said", kw_only=True):
 
     kind: PromptPieceKind
     text: str
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether it asks for something: it was typed, or an agent's caller wrote it."""
+        return self.kind in _ASKING
 
 
 class Answer(Struct, tag="answer", kw_only=True):
@@ -200,11 +208,8 @@ class ConversationTurn(Struct, kw_only=True):
     @property
     def prompt(self) -> str:
         """What was asked."""
-        wanted = (PromptPieceKind.PROMPT, PromptPieceKind.COMMAND, PromptPieceKind.CALLER)
-        said = (
-            each for each in self.blocks if isinstance(each, PromptPiece) and each.kind in wanted
-        )
-        return "\n\n".join(each.text for each in said)
+        said = (each for each in self.blocks if isinstance(each, PromptPiece))
+        return "\n\n".join(each.text for each in said if each.is_prompt)
 
     @property
     def label(self) -> str:

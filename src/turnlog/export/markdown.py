@@ -44,7 +44,7 @@ from turnlog.export.conversation import (
 from turnlog.export.html.highlight import language_of
 from turnlog.export.html.markdown import is_too_much
 from turnlog.export.html.session_page import duration, notices_of
-from turnlog.text import inert
+from turnlog.text import inert, inert_line
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -89,7 +89,7 @@ def fenced(text: str, language: str = "") -> str:
 
 def span(text: str) -> str:
     """Return *text*, on one line, as code."""
-    text = inert(" ".join(text.split()))
+    text = inert_line(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     ticks = "`" * (longest + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
@@ -98,7 +98,7 @@ def span(text: str) -> str:
 
 def plain(text: str) -> str:
     """Return *text*, on one line, with nothing in it that means anything in Markdown."""
-    return re.sub(r"([\\`*_\[\]<>#|~&!])", r"\\\1", inert(" ".join(text.split())))
+    return re.sub(r"([\\`*_\[\]<>#|~&!])", r"\\\1", inert_line(text))
 
 
 def quoted(text: str) -> str:

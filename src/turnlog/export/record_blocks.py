@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import json
 
-from turnlog.export import call_lines
 from turnlog.export.conversation import (
     Answer,
     Block,
@@ -31,6 +30,7 @@ from turnlog.export.conversation import (
     ToolResult,
 )
 from turnlog.export.wrapped_tags import TagKind, unwrap, without_colours
+from turnlog.records import call_lines
 from turnlog.records.blocks import (
     CallBlock,
     DocumentBlock,

@@ -9,11 +9,11 @@ long it is, and then what is appended to it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
@@ -22,6 +22,7 @@ from turnlog.errors import TurnlogError
 from turnlog.formats import Home
 from turnlog.records.annotations import session_of
 from turnlog.records.blocks import CallBlock, ThinkingBlock
+from turnlog.records.call_lines import call_text
 from turnlog.records.meaning import Author, Meaning, author_of, is_interruption, is_news, meaning_of
 from turnlog.records.record import Assistant, Call, Linked, Record, Result, System, User
 from turnlog.records.record_types import LastPrompt
@@ -30,9 +31,6 @@ from turnlog.sessions.state import Running, claude_processes
 from turnlog.storage.follow import LogFollower, Restart
 from turnlog.storage.reader import Placed
 from turnlog.storage.tail import read_last
-
-InWords: TypeAlias = Callable[[Any, str | None], str]
-"""Says in a few words what a call asks for, given its input and the directory it works in."""
 
 ASKING: Final = frozenset({"AskUserQuestion", "ExitPlanMode"})
 """The tools that ask the person; until they are answered, nobody else is at work."""
@@ -73,16 +71,9 @@ class LiveCall(Struct, kw_only=True):
     """The agent that asked; null is the main one."""
 
 
-def plainly(given: Any, _cwd: str | None) -> str:
-    """Say what a call asks for in the words of its input."""
-    values = given.values() if isinstance(given, dict) else (given,)
-    return " ".join(str(each)[:_TEXT_LENGTH] for each in values)
-
-
 class Activity(Struct):
     """What the last records of a log say; feed it with ``take``."""
 
-    in_words: InWords = plainly
     prompt: str | None = None
     model: str | None = None
     calls: dict[str, LiveCall] = field(default_factory=dict)
@@ -151,7 +142,7 @@ class Activity(Struct):
     def _call(
         self, call_id: str, name: str | None, given: Any, record: Linked, agent: str | None
     ) -> None:
-        words = self.in_words(given, record.cwd)[:_TEXT_LENGTH]
+        words = call_text(given, record.cwd).text[:_TEXT_LENGTH]
         self.calls[call_id] = LiveCall(
             tool=(name or "?")[:_TEXT_LENGTH], asked=words, at=record.at, agent=agent
         )
@@ -170,16 +161,9 @@ class Activity(Struct):
 class LogEnd:
     """The end of a log, and what is appended to it. *session* is whose records of it count."""
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        session: str | None = None,
-        agent: str | None = None,
-        in_words: InWords = plainly,
-    ) -> None:
+    def __init__(self, path: Path, *, session: str | None = None, agent: str | None = None) -> None:
         self.path = path
-        self.activity = Activity(in_words)
+        self.activity = Activity()
         self.changed_at = 0.0
         self._session, self._agent = session, agent
         self._follower: LogFollower | None = None
@@ -212,7 +196,7 @@ class LogEnd:
     def _take(self, items: Iterable[Any]) -> None:
         for item in items:
             if isinstance(item, Restart):
-                self.activity = Activity(self.activity.in_words)
+                self.activity = Activity()
             elif isinstance(item, Placed) and self._is_mine(item.record):
                 self.activity.take(item.record, self._agent)
 

@@ -35,11 +35,9 @@ from turnlog.live.activity import (
     ASKING,
     Activity,
     Doing,
-    InWords,
     LiveCall,
     LogEnd,
     Program,
-    plainly,
     programs,
 )
 from turnlog.live.rows import Row, known_rows, sums_of
@@ -157,11 +155,10 @@ class Live:
         zone: tzinfo,
         recent: timedelta = RECENT,
         project: str | None = None,
-        in_words: InWords = plainly,
     ) -> None:
         self.homes = tuple(homes)
         self._prices, self._zone = prices, zone
-        self._recent, self._project, self._in_words = recent, project, in_words
+        self._recent, self._project = recent, project
         self.notices: list[str] = []
         """What whoever looks should know of the index that was asked."""
         self._asked = _IndexAnswer()
@@ -246,7 +243,7 @@ class Live:
 
     def _end(self, path: Path, **more: Any) -> LogEnd:
         if path not in self._ends:
-            self._ends[path] = LogEnd(path, in_words=self._in_words, **more)
+            self._ends[path] = LogEnd(path, **more)
         return self._ends[path]
 
     def _agents(self, main: Path, session_id: str, now: datetime) -> list[Activity]:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.export.call_lines import call_text as asked_words
 from turnlog.export.conversation import (
     Answer,
     ConversationOptions,
@@ -24,8 +23,7 @@ from turnlog.export.conversation import (
     PromptPiece,
     Thinking,
 )
-from turnlog.export.masking import Masking
-from turnlog.export.record_blocks import Answered, Blocks, CallRequest
+from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
 from turnlog.formats import is_uuid
 from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, OFFSET_BITS, short_uuid
@@ -33,6 +31,7 @@ from turnlog.mcp.context import KnownSession
 from turnlog.mcp.pointers import OFFSETS, extent, instant_text
 from turnlog.query.errors import one_line
 from turnlog.query.record_text import answer_of, input_of
+from turnlog.records.call_lines import call_text as asked_words
 from turnlog.records.record import Record
 
 _LOOKED_AT: Final = 40
@@ -193,11 +192,9 @@ class RecordLines:
 
     def __init__(self, index: Index, *, is_agents: bool = False) -> None:
         self._index = index
-        # What is read has no secrets any more: see `masked`.
-        out = Masking(is_redacted=False)
-        self._blocks = Blocks(
-            ConversationOptions(thinking=False, images=False), out, is_agents=is_agents
-        )
+        # What a BoundedIndex reads has no secrets any more.
+        options = ConversationOptions(thinking=False, images=False)
+        self._blocks = Blocks(options, Unmasked(), is_agents=is_agents)
 
     def prompt(self, record: int) -> str:
         """Say what was asked; else whatever the record says."""
@@ -205,7 +202,7 @@ class RecordLines:
         said = [] if found is None else [
             each for each in self._blocks.of(found) if isinstance(each, PromptPiece)
         ]  # fmt: skip
-        typed = [each.text for each in said if each.kind in ("prompt", "command", "caller")]
+        typed = [each.text for each in said if each.is_prompt]
         return "\n\n".join(typed or [each.text for each in said])
 
     def answer(self, thread: Thread, start: int, end: int) -> str:

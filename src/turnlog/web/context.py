@@ -10,7 +10,6 @@ from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
 from turnlog.api.store import Store
-from turnlog.export.call_lines import call_text
 from turnlog.export.exporter import known_lines
 from turnlog.export.masking import Masking
 from turnlog.formats.projects import last_part
@@ -60,7 +59,6 @@ class PageContext:
             self.store.homes,
             self.prices,
             zone=self.zone,
-            in_words=lambda given, cwd: call_text(given, cwd).text,
         )
 
     def now(self) -> datetime:

@@ -16,11 +16,11 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from turnlog.cli.live.lines import Line, one_line
+from turnlog.cli.live.lines import Line
 from turnlog.cli.live.sessions_screen import content_of
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, subagent_logs_near
-from turnlog.text import inert
+from turnlog.text import inert, inert_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,7 @@ class ResumeBox(ModalScreen[None]):
         if message.line:
             lines += [((inert(message.line), "title"),), (), (("c copies it, Esc closes", "dim"),)]
         for note in message.notes:
-            lines += [(), ((one_line(note), "high"),)]
+            lines += [(), ((inert_line(note), "high"),)]
         self.query_one(Static).update(content_of(lines))
         # The answer may come before the box was laid out for the first time.
         self.call_after_refresh(self.refresh, layout=True)
@@ -152,7 +152,7 @@ class SubagentsBox(ModalScreen[Path | None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="box", can_focus=False):
             if self._agents:
-                names = (Content(one_line(path.stem)) for path in self._agents)
+                names = (Content(inert_line(path.stem)) for path in self._agents)
                 yield OptionList(*(Option(name) for name in names), markup=False)
             else:
                 yield Static(Content("This session has no agents of its own."))

@@ -22,7 +22,6 @@ from turnlog.export.conversation import (
     Mark,
     MarkKind,
     PromptPiece,
-    PromptPieceKind,
 )
 from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
 from turnlog.records.annotations import session_of
@@ -36,7 +35,6 @@ from turnlog.storage.tail import read_last
 STEPS: Final = (1_000, 5_000, 20_000)
 """How many of the last records are read: at first, and each time more is wanted."""
 _SHOWN_LENGTH: Final = 100_000
-_ASKED: Final = (PromptPieceKind.PROMPT, PromptPieceKind.COMMAND, PromptPieceKind.CALLER)
 
 
 class ConversationEntry(Struct, frozen=True):
@@ -49,7 +47,7 @@ class ConversationEntry(Struct, frozen=True):
     @property
     def is_prompt(self) -> bool:
         """Somebody asked something."""
-        return isinstance(self.block, PromptPiece) and self.block.kind in _ASKED
+        return isinstance(self.block, PromptPiece) and self.block.is_prompt
 
 
 class Growth(Struct, frozen=True):

@@ -28,7 +28,7 @@ from turnlog.export.conversation import (
     ToolCall,
     ToolResult,
 )
-from turnlog.text import inert
+from turnlog.text import inert, inert_line
 
 Piece = tuple[str, str]
 """A text without any active character, and its kind."""
@@ -75,7 +75,9 @@ def lines_of(entry: ConversationEntry, look: LineStyle) -> list[Line]:
         case Mark():
             return _mark(block, look)
         case Other():
-            return [_cut((("  ", ""), (one_line(f"{block.kind} {block.text}"), "dim")), look.width)]
+            return [
+                _cut((("  ", ""), (inert_line(f"{block.kind} {block.text}"), "dim")), look.width)
+            ]
 
 
 def folds(entry: ConversationEntry) -> bool:
@@ -99,11 +101,6 @@ def text_of(entry: ConversationEntry) -> str:
             return ""
         case block:
             return block.text
-
-
-def one_line(text: str) -> str:
-    """Make one harmless line of *text*."""
-    return inert(" ".join(text.split()))
 
 
 def fit(text: str, room: int) -> str:
@@ -162,7 +159,7 @@ def _said(entry: ConversationEntry, block: PromptPiece, look: LineStyle) -> list
     if not entry.is_prompt:
         kind = "error" if block.kind is PromptPieceKind.INTERRUPTED else "dim"
         words = (
-            "✗ interrupted" if block.kind is PromptPieceKind.INTERRUPTED else one_line(block.text)
+            "✗ interrupted" if block.kind is PromptPieceKind.INTERRUPTED else inert_line(block.text)
         )
         return [_cut((("  ", ""), (words, kind)), look.width)]
     kind = "command" if block.kind is PromptPieceKind.COMMAND else "prompt"
@@ -188,13 +185,13 @@ def _prose(text: str, kind: str, width: int) -> list[Line]:
 
 def _call(call: ToolCall, look: LineStyle) -> Iterator[Line]:
     sign = "▾ " if look.unfolded else "▸ "
-    name = fit(one_line(call.name), max(4, look.width // 3))
+    name = fit(inert_line(call.name), max(4, look.width // 3))
     answer, kind = _answer(call)
     elapsed = (call.elapsed_ms or 0) / 1000
     took = f" · {seconds(elapsed)}" if elapsed >= 1 else ""
     left = look.width - cell_len(name) - len("▸   → ") - len(took) - 1
     # The answer gets what the question leaves, and at least a third.
-    question = fit(one_line(call.asked), left - min(cell_len(answer), left // 3))
+    question = fit(inert_line(call.asked), left - min(cell_len(answer), left // 3))
     answer = fit(answer, left - cell_len(question))
     yield _cut(
         (
@@ -215,7 +212,7 @@ def _answer(call: ToolCall) -> Piece:
     if call.result is None:
         return "no answer yet", "running"
     failed = call.result.is_error
-    words = one_line(call.answered) or "nothing"
+    words = inert_line(call.answered) or "nothing"
     return (f"✗ {words}", "error") if failed else (words, "dim")
 
 
@@ -228,7 +225,7 @@ def _unfolded(call: ToolCall, width: int) -> Iterator[Line]:
     yield (("  ├─", "dim"),)
     yield from _result(call.result, width)
     for agent in call.agents:
-        yield (("  │ ", "dim"), (one_line(f"agent {agent.id}"), "name"))
+        yield (("  │ ", "dim"), (inert_line(f"agent {agent.id}"), "name"))
 
 
 def _result(result: ToolResult, width: int) -> Iterator[Line]:
@@ -263,13 +260,13 @@ def _given(value: Any) -> Iterator[str]:
 
 def _mark(mark: Mark, look: LineStyle) -> list[Line]:
     if mark.kind is MarkKind.SUMMARY:
-        first = one_line(mark.text)
+        first = inert_line(mark.text)
         sign = "▾ " if look.unfolded else "▸ "
         head = _cut(((sign, "dim"), ("summary ", "mark"), (first, "dim")), look.width)
         lines = _prose(mark.text, "thinking", look.width) if look.unfolded else []
         return [head, *lines]
     kind = "error" if mark.kind in (MarkKind.ERROR, MarkKind.DAMAGE) else "mark"
-    return [(), _cut(((f"── {one_line(mark.text)} ──", kind),), look.width)]
+    return [(), _cut(((f"── {inert_line(mark.text)} ──", kind),), look.width)]
 
 
 def _capped(lines: Sequence[Line], width: int) -> Iterator[Line]:

@@ -14,7 +14,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from turnlog.catalog.sessions import Keeping
-from turnlog.cli.live.lines import Line, Piece, clock, fit, justified, one_line, seconds, wrapped
+from turnlog.cli.live.lines import Line, Piece, clock, fit, justified, seconds, wrapped
 from turnlog.cli.terminal.console import age, counted, short_count
 from turnlog.costs.blocks import BlockRow
 from turnlog.formats.projects import last_part
@@ -22,6 +22,7 @@ from turnlog.live.activity import ASKED_FOR, Doing
 from turnlog.live.sessions import LiveSession
 from turnlog.live.watch import LiveNews
 from turnlog.pricing.money import shown
+from turnlog.text import inert_line
 
 STYLES: Final = {
     "": "",
@@ -122,7 +123,7 @@ def doing_pieces(session: LiveSession) -> list[Piece]:
     match session.doing:
         case Doing.WAITING:
             wanted = ASKED_FOR.get(session.waiting_for or "", session.waiting_for or "you")
-            words = "waits for you" if wanted == "you" else f"waits for you: {one_line(wanted)}"
+            words = "waits for you" if wanted == "you" else f"waits for you: {inert_line(wanted)}"
             return [(words, "waiting"), *_call(session, " · ")]
         case Doing.CALLING:
             return _call(session) or [("at work", "working")]
@@ -134,7 +135,7 @@ def doing_pieces(session: LiveSession) -> list[Piece]:
             return [("your turn", "bold"), *_about(session)]
         case Doing.CRASHED:
             return [("crashed", "crashed"), *_about(session)]
-    said = one_line(session.prompt or "")
+    said = inert_line(session.prompt or "")
     return [] if said == _title(session) else [(said, "dim")]
 
 
@@ -147,7 +148,7 @@ def when(session: LiveSession, now: datetime) -> str:
 
 def project_name(session: LiveSession) -> str:
     """Name a project by the last part of its directory."""
-    return one_line(last_part(session.project or "")) or "?"
+    return inert_line(last_part(session.project or "")) or "?"
 
 
 def plain(lines: Iterable[Line]) -> str:
@@ -197,7 +198,7 @@ def _figures(session: LiveSession, width: int) -> list[Piece]:
 
 def _block(news: LiveNews, now: datetime) -> tuple[list[Piece], list[Piece]]:
     if news.problem:
-        return [(one_line(news.problem), "crashed")], []
+        return [(inert_line(news.problem), "crashed")], []
     if news.reading is not None:
         done, total = news.reading
         return [(f"reading the logs: {100 * done // max(1, total)}%", "dim")], []
@@ -223,7 +224,7 @@ def _doing_block(session: LiveSession, width: int, now: datetime) -> list[Line]:
     for call in session.calls[:6] if len(session.calls) > 1 else []:
         since = seconds(int((now - call.at).total_seconds())) if call.at else ""
         who: list[Piece] = [("agent: ", "dim")] if call.agent else []
-        words: list[Piece] = [(one_line(call.tool), "tool"), (f" {one_line(call.asked)}", "")]
+        words: list[Piece] = [(inert_line(call.tool), "tool"), (f" {inert_line(call.asked)}", "")]
         lines.append(justified([("  ", ""), *who, *words], [(since, "dim")], width))
     return lines
 
@@ -238,22 +239,22 @@ def _call(session: LiveSession, before: str = "") -> list[Piece]:
     pieces: list[Piece] = [(before, "dim")] if before else []
     if call.agent is not None:
         pieces.append((f"{counted(max(1, session.agents), 'agent')}: ", "dim"))
-    pieces += [(one_line(call.tool), "tool"), (f" {one_line(call.asked)}", "")]
+    pieces += [(inert_line(call.tool), "tool"), (f" {inert_line(call.asked)}", "")]
     return [*pieces, (f" +{left}", "dim")] if left > 0 else pieces
 
 
 def _about(session: LiveSession) -> list[Piece]:
     """Say what was asked for, unless the title says it."""
-    said = one_line(session.prompt or "")
+    said = inert_line(session.prompt or "")
     return [(" · ", "dim"), (said, "dim")] if said and said != _title(session) else []
 
 
 def _title(session: LiveSession) -> str:
-    return one_line(session.title or session.prompt or "untitled")
+    return inert_line(session.title or session.prompt or "untitled")
 
 
 def _model(name: str | None) -> str:
-    return one_line((name or "").removeprefix("claude-"))
+    return inert_line((name or "").removeprefix("claude-"))
 
 
 def _counts(*parts: tuple[int, str]) -> str:
@@ -261,7 +262,7 @@ def _counts(*parts: tuple[int, str]) -> str:
 
 
 def _fact(name: str, value: str, width: int) -> Line:
-    return ((f"{name:<9}", "dim"), (fit(one_line(value), width - 9), ""))
+    return ((f"{name:<9}", "dim"), (fit(inert_line(value), width - 9), ""))
 
 
 def _fill(percent: float) -> str:

@@ -18,12 +18,13 @@ from textual.widgets import Footer, Input, Static
 
 from turnlog.cli.live.conversation import ConversationView
 from turnlog.cli.live.entries import ConversationReader, Growth
-from turnlog.cli.live.lines import Line, Piece, justified, one_line
+from turnlog.cli.live.lines import Line, Piece, justified
 from turnlog.cli.live.rows import doing_pieces, project_name, when
 from turnlog.cli.live.sessions_screen import content_of
 from turnlog.cli.terminal.console import counted
 from turnlog.live.sessions import LiveSession, shared_by
 from turnlog.pricing.money import shown
+from turnlog.text import inert_line
 
 if TYPE_CHECKING:
     from turnlog.live.watch import LiveNews
@@ -149,9 +150,9 @@ class SessionScreen(Screen[None]):
 
     def _first(self, width: int) -> Line:
         session = self.session
-        title = one_line(session.title or session.prompt or "untitled")
+        title = inert_line(session.title or session.prompt or "untitled")
         if self.agent is not None:
-            title = one_line(f"{self.agent.stem} · {title}")
+            title = inert_line(f"{self.agent.stem} · {title}")
         left: list[Piece] = [(project_name(session), "project"), ("  ", ""), (title, "title")]
         percent = session.context_percent
         share = f"{percent:.0f}% context  " if percent is not None and width >= 60 else ""
@@ -160,7 +161,7 @@ class SessionScreen(Screen[None]):
     def _second(self, width: int) -> Line:
         session, view, now = self.session, self.view, datetime.now(UTC)
         if self.problem:
-            return _line([(one_line(self.problem), "crashed")], "", width)
+            return _line([(inert_line(self.problem), "crashed")], "", width)
         parts = [when(session, now)]
         if not self.is_whole:
             parts.append(f"the last {counted(self.records, 'record')}")
@@ -204,7 +205,7 @@ class SessionScreen(Screen[None]):
         flags = re.IGNORECASE if words == words.lower() else re.NOFLAG
         if not self.view.find(re.compile(re.escape(words), flags), step):
             where = "" if self.is_whole else " in what is read; g twice reads further back"
-            self.notify(f"not found: {one_line(words)}{where}", timeout=3, markup=False)
+            self.notify(f"not found: {inert_line(words)}{where}", timeout=3, markup=False)
 
     def action_copy(self) -> None:
         """Copy the session's id."""

@@ -89,7 +89,6 @@ def _app() -> Any:
 def _live(homes: tuple[str, ...], project: str | None, since: datetime | None) -> Live:
     from datetime import UTC, datetime, timedelta
 
-    from turnlog.export.call_lines import call_text
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.live.sessions import RECENT, Live
     from turnlog.pricing.cost import configured_prices
@@ -104,5 +103,4 @@ def _live(homes: tuple[str, ...], project: str | None, since: datetime | None) -
         zone=MachineZone(),
         recent=recent,
         project=project,
-        in_words=lambda given, cwd: call_text(given, cwd).text,
     )

@@ -21,7 +21,7 @@ import click
 
 from turnlog.pricing.cost import NOT_RECORDED, Mode
 from turnlog.records.time_zone import TIMES
-from turnlog.text import inert
+from turnlog.text import inert, inert_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -214,7 +214,7 @@ def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: boo
     cells = [Text("what it is about")]
     for row in found.rows:
         title = titles.get(row.session, "") if isinstance(row.session, str) else ""
-        cells.append(Text(inert(" ".join(title.split()))))
+        cells.append(Text(inert_line(title)))
     for cell in cells:
         cell.truncate(room, overflow="ellipsis")
     return cells

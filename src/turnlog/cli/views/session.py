@@ -17,7 +17,6 @@ from rich.style import Style
 from rich.text import Text
 
 from turnlog.cli.terminal.console import at_most, counted, safe, when
-from turnlog.export.call_lines import CallText, call_text, result_text
 from turnlog.export.conversation import (
     Answer,
     ConversationOptions,
@@ -30,10 +29,11 @@ from turnlog.export.conversation import (
     Thinking,
 )
 from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
+from turnlog.records.call_lines import CallText, call_text, result_text
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Record, System
 from turnlog.sessions.reading.tree import Gap, Node
-from turnlog.text import inert
+from turnlog.text import inert, inert_line
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -90,7 +90,7 @@ class Transcript:
             if node is not None and node.uuid in self.gaps:
                 gap = self._blocks.gap(self.gaps[node.uuid])
                 self._space("prose")
-                self._print(Text(f"──── {line_of(gap.text)} ────", "yellow"))
+                self._print(Text(f"──── {inert_line(gap.text)} ────", "yellow"))
             self._record(record)
             yield
         self._interrupt(at_end=True)
@@ -224,11 +224,11 @@ class Transcript:
         self._open.clear()
 
     def _call(self, call: CallRequest | None, answer: CallText, style: str) -> None:
-        name = line_of(call.name) if call else "?"
+        name = inert_line(call.name) if call else "?"
         question = call_text(call.input, call.cwd) if call else CallText("call not in this part")
         left = self.out.width - 3 * self.margin - cell_len(name) - len("    → ")
         # The answer gets what the question leaves, and at least a third.
-        least = min(cell_len(line_of(answer.text)) + len(answer.suffix), left // 3)
+        least = min(cell_len(inert_line(answer.text)) + len(answer.suffix), left // 3)
         words = _fit(question, left - least)
         self._space("tool")
         self._print(
@@ -249,7 +249,7 @@ class Transcript:
 
     def _aside(self, text: str, style: str) -> None:
         """Write one line of something that nobody typed."""
-        line = Text("  " + line_of(text), style, no_wrap=True, overflow="ellipsis")
+        line = Text("  " + inert_line(text), style, no_wrap=True, overflow="ellipsis")
         self._space("tool")
         self._print(line)
 
@@ -294,7 +294,7 @@ def _wrapped(out: Console, line: str, width: int) -> list[Text]:
 
 def _fit(words: CallText, room: int) -> str:
     """Make *words* one harmless line that fits; of a path the end is kept."""
-    text = line_of(words.text)
+    text = inert_line(words.text)
     suffix = words.suffix if room - len(words.suffix) >= 8 else ""
     room = max(1, room - len(suffix))
     if cell_len(text) <= room:
@@ -308,11 +308,6 @@ def _fit(words: CallText, room: int) -> str:
     cut = Text(text)
     cut.truncate(room, overflow="ellipsis")
     return cut.plain + suffix
-
-
-def line_of(text: str) -> str:
-    """Make one harmless line of *text*, to be drawn as it is."""
-    return inert(" ".join(text.split()))
 
 
 def _beginning(text: str) -> tuple[str, str]:
