@@ -1,5 +1,6 @@
-"""What one line means. Pure: no files, no SQL.
+"""The meaning of one line: records, their parts, token usage, dates. No files, no SQL.
 
-``decode`` turns the bytes of a line into a typed record or a described damage, ``encode`` turns a
-record back into its bytes. See ``record`` for the types, ``dialects`` for who writes them how.
+``decode`` converts the bytes of a line to a typed record or to a Damage, ``encode`` converts a
+record back to its bytes. ``record`` and ``record_types`` define the types, ``dialects`` the formats
+of other programs, ``responses`` counts each API response once.
 """

@@ -1,11 +1,11 @@
-"""The parts of a message.
+"""The content blocks of a message.
 
-Each kind is a frozen struct; a kind nobody has met yet is an UnknownBlock that keeps its value.
-Free-form JSON (a tool's input, an image's source) is plain dicts and lists, to be read, not
-changed: a record's bytes never follow such a change.
+Each kind is a frozen struct; unknown kinds become UnknownBlock, which keeps the value. Free-form
+JSON (a tool's input, an image's source) is plain dicts and lists. Treat them as read-only: changing
+them does not change the record's bytes.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,14 +14,14 @@ from msgspec import Struct
 
 
 class TextBlock(Struct, frozen=True, tag="text"):
-    """What was said."""
+    """Text."""
 
     text: str
     citations: Any = None
 
 
 class ThinkingBlock(Struct, frozen=True, tag="thinking"):
-    """What the model thought before it answered."""
+    """The model's thinking before it answered."""
 
     thinking: str = ""
     signature: str | None = None
@@ -32,7 +32,7 @@ class RedactedThinkingBlock(Struct, frozen=True, tag="redacted_thinking"):
 
 
 class CallBlock(Struct, frozen=True, tag="tool_use"):
-    """A tool was asked."""
+    """A tool call."""
 
     id: str
     name: str
@@ -41,7 +41,7 @@ class CallBlock(Struct, frozen=True, tag="tool_use"):
 
 
 class ResultBlock(Struct, frozen=True, tag="tool_result"):
-    """A tool answered."""
+    """A tool result."""
 
     tool_use_id: str
     content: "str | tuple[Block, ...] | dict[str, Any] | None" = None
@@ -49,7 +49,7 @@ class ResultBlock(Struct, frozen=True, tag="tool_result"):
 
     @property
     def text(self) -> str:
-        """What a person would read of the answer."""
+        """The readable text of the result."""
         if isinstance(self.content, str):
             return self.content
         return text_of(self.content) if isinstance(self.content, tuple) else ""
@@ -69,7 +69,7 @@ class ToolReferenceBlock(Struct, frozen=True, tag="tool_reference"):
 
 
 class UnknownBlock(Struct, frozen=True):
-    """A block of a kind, or in a shape, that this version does not know."""
+    """A block of a kind or shape that this version does not know."""
 
     type: str
     value: Any
@@ -86,7 +86,7 @@ KnownBlock = (
     | ToolReferenceBlock
 )
 
-# What the fast decoder accepts. UnknownBlock has no tag on the wire: only the lenient way makes it.
+# What the fast decoder accepts. UnknownBlock has no tag: only the lenient decoder builds it.
 Block = KnownBlock
 AnyBlock = KnownBlock | UnknownBlock
 
@@ -106,12 +106,12 @@ BLOCK_BY_TYPE: dict[str, type[Struct]] = {
 
 
 def text_of(blocks: Iterable[Any]) -> str:
-    """Join the visible text of *blocks*; thinking, calls and results are not part of it."""
+    """Join the visible text of *blocks*, without thinking, calls and results."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
 def text_in(content: Any) -> str:
-    """Return what a person would read of *content* as JSON has it: plain text, or blocks of it."""
+    """Return the readable text of *content* as JSON: a string, or a list of blocks."""
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []

@@ -1,11 +1,11 @@
-"""From bytes to records and back. Total: any bytes give a record or a described damage.
+"""Decode lines to records and encode records to lines. Any bytes give a record or a Damage.
 
-Two depths. ``decode`` gives the full record. ``decode_envelope`` gives who, when and where of a
-line and skips the rest at memory speed, for those who scan.
+``decode`` returns the full record. ``decode_envelope`` returns only ids, timestamp and location,
+and skips the rest of the line, for scans.
 
-``encode(decode(line)) == line`` for every line that is a record: a record keeps the bytes it came
-from. Values that were never a line are encoded strictly, and refused before a byte is written if
-JSON cannot hold them (NaN, cycles, arbitrary objects). Instants and UUIDs become text.
+``encode(decode(line)) == line`` for every line that is a record, because a record keeps its
+original bytes. Other values are encoded strictly: NaN, cycles and arbitrary objects raise
+NotSerialisable. Datetimes and UUIDs become strings.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder().decode
 
 
-# What lines of other dialects may be called; None stands for those that say ``role``.
+# Types that lines of other dialects may have; None stands for lines with ``role``.
 _DIALECT_TYPES = frozenset({None, "user", "assistant", "tool_call", "tool_result"})
 
 
 class Envelope(Struct, frozen=True, rename="camel"):
-    """Who, when and where of a line."""
+    """The ids, timestamp and location of a line."""
 
     type: str | None = None
     uuid: str | None = None
@@ -62,7 +62,7 @@ _decode_envelope = envelope_decoder.decode
 
 
 def decode(line: bytes) -> Record | Damage:
-    """Decode one line, given without its newline."""
+    """Decode one line, without its newline."""
     try:
         record: Record = _decode_fast(line)
     except _REFUSALS:
@@ -70,13 +70,13 @@ def decode(line: bytes) -> Record | Damage:
     if record.odd or record.dialect != "claude":
         return _decode_slowly(line)
     if isinstance(record, SAID) and record.message is None:
-        return _decode_slowly(line)  # Another dialect's, or nothing was said.
+        return _decode_slowly(line)  # Another dialect, or an empty message.
     force_setattr(record, "raw", line)
     return record
 
 
 def decode_envelope(line: bytes) -> Envelope | Damage:
-    """Decode who, when and where of one line, given without its newline."""
+    """Decode the envelope of one line, without its newline."""
     try:
         envelope = _decode_envelope(line)
         if is_complete(envelope):
@@ -88,12 +88,12 @@ def decode_envelope(line: bytes) -> Envelope | Damage:
 
 
 def is_complete(envelope: Envelope) -> bool:
-    """Return whether *envelope* says all it can; other dialects hide some of it elsewhere."""
+    """Return whether *envelope* is complete; other dialects keep some fields elsewhere."""
     return envelope.session_id is not None or envelope.type not in _DIALECT_TYPES
 
 
 def encode(value: Record | Mapping[str, Any]) -> bytes:
-    """Give *value* as one line, without its newline; raise NotSerialisable if it cannot be one."""
+    """Encode *value* as one line without its newline; raise NotSerialisable if impossible."""
     if isinstance(value, dict):
         return _dump(value)
     if isinstance(value, Record):
@@ -129,7 +129,7 @@ def _decode_slowly(line: bytes) -> Record | Damage:
 
 
 def _read(line: bytes) -> tuple[dict[str, Any], tuple[str, ...], Damage | None]:
-    """Read an object from *line*, or say why there is none."""
+    """Return the object in *line*, or the damage."""
     try:
         value, noted = loads_noting(line)
     except NotJson as error:
@@ -154,13 +154,13 @@ def _why_not(line: bytes, error: NotJson) -> Reason:
 
 
 def _fields_of(record: Record) -> dict[str, Any]:
-    """Return a record that never was a line in the shape its dialect writes."""
+    """Return the fields of a record that was never a line, in its dialect's shape."""
     fields = _plain(record)
     return BY_NAME[record.dialect].from_house({"type": record.type} | fields)
 
 
 def _plain(value: Any) -> Any:
-    """Turn structs into the JSON they stand for, leaving out what was not set."""
+    """Convert structs to plain JSON, without unset fields."""
     if isinstance(value, UnknownBlock):
         return value.value
     if isinstance(value, Struct):
@@ -185,8 +185,8 @@ def _dump(fields: dict[str, Any]) -> bytes:
             line = _escaped(fields)
             _refuse_foreign(fields)
             return line
-        # The encoder writes sets, bytes, dates and number keys in a way of its own, and NaN as
-        # null: what comes back is something else. A tuple comes back as a list, and may.
+        # The encoder accepts sets, bytes, dates and number keys, and writes NaN as null: decoding
+        # would return something else. A tuple becomes a list, which is fine.
         if _reads_otherwise(line, fields):
             _refuse_foreign(fields)
         return line
@@ -207,7 +207,7 @@ def _reads_otherwise(line: bytes, fields: dict[str, Any]) -> bool:
 
 
 def _refuse_foreign(fields: dict[str, Any]) -> None:
-    """Raise if something in *fields*, however deep, is not what JSON has."""
+    """Raise if *fields* contain, at any depth, a value that JSON does not have."""
     left: list[Any] = [fields]
     while left:
         value = left.pop()

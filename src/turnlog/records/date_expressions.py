@@ -1,12 +1,11 @@
-"""Dates and spans as people say them: ``7d``, ``yesterday``, ``last week``, ``2026-11``.
+"""Parse dates and durations: ``7d``, ``yesterday``, ``last week``, ``2026-11``.
 
-Every one names an instant, the first that it covers: a day its midnight, a week its Monday's, a
-span the moment that long ago. Days are those of the zone that the caller gives, and its calendar
-decides when they begin: midnight is looked up for the day itself, never reckoned as so many hours
-ago. Where the clocks leave midnight out, the day begins when they go on.
+Each expression is the first instant it covers: a day its midnight, a week its Monday, a duration
+that long before *now*. Days are those of the caller's time zone: midnight is looked up for the day
+itself, never computed as hours ago. Where a clock change skips midnight, the day begins at the
+change.
 
-Pure: what *now* is, the caller says. What cannot be read, or lies outside the years that a
-datetime can hold, is a UsageError and nothing else.
+Invalid expressions, and dates outside the range of datetime, raise UsageError.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _SECONDS: Final = {
     **dict.fromkeys(("d", "day", "days"), _DAY),
     **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 7 * _DAY),
 }
-# These have no fixed length: they are counted on the calendar.
+# Months have no fixed length: they are counted on the calendar.
 _MONTHS: Final = {
     **dict.fromkeys(("mo", "mos", "month", "months"), 1),
     **dict.fromkeys(("y", "yr", "yrs", "year", "years"), 12),
@@ -41,27 +40,27 @@ _SHOWN: Final = 60
 
 
 def moment(text: str, *, now: datetime, zone: tzinfo) -> datetime:
-    """Read *text* as an instant, aware and in UTC; without a zone of its own it is in *zone*."""
+    """Parse *text* as an aware datetime in UTC; without a zone of its own it is in *zone*."""
     said = " ".join(text.lower().split())
     try:
         at = _iso(text.strip(), said, zone) or _named(said, now, zone) or _ago(said, now, zone)
         if at is not None:
             return at.astimezone(UTC)
-    except (ValueError, OverflowError):  # No such day, or a year that no datetime can hold.
+    except (ValueError, OverflowError):  # No such day, or a year out of range.
         pass
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     raise UsageError(f"{shown!r} is no date and no span of time", hint=f"say {EXAMPLES}")
 
 
 def is_between(at: datetime | None, since: datetime | None, until: datetime | None) -> bool:
-    """Return whether *at* is from *since* on and before *until*; what has no time is of none."""
+    """Return whether *since* <= *at* < *until*; None is in no range."""
     if at is None:
         return since is None and until is None
     return (since is None or at >= since) and (until is None or at < until)
 
 
 def _iso(typed: str, said: str, zone: tzinfo) -> datetime | None:
-    """Read a date or a date and a time; None if *typed* is neither."""
+    """Parse a date or a date and time; None if *typed* is neither."""
     if said.isascii() and said[:4].isdigit():
         if len(said) == 4:
             return datetime(int(said), 1, 1, tzinfo=zone)
@@ -77,14 +76,14 @@ def _iso(typed: str, said: str, zone: tzinfo) -> datetime | None:
 
 
 def _tidied(said: str) -> str:
-    """Write ``2026-11-01 18:00 z`` as the standard does."""
+    """Return ``2026-11-01 18:00 z`` in ISO 8601 form."""
     day, *others = said.upper().split(" ") if said else ("",)
     between = "" if "T" in day or not others else "T"
     return day + between + "".join(others)
 
 
 def _named(said: str, now: datetime, zone: tzinfo) -> datetime | None:
-    """Read a name that the calendar explains; None if *said* is not one."""
+    """Parse a calendar name such as ``yesterday``; None if *said* is not one."""
     if said == "now":
         return now
     today = now.astimezone(zone).date()
@@ -107,13 +106,13 @@ def _named(said: str, now: datetime, zone: tzinfo) -> datetime | None:
         day = today.replace(month=1, day=1)
     elif said == "last year":
         day = today.replace(year=today.year - 1, month=1, day=1)
-    # The earlier of two midnights; one that is left out is read by the clock before the change,
+    # The earlier of two midnights. A skipped midnight is read with the offset before the change,
     # and so becomes the instant of the change.
     return None if day is None else datetime(day.year, day.month, day.day, tzinfo=zone)
 
 
 def _ago(said: str, now: datetime, zone: tzinfo) -> datetime | None:
-    """Read a span such as 7d, 7 days or a week ago; None if *said* is not one."""
+    """Parse a duration such as 7d, 7 days or a week ago; None if *said* is not one."""
     said = said.removesuffix(" ago")
     for article in ("a ", "an "):
         if said.startswith(article):
@@ -135,7 +134,7 @@ def _ago(said: str, now: datetime, zone: tzinfo) -> datetime | None:
 
 
 def _months_before(day: date, count: int) -> date:
-    """Go *count* months back; a month that is too short gives its last day."""
+    """Go *count* months back; in a shorter month, use its last day."""
     year, month = divmod(day.year * 12 + day.month - 1 - count, 12)
     first = date(year, month + 1, 1)
     last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)

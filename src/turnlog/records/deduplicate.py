@@ -1,6 +1,6 @@
-"""Which of a response's sightings counts, and which session paid for it. Pure rules.
+"""Decide which usage entry of a response counts, and which session paid for it.
 
-See ``responses`` for what they are and why; here is how.
+Pure functions. ``responses`` explains the rules.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from turnlog.records.usage_entries import UsageEntry
 
 Place = tuple[str | None, str | None, str | None, bool, int, str | None]
 Seen = UsageEntry | dict[Place, UsageEntry]
-"""All sightings of one message: folded into one where they are of one place."""
+"""All entries of one message: merged into one where they come from the same place."""
 
 BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 AFTER_ALL: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class Deduplicated(Struct, frozen=True):
-    """What was decided about one response."""
+    """The decision about one response."""
 
     counts: UsageEntry
-    """The one whose figures count."""
+    """The entry whose figures count."""
     place: UsageEntry
-    """The one that tells who paid, and where."""
+    """The entry that names the paying session and its directory."""
     at: datetime | None
     recorded_usd: Decimal | None
 
 
 def deduplicate(places: list[UsageEntry], older: SessionOrder | None) -> Deduplicated:
-    """Decide about one response that was sighted in several places."""
+    """Decide about one response with entries in several places."""
     claimants = _claimants(places)
     payer = min(claimants, default=None)
     if len(claimants) > 1 and older is not None:
@@ -44,7 +44,7 @@ def deduplicate(places: list[UsageEntry], older: SessionOrder | None) -> Dedupli
     best = min(each.rank for each in paid)
     paid = [each for each in paid if each.rank == best]
     counts = _heaviest(places)
-    # Of those that say the same, what the paying session itself has is the one to point at.
+    # Among equal entries, prefer the paying session's own.
     same = [each for each in paid if _says_the_same(each, counts)]
     costs = [each.recorded_usd for each in places if each.recorded_usd is not None]
     return Deduplicated(
@@ -56,10 +56,10 @@ def deduplicate(places: list[UsageEntry], older: SessionOrder | None) -> Dedupli
 
 
 class SessionOrder:
-    """Tells which of several sessions that claim one response as their own is the oldest.
+    """Finds the oldest of several sessions that claim the same response.
 
-    A fork holds a copy of everything up to where it left, so what each of two sessions has and the
-    other has not tells them apart: the one that has nothing of its own, or had it first, is older.
+    A fork holds a copy of everything before it. Of two sessions, the one that has nothing the other
+    lacks, or had it first, is older.
     """
 
     def __init__(self, seen: Mapping[str, Seen]) -> None:
@@ -86,7 +86,7 @@ class SessionOrder:
                 claims[response] = min(at, claims.get(response, at))
 
     def oldest(self, sessions: Iterable[str]) -> str:
-        """Return the oldest of *sessions*; of twins that nothing tells apart, the first by name."""
+        """Return the oldest of *sessions*; if they cannot be distinguished, the first by name."""
         first, *others = sorted(sessions)
         for other in others:
             if self._left(other, first) < self._left(first, other):
@@ -94,14 +94,14 @@ class SessionOrder:
         return first
 
     def _left(self, session: str, other: str) -> datetime:
-        """Return when *session* first had something that *other* has not."""
+        """Return when *session* first had something that *other* does not have."""
         theirs = self._claims.get(other, {})
         own = (at for name, at in self._claims.get(session, {}).items() if name not in theirs)
         return min(own, default=BEFORE_ALL)
 
 
 def name_of(sighting: UsageEntry) -> str | None:
-    """Name what *sighting* tells of, all requests of one message alike; None: it has no name."""
+    """Return the name of the entry's message, equal for all its requests; None if it has none."""
     name = sighting.message_id
     if name is None:
         name = sighting.request_id and f"request {sighting.request_id}"
@@ -134,7 +134,7 @@ def is_same_place(one: UsageEntry, two: UsageEntry) -> bool:
 
 
 def folded(one: UsageEntry, two: UsageEntry) -> UsageEntry:
-    """Fold two sightings of one place into the one that counts."""
+    """Merge two entries from one place into the one that counts."""
     winner, loser = (two, one) if _outweighs(two, one) else (one, two)
     ends = loser.last_at
     if ends is not None and (winner.last_at is None or ends > winner.last_at):
@@ -171,7 +171,7 @@ def _says_the_same(one: UsageEntry, two: UsageEntry) -> bool:
 
 
 def _said(sighting: UsageEntry) -> tuple[Any, ...]:
-    """Return all that a sighting says, in an order, so that none counts by chance."""
+    """Return all fields of an entry as a sort key, so that the choice is deterministic."""
     counters = sighting.counters
     figures = tuple(getattr(counters, name) for name in counters.__struct_fields__[:-1])
     terms = (sighting.speed, sighting.service_tier, sighting.inference_geo)
@@ -184,9 +184,9 @@ def _latest(sightings: Iterable[UsageEntry]) -> datetime | None:
 
 
 def by_response(places: Collection[UsageEntry]) -> list[list[UsageEntry]]:
-    """Split one message's sightings into responses.
+    """Split the entries of one message into responses.
 
-    A stream without a request is a part of the first request that its session made, if it made one.
+    A stream without a request id belongs to the first request of its session, if there is one.
     """
     groups = _by_request([each for each in places if each.request_id is not None])
     streams = _streams([each for each in places if each.request_id is None])
@@ -201,7 +201,7 @@ def by_response(places: Collection[UsageEntry]) -> list[list[UsageEntry]]:
 
 
 def _by_request(places: Collection[UsageEntry]) -> list[list[UsageEntry]]:
-    """Split sightings into one group for each request made outside a sidechain.
+    """Split entries into one group per request made outside a sidechain.
 
     Replays under another request belong to the first of them.
     """
@@ -223,11 +223,11 @@ def _age(group: Collection[UsageEntry]) -> tuple[datetime, str]:
 
 
 def _streams(places: Iterable[UsageEntry]) -> list[list[UsageEntry]]:
-    """Split sightings that name no request into those that can be of one stream.
+    """Split entries without a request id into possible streams.
 
-    They are by one model, in one thread of one session, and the output grows with time: gateways
-    give one message id to everything that is answered in the same second. A copy of a record, such
-    as a fork makes, is of the same stream as the record.
+    A stream has one model, one thread and one session, and its output grows with time: gateways
+    give one message id to everything answered in the same second. A copy of a record, such as a
+    fork makes, belongs to the stream of the record.
     """
     ordered = sorted(places, key=lambda each: (each.at or BEFORE_ALL, each.counters.output))
     joined = list(range(len(ordered)))  # Each points towards the first of its stream.
@@ -261,7 +261,7 @@ def _first(joined: list[int], number: int) -> int:
 
 
 def _claimants(places: Iterable[UsageEntry]) -> set[str]:
-    """Name the sessions that claim a response with the best right anyone has."""
+    """Return the sessions with the strongest claim to a response."""
     claims = [each for each in places if each.session is not None]
     best = min((each.rank for each in claims), default=None)
     return {each.session for each in claims if each.session is not None and each.rank == best}
@@ -272,7 +272,7 @@ def _heaviest(sightings: Iterable[UsageEntry]) -> UsageEntry:
 
 
 def _where(sighting: UsageEntry) -> tuple[Any, ...]:
-    """Order places by how much they tell: one that names an agent comes first."""
+    """Sort key for places: one that names an agent comes first."""
     return (
         sighting.agent is None,
         sighting.agent or "",

@@ -1,10 +1,10 @@
-"""A glance at a line: enough to fold it into a summary, at a fraction of the cost of reading it.
+"""Decode only what a summary needs of a line, at a fraction of the cost.
 
-Nearly all bytes of a log are what assistants, tools and the program said, and a summary asks of
-those only when, where and by which model. Such lines become a Glance, the rest of them skipped at
-memory speed, and the glances of neighbouring lines become one Stretch. Whatever a summary does
-read (prompts, titles, marks), other dialects and lines in an odd shape are decoded in full. Either
-way the fold comes to the same, and a property test compares the two.
+Nearly all bytes of a log are messages of assistants, tools and the program, and a summary needs
+only their time, directory and model. Such lines become a QuickRecord, the rest of the line is
+skipped, and consecutive ones become a QuickRun. Lines that a summary reads (prompts, titles,
+turnlog's records), other dialects and unusual shapes are decoded in full. The summary is the same
+either way; a property test compares the two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _QuickMessage(Struct, frozen=True, gc=False):
 
 
 class QuickRecord(Struct, frozen=True, rename="camel", gc=False):
-    """When, where and by which model, of one line."""
+    """The time, directory and model of one line."""
 
     type: str = ""
     at: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="timestamp")
@@ -44,9 +44,9 @@ class QuickRecord(Struct, frozen=True, rename="camel", gc=False):
 
 
 class QuickRun(Linked, frozen=True, kw_only=True, tag="(stretch)"):
-    """Some lines that follow one another, taken as one. It stands in no log: fold it, drop it.
+    """Consecutive lines as one. It is in no log: fold it and drop it.
 
-    Where it was is told by the first line that knows, branch and version by the last.
+    The directory is that of the first line that has one, branch and version those of the last.
     """
 
     lines: int
@@ -55,7 +55,7 @@ class QuickRun(Linked, frozen=True, kw_only=True, tag="(stretch)"):
     models: Mapping[str, int]
 
 
-# Nothing in these is for a summary but what a Glance has, and no other dialect writes them.
+# A summary needs nothing else of these types, and no other dialect writes them.
 _OUTSIDES_SUFFICE = frozenset(
     {"attachment", "file-history-snapshot", "progress", "queue-operation", "system"}
 )
@@ -64,7 +64,7 @@ _decode_glance = msgspec.json.Decoder(QuickRecord).decode
 
 
 def quick_decode(line: bytes | memoryview) -> QuickRecord | Record | Damage:
-    """Decode of *line*, given without its newline, as much as a summary needs."""
+    """Decode as much of *line*, without its newline, as a summary needs."""
     try:
         seen = _decode_glance(line)
     except (ValueError, RecursionError):
@@ -72,7 +72,7 @@ def quick_decode(line: bytes | memoryview) -> QuickRecord | Record | Damage:
     if seen.at is None or seen.at.tzinfo is UTC:
         kind, message = seen.type, seen.message
         if kind == "assistant":
-            # Without a message it is another dialect's, or nothing was said.
+            # Without a message it is another dialect, or empty.
             if message is not None:
                 return seen
         elif kind in _OUTSIDES_SUFFICE or (kind == "user" and _is_of_a_tool(message)):
@@ -81,7 +81,7 @@ def quick_decode(line: bytes | memoryview) -> QuickRecord | Record | Damage:
 
 
 def _is_of_a_tool(message: _QuickMessage | None) -> bool:
-    """Tell a tool's result from what may be a prompt."""
+    """Return whether a message is a tool's result rather than a possible prompt."""
     if message is None or not isinstance(message.content, tuple):
         return False
     for block in message.content:  # Nearly always the first and only one.
@@ -91,7 +91,7 @@ def _is_of_a_tool(message: _QuickMessage | None) -> bool:
 
 
 def quick_run(glances: Sequence[QuickRecord]) -> QuickRun:
-    """Take *glances*, of which there is at least one, as one."""
+    """Return *glances*, at least one, as a single run."""
     first_at = last_at = cwd = git_branch = version = None
     models: dict[str, int] = {}
     for seen in glances:

@@ -1,23 +1,14 @@
-"""A JSON walker that never recurses and never raises.
+"""Lenient JSON: read what strict decoders reject, without recursion and without losing data.
 
-Decoders give up on deep nesting and on broken lines. This one needs two things only: where does
-the object that begins here end, and which members has it at its top. It walks tokens with an
-explicit stack, so depth costs memory, not the interpreter's stack, and it stops after a budget of
-tokens so that hostile bytes cost bounded time.
+``walk_object`` finds where an object ends and the spans of its top-level members. It uses an
+explicit stack, so depth costs memory only, and a token budget, so hostile input takes bounded time.
 
-JSON read with every allowance that loses nothing.
+``loads`` reads lines that the fast decoder rejects: a lone surrogate, a BOM, an integer of five
+thousand digits, ten thousand nested brackets, invalid UTF-8. Each tolerance used is named, so that
+it can be reported. UTF-16 and NUL bytes are damage. ``to_strict`` finds and fixes what JSON.parse,
+and so Claude Code, rejects: a BOM, raw control characters, NaN and Infinity.
 
-The fast decoder refuses lines that are records all the same: a lone surrogate, a BOM, an integer
-of five thousand digits, ten thousand nested brackets, one byte that is not UTF-8. Each allowance
-taken is named, so that it can be reported. No UTF-16 guessing, no NUL bytes: those are damage.
-
-Some of these lines Claude Code itself cannot read: JSON.parse refuses a BOM, raw control characters
-in strings, NaN and Infinity. ``to_strict`` finds and removes these.
-
-Structs built field by field from whatever JSON there is.
-
-The fast decoder takes a line whole or not at all. This is the other way: a field of the wrong
-shape is left at its default and named, everything else is kept. It never raises.
+``build`` fills a struct field by field: a field of the wrong shape gets its default and is named.
 """
 
 from __future__ import annotations
@@ -36,7 +27,7 @@ if TYPE_CHECKING:
     from json import JSONDecoder
 
 
-# Possessive quantifiers keep the matcher from storing a way back for every character.
+# Possessive quantifiers keep the matcher from storing backtracking state per character.
 _TOKEN = re.compile(
     rb"[ \t\r\n]*+(?:"
     rb'("[^"\\\x00]*+(?:\\.[^"\\\x00]*+)*+")'  # 1: a string
@@ -55,11 +46,11 @@ _VALUE, _FIRST_KEY, _KEY, _COLON, _AFTER, _FIRST_ITEM = range(6)
 
 
 class ObjectScan(Struct, frozen=True):
-    """How far the walk got.
+    """The result of a walk.
 
     *end* is where the object ended if it is *whole*, else where the grammar broke. *members* are
-    the spans of its top-level keys and values; *ran_out* tells that the bytes ended too early,
-    *gave_up* that the budget did.
+    the spans of its top-level keys and values. *ran_out* means the bytes ended too early, *gave_up*
+    that the budget was used up.
     """
 
     end: int
@@ -132,10 +123,10 @@ def walk_object(data: bytes, start: int = 0) -> ObjectScan:
 
 
 def _ran_out(data: bytes, position: int, rest: bytes) -> bool:
-    """Tell bytes that merely end early from bytes that break the grammar."""
+    """Return whether the bytes merely end early rather than break the grammar."""
     if not rest:
         return True
-    if rest[0] == 0x22:  # A string that no quote closes.
+    if rest[0] == 0x22:  # An unterminated string.
         return data.find(b"\x00", position) < 0
     if _CUT_NUMBER.fullmatch(data, position):
         return True
@@ -153,19 +144,19 @@ _decode = msgspec.json.Decoder().decode
 
 
 class NotJson(ValueError):
-    """The bytes are no JSON value, with every allowance made."""
+    """The bytes are not a JSON value, even leniently."""
 
     walk: ObjectScan | None = None
-    """How far a walk over the object got, if there was one."""
+    """The result of a walk over the object, if there was one."""
 
 
 def loads(line: bytes) -> Any:
-    """Read one JSON value from *line*; raise NotJson if there is none."""
+    """Parse one JSON value from *line*; raise NotJson if there is none."""
     return loads_noting(line)[0]
 
 
 def loads_noting(line: bytes) -> tuple[Any, tuple[str, ...]]:
-    """Read one JSON value and the allowances it took."""
+    """Parse one JSON value; return it and the tolerances used."""
     try:
         return _decode(line), ()
     except (ValueError, RecursionError):
@@ -182,9 +173,9 @@ def loads_noting(line: bytes) -> tuple[Any, tuple[str, ...]]:
 
 
 def to_strict(line: bytes) -> tuple[bytes, list[str]]:
-    """Return the record in *line* as JSON.parse reads it, and what JSON.parse refuses in *line*.
+    """Return the record in *line* as strict JSON, and what JSON.parse rejects in *line*.
 
-    Bytes that are not UTF-8 stay: Node decodes each to U+FFFD and goes on.
+    Invalid UTF-8 stays: Node decodes each such byte to U+FFFD.
     """
     body = line.removeprefix(BOM)
     refused = ["a byte order mark"] if len(body) < len(line) else []
@@ -216,7 +207,7 @@ def _text(line: bytes) -> tuple[str, tuple[str, ...]]:
 def _integer(digits: str) -> int | float:
     try:
         return int(digits)
-    except ValueError:  # Beyond the interpreter's digit limit; the raw bytes keep it exact.
+    except ValueError:  # Over the interpreter's digit limit; the raw bytes keep it exact.
         return float(digits)
 
 
@@ -224,12 +215,12 @@ def _integer(digits: str) -> int | float:
 def _loose_decoder() -> JSONDecoder:
     from json import JSONDecoder  # noqa: PLC0415
 
-    # strict=False: a raw tab or escape character inside a string is sloppy, not damage.
+    # strict=False: a raw tab or escape character in a string is invalid JSON, but not damage.
     return JSONDecoder(strict=False, parse_int=_integer)
 
 
 def _loads_shallow(line: bytes) -> dict[str, Any]:
-    """Read what can be read of an object too deep for any decoder: its shallow members."""
+    """Return the shallow members of an object that is too deep for any decoder."""
     body = line.removeprefix(BOM)
     walk = walk_object(body)
     if not walk.whole or body[walk.end :].strip():
@@ -255,7 +246,7 @@ _REFUSALS = (msgspec.ValidationError, ValueError, TypeError, RecursionError)
 def build(
     kind: type[S], fields: Mapping[str, Any], *, path: str = "", **given: Any
 ) -> tuple[S, tuple[str, ...]]:
-    """Build a *kind* from *fields*, and name the fields that did not fit."""
+    """Build a *kind* from *fields*; return it and the names of the fields that did not fit."""
     values: dict[str, Any] = dict(given)
     odd: list[str] = []
     for field in _wire_fields(kind):
@@ -275,15 +266,15 @@ def build(
 
 @cache
 def _wire_fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """List the fields of *kind* that stand on the wire; names in brackets never do."""
+    """Return the fields of *kind* that are in lines; names in parentheses never are."""
     return tuple(f for f in msgspec.structs.fields(kind) if not f.encode_name.startswith("("))
 
 
 def _mend(wanted: Any, value: Any, where: str) -> tuple[Any, tuple[str, ...]]:
-    """Make the most of a *value* that is not what was *wanted*."""
+    """Return what can be used of a *value* that is not of the *wanted* type."""
     options = get_args(wanted) or (wanted,)
     if value is None:
-        return None, ()  # An explicit null says no more than an absent field.
+        return None, ()  # An explicit null means the same as an absent field.
     if isinstance(value, dict):
         for option in options:
             if isinstance(option, type) and issubclass(option, msgspec.Struct):

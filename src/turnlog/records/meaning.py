@@ -1,17 +1,11 @@
-"""Who said it, and what it is in the course of a session.
+"""Author and meaning of a record: who wrote it, and its role in the session.
 
-A ``user`` record is often no human: a tool's result travels in one, and so does what the agent
-program injects, which ``typed`` tells from what somebody typed. In an agent's own log the prompts
-come from the agent that called it, and the answers are the agent's, not the main assistant's.
+A ``user`` record is often not a human's: it may carry a tool's result or text injected by the agent
+program, such as task notifications, command output or open editor files. Newer programs name the
+origin; otherwise the first words of the text decide. Invoked commands and shell lines are in tags
+too, but a person typed them. In an agent's own log, prompts come from the calling agent.
 
-A prompt that counts is a record whose author is human. Everybody who counts prompts asks here.
-
-What a person typed, told from what the agent program writes in a person's name.
-
-The program puts much of its own into ``user`` records: how a background task went, what a command
-printed, that somebody stopped the agent, which file an editor has open. Newer programs say where
-such a record comes from; of the others the first words of its texts tell. A command that was
-invoked and a line for the shell stand in tags, too, but somebody typed them.
+A prompt counts if its author is human. All code that counts prompts uses this module.
 """
 
 from __future__ import annotations
@@ -44,16 +38,16 @@ from turnlog.records.record import (
 )
 
 COMMAND_TAGS: Final = ("command-name", "command-message", "command-args", "command-contents")
-"""A command that was invoked, such as /review."""
+"""An invoked command, such as /review."""
 OUTPUT_TAGS: Final = ("local-command-stdout", "local-command-stderr", "bash-stdout", "bash-stderr")
-"""What a command printed."""
+"""The output of a command."""
 NEWS_TAGS: Final = ("task-notification", "tick")
-"""News that no one asked for. Whatever follows it is the program's as well."""
+"""Notifications. The text that follows them is the program's as well."""
 ASIDE_TAGS: Final = (
     *("local-command-caveat", "system-reminder", "session-start-hook", "user-prompt-submit-hook"),
     *("ide_opened_file", "ide_selection", "ide_diagnostics"),
 )
-"""What is slipped in beside a prompt, which may follow in the same text."""
+"""Injected context; a prompt may follow in the same text."""
 
 _OF_OTHERS: Final = frozenset(
     {
@@ -65,7 +59,7 @@ _OF_OTHERS: Final = frozenset(
         "peer",
     }
 )
-"""Origins that are no human's, in the words of the agent program. A channel's may be one's."""
+"""Origins that are not human, as the agent program names them. A channel's may be human."""
 
 _WHOLLY_PROGRAMS: Final = re.compile(rf"\s*<(?:{'|'.join((*OUTPUT_TAGS, *NEWS_TAGS))})>")
 _ASIDE: Final = re.compile(
@@ -80,10 +74,10 @@ _MODEL_BLOCKS: Final = (ThinkingBlock, RedactedThinkingBlock, CallBlock)
 
 
 def is_typed(blocks: Iterable[Any], origin: Any = None, source: str | None = None) -> bool:
-    """Return whether a person typed any of *blocks*; a pasted image or document is typed, too.
+    """Return whether a person typed any of *blocks*; pasted images and documents count.
 
-    *origin* and *source* are what the record itself says of where it comes from. Where nothing
-    tells of the program, not even a word, it was a person.
+    *origin* and *source* are the record's own fields. Without any sign of the program, the author
+    is a person.
     """
     kind = origin.get("kind") if isinstance(origin, dict) else None
     if source == "system" or (isinstance(kind, str) and kind in _OF_OTHERS):
@@ -110,14 +104,14 @@ def is_typed_text(text: str) -> bool:
 
 
 def typed_text(text: str) -> str:
-    """Return *text* from where a person typed it; empty if nobody did."""
+    """Return the part of *text* that a person typed, or ""."""
     return text[_where_typed(text) :]
 
 
 def _where_typed(text: str) -> int:
-    """Return where what was typed begins: behind what the program slipped in before it."""
+    """Return where the typed part begins: after what the program injected before it."""
     if text.lstrip()[:1] not in {"<", "["}:
-        return 0  # As nearly all do.
+        return 0  # As for nearly all texts.
     if _WHOLLY_PROGRAMS.match(text):
         return len(text)
     end = 0
@@ -127,33 +121,33 @@ def _where_typed(text: str) -> int:
 
 
 def is_news(text: str) -> bool:
-    """Return whether *text* is news that the program brings by itself."""
+    """Return whether *text* is a notification by the program."""
     return text.lstrip().startswith(_NEWS)
 
 
 def is_interruption(text: str) -> bool:
-    """Return whether the program notes in *text* that a person stopped the agent."""
+    """Return whether *text* is the program's note that a person interrupted the agent."""
     found = _ASIDE.match(text)
     return found is not None and found[1] is None
 
 
 def command_in(text: str) -> str | None:
-    """Return the command that *text* is; one that only talks of a command is none."""
+    """Return the command that *text* invokes; None if it only mentions one."""
     found = _COMMAND.match(text)
     return found[1].strip() if found else None
 
 
-_OF_MODEL = (Assistant, Call)  # A tuple: a union would be made anew at every question.
+_OF_MODEL = (Assistant, Call)  # A tuple: a union would be built at every call.
 
 
 class Author(StrEnum):
-    """Whose words a record carries."""
+    """Who wrote a record."""
 
     HUMAN = "human"
     ASSISTANT = "assistant"
     TOOL = "tool"
-    AGENT = "agent"  # A subagent answering.
-    CALLER = "caller"  # Whoever called the subagent.
+    AGENT = "agent"  # A subagent.
+    CALLER = "caller"  # The agent that called the subagent.
     PROGRAM = "program"  # The agent program itself.
 
 
@@ -167,13 +161,13 @@ class Meaning(StrEnum):
     RESULT = "result"
     ERROR = "error"
     SUMMARY = "summary"
-    NOTICE = "notice"  # Written by the program where a person writes: output, news, interruptions.
-    CONTEXT = "context"  # Slipped in by the program, for the model.
+    NOTICE = "notice"  # By the program in a person's name: output, news, interruptions.
+    CONTEXT = "context"  # Injected by the program, for the model.
     STATE = "state"  # About the session, for the program.
 
 
 def author_of(record: Record) -> Author:
-    """Return whose words *record* carries."""
+    """Return who wrote *record*."""
     if isinstance(record, User):
         if ResultBlock in map(type, record.blocks):
             return Author.TOOL
@@ -188,14 +182,14 @@ def author_of(record: Record) -> Author:
 
 
 def is_in_subagent(record: Record) -> bool:
-    """Return whether *record* was written by an agent, or for one."""
+    """Return whether *record* was written by or for a subagent."""
     return isinstance(record, Linked) and (record.is_sidechain or record.agent_id is not None)
 
 
 def meaning_of(record: Record, author: Author | None = None) -> Meaning:
-    """Return what *record* is; who knows its *author* may say so.
+    """Return what *record* is; pass its *author* if known.
 
-    Of several blocks the first that is more than text decides.
+    Of several blocks, the first that is more than text decides.
     """
     match record:
         case User():

@@ -1,15 +1,15 @@
-"""What one line of a log means: typed, immutable, and still the line it came from.
+"""Typed, immutable records: the meaning of one line of a log.
 
-A record keeps ``raw``, the bytes it was decoded from; encoding it gives those bytes back, so
-whatever this version does not understand survives. Every field but the type is optional, because
-real logs omit every one of them somewhere. ``odd`` names the fields whose value had a shape nobody
-expects and was left out; ``fields`` is the whole line as plain JSON, unknown keys included.
+A record keeps ``raw``, the bytes it was decoded from, and encoding it returns those bytes, so
+nothing this version does not understand is lost. Every field except the type is optional, because
+real logs omit each of them somewhere. ``odd`` names fields with an unexpected shape, which were
+left out; ``fields`` is the whole line as plain JSON, with unknown keys.
 
-Names follow the house's words; the names on the wire are Claude Code's (camelCase). Records of the
-other dialects become these same types, see ``dialects``. Where a record lives is not its business.
+Names in lines are Claude Code's (camelCase). Records of other dialects become the same types, see
+``dialects``. A record does not know its log.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 
 from datetime import datetime
 from typing import Any
@@ -23,7 +23,7 @@ from turnlog.records.usage import Usage
 
 
 class Message(Struct, frozen=True):
-    """One API message, or the part of it that this record carries."""
+    """One API message, or the part of it in this record."""
 
     role: str | None = None
     content: str | tuple[Block, ...] | None = None
@@ -36,22 +36,22 @@ class Message(Struct, frozen=True):
 
     @property
     def blocks(self) -> tuple[AnyBlock, ...]:
-        """The parts; plain text counts as one text block."""
+        """The content blocks; plain text counts as one text block."""
         if isinstance(self.content, str):
             return (TextBlock(self.content),)
         return self.content or ()
 
     @property
     def text(self) -> str:
-        """The text a person would read, without thinking, calls and results."""
+        """The readable text, without thinking, calls and results."""
         return self.content if isinstance(self.content, str) else text_of(self.content or ())
 
 
 class Record(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
-    """One line of a log; *raw* are its bytes, *odd* names fields of a shape nobody expects."""
+    """One line of a log; *raw* is its bytes, *odd* names fields of an unexpected shape."""
 
-    # These three describe the decoding, not the line. Their wire names are never used: a line
-    # that carries them anyway is decoded the lenient way, which ignores them.
+    # These three describe the decoding, not the line. Their wire names are never used: a line that
+    # has them is decoded leniently, which ignores them.
     raw: bytes = field(default=b"", name="(raw)")
     dialect: str = field(default="claude", name="(dialect)")
     odd: tuple[str, ...] = field(default=(), name="(odd)")
@@ -62,28 +62,28 @@ class Record(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"
 
     @property
     def type(self) -> str:
-        """The record's type as its log spells it."""
+        """The record's type as spelled in the log."""
         return str(self.__struct_config__.tag)
 
     @property
     def at(self) -> datetime | None:
-        """When it happened, in UTC; None if the line does not say."""
+        """When it was written, in UTC; None if the line has no timestamp."""
         return instant(self.timestamp)
 
     @property
     def text(self) -> str:
-        """The text a person would read; nothing, of records that say none."""
+        """The readable text; empty if the record has none."""
         return ""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The whole line as plain JSON, decoded anew at each call."""
+        """The whole line as plain JSON, decoded again at each call."""
         value = loads(self.raw) if self.raw else None
         return value if isinstance(value, dict) else {}
 
 
 class Linked(Record, frozen=True, kw_only=True):
-    """A record that stands in a session's tree."""
+    """A record that is part of a session's tree."""
 
     parent_uuid: str | None = None
     logical_parent_uuid: str | None = None
@@ -102,36 +102,36 @@ class Linked(Record, frozen=True, kw_only=True):
 
 
 class Spoken(Linked, frozen=True, kw_only=True):
-    """A record that carries a message."""
+    """A record with a message."""
 
     message: Message | None = None
 
     @property
     def blocks(self) -> tuple[AnyBlock, ...]:
-        """The parts of its message: text, thinking, calls, results, images."""
+        """The blocks of its message: text, thinking, calls, results, images."""
         return self.message.blocks if self.message else ()
 
     @property
     def text(self) -> str:
-        """The text a person would read, without thinking, calls and results."""
+        """The readable text, without thinking, calls and results."""
         return self.message.text if self.message else ""
 
     @property
     def calls(self) -> tuple[CallBlock, ...]:
-        """The tools that it asks."""
+        """Its tool calls."""
         return tuple(block for block in self.blocks if isinstance(block, CallBlock))
 
     @property
     def results(self) -> tuple[ResultBlock, ...]:
-        """What tools answered."""
+        """Its tool results."""
         return tuple(block for block in self.blocks if isinstance(block, ResultBlock))
 
 
 class User(Spoken, frozen=True, kw_only=True, tag="user"):
-    """A human's prompt, a tool's result, or something injected in the human's name."""
+    """A human's prompt, a tool's result, or text injected in the human's name."""
 
     tool_use_result: Any = None
-    """What the tool reported beside its result: an object, a string or an array."""
+    """The tool's structured result: an object, a string or an array."""
     source_tool_assistant_uuid: str | None = field(default=None, name="sourceToolAssistantUUID")
     source_tool_use_id: str | None = field(default=None, name="sourceToolUseID")
     prompt_id: str | None = None
@@ -148,7 +148,7 @@ class User(Spoken, frozen=True, kw_only=True, tag="user"):
 
 
 class Assistant(Spoken, frozen=True, kw_only=True, tag="assistant"):
-    """One block, seldom several, of an API response; records of one response share message.id."""
+    """Part of an API response, usually one block; records of a response share message.id."""
 
     request_id: str | None = None
     is_api_error_message: bool | None = None
@@ -159,7 +159,7 @@ class Assistant(Spoken, frozen=True, kw_only=True, tag="assistant"):
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of the whole response, as far as they were known when this was written."""
+        """The tokens of the whole response, as known when this record was written."""
         return self.message.usage if self.message else None
 
     @property
@@ -169,11 +169,11 @@ class Assistant(Spoken, frozen=True, kw_only=True, tag="assistant"):
 
 
 SAID = (User, Assistant)
-"""What people and models say. A tuple: a union would be made anew for every record."""
+"""Records of people and models. A tuple: a union would be built for every record."""
 
 
 class System(Spoken, frozen=True, kw_only=True, tag="system"):
-    """A note of the agent program itself; *subtype* says which kind."""
+    """A note of the agent program; *subtype* is its kind."""
 
     subtype: str | None = None
     content: Any = None
@@ -204,25 +204,25 @@ class System(Spoken, frozen=True, kw_only=True, tag="system"):
 
     @property
     def text(self) -> str:
-        """What the note says."""
+        """The text of the note."""
         if isinstance(self.content, str):
             return self.content
         return self.message.text if self.message else ""
 
 
 class Attachment(Linked, frozen=True, kw_only=True, tag="attachment"):
-    """Context that the agent program slipped in: hook output, reminders, files."""
+    """Context injected by the agent program: hook output, reminders, files."""
 
     attachment: Any = None
 
     @property
     def kind(self) -> str | None:
-        """What sort of context it is."""
+        """The kind of context."""
         return _text_at(self.attachment, "type")
 
 
 class Progress(Linked, frozen=True, kw_only=True, tag="progress"):
-    """A sign of life while a tool, hook or agent runs."""
+    """Progress of a running tool, hook or agent."""
 
     data: Any = None
     tool_use_id: str | None = field(default=None, name="toolUseID")
@@ -230,12 +230,12 @@ class Progress(Linked, frozen=True, kw_only=True, tag="progress"):
 
     @property
     def kind(self) -> str | None:
-        """What is going on."""
+        """The kind of progress."""
         return _text_at(self.data, "type")
 
 
 class Call(Linked, frozen=True, kw_only=True, tag="tool_use"):
-    """A call as a record of its own (orchestrator's ``tool_call``, flat store's ``tool_use``)."""
+    """A call as a separate record (orchestrator's ``tool_call``, flat store's ``tool_use``)."""
 
     call_id: str | None = field(default=None, name="id")
     name: str | None = None
@@ -243,12 +243,12 @@ class Call(Linked, frozen=True, kw_only=True, tag="tool_use"):
 
     @property
     def type(self) -> str:
-        """As its dialect spells it."""
+        """The type as its dialect spells it."""
         return "tool_call" if self.dialect == "orchestrator" else "tool_use"
 
 
 class Result(Spoken, frozen=True, kw_only=True, tag="tool_result"):
-    """A result as a record of its own (orchestrator's and flat store's ``tool_result``)."""
+    """A result as a separate record (orchestrator's and flat store's ``tool_result``)."""
 
     call_id: str | None = field(default=None, name="tool_use_id")
     name: str | None = field(default=None, name="tool")
@@ -258,18 +258,18 @@ class Result(Spoken, frozen=True, kw_only=True, tag="tool_result"):
 
     @property
     def text(self) -> str:
-        """What the tool answered."""
+        """The text of the result."""
         return self.content if isinstance(self.content, str) else super().text
 
 
 class SystemInit(Linked, frozen=True, kw_only=True, tag="system_init"):
-    """The first record of a flat log: where and with which model it began."""
+    """The first record of a flat log: its directory and model."""
 
     model: str | None = None
 
 
 class Summary(Linked, frozen=True, kw_only=True, tag="summary"):
-    """A summary; *leaf_uuid* in today's shape, *content* in the older one."""
+    """A summary; *leaf_uuid* is in the current shape, *content* in the older one."""
 
     summary: str | None = None
     leaf_uuid: str | None = None
@@ -277,7 +277,7 @@ class Summary(Linked, frozen=True, kw_only=True, tag="summary"):
 
     @property
     def text(self) -> str:
-        """What it sums up."""
+        """The text of the summary."""
         return self.summary or _text_at(self.content, "summary") or ""
 
 
@@ -297,7 +297,7 @@ class FileHistory(Linked, frozen=True, kw_only=True, tag="file-history"):
 
 
 class FileHistorySnapshot(Record, frozen=True, kw_only=True, tag="file-history-snapshot"):
-    """Which kept file versions belong to a message, for rewinding."""
+    """The file versions that belong to a message, for rewinding."""
 
     message_id: str | None = None
     snapshot: Any = None
@@ -305,7 +305,7 @@ class FileHistorySnapshot(Record, frozen=True, kw_only=True, tag="file-history-s
 
 
 class FileHistoryDelta(Record, frozen=True, kw_only=True, tag="file-history-delta"):
-    """One more kept file version since a snapshot."""
+    """One more file version since a snapshot."""
 
     message_id: str | None = None
     snapshot_message_id: str | None = None
@@ -314,13 +314,13 @@ class FileHistoryDelta(Record, frozen=True, kw_only=True, tag="file-history-delt
 
 
 class Unknown(Linked, frozen=True, kw_only=True):
-    """A record of a type this version has not met. Nothing of it is lost; see ``fields``."""
+    """A record of an unknown type. Nothing of it is lost; see ``fields``."""
 
     wire_type: str = field(default="", name="(type)")
 
     @property
     def type(self) -> str:
-        """The type that nobody here knows."""
+        """The unknown type."""
         return self.wire_type
 
 

@@ -1,15 +1,13 @@
-"""Records that say something about the session itself: its title, mode, links, origins.
+"""Records about the session itself (title, mode, links, origins), and the class of each type.
 
-Claude Code appends them again and again; the last one of a type counts. They carry no uuid and
-mostly no timestamp, and equal lines are not duplicates. Types whose shape is settled have a class
-of their own; types known only by name become State, and their content is in ``fields``.
-
-Which class a type on the wire becomes.
+Claude Code appends them repeatedly; the last one of a type counts. They have no uuid and mostly no
+timestamp, and equal lines are not duplicates. Types with a stable shape have a class of their own;
+types known only by name become SessionRecord, with their content in ``fields``.
 """
 
 from __future__ import annotations
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 from typing import Any
 
 from msgspec import field
@@ -42,7 +40,7 @@ class AiTitle(Record, frozen=True, kw_only=True, tag="ai-title"):
 
 
 class Tag(Record, frozen=True, kw_only=True, tag="tag"):
-    """An empty tag clears the one before."""
+    """The session's tag; an empty one clears it."""
 
     tag: str | None = None
 
@@ -65,7 +63,7 @@ class AgentName(Record, frozen=True, kw_only=True, tag="agent-name"):
 
 
 class AgentMetadata(Record, frozen=True, kw_only=True, tag="agent_metadata"):
-    """What ``agent-ID.meta.json`` holds, as the SDK mirrors it into a log."""
+    """The content of ``agent-ID.meta.json``, as the SDK mirrors it into a log."""
 
     agent_type: str | None = None
     description: str | None = None
@@ -107,26 +105,26 @@ class ContentReplacement(Record, frozen=True, kw_only=True, tag="content-replace
 
 
 class Relocated(Record, frozen=True, kw_only=True, tag="relocated"):
-    """The session went on in another directory."""
+    """The session continued in another directory."""
 
     relocated_cwd: str | None = None
 
 
 class Format(Record, frozen=True, kw_only=True, tag="turnlog"):
-    """A mark of turnlog's own: the head of a log, or an event in it; see docs/log-format.md."""
+    """turnlog's own record: the head of a log, or an event in it; see docs/log-format.md."""
 
     format: int | None = None
     writer: str | None = None
     event: str | None = None
     continued: bool | None = None
-    """The writer was at it already, in the log of the day before."""
+    """The session continues from the previous day's log."""
     process: Any = None
     cwd: str | None = None
     git_commit: str | None = None
 
 
 class SessionRecord(Linked, frozen=True, kw_only=True):
-    """A record whose type is known but whose shape is nobody's promise."""
+    """A record of a known type without a stable shape."""
 
     wire_type: str = field(default="", name="(type)")
 
@@ -135,7 +133,7 @@ class SessionRecord(Linked, frozen=True, kw_only=True):
         return self.wire_type
 
 
-# Named in the public record of Claude Code's logs; their content is read through ``fields``.
+# Types found in Claude Code's logs; their content is read through ``fields``.
 STATE_TYPES = frozenset(
     {
         "agent-color",
@@ -154,7 +152,7 @@ STATE_TYPES = frozenset(
         "derived-from",
         "dev-mods",
         "ended-by-model",
-        "failed",  # This and the next three: journals of workflows.
+        "failed",  # This and the next three: workflow journals.
         "launched",
         "result",
         "started",
@@ -165,15 +163,15 @@ STATE_TYPES = frozenset(
         "repl-mode",
         "resume-head-vouch",
         "session-owner",
-        "tool",  # A call and its result in one, by programs that imitate Claude Code.
+        "tool",  # Call and result in one, by imitators of Claude Code.
         "tools-used",
     }
 )
-# Families of state records that share a prefix.
+# Groups of session records that share a prefix.
 STATE_PREFIXES = ("marble-origami-",)
 
 
-# Types whose every line can be decoded without looking at its dialect first.
+# Types whose lines can be decoded without detecting their dialect first.
 CLAUDE_KINDS: tuple[type[Record], ...] = (
     AgentMetadata,
     AgentName,

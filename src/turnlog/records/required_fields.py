@@ -1,6 +1,6 @@
-"""What a record of each type must carry, for those who want it strict.
+"""Required fields of each record type, for strict validation.
 
-Real logs break most rules somewhere, so nothing here stops a record from being read. The rules are
+Real logs break most rules somewhere, so these never keep a record from being read. The rules are
 Claude Code's as observed, the orchestrator's and the flat store's as specified.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from turnlog.records.record import Assistant, Record, User
 
-# Fields on the wire, by dialect and type.
+# Required fields by dialect and type.
 REQUIRED: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("claude", "user"): ("uuid", "sessionId", "timestamp", "message"),
     ("claude", "assistant"): ("uuid", "sessionId", "timestamp", "message"),
@@ -44,7 +44,7 @@ REQUIRED: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("flat", "tool_result"): ("tool_use_id", "content", "timestamp"),
 }
 
-# Fields with a closed set of values. None stands for an absent or null field.
+# Fields with a closed set of values. None means absent or null.
 ENUMERATED: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ("queue-operation", "operation"): ("enqueue", "dequeue", "remove", "popAll"),
     ("file-history", "operation"): ("edit", "create", "delete"),
@@ -72,7 +72,7 @@ SOURCES: Final = ("cli", "api", "agent", None)
 
 
 def breaches(record: Record) -> Iterator[str]:
-    """Name every rule of its type that *record* breaks."""
+    """Return every rule of its type that *record* breaks."""
     fields = record.fields
     for wanted in REQUIRED.get((record.dialect, record.type), ()):
         if not any(name in fields for name in wanted.split("|")):

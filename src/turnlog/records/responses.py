@@ -1,31 +1,21 @@
-"""The fold that counts each API response once, whatever was written of it and where.
+"""Count each API response once, however many records mention it.
 
-Sightings of one response are told by the message's id and the request's; by the record where there
-is neither. Of one message's sightings under several requests, those in a sidechain are replays of
-the others. Requests that each have a sighting outside a sidechain are responses of their own.
+An entry's response is identified by message id and request id, or by the record if it has neither.
+Entries of one message in a sidechain, under another request, are replays. A message id alone is not
+unique, since gateways use the clock: without a request id, entries form a response only if they can
+be one stream, by one model, in one thread of one session, with growing output. Copies of a record
+(same uuid, same line, or ``forkedFrom``) belong to the record's stream.
 
-A message id alone identifies no response: gateways use the clock, so parallel sessions share ids.
-Without a request, sightings are one response where they can be one stream: by one model, in one
-thread of one session, with an output that grows. Copies of a record (same uuid, the same line, or
-``forkedFrom``) are of the record's stream.
+The entry with the largest output counts, then the most tokens, then the last, because early records
+have preliminary figures. Figures of two records are never mixed.
 
-Of a response's sightings the one with the largest output counts, then the one with the most tokens,
-then the last: early records carry counts that are not final. It counts whole; figures of two
-records are never mixed.
+A response belongs to the session that first paid: its own records win over replays, echoes and
+declared copies. If two sessions claim it, as after a fork that rewrote its ids, the one that
+diverged first is older and wins. The response is dated by the paying session's last record of it. A
+session's project is the directory of its first response, also for its agents.
 
-It is given to the session that first paid. A session's own records beat replays, echoes and copies
-that say whose they are (``forkedFrom``, or another session's id). Where two sessions both claim a
-response as their own, as after a fork that rewrote its ids, the one that went its own way first is
-the older: the other follows it until the fork and has nothing of its own before. It is dated by the
-last record that the paying session has of it.
-
-A session's project is the directory in which it was first answered, also for its agents: a session
-that changes directories on its way stays one project's.
-
-Messages that the agent program made up itself are not responses, unless they claim tokens: those
-are counted under the model they name, so that no token is in a total and in no row.
-
-The result does not depend on the order of sightings, on how logs are cut, nor on repeats.
+Messages made up by the agent program count only if they claim tokens. The result depends neither on
+the order of entries nor on how logs are split nor on duplicates.
 """
 
 from __future__ import annotations
@@ -56,11 +46,11 @@ from turnlog.records.usage import Counters
 from turnlog.records.usage_entries import SYNTHETIC, UsageEntry, usage_entries_of
 
 UNKNOWN: Final = "(unknown)"
-"""The model's name where no record tells it."""
+"""The model name if no record has one."""
 
 
 class Response(Struct, frozen=True, gc=False):
-    """One API response, or a further pass of one that is paid apart, counted."""
+    """One counted API response, or a further pass of it that is billed separately."""
 
     message_id: str | None
     request_id: str | None
@@ -69,44 +59,44 @@ class Response(Struct, frozen=True, gc=False):
     agent: str | None
     is_sidechain: bool
     at: datetime | None
-    """When its last record was written; None if no record tells."""
+    """When its last record was written; None if unknown."""
     model: str | None
     counters: Counters
     speed: str | None
     service_tier: str | None
     inference_geo: str | None
     recorded_usd: Decimal | None
-    """What the program that wrote the log thought it cost (``costUSD``)."""
+    """The cost recorded by the program that wrote the log (``costUSD``)."""
     cwd: str | None
     project: str | None
     """The directory its session began in."""
     log: str
-    """The log that holds the record which counts, and where in it."""
+    """The log that holds the record which counts, and its offset."""
     offset: int
 
     @property
     def model_name(self) -> str:
-        """The model as reports name it: fast mode has prices of its own, and so a name."""
+        """The model as reports name it: fast mode has its own prices and so its own name."""
         name = self.model or UNKNOWN
         return f"{name}-fast" if self.speed == "fast" else name
 
     @property
     def messages(self) -> int:
-        """How many messages it is: one, but none for a further pass of the same."""
+        """The number of messages: one, or zero for a further pass."""
         return 0 if self.part else 1
 
     @property
     def context(self) -> int:
-        """How many tokens the model read at once."""
+        """The number of tokens the model read."""
         return self.counters.context
 
 
 class ResponseGroup(Response, frozen=True, gc=False):
-    """Several responses added up that differ in nothing a report or a price asks for."""
+    """The sum of several responses that are equal for reports and prices."""
 
     count: int = 0
     largest: int = 0
-    """A context that is priced as each of theirs is."""
+    """A context that is priced like each of theirs."""
 
     @property
     def messages(self) -> int:
@@ -118,20 +108,20 @@ class ResponseGroup(Response, frozen=True, gc=False):
 
 
 class Responses:
-    """Every response sighted so far. Feed it with ``take``, then ``settle``."""
+    """All responses seen so far. Call ``take`` for each entry, then ``settle``."""
 
     def __init__(self) -> None:
         self.synthetic = 0
-        """Messages without tokens that the agent program made up itself."""
+        """Messages without tokens made up by the agent program."""
         self.is_contested = False
-        """Whether several sessions tell of one message: who paid is known when all is settled."""
+        """Whether several sessions claim one message: the payer is known only at the end."""
         self._nameless = 0
         self._seen: dict[str, Seen] = {}
         self._told_by: dict[str, str] = {}
-        """A session that tells of each message that has several sightings."""
+        """One session for each message that has several entries."""
 
     def take(self, sighting: UsageEntry) -> None:
-        """Fold one more sighting in, and take it over: it may be changed."""
+        """Add an entry and take ownership of it: it may be changed."""
         name: str | None = sighting.message_id
         if name is None or sighting.part or sighting.model == SYNTHETIC:
             name = self.name(sighting)
@@ -139,7 +129,7 @@ class Responses:
             self.put(name, sighting)
 
     def held(self) -> list[UsageEntry]:
-        """Return what was folded so far, for another fold to take."""
+        """Return the entries held so far, for another fold."""
         return [
             sighting
             for seen in self._seen.values()
@@ -147,13 +137,13 @@ class Responses:
         ]
 
     def settle(self) -> list[Response]:
-        """Return every response once, in the order in which they were first sighted."""
+        """Return every response once, in the order first seen."""
         settled = [each for found in self.settle_by_name().values() for each in found]
         _place_in_projects(settled)
         return settled
 
     def drain(self) -> list[Response]:
-        """Settle for good: each sighting goes when its response is there, so both need one room."""
+        """Settle for good: each entry is freed when its response is built, to save memory."""
         older = SessionOrder(self._seen)
         settled: list[Response] = []
         for name in list(self._seen):
@@ -167,7 +157,7 @@ class Responses:
         return {name: _settled(seen, older) for name, seen in self._seen.items()}
 
     def name(self, sighting: UsageEntry) -> str | None:
-        """Name what *sighting* tells of, all requests of one message alike; None: of nothing."""
+        """Return the name of the entry's message, the same for all its requests, or None."""
         if sighting.model == SYNTHETIC and not sighting.counters.total:
             self.synthetic += 1
             return None
@@ -178,7 +168,7 @@ class Responses:
         return name
 
     def put(self, name: str, sighting: UsageEntry) -> None:
-        """Fold in one more sighting of what is called *name*."""
+        """Add an entry of the message called *name*."""
         known = self._seen.setdefault(name, sighting)
         if known is sighting:
             return
@@ -200,13 +190,13 @@ class Responses:
             self.is_contested = True
 
     def now(self, name: str) -> list[Response]:
-        """Return the responses of one name; who paid is decided without the other names."""
+        """Return the responses of one name; the payer is decided without the other names."""
         seen = self._seen.get(name)
         return [] if seen is None else _settled(seen, None)
 
 
 def _place_in_projects(responses: Iterable[Response]) -> None:
-    """Give the responses of sessions that changed directories the one their session began in."""
+    """Set the project of sessions that changed directories to the one they began in."""
     seen: dict[str | None, str | None] = {}
     moved = {
         response.session
@@ -227,25 +217,25 @@ def _place_in_projects(responses: Iterable[Response]) -> None:
 
 
 class RunningTotals:
-    """What a session used, current after each record; for those who write or read one.
+    """The usage of one session, current after each record.
 
-    Records of its several logs, the main one's and the agents', may be taken in any order.
+    Records of its logs, the main one and the agents', may be added in any order.
     """
 
     def __init__(self) -> None:
         self.odd = 0
-        """Records whose usage held something odd; ``counters`` has the rule."""
+        """Records with invalid usage values; see the rule in ``usage``."""
         self._folded = Responses()
         self._messages = 0
         self._counters = Counters()
         self._usage: dict[str, Counters] = {}
         self._counted: Counter[str] = Counter()
         self._stale: dict[str, list[Response]] = {}
-        """Names with new sightings, and the responses that were counted for each."""
+        """Names with new entries, and the responses counted for each so far."""
         self._usual_model: str | None = None
 
     def take(self, record: Record) -> None:
-        """Fold one more record in."""
+        """Add a record."""
         if isinstance(record, SystemInit):
             self._usual_model = record.model or self._usual_model
             return
@@ -272,17 +262,17 @@ class RunningTotals:
 
     @property
     def usage(self) -> dict[str, Counters]:
-        """The tokens by the model's name as reports say it, ``…-fast`` for fast mode."""
+        """The tokens by model name as in reports, ``…-fast`` for fast mode."""
         self._catch_up()
         return self._usage
 
     @property
     def responses(self) -> list[Response]:
-        """Every response counted so far, for those who price or list them."""
+        """Every response counted so far, to be priced or listed."""
         return self._folded.settle()
 
     def _catch_up(self) -> None:
-        """Count what changed since the last time, each name once."""
+        """Count what changed since the last call, each name once."""
         stale, self._stale = self._stale, {}
         for name, before in stale.items():
             after = self._folded.now(name)
@@ -298,7 +288,7 @@ class RunningTotals:
             self._usage.setdefault(name, Counters()).add(response.counters, times)
             self._counted[name] += times
             if not self._counted[name]:
-                del self._usage[name]  # The response went on with another model.
+                del self._usage[name]  # The response continued with another model.
 
 
 def _settled(seen: Seen, older: SessionOrder | None) -> list[Response]:
@@ -315,7 +305,7 @@ def _response(
     counts: UsageEntry, place: UsageEntry, at: datetime | None, recorded_usd: Decimal | None
 ) -> Response:
     cwd = place.cwd or counts.cwd
-    return Response(  # By position, in the order above: there are many of them.
+    return Response(  # Positional, in the order above: there are many of them.
         counts.message_id,
         counts.request_id,
         counts.part,

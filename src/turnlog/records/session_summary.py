@@ -1,16 +1,14 @@
-"""The fold that tells what a session is about: title, times, counts.
+"""Fold records into a session's summary: title, times, counts.
 
-One fold serves every place that needs it: the bare listing, which feeds it a log's first and last
-records; metadata files; and whoever reads a whole log. It takes records one by one, in the log's
-order, and any record may be missing.
+Listings feed it the first and last records of a log, other callers whole logs. Records come one by
+one in log order, and any of them may be missing.
 
-A title is, in this order: what a person called the session, what a model called it, its last
-prompt, a summary, its first prompt. A command that no model answers, such as ``/clear``, is a title
-only if nothing else is. Only records of those types count; the same words inside a tool's input do
-not. Prompts are those that a human typed, not those of an agent in the same log.
+The title is the first available of: the name a person gave, the name a model gave, the last prompt,
+a summary, the first prompt. A command that no model answers, such as ``/clear``, is used only if
+there is nothing else. Only prompts typed by a human count, not those of an agent in the same log.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 
 from datetime import datetime
 from typing import Final
@@ -36,11 +34,11 @@ _LOCAL_COMMANDS: Final = frozenset(
         "theme", "todos", "upgrade", "usage", "vim",
     )
 )  # fmt: skip
-"""Commands that Claude Code carries out itself, without a model."""
+"""Commands that Claude Code handles itself, without a model."""
 
 
 class SessionSummary(Struct):
-    """What is known of a session so far; feed it with ``take``."""
+    """What is known of a session so far; call ``take`` for each record."""
 
     records: int = 0
     prompts: int = 0
@@ -58,7 +56,7 @@ class SessionSummary(Struct):
     first_prompt: str | None = None
     first_command: str | None = None
     is_sidechain: bool = False
-    """The first record is an agent's: this is no session of its own."""
+    """Whether the first record is an agent's, so that this is not a session of its own."""
 
     @property
     def title(self) -> str | None:
@@ -73,7 +71,7 @@ class SessionSummary(Struct):
         )
 
     def take(self, record: Record) -> None:
-        """Fold one more record in; turnlog's own marks say nothing but where."""
+        """Add a record; turnlog's own records only set the directory."""
         if isinstance(record, Format):
             self.cwd = self.cwd or record.cwd
             return
@@ -128,7 +126,7 @@ class SessionSummary(Struct):
         self.prompts += 1
         if self.first_prompt is not None:
             return
-        # Editors put what they have to say in a block of its own, before the human's.
+        # Editors add their context in a separate block before the human's.
         for block in record.blocks:
             if not isinstance(block, TextBlock):
                 continue
@@ -140,7 +138,7 @@ class SessionSummary(Struct):
 
 
 def prompt_preview(text: str) -> str | None:
-    """Return what a human typed, on one line and cut; None if it is a command, or the program's."""
+    """Return the typed text on one line, truncated; None for commands and the program's text."""
     shell, closed, _ = text.partition("<bash-input>")[2].partition("</bash-input>")
     if closed:
         return _one_line(f"! {shell.strip()}")
@@ -156,6 +154,6 @@ def is_local_command(text: str | None) -> bool:
 
 
 def _one_line(text: str) -> str:
-    # So many words are more than that many characters: of a long text no more need be split.
+    # N words have more than N characters: no more of a long text needs to be split.
     line = " ".join(text.split(None, PROMPT_LENGTH)[:PROMPT_LENGTH])
     return line if len(line) <= PROMPT_LENGTH else line[:PROMPT_LENGTH].rstrip() + "…"

@@ -1,8 +1,7 @@
-"""When something happened, whatever notation a log used.
+"""Timestamps in any notation that logs use.
 
-Logs write instants as ISO 8601 text or as milliseconds since 1970. Both become aware UTC
-datetimes. What cannot be read (``9999-99-99T99:99:99Z`` stands in real logs) becomes None: an odd
-timestamp must never cost a record.
+ISO 8601 text and milliseconds since 1970 become aware UTC datetimes. An invalid timestamp
+(``9999-99-99T99:99:99Z`` occurs in real logs) becomes None and never invalidates its record.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ _SMALLEST_MS = 100_000_000_000
 
 
 def instant(value: Any) -> datetime | None:
-    """Read *value* as an instant; None if it is not one."""
+    """Return *value* as a datetime, or None if it is not a timestamp."""
     try:
         if isinstance(value, str):
             at = datetime.fromisoformat(value)
-            if at.tzinfo is UTC:  # As nearly all are: no need to reckon.
+            if at.tzinfo is UTC:  # As nearly all are: no conversion needed.
                 return at
             return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -32,7 +31,7 @@ def instant(value: Any) -> datetime | None:
 
 
 def instant_of_ns(at_ns: int) -> datetime | None:
-    """Return the instant that is *at_ns* after 1970, as files have it; None if no calendar does."""
+    """Return the datetime of *at_ns*, a file time in nanoseconds; None if out of range."""
     try:
         return _EPOCH + timedelta(microseconds=at_ns // 1000)
     except OverflowError:
@@ -40,5 +39,5 @@ def instant_of_ns(at_ns: int) -> datetime | None:
 
 
 def iso(at: datetime) -> str:
-    """Write *at* as Claude Code does: UTC, milliseconds, Z."""
+    """Format *at* as Claude Code does: UTC, milliseconds, Z."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

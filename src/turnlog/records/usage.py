@@ -1,33 +1,25 @@
-"""How many tokens one API response used, as the log tells it.
+"""Token usage of one API response: parsed, validated and summable.
 
 Three vocabularies exist for the same counters: the API's (``cache_creation_input_tokens``), the
-orchestrator's (``cache_creation_tokens``) and its camelCase sibling (``cacheCreationTokens``).
-All become one Usage. What is believed of it is ``counters``' business, how often it counts that of
-``responses``.
+orchestrator's (``cache_creation_tokens``) and its camelCase variant. All become one Usage, which
+holds what a program wrote. Counters hold what can be trusted of it:
 
-What a response used, in numbers that can be added up.
-
-A usage object says what a program wrote; Counters are what we believe of it. One rule turns the one
-into the other, for every log and every report:
-
-    a whole number from 0 to MAX_COUNT                    counts as it is
-    a float                                               counts with its whole part
-    text that is such a number                            counts as that number
-    null, or nothing                                      counts as 0
+    an integer from 0 to MAX_COUNT                        counts as it is
+    a float                                               counts with its integer part
+    a string with such a number                           counts as that number
+    null or absent                                        counts as 0
     negative, above MAX_COUNT, NaN, true, anything else   counts as 0 and is named as odd
 
-Cache writes are told twice: as one number, and apart by how long they live. The larger account is
-believed: what is not known to live for an hour was written for five minutes, so an empty or partial
-breakdown hides nothing.
-
-Numbers that a newer program adds are kept in ``others`` under their own names and enter no total.
+Cache writes are reported twice: as one number, and by lifetime. The larger total counts, and what
+is not known to live for an hour lives for five minutes. Unknown numbers of newer programs are kept
+in ``others`` under their own names and are not part of any total.
 """
 
 from __future__ import annotations
 
 import math
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -35,14 +27,14 @@ from msgspec import Struct, field
 
 
 class CacheWrites(Struct, frozen=True):
-    """Cache writes by how long they live; the two are priced apart."""
+    """Cache writes by lifetime, which have different prices."""
 
     five_minutes: int = field(default=0, name="ephemeral_5m_input_tokens")
     one_hour: int = field(default=0, name="ephemeral_1h_input_tokens")
 
 
 class ServerTools(Struct, frozen=True):
-    """Tools the API itself ran."""
+    """Tools run by the API itself."""
 
     web_searches: int = field(default=0, name="web_search_requests")
     web_fetches: int = field(default=0, name="web_fetch_requests")
@@ -70,27 +62,27 @@ class Usage(Struct, frozen=True):
 
     @property
     def cache_write_5m(self) -> int:
-        """Everything written to the cache that is not known to live for an hour."""
+        """Tokens written to the cache that are not known to live for an hour."""
         apart = self.cache_writes or CacheWrites()
         return split_writes(self.cache_write, apart.five_minutes, apart.one_hour)[0]
 
     @property
     def web_searches(self) -> int:
-        """Searches that the API made."""
+        """Web searches made by the API."""
         return self.server_tools.web_searches if self.server_tools else 0
 
     @property
     def total(self) -> int:
-        """All tokens: read, written, cached."""
+        """All tokens: input, output, cached."""
         written = self.cache_write_5m + self.cache_write_1h
         return self.input + self.output + written + self.cache_read
 
 
 def split_writes(scalar: int, five_minutes: int, one_hour: int) -> tuple[int, int]:
-    """Return the cache writes of five minutes and of an hour that both accounts together tell.
+    """Return the cache writes for five minutes and for an hour.
 
-    A log tells them twice: as one number, and apart by how long they live. What is not known to
-    live for an hour was written for five minutes, so an empty or partial breakdown hides nothing.
+    A log reports them twice: as one number, and by lifetime. What is not known to live for an hour
+    lives for five minutes, so an empty or partial breakdown hides nothing.
     """
     return max(five_minutes, scalar - one_hour), one_hour
 
@@ -112,7 +104,7 @@ def with_api_names(usage: Mapping[str, Any]) -> dict[str, Any]:
     return renamed | {key: value for key, value in usage.items() if key not in _ALIASES}
 
 
-# A million times the largest context there is: nobody's response.
+# A million times the largest context window: no real response has this many.
 MAX_COUNT: Final = 10**12
 
 _SCALARS: Final = frozenset(
@@ -132,7 +124,7 @@ _SCALARS: Final = frozenset(
 
 
 class Counters(Struct, gc=False):
-    """Tokens by what they are paid for, and searches of the web."""
+    """Tokens by price category, and web searches."""
 
     input: int = 0
     output: int = 0
@@ -144,7 +136,7 @@ class Counters(Struct, gc=False):
 
     @property
     def context(self) -> int:
-        """Everything the model read: fresh, written to the cache, and read from it."""
+        """All tokens the model read: input, cache writes and cache reads."""
         return self.input + self.cache_write_5m + self.cache_write_1h + self.cache_read
 
     @property
@@ -154,12 +146,12 @@ class Counters(Struct, gc=False):
 
     @property
     def cache_efficiency(self) -> float | None:
-        """Which part of what the model read came from the cache; None if it read nothing."""
+        """The share of the context that came from the cache; None if the model read nothing."""
         context = self.context
         return self.cache_read / context if context else None
 
     def add(self, more: Counters, times: int = 1) -> None:
-        """Add *more* in place; -1 times takes away what was added before."""
+        """Add *more* in place, *times* times; -1 subtracts it again."""
         self.input += times * more.input
         self.output += times * more.output
         self.cache_write_5m += times * more.cache_write_5m
@@ -173,12 +165,12 @@ class Counters(Struct, gc=False):
 
 
 def count_of(value: Any) -> int | None:
-    """Read *value* as a count under the rule above; None if it is odd."""
+    """Return *value* as a count by the rule above; None if it is odd."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
         text = value.strip()
-        # Sixteen digits are more than MAX_COUNT has; longer text is no count and costs no time.
+        # Sixteen digits exceed MAX_COUNT; longer text is not a count and costs no time.
         value = int(text) if len(text) <= 16 and text.isascii() and text.isdigit() else -1
     elif isinstance(value, float):
         value = int(value) if math.isfinite(value) else -1
@@ -188,7 +180,7 @@ def count_of(value: Any) -> int | None:
 
 
 def counters_of(usage: Mapping[str, Any]) -> tuple[Counters, tuple[str, ...]]:
-    """Read a usage object of any dialect; name the fields whose value was odd."""
+    """Parse a usage object of any dialect; return it and the names of odd fields."""
     said = with_api_names(usage)
     odd: list[str] = []
 
@@ -227,7 +219,7 @@ def _object(said: Mapping[str, Any], name: str, odd: list[str]) -> Mapping[str, 
 
 
 def _others(said: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Return the numbers that no other field holds, one level deep, under dotted names."""
+    """Return numbers that no other field holds, one level deep, under dotted names."""
     for name, value in said.items():
         if isinstance(value, dict):
             known = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")

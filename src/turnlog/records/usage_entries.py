@@ -1,24 +1,14 @@
-"""Where a line of a log tells what an API response used.
+"""Usage entries: what a line says about the usage of API responses.
 
-A response is seen many times: each record that carries a part of it repeats its usage, an early one
-with a count that is not final; a fork copies it; a call's progress echoes what an agent was
-answered. A Sighting is one such telling. Which of them count is for ``responses`` to decide.
+A response appears many times: each record that carries a part of it repeats its usage, early ones
+with preliminary figures; a fork copies it; an agent's progress echoes it. Each such mention is a
+UsageEntry, and ``responses`` decides which count. Assistant records of every dialect and echoes in
+``agent_progress`` have entries. Totals of other entries do not: ``toolUseResult.usage`` and
+summaries of whole runs. Further passes that a response's own figures leave out are in
+``iterations`` (an advisor's, compaction of the context); each is an entry of its own.
 
-These tell: records of an assistant, in every dialect, and the echoes in ``agent_progress``. These
-do not, since they repeat in sum what was told already: the usage in an agent's result
-(``toolUseResult.usage``) and in summaries of whole runs.
-
-One response may be paid in several parts. Passes that the usage's own figures leave out stand in
-``iterations``: an advisor's, under the advisor's model, and the compaction of the context. Each is
-a sighting of its own.
-
-Lines are read thrice at most: by a decoder that knows today's usage object and skips all else, by
-one that takes any usage object, and as the full record that ``decode`` gives.
-
-A line, as far as its usage is concerned: shapes that skip all the rest at memory speed.
-
-Two degrees of strictness. ``decode_line`` knows today's usage object and refuses every other, be it
-for a counter that is no count or for a field that is new. ``decode_loose_line`` takes any.
+Lines are tried with up to three decoders: one that accepts exactly today's usage object and skips
+everything else, one that accepts any usage object, and the full ``decode``.
 """
 
 from __future__ import annotations
@@ -28,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -59,7 +49,7 @@ class Pass(Struct, gc=False):
 
 
 class StrictUsage(Struct, gc=False, forbid_unknown_fields=True):
-    """Today's usage object, and nothing else: a field it does not know sends the line on."""
+    """Exactly today's usage object: an unknown field sends the line to the next decoder."""
 
     input_tokens: Count = 0
     output_tokens: Count = 0
@@ -105,7 +95,7 @@ class UsageEnvelope(Struct, gc=False, rename="camel"):
 
     @property
     def copied_from(self) -> str | None:
-        """Whose copy it says it is, empty if it does not say whose; None: it is none."""
+        """The session it is a copy of, "" if it does not say which; None if it is not a copy."""
         return None if self.forked_from is None else self.forked_from.session_id or ""
 
 
@@ -124,7 +114,7 @@ class ProgressData(Struct, gc=False, rename="camel"):
 
 
 class ProgressLine(Struct, gc=False, rename="camel"):
-    """A record of progress; an agent's message stands in it whole."""
+    """A progress record, which may contain an agent's whole message."""
 
     session_id: str | None = None
     cwd: str | None = None
@@ -140,25 +130,25 @@ decode_progress = msgspec.json.Decoder(ProgressLine).decode
 
 
 SYNTHETIC: Final = "<synthetic>"
-"""The model of messages that the agent program made up itself, such as notices of an error."""
+"""The model of messages made up by the agent program, such as error notices."""
 
 _NOTHING: Final = Counters()
 _PAID_APART: Final = ("advisor_message", "compaction")
 _is_uuid = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}").fullmatch
 
-# How near a sighting is to the response itself.
+# How close an entry is to the response itself.
 OWN, ASIDE, ECHO, COPY = range(4)
 
 
 class UsageEntry(Struct, gc=False, kw_only=True, array_like=True):
-    """One telling of what a response used, or several of one place, folded."""
+    """One mention of a response's usage, or several from one place, merged."""
 
     message_id: str | None = None
     request_id: str | None = None
     record_id: str | None = None
-    """The id of the record, if it names no request: its uuid, or a digest of its bytes."""
+    """The record's id, if it has no request id: its uuid, or a digest of its bytes."""
     copy_of: str | None = None
-    """The uuid of the record that it says it is a copy of, if it names no request."""
+    """The uuid of the record it was copied from, if it has no request id."""
     part: str = ""
     """Empty for the response itself, else which further pass of it this is."""
     session: str | None = None
@@ -167,7 +157,7 @@ class UsageEntry(Struct, gc=False, kw_only=True, array_like=True):
     rank: int = OWN
     at: datetime | None = None
     last_at: datetime | None = None
-    """The latest instant of those folded into it."""
+    """The latest timestamp of the merged entries."""
     model: str | None = None
     counters: Counters
     speed: str | None = None
@@ -181,7 +171,7 @@ class UsageEntry(Struct, gc=False, kw_only=True, array_like=True):
 
 
 def usage_entries_in(line: bytes) -> tuple[UsageEntry, ...] | Damage:
-    """Give what *line*, without its newline, tells of responses; the damage if it is no record."""
+    """Return the entries in *line*, without its newline; the damage if it is not a record."""
     try:
         found = decode_line(line)
     except REFUSALS:
@@ -192,11 +182,11 @@ def usage_entries_in(line: bytes) -> tuple[UsageEntry, ...] | Damage:
         return ()
     if found.type == "progress":
         return _told_by_progress(line)
-    return _slowest(line)  # Another dialect's, or nothing was said.
+    return _slowest(line)  # Another dialect, or an empty message.
 
 
 def usage_entries_of(record: Record) -> tuple[UsageEntry, ...]:
-    """Return what *record* tells of responses."""
+    """Return the usage entries in *record*."""
     if not isinstance(record, Assistant) and not _is_echo(record):
         return ()
     found = usage_entries_in(record.raw or encode(record))
@@ -204,7 +194,7 @@ def usage_entries_of(record: Record) -> tuple[UsageEntry, ...]:
 
 
 def usual_response(line: bytes) -> UsageLine | None:
-    """Return *line* if it is the usual record of a response that has an id; None sends it on."""
+    """Return *line* decoded if it is the usual record of a response with an id, else None."""
     try:
         found = decode_line(line)
     except REFUSALS:
@@ -213,12 +203,12 @@ def usual_response(line: bytes) -> UsageLine | None:
 
 
 def is_usual_response(found: UsageLine) -> bool:
-    """Return whether a line is the usual record of a response that has an id."""
+    """Return whether a line is the usual record of a response with an id."""
     message = found.message
     if found.type != "assistant" or message is None or not message.id or message.usage is None:
         return False
     if not found.request_id and not found.uuid:
-        return False  # The record is known by its bytes.
+        return False  # The record is identified by its bytes.
     usage = message.usage
     return not (usage.iterations and _has_more(usage))
 
@@ -226,10 +216,10 @@ def is_usual_response(found: UsageLine) -> bool:
 def supersedes(
     later: UsageLine, at: datetime | None, earlier: UsageLine, before_at: datetime | None
 ) -> bool:
-    """Return whether *later* stands for both: one response's, in one place, and it says no less.
+    """Return whether *later* replaces both: same response, same place, nothing lost.
 
-    Folding both would give the same, at four times the price: most records repeat the one before.
-    Without a request every record counts: a copy of any of them is a copy of the response.
+    Merging both would give the same at four times the cost: most records repeat the one before.
+    Without a request id every record counts: a copy of any of them is a copy of the response.
     """
     message, before = later.message, earlier.message
     if message is None or before is None or message.id != before.id or not later.request_id:
@@ -251,12 +241,12 @@ def supersedes(
         and earlier.cost_usd is None
     ):
         return False
-    # Of two that say the same at the same time the first counts, as when both are folded.
+    # Of two equal ones with equal timestamps the first counts, as in a merge.
     return bool(at and before_at and (at, usage.output_tokens) > (before_at, less.output_tokens))
 
 
 def usual_usage_entry(found: UsageLine, at: datetime | None) -> UsageEntry:
-    """Return the sighting that a line given by ``told_in`` is; *at* is its instant."""
+    """Return the entry of a line that ``usual_response`` returned; *at* is its timestamp."""
     message = found.message
     assert message is not None
     assert message.usage is not None
@@ -281,12 +271,12 @@ def _told_usage(sighting: UsageEntry, usage: StrictUsage) -> UsageEntry:
 
 
 def _has_more(usage: StrictUsage) -> bool:
-    """Return whether some passes are paid apart."""
+    """Return whether some passes are billed separately."""
     return any(each.type in _PAID_APART for each in usage.iterations or ())
 
 
 def _told_by_progress(line: bytes) -> tuple[UsageEntry, ...] | Damage:
-    """Read the agent's message that a record of progress may repeat."""
+    """Return the agent's message that a progress record may repeat."""
     try:
         found = decode_progress(line)
     except REFUSALS:
@@ -326,7 +316,7 @@ def _slower(line: bytes) -> tuple[UsageEntry, ...] | Damage:
 
 
 def _slowest(line: bytes) -> tuple[UsageEntry, ...] | Damage:
-    """Read a line of another dialect, an echo, or one that only patience can read."""
+    """Read a line of another dialect, an echo, or one that needs lenient decoding."""
     record = decode(line)
     if isinstance(record, Damage):
         return record
@@ -343,7 +333,7 @@ def _is_echo(record: Record) -> bool:
 
 
 def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[UsageEntry]:
-    """Read the agent's message that a record of progress repeats."""
+    """Return the entries of the agent's message that a progress record repeats."""
     data = fields["data"]
     inner = data.get("message")
     if not isinstance(inner, dict) or inner.get("type") != "assistant":
@@ -357,7 +347,7 @@ def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[UsageEntry]:
 
 
 def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[UsageEntry, ...]:
-    """Read a record of an assistant from plain JSON in the house's shape."""
+    """Read an assistant's record from plain JSON in Claude Code's shape."""
     message = fields.get("message")
     if not isinstance(message, dict) or message.get("usage") is None:
         return ()
@@ -391,7 +381,7 @@ def _sighting(
     line: bytes,
     at: datetime | None,
 ) -> UsageEntry:
-    """Fill in everything but the figures."""
+    """Return an entry with everything but the figures."""
     is_sidechain = found.is_sidechain is True
     session, rank = found.session_id or None, ASIDE if is_sidechain else OWN
     if found.forked_from is not None:
@@ -421,7 +411,7 @@ def _sighting(
 
 
 def _counted(usage: StrictUsage) -> Counters:
-    """Count today's usage object; every number in it is within bounds already."""
+    """Return the counters of today's usage object, whose numbers are already within bounds."""
     apart = usage.cache_creation
     five_minutes = usage.cache_creation_input_tokens or 0
     one_hour = 0
@@ -447,7 +437,7 @@ def _counted(usage: StrictUsage) -> Counters:
 
 
 def _with_usage(sighting: UsageEntry, usage: Any) -> tuple[UsageEntry, ...]:
-    """Fill in the figures of any usage object; one that is no object counts as nothing, oddly."""
+    """Add the figures of any usage object; a value that is not an object counts as odd."""
     if not isinstance(usage, dict):
         sighting.counters, sighting.odd = Counters(), ("usage",)
         return (sighting,)
@@ -459,7 +449,7 @@ def _with_usage(sighting: UsageEntry, usage: Any) -> tuple[UsageEntry, ...]:
 
 
 def _further(sighting: UsageEntry, iterations: Any) -> Iterator[UsageEntry]:
-    """Return the passes that are paid beside the response's own figures."""
+    """Yield the passes billed in addition to the response's own figures."""
     if not isinstance(iterations, list):
         return
     for number, told in enumerate(iterations):
@@ -479,16 +469,16 @@ def _further(sighting: UsageEntry, iterations: Any) -> Iterator[UsageEntry]:
 
 
 def _dollars(value: Any) -> Decimal | None:
-    """Read a cost that a program recorded; None if it cannot be one."""
+    """Return the cost a program recorded, or None if invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return Decimal(repr(value)) if 0 <= value < 1e9 else None
 
 
 def _record_id(uuid: str | None, timestamp: Any, line: bytes) -> str | None:
-    """Return an id of the record that its copies share and no other record has, or None.
+    """Return an id that copies of the record share and no other record has, or None.
 
-    Programs that count their records use the same numbers in every log. Without a uuid and a
+    Programs that number their records use the same numbers in every log. Without a uuid and a
     timestamp, two records may be equal by chance.
     """
     if uuid:
@@ -505,6 +495,6 @@ def _copy_of(uuid: str | None) -> str | None:
 
 
 def _text(where: Any, name: str) -> str | None:
-    """Return a text that is not empty."""
+    """Return a non-empty string, or None."""
     value = where.get(name) if isinstance(where, dict) else None
     return value if isinstance(value, str) and value else None

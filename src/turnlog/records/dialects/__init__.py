@@ -1,9 +1,9 @@
-"""The ways in which programs write the same records.
+"""Dialects: the formats in which different programs write the same records.
 
-A dialect is one module with four names: ``NAME``, ``recognises`` (is this line mine?), ``to_house``
-(its fields in Claude Code's shape, which is the house's) and ``from_house`` (the way back). A
-fourth dialect is one more file and one more line below. Dialects are told apart line by line, since
-mixed logs exist; Claude Code's own comes last because it takes whatever is left.
+A dialect is a module with four names: ``NAME``, ``recognises`` (whether a line is in this dialect),
+``to_house`` (convert its fields to Claude Code's shape, which turnlog uses) and ``from_house``
+(convert back). To add one, add a file and a line below. Dialects are detected line by line, since
+logs may mix them; Claude Code's own comes last because it accepts every line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from turnlog.records.dialects import claude, flat, orchestrator
 
 
 class Dialect(Protocol):
-    """What a dialect module offers."""
+    """The interface of a dialect module."""
 
     NAME: str
 
@@ -28,5 +28,5 @@ BY_NAME: dict[str, Dialect] = {dialect.NAME: dialect for dialect in DIALECTS}
 
 
 def dialect_of(fields: dict[str, Any]) -> Dialect:
-    """Return which dialect a line is written in."""
+    """Return the dialect of a line."""
     return next(dialect for dialect in DIALECTS if dialect.recognises(fields))

@@ -1,4 +1,4 @@
-"""Claude Code's own dialect: the house's shape as it is."""
+"""Claude Code's own dialect, which turnlog uses unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NAME = "claude"
 
 
 def recognises(_fields: dict[str, Any]) -> bool:
-    """Take everything: this dialect is asked last."""
+    """Return True: this dialect is tried last and accepts everything."""
     return True
 
 

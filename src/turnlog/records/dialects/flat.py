@@ -1,4 +1,4 @@
-"""The flat store's dialect: five types, block content at the top, milliseconds for time.
+"""The flat store's dialect: five types, content blocks at the top level, epoch milliseconds.
 
     {"type":"system_init","timestamp":1703001600000,"cwd":"…","model":"…"}
     {"type":"user","uuid":"…","content":[{…}],"timestamp":…}
@@ -6,9 +6,9 @@
     {"type":"tool_use","uuid":"tool-001","name":"…","input":{…},"timestamp":…}
     {"type":"tool_result","tool_use_id":"tool-001","content":"…","is_error":false,"timestamp":…}
 
-A call is named by its ``id`` if it has one, else by its ``uuid``: its result points there. The
-``id`` of an assistant's line is that of the API's message. Whatever else a line carries stays where
-it is. Of a record nothing is lost on the way here and back, but that text becomes a block of text.
+A call's id is its ``id``, else its ``uuid``: its result refers to that. The ``id`` of an
+assistant's line is the API's message id. Other fields stay where they are. A round trip loses
+nothing, except that a plain string becomes a text block.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SPEAKERS = ("user", "assistant")
 _TYPES = ("system_init", *_SPEAKERS, "tool_use", "tool_result")
 _OF_MESSAGE = ("id", "model", "stop_reason", "stop_sequence", "usage")
 _TAKEN = frozenset({*_OF_MESSAGE, "message", "content", "thinking", "stopReason"})
-# With one of these a result is the orchestrator's.
+# A result with one of these is the orchestrator's.
 _FOREIGN = frozenset({"message", "tool", "toolName", "toolCallId"})
 
 
@@ -78,7 +78,7 @@ def from_house(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spoken(line: Fields) -> Fields:
-    """Gather the parts of a message that stand side by side in *line*."""
+    """Collect the parts of a message from the top level of *line*."""
     rest = dict(line)
     content = list(rest.pop("content", None) or [])
     if _is_thought(rest.get("thinking")):
@@ -93,7 +93,7 @@ def _spoken(line: Fields) -> Fields:
 
 
 def _line(fields: Fields) -> tuple[Fields, Fields]:
-    """Spread the message of *fields* into a line; give that, and *fields* with blocks for text."""
+    """Spread the message of *fields* into a line; return it, and *fields* with text as blocks."""
     message = fields.get("message")
     said: Fields = message if isinstance(message, dict) else {}
     content = said.get("content")
@@ -112,5 +112,5 @@ def _line(fields: Fields) -> tuple[Fields, Fields]:
 
 
 def _is_thought(value: Any) -> bool:
-    """Return whether *value* is a block of thinking that lacks no more than its type."""
+    """Return whether *value* is a thinking block, possibly without its type."""
     return isinstance(value, dict) and value.get("type", "thinking") == "thinking"

@@ -1,12 +1,10 @@
-"""What a dialect has no place for, kept in its lines all the same.
-
-A line of another dialect than Claude Code's may carry one key that is turnlog's own:
+"""Fields that a dialect has no place for, kept in its lines under one key.
 
     "turnlog": {"message": {"stop_sequence": null}, "record": {"content": "…"}}
 
-``message`` holds fields of the message, and ``record`` those beside it, that the rest of the line
-would not give back when it is read: the dialect has no name for them, or the name means something
-else there. Other programs pass over it. It is written only where something would be lost without.
+``message`` holds fields of the message and ``record`` those of the record that the rest of the line
+would lose: the dialect has no name for them, or the name has another meaning there. Other programs
+ignore the key. It is written only where something would be lost without it.
 """
 
 from __future__ import annotations
@@ -21,17 +19,17 @@ Fields = dict[str, Any]
 
 
 class Ways(NamedTuple):
-    """How a dialect tells its lines, and how it reads them."""
+    """How a dialect recognizes its lines, and how it reads them."""
 
     recognises: Callable[[Fields], bool]
     to_house: Callable[[Fields], Fields]
 
 
 def join(line: Fields, others: Fields, house: Fields, taken: Container[str], ways: Ways) -> Fields:
-    """Put *others* beside what *line* says, so that reading it gives all of *house* back.
+    """Add *others* to *line*, so that reading it returns all of *house*.
 
-    Names that are *taken* mean something in this dialect. If one of the others bears such a name
-    and would be misread, it is put aside.
+    *taken* names have a meaning in this dialect. A field with such a name that would be misread is
+    stored under the leftovers key.
     """
     whole = line | {key: value for key, value in others.items() if key not in line}
     if ways.recognises(whole) and not _lost(house, ways.to_house(whole)):
@@ -43,9 +41,9 @@ def join(line: Fields, others: Fields, house: Fields, taken: Container[str], way
 
 
 def exactly(line: Fields, house: Fields, to_house: Callable[[Fields], Fields]) -> Fields:
-    """Put aside in *line*, which was made from *house*, whatever reading it still gives otherwise.
+    """Store in *line*, made from *house*, whatever reading it would still return differently.
 
-    For conversions: ``from_house`` alone lets a text become a block of text.
+    Used for conversions: ``from_house`` alone turns a string into a text block.
     """
     bare, aside = split_leftovers(line)
     if not _lost(house, to_house(line)):
@@ -56,19 +54,19 @@ def exactly(line: Fields, house: Fields, to_house: Callable[[Fields], Fields]) -
 
 
 def split_leftovers(fields: Fields) -> tuple[Fields, Fields]:
-    """Part a line from what was put aside in it."""
+    """Split a line into its own fields and the leftovers."""
     aside = fields.get(KEY)
     if not isinstance(aside, dict) or not aside or not aside.keys() <= _PARTS:
         return fields, {}
     if not all(isinstance(part, dict) for part in aside.values()):
         return fields, {}
-    if "type" in aside.get("record", ()):  # Nothing of ours: a record's type is never put aside.
+    if "type" in aside.get("record", ()):  # Not ours: a record's type is never a leftover.
         return fields, {}
     return {key: value for key, value in fields.items() if key != KEY}, aside
 
 
 def add_leftovers(house: Fields, aside: Fields) -> Fields:
-    """Add to *house* what was put aside."""
+    """Add the leftovers to *house*."""
     if not aside:
         return house
     whole: Fields = house | aside.get("record", {})
@@ -79,7 +77,7 @@ def add_leftovers(house: Fields, aside: Fields) -> Fields:
 
 
 def _lost(house: Fields, back: Fields) -> Fields:
-    """Return what *house* says and *back* does not. A call's type is a matter of dialect."""
+    """Return what is in *house* and not in *back*. A call's type may differ by dialect."""
     record = _missing(house, back)
     record.pop("type", None)
     said, again = record.get("message"), back.get("message")
@@ -96,5 +94,5 @@ def _missing(wanted: Fields, there: Fields) -> Fields:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two values are the same JSON; to Python, 1 and true are equal."""
+    """Return whether two values are the same JSON; in Python, 1 equals True."""
     return one is other or (type(one) is type(other) and bool(one == other))

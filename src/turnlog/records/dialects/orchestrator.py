@@ -1,13 +1,12 @@
-"""The orchestrator's dialect: four types, plain-text content, usage beside it.
+"""The orchestrator's dialect: four types, plain-text content, usage at the top level.
 
     {"type":"user","content":"…","timestamp":"…","metadata":{"source":"cli","sessionId":"…"}}
     {"type":"assistant","content":"…","usage":{"cache_creation_tokens":0,…},"model":"…","stopReason":"…"}
     {"type":"tool_call","tool":"Read","arguments":{…},"toolCallId":"…"}
     {"type":"tool_result","tool":"Read","result":…,"duration_ms":543,"toolCallId":"…"}   or "error"
 
-Its older sibling says ``role`` for ``type`` and spells everything in camelCase; it is read too.
-Whatever else a line carries stays where it is, and of a record nothing is lost on the way here and
-back: blocks become text, and are kept aside.
+An older variant has ``role`` instead of ``type`` and camelCase names; it is read too. Other fields
+stay where they are. A round trip loses nothing: blocks become text, and are kept as leftovers.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _TYPE_OF_ROLE = {
     "tool_result": "tool_result",
 }
 
-# The names of each part of a line, the first present wins. The last is other dialects'.
+# Names for each part of a line; the first present wins. The last is other dialects'.
 _CALL_ID = ("toolCallId", "id")
 _CALL_NAME = ("tool", "toolName", "name")
 _CALL_INPUT = ("arguments", "toolInput", "input")
@@ -98,7 +97,7 @@ def to_house(fields: dict[str, Any]) -> dict[str, Any]:
         made = _result(rest)
     clash = {key: rest.pop(key) for key in (*made, KEY) if key in rest}
     house = rest | {"type": kind} | made
-    if clash:  # Names that mean something else in the house: kept for the way back.
+    if clash:  # Names with another meaning in Claude Code's shape: kept for the way back.
         house[KEY] = {"line": clash}
     return add_leftovers(house, aside)
 
@@ -137,7 +136,7 @@ def _kind(fields: dict[str, Any]) -> str | None:
 
 
 def _take(rest: Fields, names: tuple[str, ...]) -> Any:
-    """Take the first of *names* that is there out of *rest*."""
+    """Remove the first of *names* that is present from *rest* and return its value."""
     return next((rest.pop(name) for name in names if name in rest), None)
 
 
@@ -188,7 +187,7 @@ def _own_result(others: Fields) -> Fields:
 
 
 def _own_usage(usage: Any) -> Fields:
-    """Return *usage* by the names of this dialect, which always has its four counters."""
+    """Return *usage* with this dialect's names, including all four counters."""
     said: Fields = usage if isinstance(usage, dict) else {}
     counters = {own: said.get(name, 0) for name, own in _OWN_COUNTERS.items()}
     return counters | {key: value for key, value in said.items() if key not in _OWN_COUNTERS}

@@ -1,9 +1,9 @@
-"""One record of Claude Code's, said in another dialect.
+"""Translate one of Claude Code's records to another dialect.
 
-The other dialects give calls and results records of their own, and one of them knows only plain
-text, so one record may become several, and some cannot be said at all: those stay as they are,
-since a log may mix dialects. Translating is for programs that read only their own dialect; who
-wants the original back keeps it in a note.
+The other dialects have separate records for calls and results, and one has only plain text. So one
+record may become several, and some cannot be translated: those stay as they are, since a log may
+mix dialects. Translation is for programs that read only their own dialect; a note can keep the
+original line.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _CALL_TYPES: Final = {"flat": "tool_use", "orchestrator": "tool_call"}
 def in_dialect(
     fields: Mapping[str, Any], dialect: str, tools: Mapping[str, str] | None = None
 ) -> list[Fields] | None:
-    """Say a record of a user or an assistant in *dialect*; None if it cannot hold all of it.
+    """Return a user's or assistant's record in *dialect*; None if it cannot hold all of it.
 
-    *tools* names the tools of earlier calls by id, for the dialect whose results repeat them.
+    *tools* maps the ids of earlier calls to tool names, for the dialect whose results repeat them.
     """
     message = fields.get("message")
     if dialect not in _CALL_TYPES or not isinstance(message, Mapping):
@@ -49,7 +49,7 @@ def in_dialect(
 def _parts(
     fields: Fields, message: Fields, blocks: list[Any], call_type: str
 ) -> list[Fields] | None:
-    """Part a record into what was said, the calls and the results, in the house's shape."""
+    """Split a record into text, calls and results, in Claude Code's shape."""
     said: list[Any] = []
     beside: list[Fields] = []
     stamp = {key: fields[key] for key in ("timestamp", "sessionId", "cwd") if key in fields}
@@ -78,7 +78,7 @@ def _parts(
 
 
 def _is_plain(part: Fields) -> bool:
-    """Return whether what was said is one text, which is all that the orchestrator can hold."""
+    """Return whether the message is a single text, which is all the orchestrator can hold."""
     content = part.get("message", {}).get("content", [])
     return not content or (len(content) == 1 and set(content[0]) == {"type", "text"})
 
