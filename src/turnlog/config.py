@@ -1,6 +1,6 @@
-"""Settings: ``config.toml`` in turnlog's home, read whole or setting by setting.
+"""Settings from ``config.toml`` in turnlog's home.
 
-    line_cap_mb = 64            # a longer line is damage, not death
+    line_cap_mb = 64            # a longer line is reported as damage
 
     [prices."my-model"]         # see turnlog prices --help
     input = 3.00
@@ -13,15 +13,15 @@
     enabled = true
     days = 90
 
-    [redact]                    # beside the rules for everybody; see turnlog secrets --help
+    [redact]                    # in addition to the built-in rules; see turnlog secrets --help
     patterns = ["ORCH-[0-9]{8}"]
     allow = ["not-a-secret-1"]
 
-    [mcp]                       # what agents may ask; see turnlog mcp --help
+    [mcp]                       # what agents may query; see turnlog mcp --help
     scope = "all"
 
-A setting that cannot be read is reported and changes nothing: the one before it, the default,
-holds. A file that is not there is no problem; one that is no TOML is one, and all defaults hold.
+An invalid setting is reported and its default applies. A missing file is fine; one that is not
+valid TOML is reported, and all defaults apply.
 """
 
 from __future__ import annotations
@@ -47,39 +47,39 @@ _TABLES = {
 
 
 class SettingProblem(Struct, frozen=True):
-    """A setting that cannot be used, and why."""
+    """An invalid setting, and why."""
 
     where: str
     reason: str
 
 
 class Config(Struct, frozen=True):
-    """The settings that hold."""
+    """The settings in effect."""
 
     path: Path | None = None
     line_cap_bytes: int | None = None
-    """None: the usual one."""
+    """None: the default."""
     prices: Mapping[str, Any] = field(default_factory=dict)
-    """The plain table; what it means, the prices know."""
+    """The plain table, parsed by ``pricing.overrides``."""
     budgets: Mapping[str, Any] = field(default_factory=dict)
-    """The plain table; what it means, ``questions.budgets`` knows."""
+    """The plain table, parsed by ``costs.budgets``."""
     retention: Mapping[str, Any] = field(default_factory=dict)
-    """The plain table; what it means, ``keep.retention_policy`` knows."""
+    """The plain table, parsed by ``keep.retention.policy``."""
     redact: Mapping[str, Any] = field(default_factory=dict)
-    """The plain table; what it means, ``redact.rules`` knows."""
+    """The plain table, parsed by ``redact.user_rules``."""
     mcp: Mapping[str, Any] = field(default_factory=dict)
-    """The plain table; what it means, ``mcp.settings`` knows."""
+    """The plain table, parsed by ``mcp.client_settings``."""
     problems: tuple[SettingProblem, ...] = ()
 
 
 def in_words(problem: SettingProblem, directory: str | os.PathLike[str]) -> str:
-    """Say what is wrong in *directory*'s config.toml; its name says it where all of it is meant."""
+    """Return a message about an invalid setting in *directory*'s config.toml, or about the file."""
     where = "" if problem.where == FILE_NAME else f"{problem.where}: "
     return f"{os.path.join(directory, FILE_NAME)}: {where}{problem.reason}"
 
 
 def load_config(directory: str | os.PathLike[str]) -> Config:
-    """Read the settings that *directory*, turnlog's home, holds."""
+    """Read the settings in *directory*, turnlog's home."""
     path = Path(directory) / FILE_NAME
     try:
         text = _read(path)
@@ -99,9 +99,9 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _read(path: Path) -> str | None:
-    """Read the file; None if there is none."""
+    """Return the file's contents, or None if it does not exist."""
     try:
-        # Neither a FIFO nor a huge file may hold up whoever only wants to know a setting.
+        # A FIFO or a huge file must not block a program that only reads a setting.
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -1,29 +1,29 @@
-"""Every error turnlog raises, with the way out.
+"""Every error turnlog raises, each with a hint.
 
-An error is raised for a caller's mistake or a machine's failure. What is merely untidy in the
-world (a damaged line, an unknown record type) is a value and never appears here.
+An error is a caller's mistake or a failure of the machine. Damaged lines and unknown record types
+are reported as values, not raised.
 
-    TurnlogError                      .hint says what to do next
+    TurnlogError                      .hint is what to do next
     ├── UsageError (ValueError)       the caller's mistake; exit code 2
     │   ├── InvalidId                 a session or agent id that could leave its directory
-    │   ├── NotSerialisable           a record that JSON cannot hold; nothing was written
-    │   ├── AmbiguousSession          a prefix that several sessions share
+    │   ├── NotSerialisable           a record that is not JSON-serializable; nothing was written
+    │   ├── AmbiguousSession          a prefix of several sessions
     │   ├── UnsafeRecovery            a recovery or its undo would hide records; nothing was written
     │   └── ClosedLog                 an append after close
     ├── NotFound (LookupError)        no such log, session or home; exit code 2
-    └── LogError (OSError)            the machine's failure; exit code 3; .path tells where
+    └── LogError (OSError)            a failure of the machine; exit code 3; .path is the file
         ├── NotALog                   a directory, a FIFO, a device, a symbolic link
-        ├── LogLocked                 another writer holds the lock past the deadline
+        ├── LogLocked                 another writer held the lock until the timeout
         ├── FormatTooNew              written by a later turnlog; reading works, writing does not
-        ├── UnsafeFilesystem          locks mean nothing here, so several writers would lose records
+        ├── UnsafeFilesystem          locks do not work here, so several writers would lose records
         ├── StorageFull               no space, quota or file-size limit; the log stays usable
         ├── WriteFailed               the write failed otherwise; the handle refuses further writes
         ├── SyncFailed                perhaps not durable; the handle refuses further writes
-        ├── BrokenCopy                a kept copy or archive that does not read back
+        ├── BrokenCopy                a kept copy or archive that cannot be read back
         ├── UnreadableHome            part of a home cannot be read, so nothing is removed from it
         └── IndexUnavailable          the index cannot be written or read; everything else works
-            ├── IndexTooNew           a later turnlog made it
-            └── BrokenIndex           it broke, and making it anew did not help
+            ├── IndexTooNew           created by a later turnlog
+            └── BrokenIndex           corrupt, and rebuilding it failed
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ import os
 
 
 class TurnlogError(Exception):
-    """The root of the tree. *hint* is one sentence a person can act on.
+    """The base of all errors. *hint* is one sentence about what to do.
 
-    *cli_hint* says the same to somebody at the command line, where that takes an option.
+    *cli_hint* is the same for the command line, where that needs an option.
     """
 
     def __init__(self, message: str, *, hint: str = "", cli_hint: str = "") -> None:
@@ -47,7 +47,7 @@ class TurnlogError(Exception):
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Let it cross to another process as it is: workers raise these, too."""
+        """Support pickling: worker processes raise these errors, too."""
         return _again, (type(self), self.message, self._told())
 
     def _told(self) -> dict[str, object]:
@@ -55,7 +55,7 @@ class TurnlogError(Exception):
 
 
 def _again(kind: type[TurnlogError], message: str, told: dict[str, object]) -> TurnlogError:
-    """Make an error that was told elsewhere once more."""
+    """Rebuild an unpickled error."""
     error = kind.__new__(kind, message)
     error.args = (message,)
     for name, value in told.items():
@@ -68,18 +68,18 @@ class UsageError(TurnlogError, ValueError):
 
 
 class InvalidId(UsageError):
-    """An id outside the grammar; using it as a file name could leave the root."""
+    """An invalid id; used as a file name it could leave the root."""
 
 
 class NotSerialisable(UsageError, TypeError):
     """A value that cannot become one line of JSON. Nothing was written.
 
-    A TypeError too, as the json module raises.
+    Also a TypeError, like those of the json module.
     """
 
 
 class AmbiguousSession(UsageError):
-    """A prefix that names several sessions."""
+    """A prefix of several sessions."""
 
 
 class UnsafeRecovery(UsageError):
@@ -89,16 +89,16 @@ class UnsafeRecovery(UsageError):
 class ClosedLog(UsageError, RuntimeError):
     """The log or session was closed, or refused further writes after a failure.
 
-    A RuntimeError too, as the sessions of the OpenAI Agents SDK raise.
+    Also a RuntimeError, like those of the OpenAI Agents SDK's sessions.
     """
 
 
 class NotFound(TurnlogError, LookupError):
-    """Nothing stands where the caller pointed."""
+    """The requested log, session or home does not exist."""
 
 
 class LogError(TurnlogError, OSError):
-    """The machine failed. *path* is the log it happened to, *errno* the system's reason if any."""
+    """A failure of the machine. *path* is the file, *errno* the system's error if any."""
 
     def __init__(
         self,
@@ -117,11 +117,11 @@ class LogError(TurnlogError, OSError):
 
 
 class NotALog(LogError):
-    """Something other than a regular file."""
+    """Not a regular file."""
 
 
 class LogLocked(LogError):
-    """Another writer held the lock until the deadline. *holder* is its process id where known."""
+    """Another writer held the lock until the timeout. *holder* is its process id if known."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class LogLocked(LogError):
 
 
 class FormatTooNew(LogError):
-    """A later turnlog wrote this log; this one may read it but not write it."""
+    """A later turnlog wrote this log; this version can read it but not write it."""
 
 
 class UnsafeFilesystem(LogError):
@@ -148,28 +148,28 @@ class StorageFull(LogError):
 
 
 class WriteFailed(LogError):
-    """The write failed and the log's state is unknown; reopen it to go on."""
+    """The write failed and the log's state is unknown; reopen it to continue."""
 
 
 class SyncFailed(LogError):
-    """The record was written but may not survive a power cut; reopen the log to go on."""
+    """The record was written but may not survive a power failure; reopen the log to continue."""
 
 
 class BrokenCopy(LogError):
-    """A kept copy or archive does not give back what was put into it."""
+    """A kept copy or archive does not contain what was put into it."""
 
 
 class UnreadableHome(LogError):
-    """Part of a home cannot be read, so what is missing there may not be gone."""
+    """Part of a home cannot be read, so files missing there may still exist."""
 
 
 class IndexUnavailable(LogError):
-    """The index cannot be used. It is disposable: whatever does not search works without it."""
+    """The index cannot be used. It is disposable: everything except search works without it."""
 
 
 class IndexTooNew(IndexUnavailable):
-    """A later turnlog made the index; this one neither reads nor changes it."""
+    """A later turnlog created the index; this version neither reads nor changes it."""
 
 
 class BrokenIndex(IndexUnavailable):
-    """The index broke again while it was being made anew."""
+    """The index broke again while it was being rebuilt."""

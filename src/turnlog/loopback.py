@@ -1,8 +1,8 @@
-"""Servers for this machine alone: where they listen, whose requests they hear, and their tokens.
+"""HTTP servers for this machine only: address checks, request checks and tokens.
 
-A page in a browser can reach a server on loopback, by its address or by a name that it lets point
-there. So before anything is read of a request, its Host must be ours and its Origin ours or none.
-What a token has to do with it, each server decides; tokens are compared in constant time.
+A web page can reach a server on loopback, by its address or by a DNS name that resolves to it. So
+before a request is read, its Host must be ours and its Origin ours or absent. Each server decides
+how it uses tokens; they are compared in constant time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GOODBYE_SECONDS: Final = 2
 HEADER_SECONDS = 10.0
 """How long a connection may take to send the headers of a request."""
 _MOST_CONNECTIONS: Final = 100
-_BACKLOG: Final = 32  # asyncio accepts as many at once, before any is told that there is no room.
+_BACKLOG: Final = 32  # asyncio accepts this many at once, before any is refused.
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -54,7 +54,7 @@ class Refusal(NamedTuple):
 
 
 class ServerAddress:
-    """Where a server listens: what may stand in the Host and the Origin of a request to it."""
+    """Where a server listens: the valid Host and Origin of requests to it."""
 
     def __init__(self, host: str, port: int) -> None:
         name = f"[{host}]" if ":" in host else host
@@ -65,12 +65,12 @@ class ServerAddress:
 
     @classmethod
     def of(cls, listener: socket.socket) -> ServerAddress:
-        """Return where *listener* listens."""
+        """Return the address of *listener*."""
         name: tuple[Any, ...] = listener.getsockname()
         return cls(name[0], name[1])
 
     def refusal(self, headers: Headers) -> Refusal | None:
-        """Return why a request is none of ours; None if it is."""
+        """Return why a request is refused, or None."""
         hosts = values_of(headers, b"host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return Refusal(403, "wrong_host", "this server answers only to its own address")
@@ -80,22 +80,22 @@ class ServerAddress:
 
 
 def values_of(headers: Headers, wanted: bytes) -> list[str]:
-    """Return the values of one header, as often as it was sent."""
+    """Return all values of one header."""
     return [value.decode("latin-1") for name, value in headers if name.lower() == wanted]
 
 
 def is_token(given: str, token: str) -> bool:
-    """Compare what was sent with the *token*, in a time that tells nothing."""
+    """Return whether *given* is the token, in constant time."""
     return hmac.compare_digest(given.encode("latin-1", "replace"), token.encode())
 
 
 def new_token() -> str:
-    """Make a token that nobody guesses."""
+    """Return a random token."""
     return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def check_loopback(host: str) -> str:
-    """Return the address to listen on; UsageError if another machine could reach it."""
+    """Return the address to listen on; raise UsageError if other machines could reach it."""
     address = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
     try:
         if ipaddress.ip_address(address).is_loopback:
@@ -109,7 +109,7 @@ def check_loopback(host: str) -> str:
 
 
 def token_in(path: str | os.PathLike[str]) -> str:
-    """Read the token in a file that only its owner can read; made with a new one if need be."""
+    """Return the token in a private file; create the file with a new token if missing."""
     made = new_token()
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -152,7 +152,7 @@ def _read_token(path: str | os.PathLike[str]) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open the socket; UsageError if somebody else has the port."""
+    """Open the socket; raise UsageError if the port is in use."""
     address = check_loopback(host)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -160,7 +160,7 @@ def listen(host: str, port: int) -> socket.socket:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))
-        listener.listen()  # Before anybody is told where: whoever reads that may ask at once.
+        listener.listen()  # Before the address is printed: its reader may connect at once.
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error)
@@ -171,10 +171,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class _Connection(H11Protocol):
-    """A connection that has to send its request in time, one of at most so many.
+    """A connection with a deadline for its request, one of a limited number.
 
-    Whoever opens connections and sends nothing would else keep everybody out: a new connection
-    takes the place of the one that has been without a request for the longest time.
+    Idle connections would otherwise lock others out: a new connection replaces the one that has
+    waited longest without a request.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -184,7 +184,7 @@ class _Connection(H11Protocol):
         if len(self.connections) > most_connections():
             waiting = [each for each in self.connections if isinstance(each, _Connection)]
             idle = [each for each in waiting if each._deadline is not None]  # noqa: SLF001
-            # The deadlines began in the order of their connections.
+            # Deadlines began in the order of their connections.
             min(idle, key=lambda each: each._ends_at, default=self).transport.abort()  # noqa: SLF001
         self._wait()
 
@@ -205,7 +205,7 @@ class _Connection(H11Protocol):
         return self._deadline.when() if self._deadline else math.inf
 
     def _wait(self) -> None:
-        """Set the deadline if a request is awaited; what it sends bit by bit does not move it."""
+        """Set the deadline if a request is awaited; partial data does not move it."""
         if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
             self._stop_waiting()
         elif self._deadline is None:
@@ -218,7 +218,7 @@ class _Connection(H11Protocol):
 
 
 def most_connections() -> int:
-    """Return how many connections may be open: a part of what the system lets a process open."""
+    """Return how many connections may be open: a share of the process's file limit."""
     try:
         import resource  # noqa: PLC0415 - Windows has none.
     except ImportError:
@@ -228,7 +228,7 @@ def most_connections() -> int:
 
 
 class _Announcing(uvicorn.Server):
-    """A server that says something once it has begun, and tells whether a Ctrl-C ended it."""
+    """A server that prints a message when it has started and knows if Ctrl-C ended it."""
 
     def __init__(self, config: uvicorn.Config, words: str) -> None:
         super().__init__(config)
@@ -247,7 +247,7 @@ class _Announcing(uvicorn.Server):
         sys.stderr.flush()
 
     def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Report once that connections cannot be accepted: asyncio reports it for each try."""
+        """Report once that connections cannot be accepted: asyncio reports every attempt."""
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in _OUT_OF_RESOURCES:
             loop.default_exception_handler(context)
@@ -258,7 +258,7 @@ class _Announcing(uvicorn.Server):
 
 
 def serve(app: ASGIApp, listener: socket.socket, words: str) -> None:
-    """Serve until told to stop; *words* are told on stderr once it has begun."""
+    """Serve until stopped; print *words* to stderr once it has started."""
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -271,5 +271,5 @@ def serve(app: ASGIApp, listener: socket.socket, words: str) -> None:
     )
     told = _Announcing(config, words)
     anyio.run(told.serve, [listener])
-    if told.is_interrupted:  # It ended in good order, but not of its own accord.
+    if told.is_interrupted:  # It shut down in order, but was interrupted.
         raise KeyboardInterrupt

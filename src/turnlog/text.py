@@ -1,8 +1,8 @@
-"""Text from a log, made harmless to look at.
+"""Make text from a log harmless to display.
 
-Logs hold whatever a tool printed: escape sequences that recolour or rewrite a terminal, bidi
-overrides that hide what a line says, NULs. Everything shown to a person goes through here first.
-Pure; knows nothing of terminals or HTML.
+Logs contain whatever a tool printed: escape sequences that rewrite a terminal, bidi overrides that
+hide text, NULs. All output for people goes through here first. Pure functions that know nothing of
+terminals or HTML.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ _BEYOND_C0 = (
     "\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff"
 )
 _ACTIVE = re.compile(f"[\x00-\x1f{_BEYOND_C0}]")
-# Without tabs and line ends, which most texts are full of and mostly keep.
+# Without tabs and newlines, which most texts have and mostly keep.
 _ACTIVE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_C0}]")
-# JSON escapes the others itself, in strings; outside of them they are blanks and line ends.
+# JSON escapes the others itself in strings; outside strings they are white space.
 _ACTIVE_IN_JSON = re.compile(f"[{_BEYOND_C0}]")
 _PLAIN_LINES = bytes(range(0x20, 0x7F)) + b"\n\t"
-# Persian and the scripts of India are spelt with joiners, and many emoji are several joined. They
-# hide something only where there is nothing to join: beside plain ASCII, blanks or one another.
+# Persian and Indic scripts need joiners, and many emoji consist of several joined. They hide
+# something only where there is nothing to join: next to ASCII, blanks or one another.
 _JOINERS = "\u200c\u200d"
 _UNJOINED = re.compile(f"[\x00-\x7f\u00a0\u2000-\u206f\u3000]|{_ACTIVE.pattern}")
 
 
 def inert(text: str, *, keep: str = "") -> str:
     """Make every active character of *text* visible, except those in *keep*."""
-    if text.isprintable():  # Nothing active is.
+    if text.isprintable():  # Printable text has no active characters.
         return text
     has_lines = "\t" in keep and "\n" in keep
     if has_lines and text.isascii() and not text.encode().translate(None, _PLAIN_LINES):
-        return text  # As most texts are; their bytes are looked through in a fraction of the time.
+        return text  # The usual case; bytes are checked in a fraction of the time.
     active = _ACTIVE_IN_LINES if has_lines else _ACTIVE
     return active.sub(lambda m: m[0] if m[0] in keep or _joins(m) else _visible(m[0]), text)
 
@@ -44,14 +44,14 @@ def inert_line(text: str) -> str:
 
 
 def inert_json(data: bytes) -> bytes:
-    """Escape every active character of JSON *data*; it means the same as before."""
+    """Escape every active character of JSON *data* without changing its meaning."""
     if data.isascii():
         return data.replace(b"\x7f", b"\\u007f")
     return _ACTIVE_IN_JSON.sub(lambda m: f"\\u{ord(m[0]):04x}", data.decode()).encode()
 
 
 def inert_bytes(data: bytes, limit: int = 100) -> str:
-    """Show the first *limit* bytes of *data* on one harmless line."""
+    """Return the first *limit* bytes of *data* on one harmless line."""
     return inert(data[:limit].decode("utf-8", "replace"))
 
 
@@ -77,7 +77,7 @@ def _joins(found: re.Match[str]) -> bool:
 def _visible(character: str) -> str:
     code = ord(character)
     if code < 0x20:
-        return chr(0x2400 + code)  # The Control Pictures block draws each of them.
+        return chr(0x2400 + code)  # In the Control Pictures block.
     if code == 0x7F:
         return "\u2421"
     name = unicodedata.name(character, "")

@@ -1,14 +1,12 @@
-"""What usage costs, exactly, and what has no price, said.
+"""Price usage exactly, and report what has no price.
 
     prices = load_prices(turnlog_home())
     prices.cost(usage, "claude-sonnet-4-5-20250929", at=instant)   # Decimal, or Unpriced
     prices.bill(totals.responses).total_usd                        # and .unpriced, by model
 
-A model without a price is a value, never an exception, unless asked for one (*strict*). Each
-request is priced by itself, by the prices of its day and the terms it was made under; a context
-above a model's threshold makes the whole request dearer.
-
-The prices that hold here: the table's, under those that the user has set in config.toml.
+A model without a price gives an Unpriced value and raises only with *strict*. Each request is
+priced separately, with the prices of its day and its own terms; a context above a model's threshold
+makes the whole request more expensive. The user's prices in config.toml override the table's.
 """
 
 from __future__ import annotations
@@ -37,13 +35,13 @@ from turnlog.records.usage import Counters, Usage, count_of, counters_of
 Mode = Literal["auto", "calculate", "recorded"]
 MODES: Final[tuple[Mode, ...]] = ("auto", "calculate", "recorded")
 NOT_RECORDED: Final = "no cost was recorded"
-"""Why something has no cost where only those count that logs recorded."""
+"""Why a response has no cost when only recorded costs count."""
 
 AnyUsage = Usage | Counters | Mapping[str, Any]
 
 
 class PriceTerms(NamedTuple):
-    """What, beside the model and the day, decides a price."""
+    """What decides a price besides the model and the day."""
 
     speed: str | None = None
     service_tier: str | None = None
@@ -51,7 +49,7 @@ class PriceTerms(NamedTuple):
 
 
 class Quote(Struct, frozen=True):
-    """The price of a model on a day under some terms; or why there is none."""
+    """The price of a model on a day under some terms, or why there is none."""
 
     price: Price | None
     """With the factors of the terms applied."""
@@ -59,7 +57,7 @@ class Quote(Struct, frozen=True):
     reason: str = ""
 
     def attodollars(self, counters: Counters, context: int | None = None) -> int:
-        """Return the cost of one request, or of several that are alike in their *context*."""
+        """Return the cost of one request, or of several with the same *context*."""
         assert self.price is not None
         price = self.price
         if not price.tiers:
@@ -68,7 +66,7 @@ class Quote(Struct, frozen=True):
 
 
 class Bill(Struct, kw_only=True):
-    """What a number of responses cost together: an estimate at the API's prices."""
+    """The total cost of some responses, estimated at API prices."""
 
     used: Counters = field(default_factory=Counters)
     """What they used, priced or not."""
@@ -76,15 +74,15 @@ class Bill(Struct, kw_only=True):
     total_usd: Decimal = Decimal(0)
     by_model: dict[str, Decimal] = field(default_factory=dict)
     unpriced: list[Unpriced] = field(default_factory=list)
-    """By model and reason; their tokens are in no figure of the bill."""
+    """By model and reason; their tokens are not part of any figure of the bill."""
     assumed: dict[str, int] = field(default_factory=dict)
-    """Terms without a known price that were taken for the usual ones, and how often."""
+    """Terms without a known price that were treated as standard, and how often."""
     recorded: int = 0
-    """Responses for which the cost was taken that the log had recorded."""
+    """Responses whose cost was taken from the log."""
 
 
 class _Tab(Struct):
-    """What responses used that are priced alike: added up first, and priced once."""
+    """Usage of responses with the same price: added up first, and priced once."""
 
     model: str
     quote: Quote
@@ -93,7 +91,7 @@ class _Tab(Struct):
     messages: int = 0
     requests: int = 0
     atto: int = 0
-    """The cost of what was priced one by one: recorded, or dearer with a larger context."""
+    """The cost of what was priced one by one: recorded, or with a long context."""
 
     def take(self, response: Response, times: int) -> None:
         self.used.add(response.counters, times)
@@ -135,7 +133,7 @@ def _added_up(tabs: Iterable[_Tab]) -> Bill:
 
 
 class Prices:
-    """Prices to reckon with: a table, and the user's overrides of it."""
+    """A price table with the user's overrides."""
 
     def __init__(self, table: Table, overrides: Iterable[Override] = ()) -> None:
         self.table = table
@@ -148,13 +146,13 @@ class Prices:
         return self._find(model, _moment(at), ())
 
     def history(self, model: str) -> list[Price]:
-        """Return every price that *model* ever had, the oldest first, overrides last."""
+        """Return every price that *model* ever had, oldest first, overrides last."""
         known = list(self._known(model))
         own = [each for each in self.overrides if _is_for(each, model)]
         return known + [price for each in own if (price := self._overriding(each, (), None))]
 
     def quote(self, model: str, at: datetime | None, terms: PriceTerms = PriceTerms()) -> Quote:  # noqa: B008
-        """Return what a request to *model* costs under *terms*."""
+        """Return the price of a request to *model* under *terms*."""
         moment = _moment(at)
         key = (model, moment.date(), terms)
         found = self._quotes.get(key)
@@ -167,7 +165,7 @@ class Prices:
     def cost(
         self, usage: AnyUsage, model: str, *, at: datetime | None = None, strict: bool = False
     ) -> Decimal | Unpriced:
-        """Return what one request cost in dollars, or what has no price; *strict* raises for it."""
+        """Return the cost of one request in dollars, or Unpriced; *strict* raises instead."""
         counters, terms = _read(usage)
         if not isinstance(model, str):
             raise UsageError(
@@ -185,7 +183,7 @@ class Prices:
         return Unpriced(model=model, counters=counters, messages=1, reason=quote.reason)
 
     def bill(self, responses: Iterable[Response], *, mode: Mode = "calculate") -> Bill:
-        """Price *responses*: reckoned, as their logs recorded it, or recorded where it was."""
+        """Price *responses*: computed, as recorded in their logs, or recorded where available."""
         running = RunningBill(self, mode=mode)
         for response in responses:
             running.take(response)
@@ -212,7 +210,7 @@ class Prices:
         return price_among(known, at) if known else None
 
     def _known(self, model: str) -> list[Price]:
-        """Return the table's prices of *model*; there are few models, and looking takes a while."""
+        """Return the table's prices of *model*; cached, since a lookup is slow."""
         known = self._tabled.get(model)
         if known is None:
             found = self.table.find(model)
@@ -222,7 +220,7 @@ class Prices:
     def _overriding(
         self, override: Override, passed: tuple[str, ...], at: datetime | None
     ) -> Price | None:
-        """Return the price that *override* sets; one that is like itself in the end sets none."""
+        """Return the price that *override* sets; None if its ``like`` leads back to itself."""
         meant = self.table.find(override.like or override.model)
         if override.rates is None:
             name = override.like or ""
@@ -233,7 +231,7 @@ class Prices:
                 price, source="override", since=override.since, until=override.until
             )
         return Price(
-            # Under its own name, if it has one: fast mode and batches are told by it.
+            # Keep the table's name, if there is one: fast mode and batch prices depend on it.
             model=meant[1].id if meant else override.model,
             provider=meant[0].id if meant else "",
             source="override",
@@ -245,7 +243,7 @@ class Prices:
 
 
 class RunningBill:
-    """A bill that is kept: what comes is added, and what turns out otherwise is taken off."""
+    """A bill to which responses can be added and from which they can be removed."""
 
     def __init__(self, prices: Prices, *, mode: Mode = "calculate") -> None:
         if mode not in MODES:
@@ -255,7 +253,7 @@ class RunningBill:
         self._tabs: dict[tuple[Any, ...], _Tab] = {}
 
     def take(self, response: Response, times: int = 1) -> None:
-        """Add *response*; -1 times takes off one that was added before."""
+        """Add *response*; -1 times removes one that was added before."""
         is_recorded = self._mode != "calculate" and response.recorded_usd is not None
         at = response.at
         key: tuple[Any, ...] = (
@@ -277,7 +275,7 @@ class RunningBill:
             del self._tabs[key]
 
     def now(self) -> Bill:
-        """Return the bill as it stands."""
+        """Return the current bill."""
         return _added_up(self._tabs.values())
 
     def _tab(self, response: Response, *, is_recorded: bool) -> _Tab:
@@ -292,7 +290,7 @@ class RunningBill:
 def load_prices(
     directory: str | os.PathLike[str] | None = None, overrides: Iterable[Override] = ()
 ) -> Prices:
-    """Load the prices; *directory*, turnlog's home, holds the compiled table."""
+    """Load the prices; *directory*, turnlog's home, caches the compiled table."""
     return Prices(load_table(directory), overrides)
 
 
@@ -304,9 +302,9 @@ def cost(
     strict: bool = False,
     prices: Prices | None = None,
 ) -> Decimal | Unpriced:
-    """Return what one request cost in dollars, exactly, by the prices of the day it was made.
+    """Return the exact cost of one request in dollars, at the prices of the day it was made.
 
-    Without *at* the prices of today are used, without *prices* those that come with turnlog.
+    Without *at*, today's prices are used; without *prices*, those shipped with turnlog.
     """
     return (prices or _usual_prices()).cost(usage, model, at=at, strict=strict)
 
@@ -321,14 +319,14 @@ def _is_for(override: Override, model: str) -> bool:
 
 
 def _moment(at: datetime | None) -> datetime:
-    """Return the instant whose prices hold: what is not dated is priced as of now."""
+    """Return the time whose prices apply: undated usage is priced as of now."""
     if at is None:
         return datetime.now(UTC)
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def _read(usage: AnyUsage) -> tuple[Counters, PriceTerms]:
-    """Read what was used, and under which terms, from any of the ways to say it."""
+    """Return counters, terms and cost of a usage in any of the accepted forms."""
     if isinstance(usage, Counters):
         return usage, PriceTerms()
     if isinstance(usage, Usage):
@@ -356,7 +354,7 @@ def _read(usage: AnyUsage) -> tuple[Counters, PriceTerms]:
 def configured_prices(
     home: str | os.PathLike[str],
 ) -> tuple[Prices, tuple[SettingProblem, ...]]:
-    """Load the prices of turnlog's *home*, and what is wrong with its settings."""
+    """Load the prices of turnlog's *home*, and the problems in its settings."""
     config = load_config(home)
     overrides, broken = overrides_from(config.prices)
     prices = load_prices(home, overrides)

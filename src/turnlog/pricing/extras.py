@@ -1,7 +1,7 @@
-"""What genai-prices does not know: our own small table, with the source of each figure.
+"""Prices that genai-prices lacks, with the source of each figure.
 
-Factors are in thousandths. They apply to Claude models served by Anthropic itself; what other
-providers charge for such things is theirs to say, and nothing is assumed.
+Factors are in thousandths. They apply to Claude models served by Anthropic itself; nothing is
+assumed about what other providers charge.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from msgspec.structs import replace
 from turnlog.pricing.money import rate_per_search
 from turnlog.pricing.rates import Rates, Tier, rates_of
 
-# Searches of the web cost $10 per thousand with every model.
+# Web searches cost $10 per thousand with every model.
 # https://platform.claude.com/docs/en/about-claude/pricing, "Web search tool"
 WEB_SEARCH: Final = "10"
 _SEARCH: Final = rate_per_search(Decimal(WEB_SEARCH))
 
-# Models in the price list that genai-prices 0.2.1 lacks: those of limited availability.
+# Models of limited availability, which genai-prices 0.2.1 lacks.
 # https://platform.claude.com/docs/en/about-claude/pricing, "Model pricing"
 MODELS: Final[dict[str, Rates]] = {
     "claude-mythos-5": rates_of("10", "50", web_search=WEB_SEARCH),
     "claude-mythos-5-1": rates_of("10", "50", cache_read="0.25", web_search=WEB_SEARCH),
 }
 
-# Above 200,000 tokens Sonnet 4 cost twice as much to read and half as much again to write, the
-# whole request. genai-prices has this for Sonnet 4.5 and later, not for 4.
+# Above 200,000 tokens, the whole request to Sonnet 4 cost twice as much for input and 1.5 times as
+# much for output. genai-prices has this for Sonnet 4.5 and later, not for 4.
 # https://platform.claude.com/docs/en/api/service-tiers, on long requests of both
 LONG_CONTEXT: Final[dict[str, tuple[Tier, ...]]] = {
     "claude-sonnet-4-0": (Tier(200_000, rates_of("6", "22.5", web_search=WEB_SEARCH)),),
@@ -46,8 +46,8 @@ FAST: Final = {
     "claude-opus-5-5": 2000,
 }
 
-# Batches cost half, the cache's tokens included, searches excluded. genai-prices has it for models
-# of 2026 and from 2026-10-14 on; the discount is as old as batches.
+# Batches cost half, including cache tokens, excluding searches. genai-prices has this for models of
+# 2026 from 2026-10-14 on; the discount is as old as batches.
 # https://platform.claude.com/docs/en/build-with-claude/batch-processing#pricing
 BATCH: Final = 500
 
@@ -76,11 +76,11 @@ _USUAL_PLACES: Final = frozenset({None, "", "global", "not_available"})
 
 
 class PriceFactors(NamedTuple):
-    """How a request's terms change its price. *unknown* says why that cannot be told."""
+    """How a request's terms change its price. *unknown* is why that cannot be determined."""
 
     permille: tuple[int, ...] = ()
     assumed: tuple[str, ...] = ()
-    """Terms without a known price, taken for the usual ones."""
+    """Terms without a known price that were treated as standard."""
     unknown: str = ""
 
 
@@ -91,7 +91,7 @@ def factors_of(
     service_tier: str | None,
     inference_geo: str | None,
 ) -> PriceFactors:
-    """Return what the terms of a request mean for the price of *model*, named as in the table."""
+    """Return the price factors of a request's terms for *model*, named as in the table."""
     permille: list[int] = []
     assumed: list[str] = []
     is_anthropic = provider == "anthropic"
@@ -112,5 +112,5 @@ def factors_of(
 
 
 def with_searches(rates: Rates) -> Rates:
-    """Add the price of a search where a table leaves it out for a Claude model."""
+    """Add the price of a search where the table lacks it for a Claude model."""
     return rates if rates.web_search else replace(rates, web_search=_SEARCH)

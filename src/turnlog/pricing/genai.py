@@ -1,6 +1,7 @@
-"""genai-prices, translated into our table.
+"""Compile the prices of the genai-prices package into turnlog's table.
 
-Only the compiler imports it, when it must: that takes a third of a second. See ``compiled``.
+Importing genai-prices takes a third of a second, so only ``table_cache`` imports this module, when
+the cached table is missing or outdated.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 from turnlog.pricing.rates import WRITE_1H_PERMILLE, Rates, Tier, rates_of
 from turnlog.pricing.table import Match, Model, PriceEntry, Provider, Table
 
-# Providers that no model's name gives away, but that serve names of a form of their own.
+# Providers that cannot be recognized by a model's name, but by the form of their names.
 _BY_FORM: Final = frozenset({"aws", "openrouter", "zai"})
 _CLAUSES: Final = {
     "equals": "equals",
@@ -26,7 +27,7 @@ _TOKENS: Final = ("input", "output", "cache_write", "cache_write_1h", "cache_rea
 
 
 def compile_table() -> Table:
-    """Read the prices that genai-prices brings; what it does not bring is told in the table."""
+    """Return the table of genai-prices; if the package is missing, the table says so."""
     try:
         from importlib.metadata import version  # noqa: PLC0415
 
@@ -52,7 +53,7 @@ def _models(provider: Any) -> Iterator[Model]:
 
 
 def _entry(price: Any, *, is_claude: bool) -> PriceEntry | None:
-    """Translate one price; None if it is not one by tokens."""
+    """Return one price as an entry; None if it is not per token."""
     by_name = {name: getattr(price.prices, f"{name}_mtok", None) for name in _TOKENS}
     if by_name["input"] is None and by_name["output"] is None:
         return None
@@ -75,8 +76,8 @@ def _entry(price: Any, *, is_claude: bool) -> PriceEntry | None:
 def _rates(prices: dict[str, Any], searches: Decimal, context: int, *, is_claude: bool) -> Rates:
     """Return the rates of a request that reads *context* tokens.
 
-    A cached token without a price of its own costs what any other does, as genai-prices has it.
-    Only Claude's writes for an hour are known to cost twice the input where that is left out.
+    A cached token without a price of its own costs as much as any other, as in genai-prices. Only
+    Claude's one-hour cache writes are known to cost twice the input if unlisted.
     """
     fresh = _at(prices["input"], context) or Decimal(0)
     written = _at(prices["cache_write"], context)
@@ -115,7 +116,7 @@ def _utc(clock: time) -> time:
 
 
 def _match(clause: Any) -> Match | None:
-    """Translate the clause by which a model is told from its name."""
+    """Translate the clause that matches a model's name."""
     if clause is None:
         return None
     for field, how in (("or_", "any"), ("and_", "all")):

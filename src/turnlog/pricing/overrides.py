@@ -1,21 +1,21 @@
-"""The user's own prices: read from a table of config.toml, each whole or not at all.
+"""The user's own prices, from the ``[prices]`` table of config.toml.
 
-    [prices."my-model"]                  # the name as logs have it
+    [prices."my-model"]                  # the name as in logs
     input = 3.00                         # dollars per million tokens
     output = 15.00
-    cache_write_5m = 3.75                # left out, the cache's follow from the input's:
-    cache_write_1h = 6.00                # 1.25 times, twice, a tenth
+    cache_write_5m = 3.75                # defaults for the cache, relative to input:
+    cache_write_1h = 6.00                # 1.25 times, 2 times, 0.1 times
     cache_read = 0.30
     web_search = 10                      # dollars per thousand
-    since = 2026-01-01                   # the first day it holds; left out: always
-    until = 2026-07-01                   # the first day it holds no more
+    since = 2026-01-01                   # first day; default: always
+    until = 2026-07-01                   # end (exclusive)
     long_context = {above = 200000, input = 6.00, output = 22.50}
 
     [prices."gateway-model"]
-    like = "claude-sonnet-4-5"           # priced as another model is
+    like = "claude-sonnet-4-5"           # priced like another model
 
-Several prices of one model are a list, ``[[prices."my-model"]]``; of those that hold on a day the
-last counts. What is broken is reported and changes nothing.
+Several prices of one model are a list, ``[[prices."my-model"]]``; of those valid on a day the last
+counts. Invalid prices are reported and have no effect.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_PRICE: Final = Decimal(1_000_000)
 
 
 class Override(Struct, frozen=True, kw_only=True):
-    """A price that the user has set for a model, for a stretch of time."""
+    """A price that the user has set for a model and a period."""
 
     model: str
     rates: Rates | None = None
@@ -53,20 +53,20 @@ class Override(Struct, frozen=True, kw_only=True):
 
 
 class PriceProblem(Struct, frozen=True):
-    """A price in the settings that cannot be used, and why."""
+    """An invalid price in the settings, and why."""
 
     where: str
     reason: str
 
 
 class _InvalidPrice(Exception):
-    """It never leaves this module, which turns it into a problem."""
+    """Internal: converted to a PriceProblem."""
 
 
 def overrides_from(
     settings: Mapping[str, Any],
 ) -> tuple[tuple[Override, ...], tuple[PriceProblem, ...]]:
-    """Read the plain ``[prices]`` table of a parsed config.toml."""
+    """Parse the plain ``[prices]`` table of config.toml."""
     found: list[Override] = []
     problems: list[PriceProblem] = []
     for model, value in settings.items():

@@ -1,6 +1,6 @@
-"""What a model costs at a time: rates, tiers and where they are from.
+"""The price of a model at a time: rates, long-context tiers and their source.
 
-Rates are whole attodollars for one token or one search; see ``money``.
+Rates are integer attodollars for one token or one search; see ``money``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from turnlog.records.usage import Counters
 
 Source = Literal["genai-prices", "turnlog", "override"]
 
-# Anthropic's: a write for five minutes costs 1.25 times the input, one for an hour twice, a read a
-# tenth. https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing
+# Anthropic's cache factors: a five-minute write costs 1.25 times the input, a one-hour write twice,
+# a read a tenth. https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing
 WRITE_5M_PERMILLE, WRITE_1H_PERMILLE, READ_PERMILLE = 1250, 2000, 100
 
 
 class Rates(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one of each costs, in attodollars."""
+    """The price of one token of each kind and of one search, in attodollars."""
 
     input: int
     output: int
@@ -32,7 +32,7 @@ class Rates(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     web_search: int = 0
 
     def cost(self, counters: Counters) -> int:
-        """Return what *counters* cost, in attodollars."""
+        """Return the cost of *counters* in attodollars."""
         return (
             self.input * counters.input
             + self.output * counters.output
@@ -43,7 +43,7 @@ class Rates(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
         )
 
     def times(self, permille: int) -> Rates:
-        """Return the rates of tokens by thousandths; a search costs the same in every mode."""
+        """Return the token rates times thousandths; searches cost the same in every mode."""
         return Rates(
             _scaled(self.input, permille),
             _scaled(self.output, permille),
@@ -61,31 +61,31 @@ def _scaled(rate: int, permille: int) -> int:
 
 
 class Tier(Struct, frozen=True, array_like=True):
-    """Other rates for the whole request, once the model reads more tokens than *above*."""
+    """Other rates for the whole request when the model reads more than *above* tokens."""
 
     above: int
     rates: Rates
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """The price of a model in a stretch of time."""
+    """The price of a model in a period."""
 
     model: str
-    """The model's name in the table the price is from."""
+    """The model's name in the table of origin."""
     provider: str
     source: Source
     rates: Rates
     tiers: tuple[Tier, ...] = ()
     since: date | None = None
     until: date | None = None
-    """The first day on which it holds no more; None if no later price is known."""
+    """The end of the period (exclusive); None if no later price is known."""
     hours: tuple[time, time] | None = None
-    """The time of day, in UTC, to which it is confined."""
+    """The hours of the day, in UTC, to which it is limited."""
     is_by_hour: bool = False
     """Whether the model has prices for other hours."""
 
     def rates_for(self, context: int) -> Rates:
-        """Return the rates of a request in which the model reads *context* tokens."""
+        """Return the rates of a request that reads *context* tokens."""
         found = self.rates
         for tier in self.tiers:
             if context > tier.above:
@@ -94,7 +94,7 @@ class Price(Struct, frozen=True, kw_only=True):
 
 
 class Unpriced(Struct, frozen=True, kw_only=True):
-    """What has no price: the model, what it used, and why."""
+    """Usage without a price: the model, what it used, and why."""
 
     model: str
     counters: Counters
@@ -111,7 +111,7 @@ def rates_of(
     cache_read: Decimal | str | None = None,
     web_search: Decimal | str = "0",
 ) -> Rates:
-    """Make rates of prices per million tokens; the cache's follow from the input's if not given."""
+    """Return rates from prices per million tokens; cache rates default to multiples of input."""
     fresh = rate_per_token(Decimal(input_price))
 
     def rate(price: Decimal | str | None, permille: int) -> int:

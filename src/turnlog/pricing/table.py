@@ -1,8 +1,8 @@
-"""The table of prices: which entry a model's name means, and which of its prices holds on a day.
+"""The price table: look up a model by name, and its price on a day.
 
-Names in logs come dressed: with a date, a context size, a cloud's region, a gateway's prefix. A
-name is undressed step by step and every step is a rule, not a resemblance: what no rule explains
-has no price. Pure; where the table comes from is told in ``compiled``.
+Names in logs come with a date, a context size, a cloud region or a gateway's prefix. These are
+stripped step by step by fixed rules, never by similarity: a name that no rule explains has no
+price. ``table_cache`` loads the table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMPACT_DATE: Final = re.compile(r"-(20[0-9]{2})(0[1-9]|1[0-2])([0-3][0-9])(?=[
 
 
 class PriceEntry(Struct, frozen=True, array_like=True):
-    """Rates that hold from a day on, or at some hours of the day."""
+    """Rates valid from a day on, or at some hours of the day."""
 
     rates: Rates
     tiers: tuple[Tier, ...] = ()
@@ -38,7 +38,7 @@ class PriceEntry(Struct, frozen=True, array_like=True):
 
 
 class Model(Struct, frozen=True, array_like=True):
-    """A model, the names it goes by, and its prices; later ones take precedence."""
+    """A model, the names that match it, and its prices; later ones take precedence."""
 
     id: str
     match: Match
@@ -46,7 +46,7 @@ class Model(Struct, frozen=True, array_like=True):
 
 
 class Provider(Struct, frozen=True, array_like=True):
-    """Who sells models. *match* tells the names that can only be its own; None: no name can."""
+    """A seller of models. *match* matches names that can only be its own; None if none can."""
 
     id: str
     match: Match | None
@@ -54,23 +54,23 @@ class Provider(Struct, frozen=True, array_like=True):
 
 
 class Table(Struct, frozen=True):
-    """All that is known of prices."""
+    """All known prices."""
 
     version: str
-    """The version of genai-prices it was compiled from; empty if there is none."""
+    """The version of genai-prices it was compiled from; empty if not installed."""
     providers: tuple[Provider, ...]
     problem: str = ""
-    """Why there is none, if so."""
+    """Why there are no prices, if so."""
 
     def find(self, name: str) -> tuple[Provider, Model] | None:
-        """Find the model that *name* means; None if no rule tells."""
+        """Return the provider and model that *name* means, or None."""
         plain = _CONTEXT_SIZE.sub("", name.strip().lower())
         for _ in range(_MOST_PREFIXES):
             found = self._by_rule(plain)
             if found is None and plain in extras.MODELS:
                 found = _own(plain)
             if found is None and "/" in plain:
-                # "vendor/model" as OpenRouter says it; else somebody's prefix to a bare name.
+                # "vendor/model" as in OpenRouter, or a gateway's prefix before a bare name.
                 found = self._of("openrouter", plain.removeprefix("openrouter/"))
             if found is not None or "/" not in plain:
                 return found
@@ -83,7 +83,7 @@ class Table(Struct, frozen=True):
         for provider in self.providers:
             if provider.match is not None and matches(provider.match, name):
                 found = self._of(provider.id, name)
-                # Zhipu's models are sold abroad by Z.ai, which lists some that it does not.
+                # Z.ai sells Zhipu's models abroad and lists some that Zhipu does not.
                 return found or (self._of("zai", name) if provider.id == "zhipuai" else None)
         return None
 
@@ -99,7 +99,7 @@ class Table(Struct, frozen=True):
 
 
 def matches(match: Match, name: str) -> bool:
-    """Return whether *name*, in lower case, is one that *match* means."""
+    """Return whether *match* matches *name*, in lower case."""
     how, what = match
     if how == "any":
         return any(matches(each, name) for each in what)
@@ -115,7 +115,7 @@ def matches(match: Match, name: str) -> bool:
 
 
 def price_among(prices: Sequence[Price], at: datetime) -> Price:
-    """Return the one of a model's *prices*, the oldest first, that holds at *at*."""
+    """Return the price among *prices*, oldest first, that is valid at *at*."""
     moment = at.astimezone(UTC)
     for price in reversed(prices):
         if (price.since is None or moment.date() >= price.since) and _is_at(price.hours, moment):
@@ -124,7 +124,7 @@ def price_among(prices: Sequence[Price], at: datetime) -> Price:
 
 
 def prices_of(provider: Provider, model: Model) -> list[Price]:
-    """Return all prices of *model*, the oldest first, each with the day on which it ends."""
+    """Return all prices of *model*, oldest first, each with its end."""
     return list(_prices(provider, model))
 
 

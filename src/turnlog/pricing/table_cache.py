@@ -1,7 +1,7 @@
-"""The compiled table: a file that spares everyone but the first the import of genai-prices.
+"""A cache of the compiled price table, which avoids importing genai-prices.
 
-It lies in a directory that the caller names and is made anew when genai-prices was replaced. It
-can be deleted at any time. A missing, unwritable or corrupt one costs time and nothing else.
+The file is in a directory given by the caller and is rebuilt when genai-prices changes. It can be
+deleted at any time; if it is missing, unwritable or corrupt, only time is lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORMAT: Final = 1
 
 
 class _CacheHeader(Struct, frozen=True):
-    """The file's first line: what the rest was made from, and how to know that it is whole."""
+    """The file's first line: what the rest was compiled from, and its checksum."""
 
     format: int
     made_from: str
@@ -36,7 +36,7 @@ _decode_table = msgspec.json.Decoder(Table).decode
 
 
 def load_table(directory: str | os.PathLike[str] | None = None) -> Table:
-    """Return the table of prices, from *directory* if it was compiled there, else compiled anew."""
+    """Return the price table, from the cache in *directory* or newly compiled."""
     if directory is None:
         return compile_table()
     path = Path(directory) / FILE_NAME
@@ -59,7 +59,7 @@ def _read(path: Path, made_from: str) -> Table | None:
 
 
 def _write(path: Path, made_from: str, table: Table) -> None:
-    """Put the file in place whole; whoever reads meanwhile sees the old one or the new one."""
+    """Write the file atomically: readers see the old one or the new one."""
     body = msgspec.json.encode(table)
     head = msgspec.json.encode(_CacheHeader(FORMAT, made_from, crc32(body)))
     beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -76,7 +76,7 @@ def _write(path: Path, made_from: str, table: Table) -> None:
 
 
 def _fingerprint() -> str:
-    """Tell one installed genai-prices from another without importing it; empty if there is none."""
+    """Return a fingerprint of the installed genai-prices without importing it; "" if none."""
     try:
         spec = find_spec("genai_prices")
         places = spec.submodule_search_locations if spec else None

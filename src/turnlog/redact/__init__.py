@@ -1,20 +1,19 @@
-"""Secrets: found and masked, by one function on every way out. Pure.
+"""Find and mask secrets. All output goes through here; no I/O.
 
-    redact("curl -u ada:…")        text, as it is shown or exported
-    redact_line(line)              one raw line of a log: it stays one JSON value
-    redact_value(document)         plain JSON, as it is about to be written
+    redact("curl -u ada:…")        text to be shown or exported
+    redact_line(line)              one raw line of a log, which stays one JSON value
+    redact_value(document)         plain JSON about to be written
     find_secrets(text)             what would be masked, and where
-    gather_known(lines, rules)     rules by which what is a secret in one line is one in all
+    gather_known(lines, rules)     rules that mask a secret of one line in all lines
 
-Promises: a secret of a known shape or beside a telling name does not survive, however it is written
-(JSON's escapes, URLs' escapes, JSON within JSON); what stands around it stays byte for byte; masks
-hold no secret, are the same for the same secret, and are not masked again; JSON stays JSON; hashes,
-ids, UUIDs, images and signatures are no secrets. A secret is never kept: only its digest is.
+A secret of a known shape or next to a telling name is masked however it is escaped (JSON, URLs,
+JSON within JSON), and the text around it stays byte for byte. Masks reveal nothing, are equal for
+equal secrets, and are not masked again. Hashes, ids, UUIDs, images and signatures are not secrets.
+Only the digest of a secret is ever kept.
 
-The rules are our own. The scanners that are kept well are programs in Go, or read a tenth of a
-megabyte in a second (detect-secrets) and call every second id a secret. Here every byte is passed
-over about twenty-five times by searches for one literal, which C does at a gigabyte a second, and a
-pattern is tried only where such a literal stands.
+The rules are our own because maintained scanners are Go programs, or slow (detect-secrets: 0.1
+MB/s) with many false positives. Here C searches for literals pass about 25 times over the text at 1
+GB/s, and a pattern is tried only where a literal was found.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Passwords in commands: ``curl -u user:PASSWORD``, ``mysql -pPASSWORD``.
 
-To most programs ``-u`` and ``-p`` mean something else, so the program decides. It is looked for in
-the same command, before the option. An option begins after a blank or a quote: ``-u`` within
-``my-ubuntu:22.04`` is none.
+For most programs ``-u`` and ``-p`` mean something else, so the program's name is searched in the
+same command before the option. An option begins after a blank or a quote: the ``-u`` in
+``my-ubuntu:22.04`` is not an option.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from turnlog.redact.spans import SecretSpan
 
 _RANK: Final = 4
 _COMMAND: Final = 600
-"""So far back the program is looked for: there may be many options between."""
+"""How far back the program is searched: there may be many options in between."""
 _BETWEEN: Final = rb"[ =]{0,2}(?:\\{0,7}[\"'](?:, ?\\{0,7}[\"'])?)?"
 _VALUE: Final = rb"(?!-)([^\s\"'`\\]{4,200})"
 _OPTION: Final = re.compile(
@@ -37,13 +37,13 @@ _TAKES: Final = {
         (b"P", rb"sqlcmd|bcp|mosquitto_[a-z]+|ipmitool|zip|unzip"),
     )
 }
-# These take it only without a blank.
+# These accept a password only without a blank.
 _TAKES_GLUED: Final = re.compile(rb"\b(?:mysql|mariadb|7z|sshpass)[a-z_-]*(?=[\s\"'\\])")
 _SEPARATOR: Final = re.compile(rb"(?<!\\)\n|[|;] |&&|(?<!\\)\\n")
 
 
 def find_command_passwords(data: bytes) -> Iterator[SecretSpan]:
-    """Find the passwords that programs are given as options."""
+    """Yield the passwords in command options."""
     for match in _OPTION.finditer(data):
         start = match.start()
         command = _SEPARATOR.split(data[max(0, start - _COMMAND) : start])[-1]
@@ -61,14 +61,14 @@ def find_command_passwords(data: bytes) -> Iterator[SecretSpan]:
 
 
 def _takes(command: bytes, option: bytes, between: bytes) -> bool:
-    """Return whether the program of *command* takes a password by *option*."""
+    """Return whether the program in *command* takes a password with *option*."""
     if between.startswith((b" ", b"=")) or b"," in between:
         return _TAKES[option].search(command) is not None
     return option == b"p" and _TAKES_GLUED.search(command) is not None
 
 
 def _is_strong(user: bytes, value: bytes) -> bool:
-    """Return whether *value* is a password whatever program takes it."""
+    """Return whether *value* is a password for any program."""
     if not user or user.isdigit() or b"/" in value or re.search(rb"\.\d", value):
         return False
     return looks_random(value) or all(

@@ -1,8 +1,8 @@
-"""Text as it is meant: the escapes of JSON and of URLs undone, and the way back to where it stood.
+"""Undo the escapes of JSON and URLs, and map positions back to the original text.
 
-Only the neighbourhood of an escape is read anew, and only what holds an escape is told: the rest
-was read as it stands already. Quotes and backslashes stay escaped, since they are what holds a text
-together.
+Only the surroundings of an escape are searched again, and only matches that contain an escape are
+returned: the rest was searched already. Quotes and backslashes stay escaped, since they delimit the
+text.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _AROUND: Final = 2048
 def find_escaped(
     data: bytes, find: Callable[[bytes], Iterable[SecretSpan]]
 ) -> Iterator[SecretSpan]:
-    """Find what *find* finds only once escapes are undone; the places are those in *data*."""
+    """Yield what *find* finds only after unescaping; positions are those in *data*."""
     for begin, end in _neighbourhoods(data):
         text, meant, stood = _undone(data, begin, end)
         for found in find(text):
             start, stop = _back(found.start, meant, stood), _back(found.end, meant, stood)
-            if stop - start != found.end - found.start:  # Else it holds no escape.
+            if stop - start != found.end - found.start:  # Otherwise it contains no escape.
                 yield found._replace(start=start, end=stop)
 
 
@@ -47,7 +47,7 @@ def _neighbourhoods(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _undone(data: bytes, begin: int, end: int) -> tuple[bytes, list[int], list[int]]:
-    """Return the text with its escapes undone; after each, where it is there and where it stood."""
+    """Return the unescaped text, and positions after each escape in both texts."""
     pieces: list[bytes] = []
     meant, stood = [0], [begin]
     at, length = begin, 0
@@ -57,7 +57,7 @@ def _undone(data: bytes, begin: int, end: int) -> tuple[bytes, list[int], list[i
             continue
         pieces += (data[at : escape.start()], bytes((byte,)))
         length += escape.start() - at
-        # Two marks: one before the character that was escaped, one behind it.
+        # Two marks: one before the escaped character, one after it.
         meant += (length, length + 1)
         stood += (escape.start(), escape.end())
         length += 1

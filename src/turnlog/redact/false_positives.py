@@ -1,8 +1,7 @@
-"""What only looks like a secret: examples, placeholders, names, code, ids.
+"""False positives: examples, placeholders, names, code, ids.
 
-Masking too much is a fault, too. A value of a known shape is let go only if it is plainly an
-example. One that is known by the name beside it must look random, or like a password that somebody
-chose.
+Masking too much is an error, too. A value of a known shape is ignored only if it is clearly an
+example. A value found by its name must look random, or like a chosen password.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Final
 _EXAMPLE: Final = re.compile(
     rb"(?i:example|placeholder|redacted|your[-_]?(?:api|key|token|secret|own|real|actual))"
     rb"|x{6}|X{6}|12345678|(?i:abcdefgh)|[Ff]ake|FAKE|NotReal|not[-_]real|[Ff]orTest"
-    # Keys from public documentation: GitHub's, jwt.io's, and the key of Azure's local emulator.
+    # Keys from public documentation: GitHub's, jwt.io's, and Azure's local emulator's.
     rb"|16C7e42F292c6912E77|IkpvaG4gRG9lI|Eby8vdM02xNOcqFl"
     # Publishable keys, and public keys and certificates in DER.
     rb"|\Apk_(?:live|test)_|\AMI(?:IBI|IEI|GfM|GeM)[AjTDM]|\AMFkwEwYH|\AMC[ow]wBQYDK|\Assh-"
 )
-# Short words come by chance: they count at the beginning of a word, and all in one case.
+# Short words occur by chance: they count at the beginning of a word, and in one case only.
 _SHORT_WORDS: Final = b"|".join(
     form
     for word in b"your fake mock todo fixme dummy bogus sample lorem insert replace".split()
@@ -38,7 +37,7 @@ _REFERENCE: Final = re.compile(
     rb"|(?:[A-Za-z_./:-]*\d{0,2}|[A-Z][A-Z0-9_]*)%?\Z)"
 )
 _PATH: Final = re.compile(rb"\.{0,2}/[A-Za-z$]")
-# Possessive throughout: words of words of letters would else be tried in every way there is.
+# Possessive throughout, against exponential backtracking over words of words.
 _NAMED: Final = re.compile(rb"(?:(?>(?:[A-Z]?[a-z]++)++|[A-Z]++)(?:[._/:-]++|\d{0,3}\Z))++")
 _UUID: Final = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEX: Final = re.compile(rb"[0-9a-f]+|[0-9A-F]+")
@@ -46,7 +45,7 @@ _DATED: Final = re.compile(rb"20\d\d-?[01]\d-?[0-3]\d")
 _NAMES_ITSELF: Final = re.compile(
     rb"(?i)pass|pwd|secret|token|key|auth|cred|user|name|login|field|input|string|type|none|null"
     rb"|true|false|undefined|required|optional|hidden|invalid|valid|error|missing|empty|default|test"
-    # The word for a password in other languages.
+    # The word for password in other languages.
     rb"|wachtwoord|lozinka|salasana|heslo|senha|parola|parole|adgangskode|kodeord|kennwort|clave"
     rb"|contrase|jelsz|haslo|losenord|sifre"
 )
@@ -58,7 +57,7 @@ _WELL_KNOWN: Final = frozenset(
     b"nextcloud gitea gitlab jenkins sonarqube elastic elasticsearch django laravel symfony "
     b"vagrant docker ubuntu oracle neo4j opensesame".split()
 )
-# Values that describe a password, or that stand near its name by accident.
+# Values that describe a password, or that follow its name by accident.
 _DESCRIBES: Final = re.compile(
     rb"[~^<>=v]{0,3}\d+(?:\.(?:\d+|[xX*]))+(?:[-+.][A-Za-z0-9.+-]*)?"  # A version.
     rb"|(?:@[\w.-]+/)?[\w.-]+@[~^<>=v]{0,2}\d[\w.+-]*"  # An npm package.
@@ -69,7 +68,7 @@ _DESCRIBES: Final = re.compile(
     rb"|[^:]*:[x*!]{0,2}:\d+:\d+:.*"  # A line of /etc/passwd.
     rb"|[A-Za-z_]+(?::[\w,.]+)?(?:\|[A-Za-z_]+(?::[\w,.-]+)?)+"  # Rules of a validator.
     rb"|[a-z_]{2,20}[:=]\d{1,4}(?:,\d{1,4})?"
-    rb"|(?:[\w./@-]++:)?\d{1,6}:(?:\d{1,6}:)?\S*"  # A place in a file.
+    rb"|(?:[\w./@-]++:)?\d{1,6}:(?:\d{1,6}:)?\S*"  # A position in a file.
     rb"|[A-Za-z0-9.-]+:\d{2,5}(?:/\S*)?"  # A host and its port.
     rb"|[A-Za-z][\w.+-]*@[A-Za-z0-9-]+(?:\.[A-Za-z]{2,})+"  # A mail address.
 )
@@ -77,7 +76,7 @@ _TECHNICAL: Final = re.compile(
     rb"(?i)base(?:16|32|58|64)|sha-?(?:1|2|3|224|256|384|512)|md[45]|utf-?(?:8|16)"
     rb"|aes-?(?:128|192|256)|rsa-?\d{4}|ed25519|argon2(?:id?|d)?|pbkdf2|oauth-?2|x509|ipv[46]"
     rb"|\d{1,9}[-+]?(?:chars?|characters?|bytes?|bits?|digits?|times?|days?|hours?)"
-    rb"|&[a-z]{2,5}\Z"  # A quote in HTML, behind the last word.
+    rb"|&[a-z]{2,5}\Z"  # An HTML quote after the last word.
 )
 _CODE: Final = re.compile(
     rb"::|[?!]\.|\.\w+[:=]|->|=>|[(){}\[\]]|[.:=]\Z|\A[.+&]?\$|\A[.+&][A-Za-z_(]"
@@ -91,7 +90,7 @@ _WORDS: Final = re.compile(
 _PLAIN: Final = re.compile(rb"[A-Za-z_-]+")
 _PHRASE: Final = re.compile(rb"[A-Za-z]+(?:[-_!][A-Za-z]*)+")
 _UNICODE: Final = re.compile(rb"\\{1,15}(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
-# The pairs of letters that make up about two thirds of English text and of the names in programs.
+# Letter pairs that make up about two thirds of English text and of identifiers.
 _COMMON_PAIRS: Final = frozenset(
     b"th he in er an re nd at on nt ha es st en ed to it ou ea hi is or ti as te et ng of al de se "
     b"le sa si ar ve ra ld ur ma me ke ic ll ss ee co io li ch la el ro ri ne no us ta di em ec ce "
@@ -105,26 +104,26 @@ _FEWEST_COMMON: Final = 0.2
 _FEWEST_CHANGES: Final = 0.16
 _LONG: Final = 32
 _LOOKED_AT: Final = 160
-"""As much of a value as is needed to judge it."""
+"""How much of a value is examined."""
 
 
 def is_example(value: bytes) -> bool:
-    """Return whether a value of a known shape was made up to show the shape."""
+    """Return whether a value of a known shape is only an example."""
     return _EXAMPLE.search(value) is not None
 
 
 def is_varied(value: bytes) -> bool:
-    """Return whether a value of a known shape has enough different characters to be a real one."""
+    """Return whether a value of a known shape has enough different characters to be real."""
     return has_variety(value) and not is_example(value)
 
 
 def is_mixed(value: bytes) -> bool:
-    """Return whether a value of a known shape is varied, and not all in small letters."""
+    """Return whether a value of a known shape is varied, and not all lower case."""
     return is_varied(value) and any(_kind(each) in "A0" for each in value)
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Return whether *value* is a placeholder, or refers to where the secret is."""
+    """Return whether *value* is a placeholder, or a reference to the secret."""
     if _STANDS_FOR.search(value) or _REFERENCE.match(value):
         return True
     return len(set(value)) < 4 or value.lower() in _WELL_KNOWN
@@ -144,7 +143,7 @@ def is_hex(value: bytes) -> bool:
 
 
 def looks_random(value: bytes, shortest: int = 16) -> bool:
-    """Return whether nobody would have typed *value*: letters and digits, mixed, and no words."""
+    """Return whether *value* is a mixture of letters and digits without words."""
     value = _meant(value[:_LOOKED_AT])
     if len(value) < shortest or not has_variety(value):
         return False
@@ -160,7 +159,7 @@ def looks_random(value: bytes, shortest: int = 16) -> bool:
         return False
     changes = sum(a != b for a, b in pairwise(kinds)) / (len(kinds) - 1)
     if not digits and ({"a", "A"} - set(kinds) or changes < 2 * _FEWEST_CHANGES):
-        return False  # Names have no such mixture of cases.
+        return False  # Names do not mix cases like this.
     if len(value) >= _LONG and changes >= 3 * _FEWEST_CHANGES:
         return True
     return changes >= _FEWEST_CHANGES and not _is_wordy(value)
@@ -169,8 +168,8 @@ def looks_random(value: bytes, shortest: int = 16) -> bool:
 def looks_chosen(value: bytes, *, is_quoted: bool, is_given: bool = False) -> bool:
     """Return whether *value*, next to the name of a password, is a password.
 
-    It must not be a word, a name or code. Where only a password can stand (*is_given*: in an .env
-    file, after an option of a program), a word can be one as well.
+    It must not be a word, a name or code. Where only a password is possible (*is_given*: in an .env
+    file, after a program's option), a word can be one as well.
     """
     value = _meant(value)
     if not 6 <= len(value) <= 200 or re.search(rb"\s", value):
@@ -197,7 +196,7 @@ def looks_chosen(value: bytes, *, is_quoted: bool, is_given: bool = False) -> bo
 
 
 def _meant(value: bytes) -> bytes:
-    """Return *value* with escapes of Unicode undone."""
+    """Return *value* with Unicode escapes undone."""
     if b"\\" not in value:
         return value
     return _UNICODE.sub(
@@ -206,7 +205,7 @@ def _meant(value: bytes) -> bytes:
 
 
 def _are_random_letters(value: bytes) -> bool:
-    """Return whether letters make no words: capitals anywhere, or pairs that words do not have."""
+    """Return whether letters form no words: random capitals, or unusual letter pairs."""
     if len(value) < 8 or not value.isascii():
         return False
     kinds = [_kind(each) for each in value]
@@ -230,13 +229,13 @@ def _kind(byte: int) -> str:
     if 65 <= byte <= 90:
         return "A"
     if byte >= 128:
-        return "a"  # A letter that is not in ASCII.
+        return "a"  # A non-ASCII letter.
     return "0" if 48 <= byte <= 57 else "-"
 
 
 def _is_wordy(value: bytes) -> bool:
-    """Return whether more of its pairs of letters are common in words than chance would have it."""
-    # In camelCase a new word begins where a capital letter does, so that pair tells nothing.
+    """Return whether more of its letter pairs are common in words than by chance."""
+    # In camelCase a capital begins a new word, so that pair means nothing.
     pairs = [
         bytes((a | 0x20, b | 0x20))
         for a, b in pairwise(value)

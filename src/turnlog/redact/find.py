@@ -1,4 +1,4 @@
-"""Finding secrets: every rule asked, overlaps settled, what is allowed let go."""
+"""Find secrets: run all rules, merge overlaps, drop what is allowed."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from turnlog.redact.spans import SecretSpan
 from turnlog.redact.user_rules import NO_RULES, Rules, digest_of
 
 GUESSABLE_BYTES: Final = 20
-"""A shorter secret may be one that a person chose, and that its digest would give away."""
+"""A shorter secret may be a chosen one, which its digest would reveal."""
 _WINDOW: Final = 8192
 _OVERLAP: Final = 1024
 _ESCAPABLE: Final = frozenset(bytes((each,)) for each in b'nrtbfu"\\/')
 _OWN_RANK: Final = 2
-# A mask, as far as it can be told from its surroundings.
+# A mask, as far as it can be recognized.
 _MASK: Final = re.compile(
     r"(?:[A-Za-z0-9_./-]{0,24}\u2026[A-Za-z0-9_=-]{0,4})?\[redacted [A-Za-z0-9 .-]+\]"
 )
 
 
 class Secret(NamedTuple):
-    """A secret: where it stands, what it is, and what may be shown in its place."""
+    """A secret: its position, its kind, and what to show instead."""
 
     kind: str
     start: int
     end: int
     masked: str
     digest: str
-    """The SHA-256 of the secret itself, however it was escaped where it stood."""
+    """The SHA-256 of the secret itself, without escapes."""
     guessable: bool
-    """Whether it is so short that its digest should not be shown to others."""
+    """Whether it is too short for its digest to be shown."""
 
 
 def find_secrets(text: str | bytes, rules: Rules = NO_RULES) -> Iterator[Secret]:
-    """Find the secrets in *text*, the first one first; places count its characters, or bytes."""
+    """Return the secrets in *text* in order; positions count characters, or bytes."""
     if isinstance(text, bytes):
         data = text
         said = data.decode("utf-8", "surrogateescape") if rules.patterns else ""
@@ -63,7 +63,7 @@ def find_secrets(text: str | bytes, rules: Rules = NO_RULES) -> Iterator[Secret]
 
 
 def find_bytes(data: bytes) -> Iterator[SecretSpan]:
-    """Ask every rule that holds for everybody, of *data* as it stands."""
+    """Yield what the built-in rules find in *data* as it is."""
     low = data.lower()
     yield from find_shapes(data)
     yield from find_blocks(data)
@@ -73,7 +73,7 @@ def find_bytes(data: bytes) -> Iterator[SecretSpan]:
 
 
 def merge_overlaps(own: Iterable[SecretSpan], data: bytes, rules: Rules) -> list[SecretSpan]:
-    """Return all that is to be masked in *data*, in order; what overlaps becomes one."""
+    """Return the spans to mask in *data*, in order; overlapping ones are merged."""
     found = [*own, *find_bytes(data), *find_escaped(data, find_bytes)]
     found = [_whole(each, data) for each in found if not rules.allows(_text(each.value))]
     found.sort()
@@ -89,7 +89,7 @@ def merge_overlaps(own: Iterable[SecretSpan], data: bytes, rules: Rules) -> list
 
 
 def _whole(found: SecretSpan, data: bytes) -> SecretSpan:
-    """Return the place without the half of an escape that it may begin or end with."""
+    """Return the span without half an escape at its start or end."""
     start, end = found.start, found.end
     if _is_escaped(data, start):
         start += 5 if data[start : start + 1] == b"u" else 1
@@ -99,7 +99,7 @@ def _whole(found: SecretSpan, data: bytes) -> SecretSpan:
 
 
 def _is_escaped(data: bytes, at: int) -> bool:
-    """Return whether a backslash right before *at* makes an escape of what stands there."""
+    """Return whether a backslash before *at* makes that character an escape."""
     if at == 0 or data[at - 1] != 0x5C or data[at : at + 1] not in _ESCAPABLE:
         return False
     run = at - 1
@@ -109,10 +109,10 @@ def _is_escaped(data: bytes, at: int) -> bool:
 
 
 def find_user_patterns(text: str, rules: Rules) -> Iterator[tuple[int, int, str]]:
-    """Find what people's own patterns find in *text*: where, and what it is called.
+    """Yield the span and name of each match of the user's patterns in *text*.
 
-    A pattern sees a line, and of a long one only so much at a time: its time is bounded. What was
-    masked already is left alone.
+    A pattern gets one line at a time, and long lines in parts, so its time is bounded. Existing
+    masks are left alone.
     """
     if not rules.patterns:
         return
@@ -121,7 +121,7 @@ def find_user_patterns(text: str, rules: Rules) -> Iterator[tuple[int, int, str]
         for pattern in rules.patterns:
             for match in pattern.regex.finditer(text, begin, end):
                 start, stop = match.span(1 if pattern.regex.groups and match[1] else 0)
-                if masks is None:  # Most texts have nothing to compare them with.
+                if masks is None:  # Most texts have no match.
                     masks = [mask.span() for mask in _MASK.finditer(text)]
                 if start < stop and not any(a < stop and start < b for a, b in masks):
                     yield start, stop, pattern.name
@@ -149,7 +149,7 @@ def _windows(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _characters(text: str, data: bytes, found: list[SecretSpan]) -> Iterator[tuple[int, int]]:
-    """Turn places in bytes into places in characters."""
+    """Convert byte positions to character positions."""
     if len(text) == len(data):
         yield from ((each.start, each.end) for each in found)
         return

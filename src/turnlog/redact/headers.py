@@ -1,4 +1,4 @@
-"""Secrets on their way to a server: Authorization headers, URLs and SQL with passwords."""
+"""Credentials sent to servers: Authorization headers, URLs and SQL with passwords."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _URL: Final = re.compile(rb"://([^\s/:@\"'`\\<>?#]{0,100}):([^\s/@\"'`\\<>]{3,20
 _REACH: Final = 310
 _IDENTIFIED: Final = b"identified by "
 _BY: Final = re.compile(rb"(?:password )?(?:\\{0,7}')([^\s\"'`\\]{4,200})")
-# A port, or a part of a regular expression.
+# A port, or part of a regular expression.
 _NO_PASSWORD: Final = re.compile(rb"\d{1,5}(?:[?#,;&]|\Z)|.*?[\[\](){}^+*|][\[\](){}^+*|]")
 _PLAIN_PASSWORDS: Final = frozenset(
     b"password passwd pass pwd secret test token user username example pw mypassword".split()
@@ -30,7 +30,7 @@ _PLAIN_PASSWORDS: Final = frozenset(
 
 
 def find_header_secrets(data: bytes, low: bytes) -> Iterator[SecretSpan]:
-    """Find what is sent to prove who one is; *low* is *data* in small letters."""
+    """Yield credentials in headers, URLs and SQL; *low* is *data* in lower case."""
     for match in _BEARER.finditer(low):
         yield from _random(data, match.span(1), "bearer token")
     for match in _AUTH.finditer(low):
@@ -60,7 +60,7 @@ def _random(data: bytes, span: tuple[int, int], kind: str) -> Iterator[SecretSpa
 
 
 def _user_and_password(data: bytes, start: int, end: int) -> Iterator[SecretSpan]:
-    """Take what is ``user:password`` in base64, and nothing else."""
+    """Yield base64 values that decode to ``user:password``."""
     value = data[start:end]
     if not _BASE64.fullmatch(value):
         return
@@ -76,7 +76,7 @@ def _user_and_password(data: bytes, start: int, end: int) -> Iterator[SecretSpan
 
 
 def _url_password(data: bytes, at: int) -> Iterator[SecretSpan]:
-    """Take what stands between a user and the @ at *at*, if a URL begins before it."""
+    """Yield the password between a user and the @ at *at*, if a URL begins before it."""
     begin = data.rfind(b"://", max(0, at - _REACH), at)
     match = _URL.match(data, begin, at) if begin >= 0 else None
     if match is not None and match[1].endswith(b"[") and match[2].endswith(b"]"):

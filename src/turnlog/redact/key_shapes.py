@@ -1,8 +1,8 @@
-"""Keys that are known by their shape: a public beginning, then so and so many random characters.
+"""Keys of a known shape: a public prefix, then a number of random characters.
 
-A beginning ends in ``_``, ``-``, ``.`` or in nothing. Those that end in one of the three are looked
-for together: wherever such a character is followed by a long run, what stands before it tells which
-shape it may be. That is three searches for however many shapes. The others have one each.
+Prefixes that end in ``_``, ``-`` or ``.`` are searched together: wherever such a character is
+followed by a long run, the text before it decides which shape it may be. That takes three searches
+for any number of shapes. Each other prefix has its own search.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from turnlog.redact.false_positives import (
 from turnlog.redact.spans import SecretSpan, places
 
 TAIL: Final = 4
-"""So many characters at the end of a long key stay, as the pages of its issuer show it."""
+"""How many characters at the end of a long key stay visible, as on its issuer's pages."""
 _LONG: Final = 28
 _LONGEST: Final = 300
 
@@ -32,7 +32,7 @@ _OPEN: Final = rb"[A-Za-z0-9_-]"
 
 
 class Shape(NamedTuple):
-    """A kind of key: its public beginning, and the whole of it as a pattern."""
+    """A kind of key: its public prefix, and its pattern."""
 
     kind: str
     head: bytes
@@ -43,7 +43,7 @@ class Shape(NamedTuple):
 def _shape(
     kind: str, head: str, rest: bytes, *, check: Callable[[bytes], bool] = is_varied
 ) -> Shape:
-    """Describe *kind*: the literal *head*, then *rest*, then no further character of the key."""
+    """Return a shape: the literal *head*, then *rest*, then no further key character."""
     begin = head.encode()
     pattern = re.escape(begin) + rest + rb"(?![A-Za-z0-9_])"
     return Shape(kind, begin, pattern, check)
@@ -65,7 +65,7 @@ def _ends_varied(value: bytes) -> bool:
     return is_varied(value.rpartition(b"/")[2])
 
 
-# Heads that are a part of other heads come after them.
+# Heads that are part of other heads come after them.
 _BY_MARK: Final = (
     _shape("anthropic key", "sk-ant-", rb"[a-z0-9]{2,12}-" + _open(20), check=looks_random),
     _shape("anthropic key", "sk-ant-", _open(24), check=looks_random),
@@ -193,7 +193,7 @@ _ALONE: Final = (
 
 
 def _mark(mark: bytes) -> re.Pattern[bytes]:
-    """Find *mark* where it may end a head and a long run follows."""
+    """Return a pattern for *mark* where it may end a head and a long run follows."""
     heads = [each.head for each in _BY_MARK if each.head.endswith(mark)]
     short = b"|".join(re.escape(head) for head in heads if len(head) < 4)
     long = [head for head in heads if len(head) >= 4]
@@ -210,8 +210,8 @@ _DOT: Final = re.compile(
 _BEFORE_MARK: Final[dict[bytes, list[Shape]]] = {}
 for _each in _BY_MARK:
     _BEFORE_MARK.setdefault(_each.head[-3:], []).append(_each)
-# Heads that share a letter share a search. Each pattern begins with a rare letter of its heads, so
-# many places behind their beginning.
+# Heads that share a letter share a search. Each pattern begins with a rare letter of its heads,
+# which is so many characters after their beginning.
 _SEARCHES: Final = tuple(
     (back, re.compile(pattern), [each for each in _ALONE if each.head.startswith(first)])
     for first, back, pattern in (
@@ -224,7 +224,7 @@ _SEARCHES: Final = tuple(
 
 
 class _Joint(NamedTuple):
-    """A kind of key that is known by what stands on both sides of one character."""
+    """A kind of key that is recognized by the text on both sides of one character."""
 
     kind: str
     before: re.Pattern[bytes]
@@ -243,7 +243,7 @@ _BOT: Final = _Joint(
     re.compile(rb"\d{8,10}\Z"),
     re.compile(rb":AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
 )
-# In the address of the bot: https://api.telegram.org/bot…/getMe
+# In a bot's address: https://api.telegram.org/bot…/getMe
 _BOT_ADDRESS: Final = re.compile(
     rb"\.org/(?:file/)?bot(\d{6,12}:[A-Za-z0-9_-]{30,50})(?![A-Za-z0-9_-])"
 )
@@ -265,12 +265,12 @@ _SIGNED: Final = re.compile(rb"&sig=([A-Za-z0-9+/%]{40,90}={0,2})")
 _AWS_SECRET: Final = re.compile(rb"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
 _HEADER_BYTES: Final = 1000
 _NEAR: Final = 160
-# What may stand right before a key although it ends in a letter or digit: an escape, a colour.
+# What may precede a key although it ends in a letter or digit: an escape, a colour.
 _ESCAPED: Final = re.compile(rb"(?:\\[nrtbf]|\\u00[01][0-9a-f]|\[[0-9;]{0,12}[mGHJK])\Z")
 
 
 def find_shapes(data: bytes) -> Iterator[SecretSpan]:
-    """Find the keys in *data* that are known by their shape."""
+    """Yield the keys in *data* that have a known shape."""
     for pattern in _MARKS:
         for mark in pattern.finditer(data):
             shapes = _BEFORE_MARK.get(data[mark.start() - 2 : mark.end()])
@@ -306,7 +306,7 @@ def find_shapes(data: bytes) -> Iterator[SecretSpan]:
 def _of_shapes(
     data: bytes, at: int, shapes: Sequence[Shape], *, is_head_ahead: bool = False
 ) -> Iterator[SecretSpan]:
-    """Find the first of *shapes* that fits where a head ends, or begins, at *at*."""
+    """Return the first of *shapes* that matches where a head ends, or begins, at *at*."""
     for shape in shapes:
         start = at if is_head_ahead else at - len(shape.head)
         if start < 0 or not data.startswith(shape.head, start):
@@ -322,7 +322,7 @@ def _of_shapes(
 
 
 def _joined(data: bytes, at: int, joint: _Joint) -> Iterator[SecretSpan]:
-    """Find a key whose beginning is no literal: what follows *at*, and what goes before it."""
+    """Return a key whose prefix is not a literal, by the text after and before *at*."""
     match = joint.after.match(data, at)
     begin = joint.before.search(data[max(0, at - _HEADER_BYTES) : at]) if match else None
     if match is None or begin is None:
@@ -335,14 +335,14 @@ def _joined(data: bytes, at: int, joint: _Joint) -> Iterator[SecretSpan]:
 
 
 def _bot(data: bytes, at: int) -> Iterator[SecretSpan]:
-    """Find the token in the address of a Telegram bot, whose domain ends at *at*."""
+    """Return the token in the address of a Telegram bot, whose domain ends at *at*."""
     match = _BOT_ADDRESS.match(data, at)
     if match is not None and is_varied(match[1].partition(b":")[2]):
         yield SecretSpan(*match.span(1), _BOT.kind, _masked(_BOT.kind, b"", match[1]), match[1], 1)
 
 
 def _aws_secret(data: bytes, end: int) -> Iterator[SecretSpan]:
-    """Find the secret that belongs to the key id that ends at *end*."""
+    """Return the secret that belongs to the key id that ends at *end*."""
     match = _AWS_SECRET.search(data, end, end + _NEAR)
     if match is not None and looks_random(match[0]) and not re.fullmatch(rb"[0-9a-f]+", match[0]):
         yield SecretSpan(*match.span(), "aws secret key", b"[redacted aws secret key]", match[0], 1)
@@ -350,11 +350,11 @@ def _aws_secret(data: bytes, end: int) -> Iterator[SecretSpan]:
 
 @cache
 def _compiled(pattern: bytes) -> re.Pattern[bytes]:
-    return re.compile(pattern)  # When it is first needed: most never are.
+    return re.compile(pattern)  # Compiled on first use: most are never needed.
 
 
 def _is_bounded(data: bytes, start: int) -> bool:
-    """Return whether a key that begins at *start* is no part of a longer word."""
+    """Return whether a key that begins at *start* is not part of a longer word."""
     if start == 0 or not data[start - 1 : start].isalnum() or data.startswith(b"hooks/", start):
         return True
     return _ESCAPED.search(data[max(0, start - 16) : start]) is not None

@@ -1,7 +1,7 @@
-"""What was found once is known: a value masked in one place is masked wherever else it stands.
+"""Known values: a secret masked in one place is masked everywhere else.
 
-A password shows itself where it is given a name (``DB_PASSWORD=…``), and not where somebody says it
-again. Keys with a shape of their own are found everywhere as it is, and are not gathered here.
+A password is recognizable where it has a name (``DB_PASSWORD=…``), but not where it is repeated.
+Keys of a known shape are found everywhere anyway and are not collected here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from turnlog.redact.headers import find_header_secrets
 from turnlog.redact.names import find_named
 from turnlog.redact.user_rules import Rules, UserPattern
 
-# A short value, or one without both letters and digits, may be a word of the text around it.
+# A short value, or one without both letters and digits, may be an ordinary word.
 _SHORTEST: Final = 10
 _LONGEST: Final = 200
 _MOST: Final = 1000
@@ -26,7 +26,7 @@ _NAMELESS: Final = ("[redacted ", "***")
 
 
 def gather_known(lines: Iterable[bytes], rules: Rules) -> Rules:
-    """Return *rules* that also find the values which are secrets somewhere in *lines* of JSON."""
+    """Return *rules* extended by the values that are secrets anywhere in *lines* of JSON."""
     known: dict[str, str] = {}
     for line in lines:
         if not rules.patterns and not _names_any(line):
@@ -45,7 +45,7 @@ def gather_known(lines: Iterable[bytes], rules: Rules) -> Rules:
 
 
 def _names_any(line: bytes) -> bool:
-    """Return whether a value stands beside a telling name: a third of the work, and mostly all."""
+    """Return whether a value may follow a telling name: a quick check that is mostly enough."""
     low = line.lower()
     return any(
         True
@@ -56,7 +56,7 @@ def _names_any(line: bytes) -> bool:
 
 
 def _said(written: bytes) -> str:
-    """Return a part of a JSON string as it was said, however often it was escaped."""
+    """Return part of a JSON string without escapes, however often it was escaped."""
     text = written.decode("utf-8", "replace")
     while "\\" in text:
         try:

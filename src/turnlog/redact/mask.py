@@ -1,4 +1,4 @@
-"""Masking: text with its secrets replaced, and nothing else changed."""
+"""Mask the secrets in text, lines and JSON values, and change nothing else."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _STRING: Final = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:)?')
 def redact(text: T, rules: Rules = NO_RULES) -> T:
     """Return *text* with every secret masked; the same text if there is none.
 
-    JSON in it stays JSON, unless somebody's own pattern takes a quote: for raw lines of a log there
-    is ``redact_line``.
+    JSON in it stays JSON, unless a user's pattern matches a quote: use ``redact_line`` for raw
+    lines of a log.
     """
     for _ in range(_ROUNDS):
         masked = _masked(text, rules)
         if masked == text:
             break
-        text = masked  # What a secret hid, glued to it, may be found now that it is gone.
+        text = masked  # Secrets glued to this one may be found now.
     return text
 
 
@@ -43,7 +43,7 @@ def _masked(text: T, rules: Rules) -> T:
 
 
 def redact_line(line: bytes, rules: Rules = NO_RULES) -> bytes:
-    """Return a line of JSON with every secret masked; it is the same JSON but for its strings."""
+    """Return a line of JSON with every secret masked; only its strings change."""
     if rules.patterns:
         line = _STRING.sub(lambda match: _literal(match, rules), line)
     return redact(line, Rules((), rules.values, rules.digests, rules.allowed))
@@ -52,7 +52,7 @@ def redact_line(line: bytes, rules: Rules = NO_RULES) -> bytes:
 def redact_value(value: Any, rules: Rules = NO_RULES) -> Any:
     """Return plain JSON (dicts, lists, strings, numbers) with every secret masked."""
     if isinstance(value, dict | list | tuple):
-        # Some are told only by what stands beside them: the lines of a key, a variable's value.
+        # Some are found only by their neighbours: the lines of a key, a variable's value.
         written = json.dumps(value).encode()
         masked = redact_line(written, rules)
         value = value if masked == written else json.loads(masked)
@@ -76,7 +76,7 @@ def _named(key: Any, value: Any, rules: Rules) -> Any:
 
 
 def redact_named(name: str, text: str, rules: Rules = NO_RULES) -> str:
-    """Return *text* with every secret masked; its *name* may tell what the text itself does not."""
+    """Return *text* with every secret masked; its *name* may show that it is one."""
     masked = redact(text, rules)
     if masked != text or not is_secret_name(name):
         return masked
@@ -85,7 +85,7 @@ def redact_named(name: str, text: str, rules: Rules = NO_RULES) -> str:
 
 
 def _literal(match: re.Match[bytes], rules: Rules) -> bytes:
-    """Mask what people's own patterns find in one string of a line; names of fields stay."""
+    """Mask matches of the user's patterns in one string of a line; field names stay."""
     if match[2] is not None:
         return match[0]
     try:

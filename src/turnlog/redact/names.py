@@ -1,9 +1,9 @@
-"""Values that are known by the name beside them: ``API_KEY=…``, ``"password": "…"``, ``Bearer …``.
+"""Secrets recognized by their name: ``API_KEY=…``, ``"password": "…"``, ``Bearer …``.
 
-A name is telling if it ends in a word such as key, token or password, and if what stands before
-that word does not make it harmless (a cache key, a page token). Then comes a sign of assignment,
-and then the value: within quotes, however often they are escaped, or up to the next blank. Where
-the name says password the value need only look chosen; elsewhere it has to look random.
+A name is telling if it ends in a word such as key, token or password, and the word before does not
+make it harmless (a cache key, a page token). An assignment follows, and then the value: in quotes,
+however often they are escaped, or up to the next blank. After a password's name the value need only
+look chosen; elsewhere it must look random.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _MOST_NESTED: Final = 8
 _SHORTEST: Final = 16
 _SHORTEST_SECRET: Final = 12
 
-# What may follow the telling word within the name, then a quote, then a sign of assignment; or a
-# field `value`, where the name is that of a variable in a list of them.
+# What may follow the telling word in the name, then a quote, then an assignment; or a field
+# `value`, where the name is that of a variable in a list.
 _AFTER: Final = (
     rb"(?:s|_?\d{1,2}|_?base|[_-](?:prod|production|dev|staging|live|test|default|old|new|value"
     rb"|primary|secondary|main|base64|b64))?"
@@ -38,11 +38,11 @@ _AFTER: Final = (
     rb"(?:(?:,?(?:\s|\\{1,7}[nrt]){0,40}(?:\\{0,7}[\"'])?value(?:\\{0,7}[\"'])?)?"
     rb"(?:\*\*)?[ \t]{0,8}(?:=>|:=|:|=)(?:\*\*)?[ \t]{0,8}|>|[ ]"
     rb"|,[ ]{0,2}(?=\\{0,7}[\"']))"
-    rb"(?![\s{(\[]|\d{1,12}(?:[\s,;)}\]\\]|\Z)|null|none|true|false)"  # Nothing that is no text.
+    rb"(?![\s{(\[]|\d{1,12}(?:[\s,;)}\]\\]|\Z)|null|none|true|false)"  # Not a string.
 )
-# Each begins with a rare letter, to which the search leaps, and looks back to the rest of the word:
-# a pass over all bytes costs more than all that is tried. The empty group that took part tells
-# which word it is, and with it how far back the word begins.
+# Each begins with a rare letter, for which the search is fast, and looks back to the rest of the
+# word: a pass over all bytes costs more than all attempts. The empty group that matched shows which
+# word it is, and so how far back the word begins.
 _WORDS: Final = (
     (
         re.compile(rb"k(?:ey()" + _AFTER + rb"|en(?<=token)()" + _AFTER + rb")"),
@@ -65,7 +65,7 @@ _UNQUOTED: Final = re.compile(rb"(?:[^\s\"'`\\<>,;&|(){}\[\]]|\\\\(?![\\nrtbfu\"
 _OF_LINE: Final = re.compile(rb"(?:[^\s\"'`\\]|\\\\(?![\\nrtbfu\"'/]))+")
 _PLAINLY: Final = re.compile(rb"[^\"'`\\]+")
 _ASSIGNS: Final = re.compile(rb"[A-Z][A-Z0-9_]*")
-# A sentence that says what the secret is: "the password is …", "set the token to '…'".
+# A sentence that states the secret: "the password is …", "set the token to '…'".
 _SAYS: Final = re.compile(
     rb"(?:(?:for|of) [^\s\"']{1,60} )?(?:is(?: now| set to)?|was|will be|(?:set|changed) to"
     rb"|to(?= \\{0,7}[\"'`])):? (?:\*\*)?"
@@ -79,13 +79,13 @@ _BARE: Final = re.compile(rb"[^\"'`]*")
 _EMPTY: Final = re.compile(rb"[^ \t]=[ \t]+\Z")
 _ENDS_LINE: Final = re.compile(rb"[\s\"'\\]|\Z")
 
-# A key is a secret if one of these words goes before it, or if its name is all in capitals.
+# A key is a secret if one of these words precedes it, or if its name is all capitals.
 _KEYS: Final = frozenset(
     b"api access secret private encryption signing master service auth account storage admin app "
     b"client license licence deploy subscription shared hmac jwt session crypt cipher aes webhook "
     b"root user management write read".split()
 )
-# Whoever issues keys lends them a name.
+# Issuers of keys, which name them.
 _ISSUERS: Final = frozenset(
     b"adafruit adobe airtable algolia alibaba anthropic asana atlassian bitbucket bittrex "
     b"cloudflare codecov cohere coinbase confluent contentful datadog discord dropbox "
@@ -107,12 +107,12 @@ _HARMLESS: Final = frozenset(
     b"end fingerprint keyboard shortcut press arrow enter localstorage react prop state "
     b"order publishable site export hashed".split()
 )
-# A name that begins so tells what is done with a password, and has none.
+# A name that begins so describes an action on a password, and has none.
 _DONE_TO_IT: Final = frozenset(
     b"reset forgot forget change update enter confirm invalid wrong show hide toggle generate set "
     b"get has is no need require weak missing incorrect verify check create save remember".split()
 )
-# Words that follow an option where text is about it.
+# Words that follow an option in prose.
 _GOES_ON: Final = frozenset(
     b"option options argument arguments parameter parameters switch instead without should because "
     b"prompt prompts setting and".split()
@@ -132,7 +132,7 @@ _KINDS: Final = {
 
 
 def find_named(data: bytes, low: bytes) -> Iterator[SecretSpan]:
-    """Find the values in *data* that stand beside a telling name; *low* is it in small letters."""
+    """Yield the values in *data* after a telling name; *low* is *data* in lower case."""
     ends: Counter[int] = Counter()
     for pattern, words in _WORDS:
         for match in pattern.finditer(low):
@@ -145,10 +145,10 @@ def find_named(data: bytes, low: bytes) -> Iterator[SecretSpan]:
 def _valued(
     data: bytes, word: bytes, at: int, behind: int, ends: Counter[int]
 ) -> SecretSpan | None:
-    """Judge the value that begins at *behind*, beside the name whose *word* stands at *at*.
+    """Return the secret that begins at *behind*, after the name whose *word* is at *at*.
 
-    *ends* counts how often a value ended where one ends: names within names within values are not
-    pursued for ever.
+    *ends* counts how often a value ended at a position: names within names within values are not
+    followed forever.
     """
     sign, written = data[behind - 1 : behind], data[at:behind]
     link, behind = _link(data, word, at, behind)
@@ -167,16 +167,16 @@ def _valued(
     if b"[redacted " in data[max(0, at - _LONGEST_NAME) : at] and b"]" in written:
         return None  # It is a mask that ends in this word.
     if name.lower() == b"pass" and (is_said or b":" in written):
-        return None  # So tests say that they passed, and functions what they pass to others.
+        return None  # Tests that passed, and functions that pass arguments.
     begin = at - len(before)
     previous = data[begin - 1 : begin]
     if previous == b"/" and sign == b":":
-        return None  # A file, and a line of it.
+        return None  # A file and a line number.
     is_default = previous == b"{" and data[begin - 2 : begin - 1] == b"$"
     if is_default and data[behind : behind + 1] in (b"-", b"?", b"+"):
         if data[behind] != 0x2D:
             return None
-        behind += 1  # What a shell takes if the variable is not set.
+        behind += 1  # The shell's default for an unset variable.
     is_shouted = _ASSIGNS.fullmatch(name) is not None
     start, end, is_quoted = value_at(
         data, behind, is_line=is_said or (is_shouted and not is_default)
@@ -186,15 +186,15 @@ def _valued(
         return None
     follows = data[end : end + 2]
     if (sign == b">" and follows != b"</") or (not is_quoted and follows[:1] in (b"(", b"[")):
-        return None  # No element of XML; or a call, or an element of something.
+        return None  # Not an XML element; or a call, or an index.
     if is_quoted and previous == data[behind : behind + 1] and _BARE.fullmatch(written):
         return None  # The quote ends a string that ends in the name.
     if is_quoted and data[start : start + 1] in _GOES_ON_AFTER_QUOTE:
-        return None  # Likewise: the name ended a string, and code goes on.
+        return None  # Likewise: the name ended a string, and code follows.
     if not is_quoted and (_EMPTY.search(written) or data[start : start + 1] == b"="):
-        return None  # In a shell, nothing follows the sign; or two values are compared.
+        return None  # Nothing follows the sign in a shell, or it is a comparison.
     value = data[start:end]
-    # In .env files and after options stand values, not code.
+    # .env files and options have values, not code.
     is_assigned = sign == b"=" or b":" in written
     is_literal = is_quoted or is_option or (is_shouted and is_assigned)
     is_certain = link == "login"
@@ -210,7 +210,7 @@ def _valued(
 
 
 def _link(data: bytes, word: bytes, at: int, behind: int) -> tuple[str | None, int]:
-    """Return what links the name to its value, and where the value begins; None if nothing does."""
+    """Return the link between name and value, and where the value begins, or None."""
     written = data[at:behind]
     if _PAIRS.search(written):
         return "sign", behind
@@ -224,7 +224,7 @@ def _link(data: bytes, word: bytes, at: int, behind: int) -> tuple[str | None, i
 
 
 def _is_user(data: bytes, at: int, value: bytes) -> bool:
-    """Return whether *value* is also the name of the user: so do servers that are thrown away."""
+    """Return whether *value* is also the user's name, as on throwaway servers."""
     user = data.rfind(value, max(0, at - _NEAR), at)
     if user < 0 or data[user + len(value) : user + len(value) + 1] == b"@":
         return False
@@ -232,7 +232,7 @@ def _is_user(data: bytes, at: int, value: bytes) -> bool:
 
 
 def _is_login(data: bytes, at: int, behind: int) -> bool:
-    """Return whether the word at *at* is followed by a password, as in .netrc and in SQL."""
+    """Return whether a password follows the word at *at*, as in .netrc and SQL."""
     before = data[max(0, at - 80) : at]
     if _LOGIN.search(before):
         return True
@@ -242,7 +242,7 @@ def _is_login(data: bytes, at: int, behind: int) -> bool:
 def kind_of(
     name: bytes, value: bytes, *, is_quoted: bool = True, is_given: bool = False
 ) -> str | None:
-    """Return what kind of secret *value* is, beside the telling *name*; None if it is none."""
+    """Return the kind of secret that *value* is after the telling *name*, or None."""
     if not 6 <= len(value) <= _LONGEST_VALUE or is_placeholder(value):
         return None
     parts = words_of(name)
@@ -267,7 +267,7 @@ def kind_of(
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether *name*, as a key of a document, says that its value is a secret."""
+    """Return whether *name*, as a key of a document, means that its value is a secret."""
     data = name.encode("utf-8", "replace")
     low = data.lower()
     for pattern, words in _WORDS:
@@ -279,14 +279,14 @@ def is_secret_name(name: str) -> bool:
 
 
 def words_of(name: bytes) -> list[bytes]:
-    """Split a name into its words, in small letters."""
+    """Return the words of a name, in lower case."""
     return [part.lower() for part in _PARTS.findall(name)]
 
 
 def _is_telling(word: bytes, before: bytes, name: bytes) -> bool:
     parts = words_of(name)
     if name in (b"PWD", b"OLDPWD"):
-        return False  # So shells call the directory they are in.
+        return False  # The shell's name for its current directory.
     if word in (b"pass", b"pwd"):
         return b"hashed" not in parts and any(
             part in _SECRETIVE or part.endswith((b"password", b"passwd")) for part in parts
@@ -306,7 +306,7 @@ def _word_in(part: bytes) -> bytes | None:
 
 
 def _unescaped(data: bytes, at: int, before: bytes) -> bytes:
-    """Leave out the letter of an escape, as in a new line, at the beginning of a name."""
+    """Drop the letter of an escape, such as a newline's, at the beginning of a name."""
     begin = at - len(before)
     if before and begin > 0 and data[begin - 1] == 0x5C:
         return before[len(found[0]) :] if (found := _ESCAPED.match(before)) else before
@@ -314,13 +314,13 @@ def _unescaped(data: bytes, at: int, before: bytes) -> bytes:
 
 
 def value_at(data: bytes, at: int, *, is_line: bool) -> tuple[int, int, bool]:
-    """Return where the value that begins at *at* starts and ends, and whether quotes hold it."""
+    """Return where the value that begins at *at* starts and ends, and whether it is quoted."""
     quote = _QUOTE.match(data, at)
     if quote is not None:
         end = closing(data, quote.end(), len(quote[1]), quote[2])
         return quote.end(), end, True
     run = (_OF_LINE if is_line else _UNQUOTED).match(data, at, at + _LONGEST_VALUE)
-    # What has no end here is no value.
+    # Without an end it is not a value.
     end = run.end() if run and run.end() < at + _LONGEST_VALUE else at
     element = data.find(b"</", at, end)
     end = element if element >= 0 else end
@@ -332,8 +332,8 @@ def value_at(data: bytes, at: int, *, is_line: bool) -> tuple[int, int, bool]:
 def closing(data: bytes, start: int, escapes: int, quote: bytes) -> int:
     """Return where a string ends whose opening quote had *escapes* backslashes before it.
 
-    A quote that is escaped more often belongs to the string; one that is escaped less often ends
-    something around it, and is not crossed. Other quotes than JSON's own never cross one of those.
+    A quote with more backslashes belongs to the string; one with fewer ends an enclosing string and
+    is not crossed. Other quotes than JSON's own never cross one of those.
     """
     stop = min(len(data), start + _LONGEST_VALUE)
     line = data.find(b"\n", start, stop)
@@ -349,12 +349,12 @@ def closing(data: bytes, start: int, escapes: int, quote: bytes) -> int:
             run -= 1
         slashes = at - run
         own = escapes
-        while True:  # This string, and those around it.
+        while True:  # This string, and the enclosing ones.
             if slashes % (2 * own + 2) == own:
                 return at - own
             if own == 0:
                 break
             own = (own - 1) // 2
         at += 1
-    cut = _OF_LINE.match(data, start, stop)  # The text is cut off within it.
+    cut = _OF_LINE.match(data, start, stop)  # The text is truncated within it.
     return cut.end() if cut else start

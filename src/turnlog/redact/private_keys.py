@@ -1,8 +1,7 @@
-"""Private keys in their armour: everything between BEGIN and END that is no line number or quote.
+"""PEM private keys: everything between BEGIN and END except line numbers and quotes.
 
-A key may be cut off, numbered line by line, printed with something before each line, or written as
-a string of some language or several, so its lines are taken one by one and what stands between them
-is left alone.
+A key may be truncated, numbered line by line, printed with a prefix before each line, or written as
+string literals, so its lines are masked one by one and the text between them stays.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _ESCAPE: Final = rb"\\{1,15}(?:u[0-9A-Fa-f]{4}|[nrtbf\"'])"
 _PIECE: Final = re.compile(
     rb"(" + _ESCAPE + rb")|([A-Za-z0-9+/=_-]{12,}(?:\\{1,7}/[A-Za-z0-9+/=]*)*)"
 )
-# What may stand between two lines of one key: line ends, numbers, arrows, the ends of strings that
-# are added up. A bare quote in a line of JSON is the end of all.
+# What may be between two lines of one key: newlines, numbers, arrows, the ends of concatenated
+# strings. A bare quote in a line of JSON ends everything.
 _BETWEEN: Final = re.compile(
     rb"(?:" + _ESCAPE + rb"|[\s'+|:,;>#*.]|\xe2\x86\x92|\xe2\x94\x82|\d{1,5}"
     rb"|\"[\s,.&]*[+\n][\s,.&+]*\""
@@ -42,7 +41,7 @@ _LINE_ENDS: Final = re.compile(rb"(?:\s|\\{1,15}[nr])*")
 
 
 def find_blocks(data: bytes) -> Iterator[SecretSpan]:
-    """Find private keys between their BEGIN and END, or as far as they go."""
+    """Yield private keys between their BEGIN and END, or as far as they go."""
     at = -1
     while (at := data.find(_ARMOUR, at + 1)) >= 0:
         begin = _BEGIN.match(data, at)
@@ -62,10 +61,10 @@ def find_blocks(data: bytes) -> Iterator[SecretSpan]:
 
 
 def _between_both(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
-    """Return the lines of a key of which BEGIN and END stand there, whatever is said between them.
+    """Return the lines of a key with both BEGIN and END, whatever is between them.
 
-    Behind those that follow one another it is what looks like one: a tool may have set something
-    before each line (a file's name, a time, a colour), or each may be a string of its own.
+    After consecutive lines, anything that looks like a line counts: a tool may have put a prefix
+    before each line (a file name, a time, a colour), or each may be a string of its own.
     """
     pieces = _in_a_row(data, start, stop)
     further = [
@@ -81,7 +80,7 @@ def _between_both(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def _in_a_row(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
-    """Return the lines of a key: as many as follow one another with nothing foreign between."""
+    """Return the lines of a key: as many as follow each other with nothing foreign between."""
     pieces: list[tuple[int, int]] = []
     at = start
     for piece in _PIECE.finditer(data, start, stop):
@@ -100,7 +99,7 @@ def _in_a_row(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def _masked(data: bytes, pieces: list[tuple[int, int]]) -> bytes:
-    """Give the mask for the whole key; what stands between its lines stays, but for their ends."""
+    """Yield the mask for the whole key; the text between its lines stays, except newlines."""
     masked = _MASKED.encode()
     between = [data[a[1] : b[0]] for a, b in pairwise(pieces)]
     if all(map(_LINE_ENDS.fullmatch, between)):

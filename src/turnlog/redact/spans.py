@@ -1,4 +1,4 @@
-"""What the rules share: a place that holds a secret, and the fastest way to a rare text."""
+"""Shared by the rules: the span of a secret, and a fast search for literals."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 
 class SecretSpan(NamedTuple):
-    """A place in bytes that holds a secret. Of two that overlap the lower *rank* names both."""
+    """A span of bytes that holds a secret. Of two that overlap, the lower *rank* names both."""
 
     start: int
     end: int
     kind: str
     masked: bytes
     value: bytes
-    """What the same secret has in common wherever it stands; it never leaves this room."""
+    """What equal secrets have in common wherever they are; it never leaves this package."""
     rank: int
 
 
 def places(data: bytes, literal: bytes) -> Iterator[int]:
-    """Return every place of *literal*: C finds nothing as fast as that."""
+    """Yield every position of *literal*, with C's fastest search."""
     at = data.find(literal)
     while at >= 0:
         yield at

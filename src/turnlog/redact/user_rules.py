@@ -1,14 +1,13 @@
-"""What people add: patterns of their own, and what is never masked.
+"""The user's own rules: additional patterns, and values that are never masked.
 
     [redact]
     patterns = ["ORCH-[0-9]{8}", { name = "badge", pattern = "badge=([a-z]+)" }]
     allow = ["not-a-secret-1", "sha256:9f86d081884c7d65", "re:^test-"]
 
-Patterns are Python's regular expressions for text. If one has a group, the first group is the
-secret and the rest of the match stays. *allow* names values whole, by the beginning of their
-SHA-256 (16 digits or more, so that a value need not be written down), or by a pattern that finds
-something in them. What cannot be read, and a pattern that takes for ever, is reported and changes
-nothing.
+Patterns are Python regular expressions for text. If one has a group, the first group is the secret
+and the rest of the match stays. *allow* lists whole values, prefixes of their SHA-256 (16 digits or
+more, so that a value need not be written down), or patterns to search in them. Invalid entries, and
+patterns that take too long, are reported and have no effect.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ _USUAL: Final = "a0A _-./"
 
 
 class UserPattern(Struct, frozen=True):
-    """A pattern of somebody's own, and what its secrets are called."""
+    """A user's pattern, and the name of its secrets."""
 
     name: str
     regex: re.Pattern[str]
 
 
 class Rules(Struct, frozen=True):
-    """What holds beside the rules for everybody."""
+    """Rules in addition to the built-in ones."""
 
     patterns: tuple[UserPattern, ...] = ()
     values: frozenset[str] = frozenset()
@@ -47,7 +46,7 @@ class Rules(Struct, frozen=True):
     allowed: tuple[re.Pattern[str], ...] = ()
 
     def allows(self, value: str) -> bool:
-        """Return whether *value* is never to be masked."""
+        """Return whether *value* must never be masked."""
         if value in self.values or any(regex.search(value) for regex in self.allowed):
             return True
         return bool(self.digests) and digest_of(value).startswith(self.digests)
@@ -57,18 +56,18 @@ NO_RULES: Final = Rules()
 
 
 class _InvalidRule(Exception):
-    """It never leaves this module, which turns it into a problem."""
+    """Internal: converted to a problem."""
 
 
 def digest_of(value: str) -> str:
-    """Return what stands for a secret wherever it must be recognised."""
+    """Return the digest by which a secret is recognized."""
     from hashlib import sha256  # noqa: PLC0415 - It brings OpenSSL; secrets are few.
 
     return sha256(value.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def rules_from(settings: Mapping[str, Any]) -> tuple[Rules, tuple[SettingProblem, ...]]:
-    """Read the plain ``[redact]`` table of a parsed config.toml."""
+    """Parse the plain ``[redact]`` table of config.toml."""
     problems = [
         SettingProblem(f"redact.{name}", f"no such setting; there are {', '.join(_SETTINGS)}")
         for name in settings
@@ -129,7 +128,7 @@ def _regex(text: Any) -> re.Pattern[str]:
     if not isinstance(text, str) or not text or len(text) > _LONGEST:
         raise _InvalidRule("a regular expression is expected, in a string")
     try:
-        with warnings.catch_warnings():  # Of what a later Python may read otherwise.
+        with warnings.catch_warnings():  # About syntax that later Pythons change.
             warnings.simplefilter("ignore")
             regex = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
@@ -146,13 +145,13 @@ def _regex(text: Any) -> re.Pattern[str]:
 
 
 def _seconds(regex: re.Pattern[str], text: str) -> float:
-    """Measure a search by the processor's time: that others are busy is not the pattern's fault."""
+    """Return the CPU time of a search: other processes must not count against the pattern."""
     began = thread_time()
     regex.search(text)
     return thread_time() - began
 
 
 def _probes(text: str) -> Iterable[str]:
-    """Give what a pattern may choke on: its own characters again and again, alone and together."""
+    """Return texts that may be slow to match: the pattern's own characters, repeated."""
     own = "".join(dict.fromkeys(each for each in text if each.isalnum()))[:24]
     return [*dict.fromkeys(_USUAL + own), own or "a", "ab", "a0"]
