@@ -68,7 +68,7 @@ class Config(Struct, frozen=True):
     redact: Mapping[str, Any] = field(default_factory=dict)
     """The plain table, parsed by ``redact.user_rules``."""
     mcp: Mapping[str, Any] = field(default_factory=dict)
-    """The plain table, parsed by ``mcp.client_settings``."""
+    """The plain table, parsed by ``mcp.context``."""
     problems: tuple[SettingProblem, ...] = ()
 
 

@@ -1,8 +1,9 @@
-"""Names and places: the only room that knows paths.
+"""File formats and paths: homes, layouts, log names, side files, settings of agent programs.
 
-Owns where logs lie, what they are called and what lies beside them, in the three layouts `claude`,
-`dated` and `flat`. It reads names, never contents, changes nothing on disk, and imports nothing
-but the errors.
+The only package that knows where files are, in the three layouts `claude`, `dated` and `flat`.
+``homes`` finds homes, ``find`` and ``home_logs`` find logs, ``places`` names new ones,
+``kept_copies`` locates backups; ``claude_code`` edits its settings, ``flat`` maintains the caches
+of a flat store.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ __all__ = [
     "turnlog_home",
 ]
 
-# Loaded when they are first used: whoever only asks where things are does not wait for the rest.
+# Loaded on first use, so that asking for a path does not import the rest.
 _HOMES = {
     "turnlog.formats.find": (
         "find_everywhere",

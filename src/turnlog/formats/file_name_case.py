@@ -1,7 +1,7 @@
-"""Names that some file systems take for one: they differ in case, or in how they are composed.
+"""File names that collide on some file systems: they differ only in case or Unicode form.
 
-Two names meet as well where their directories do. Which names a file system really takes for one,
-only it can tell.
+Names collide as well where their directories do. Whether two names really are one, only the file
+system can tell.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 
 def folded(name: str) -> str:
-    """Return what names have in common that some file system may take for one."""
+    """Return a key that is equal for names that may collide."""
     if name.isascii():
         return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
@@ -30,21 +30,21 @@ def prefixes(name: str) -> Iterator[str]:
 
 
 class Spellings(Struct):
-    """How names are spelt in some trees, which are told apart by their numbers."""
+    """The spellings of names in several trees, which are numbered."""
 
     known: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def add(self, tree: int, name: str) -> None:
-        """Remember a name in a tree, and its directories."""
+        """Add a name and its directories to a tree."""
         for part in prefixes(name):
             self.known.setdefault((tree, folded(part)), part)
 
     def get(self, tree: int, name: str) -> str | None:
-        """Return the name in a tree that may be taken for *name*; None if there is none."""
+        """Return the name in a tree that collides with *name*, or None."""
         return self.known.get((tree, folded(name)))
 
     def place(self, name: str) -> int:
-        """Add *name* to the first tree where nothing can be taken for it; give its number."""
+        """Add *name* to the first tree where nothing collides with it; return the tree's number."""
         tree = 0
         while any(self.get(tree, part) not in (None, part) for part in prefixes(name)):
             tree += 1
@@ -53,9 +53,9 @@ class Spellings(Struct):
 
 
 def is_spelt(path: str) -> bool:
-    """Return whether its directory lists the name that *path* ends in.
+    """Return whether the directory of *path* lists its name in this spelling.
 
-    It may list it in another composition: some file systems store names so.
+    Another Unicode form counts as the same: some file systems normalize names.
     """
     above, name = os.path.split(path)
     names = os.listdir(above)

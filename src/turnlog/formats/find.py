@@ -1,8 +1,7 @@
-"""Finding: all logs, or those of the one session a person means.
+"""Find all logs, or the logs of one session by a prefix of its id.
 
-Owns the ways in: the logs of a home, of several homes, of a session named by a few typed
-characters. It promises each log once, and for a session either that one or an error that says what
-to type instead; it never guesses between two.
+Searches one home or several. Each log is returned once. A prefix gives exactly one session or an
+error with the candidates; it never guesses.
 """
 
 from __future__ import annotations
@@ -40,21 +39,23 @@ __all__ = [
 LATEST = "latest"
 _SHOWN = 5
 _CLOCK_TICK = timedelta(seconds=2)
-"""How far a file's time may be behind that of the record written last: FAT counts by two seconds,
-and elsewhere the clock of files ticks every few milliseconds."""
+"""How far a file's mtime may be behind its last record: FAT has a resolution of two seconds, and
+other file systems update the clock every few milliseconds.
+"""
 _KINDS = ("session", "day", "agent")
 
 ShareOut = Callable[[list[LogFile], list[Problem] | None], dict[str, list[LogFile]]]
-"""Tells which sessions have records in some days' logs: for each id its share of each log, the
-session that was heard of last coming last."""
+"""Returns which sessions have records in some days' logs: for each id its share of each log, the
+most recently active session last.
+"""
 
 
 Heard = Callable[[LogFile], datetime | None]
-"""Tells when the session of a main log was last active; None if it does not count."""
+"""Returns when the session of a main log was last active; None if it does not count."""
 
 
 def find_logs(home: Home, *, problems: list[Problem] | None = None) -> Iterator[LogFile]:
-    """Return every log of *home*; what could not be read is added to *problems*."""
+    """Return every log of *home*; what cannot be read is added to *problems*."""
     return find_everywhere((home,), problems=problems)
 
 
@@ -64,10 +65,10 @@ def find_everywhere(
     problems: list[Problem] | None = None,
     times: dict[str, int] | None = None,
 ) -> Iterator[LogFile]:
-    """Return every log of several homes, each once even where links make homes share directories.
+    """Return every log of several homes, each once even where homes share directories by links.
 
-    A log that is gone from its home, and of which turnlog keeps a copy, is given as that copy. The
-    directories that were listed, and when they had last changed, are added to *times*.
+    A log that is gone from its home, but has a kept copy, is returned as that copy. The directories
+    listed and their mtimes are added to *times*.
     """
     walk = DirectoryWalk(problems, times)
     found: set[str] = set()
@@ -89,7 +90,7 @@ _Who: TypeAlias = tuple[str, ...]
 
 
 def _who(log: LogFile) -> _Who:
-    """Return which log this is, wherever it lies in its home and however it is compressed."""
+    """Return a log's identity, independent of its directory in the home and its compression."""
     if log.session_id is not None:
         return log.kind, log.session_id, log.agent_id or ""
     return log.kind, log.project_key or "", log.path.name.removesuffix(".zst")
@@ -105,11 +106,11 @@ def find_session(
 ) -> tuple[LogFile, ...]:
     """Return the logs of the session whose id begins with *text*: main logs first, then agents'.
 
-    A whole id wins over longer ids that begin with it; "latest" is the session that was active
-    last, which *heard* tells, or else the one whose main log changed last. Several main logs come
-    back where one session lies in several places (two homes, or a log beside its archive) or has
-    logs of several days. Names do not tell which sessions have records in a day's log; *share_out*
-    does, and without it they are not looked for.
+    An exact id wins over longer ids that begin with it; "latest" is the most recently active
+    session according to *heard*, or else the one with the newest main log. Several main logs are
+    returned if a session has copies (two homes, or a log and its archive) or logs of several days.
+    Names do not show which sessions have records in a day's log; *share_out* does, and without it
+    they are not searched.
     """
     if not text:
         raise InvalidId("an empty id names no session", hint="give the first characters of an id")
@@ -137,8 +138,8 @@ def find_session(
 def in_reading_order(logs: Iterable[LogFile], heard: Heard | None = None) -> tuple[LogFile, ...]:
     """Return the logs of one session: main logs first, then agents'.
 
-    Of copies of its main log the first is the one to read: no archive if there is a plain log, and
-    of several the one in which the session was last active, which *heard* tells.
+    Among copies of its main log, the first is the one to read: plain logs come before archives,
+    then the one in which the session was last active according to *heard*.
     """
     logs = tuple(logs)
     mains = [log for log in logs if log.kind == "session"]
@@ -169,13 +170,13 @@ def only_one(ids: list[str], text: str) -> str | None:
 def _latest(sessions: dict[str, list[LogFile]], heard: Heard | None) -> str | None:
     mains = [log for logs in sessions.values() for log in logs if log.kind != "agent"]
     times = {log.path: _changed_ns(log) for log in mains}
-    # The id settles a tie, so that the answer does not depend on the order of the disk.
+    # The id breaks ties, so that the result does not depend on the order on disk.
     mains.sort(key=lambda log: (times[log.path], log.kind, log.session_id), reverse=True)
     newest = _active_last(mains, times, heard) if heard else None
     newest = newest or next(iter(mains), None)
     if newest is None or newest.kind != "day":
         return newest.session_id if newest else None
-    # Those who share a log come in the order in which they were last heard of.
+    # Sessions that share a log are ordered by their last activity.
     return [
         each
         for each, logs in sessions.items()
@@ -184,11 +185,11 @@ def _latest(sessions: dict[str, list[LogFile]], heard: Heard | None) -> str | No
 
 
 def _active_last(mains: list[LogFile], times: dict[Path, int], heard: Heard) -> LogFile | None:
-    """Find the log of the session that was active last; *mains* come by when they changed.
+    """Return the log of the most recently active session; *mains* are sorted by mtime.
 
-    A log that was restored, copied or renamed has changed since its session was active. But none
-    was active after it changed, so the first few tell. Of two that were active at once, such as a
-    session and its fork, the id tells which a list has first.
+    A log that was restored, copied or renamed has changed since its session was active. But no
+    session was active after its log changed, so the first few suffice. Ties, such as a session and
+    its fork, are broken by id, as in lists.
     """
     found: LogFile | None = None
     found_at = datetime.min.replace(tzinfo=UTC)

@@ -1,12 +1,9 @@
-"""The files of a home that are worth keeping, and whose they are.
+"""The files of a home that are worth keeping, and the session each belongs to.
 
-Owns which directories of a home hold what agents did, said or were asked: the logs, and what lies
-beside them. What belongs to the agent program alone (settings, plugins, caches of its own) is left
-out, and so is what turnlog is still writing. It promises each regular file of the home once, under
-its true name whatever links lead to it, and no exception for the state of the disk: what is neither
-file nor directory, and what cannot be read, becomes a Problem.
-
-It reads names and sizes, never contents.
+These are the logs and their side files: whatever agents did, said or were asked. Files of the agent
+program alone (settings, plugins, caches) and unfinished files of turnlog are excluded. Each regular
+file is returned once, under its real name whatever links lead to it. Nothing on disk raises:
+special files and unreadable places become Problems. Names and sizes are read, never contents.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ OF_SESSIONS: Final = ("file-history", "image-cache", "session-env", "tasks")
 KEPT_DIRECTORIES: Final = frozenset(
     {"paste-cache", "plans", "projects", "sessions", "todos", *OF_SESSIONS}
 )
-"""The directories of a home whose files are kept. Nothing else of a home is ever written."""
+"""The directories of a home whose files are kept. Nothing else in a home is ever written."""
 
 _IN_SESSION: Final = ("blobs", "opaque", "subagents", "tool-results")
 _META: Final = ".meta.json"
@@ -35,7 +32,7 @@ _FLAT_INDEX: Final = "index.json"
 
 
 class HomeFile(NamedTuple):
-    """A file of a home. *name* is where it lies in it, with "/" between the parts."""
+    """A file of a home. *name* is its path in the home, with "/" between the parts."""
 
     name: str
     path: str
@@ -51,7 +48,7 @@ def home_files(
 
 
 class _Files:
-    """The files that one walk finds. Links are followed last, and to no file of the home again."""
+    """The files of one walk. Links are followed last, and never to a file of the same home."""
 
     def __init__(self, walk: DirectoryWalk) -> None:
         self._walk = walk
@@ -109,10 +106,10 @@ class _Files:
 
 
 def owner_of(name: str) -> str | None:
-    """Return the id of the session that the file *name* of a home belongs to; None if none says so.
+    """Return the id of the session that the file *name* of a home belongs to, or None.
 
-    Told from the name alone: plans and prompts belong to nobody, days' logs to several sessions,
-    and whose an agent's log beside the sessions is, only its records know.
+    Only the name is used: plans and prompts belong to no session, days' logs to several, and
+    agents' logs next to the sessions only name theirs in their records.
     """
     top, _, rest = name.partition("/")
     if top == "projects":
@@ -129,7 +126,7 @@ def owner_of(name: str) -> str | None:
 def _in_project(rest: str) -> str | None:
     first, _, inner = rest.partition("/")
     if inner:
-        # Any name could be an id; what a project remembers lies in such a directory too.
+        # Any name could be an id; a project's memory is in such a directory too.
         is_of_session = is_uuid(first) or inner.partition("/")[0] in _IN_SESSION
         return _id(first) if is_of_session else None
     log = read_name(first)
@@ -144,7 +141,7 @@ def _in_flat_store(rest: str) -> str | None:
 
 
 def _owner_of_todos(name: str) -> str | None:
-    # The main agent bears the session's id, which may itself hold the separator.
+    # The main agent has the session's id, which may itself contain the separator.
     stem = name.removesuffix(".json")
     half = (len(stem) - len("-agent-")) // 2
     if stem == name or "/" in name:
@@ -161,7 +158,7 @@ def _id(text: str) -> str | None:
 
 
 def _kept_at_the_top(walk: DirectoryWalk, items: list[Item]) -> tuple[list[Item], list[Item]]:
-    """Choose what is worth keeping of a home's own directory: some files, some directories."""
+    """Return the entries of a home's top directory that are worth keeping."""
     files = [item for item in items if item.name == "history.jsonl"]
     directories = [item for item in items if item.name in KEPT_DIRECTORIES]
     for item in directories:
@@ -184,7 +181,7 @@ def _is_of_flat_store(name: str) -> bool:
 
 
 def _is_passing(prefix: str, name: str) -> bool:
-    """Return whether a file is there only for now: unfinished, or about a process that runs."""
+    """Return whether a file is temporary: unfinished, or about a running process."""
     if prefix == "sessions/":
         stem, suffix = os.path.splitext(name)
         if suffix == ".json" and stem.isascii() and stem.isdigit():
@@ -193,10 +190,10 @@ def _is_passing(prefix: str, name: str) -> bool:
 
 
 def _is_unfinished(name: str) -> bool:
-    """Return whether turnlog is still writing what is called that."""
+    """Return whether turnlog is still writing a file of this name."""
     return name.startswith(".") and (name.startswith(".turnlog-") or ".repair-" in name)
 
 
 def source_of(home: str | os.PathLike[str], name: str) -> Path:
-    """Return the place of the file *name* in *home*."""
+    """Return the path of the file *name* in *home*."""
     return Path(os.path.abspath(home)).joinpath(*name.split("/"))

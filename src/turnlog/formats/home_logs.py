@@ -1,12 +1,11 @@
-"""Searching: every log of one home, whatever layouts are mixed in it.
+"""Find every log of one home, in any mixture of layouts.
 
-Owns the knowledge of which directories hold logs. It promises a fixed order, each log once, and no
-exception for what the disk looks like: directories that cannot be read and things that only look
-like logs become Problems, and the search goes on. It reads names, never contents, and follows
-links last, so that a log is known by its true place and not by a link to it.
+The order is fixed, each log is returned once, and nothing on disk raises: unreadable directories
+and files that only look like logs become Problems. Names are read, never contents. Links are
+followed last, so a log is known by its real path rather than by a link.
 
     projects/KEY/ID.jsonl                            session      claude
-    projects/KEY/agent-ID.jsonl                      agent        claude   (whose: its records know)
+    projects/KEY/agent-ID.jsonl                      agent        claude   (session: in its records)
     projects/KEY/ID/subagents/**/agent-ID.jsonl      agent        claude
     projects/HASH/DATE.jsonl                         day          dated
     sessions/ID.jsonl, sessions/compressed/*.gz      session      flat
@@ -33,7 +32,7 @@ _Role: TypeAlias = Literal["projects", "project", "session", "agents", "flat", "
 
 
 class _SearchPlace(NamedTuple):
-    """A directory to look into, and what it is."""
+    """A directory to search, and its role."""
 
     path: str
     real: str
@@ -43,7 +42,7 @@ class _SearchPlace(NamedTuple):
 
 
 class Search:
-    """The search of one home. *found* holds the true places of the logs given so far."""
+    """The search of one home. *found* holds the real paths of the logs returned so far."""
 
     def __init__(
         self, home: Home, walk: DirectoryWalk, found: set[str], *, expected: bool = True
@@ -73,7 +72,7 @@ class Search:
         for item in items:
             if item.name in {"projects", "sessions"} and item.kind == "broken":
                 self.walk.note_unseen(item.path, item.why)
-            # A file of that name goes on as a place: entering it tells what is wrong.
+            # A file of that name is queued too: entering it reports the problem.
             elif item.name == "projects":
                 places.append((item, _SearchPlace(item.path, item.real, "projects")))
             elif item.name == "sessions":
@@ -84,7 +83,7 @@ class Search:
             yield from self._look(_SearchPlace(path, real, "flat"), items)
 
     def _look(self, place: _SearchPlace, items: list[Item]) -> Iterator[LogFile]:
-        """Return the logs of one directory, and queue the directories in it that may hold more."""
+        """Yield the logs of one directory, and queue subdirectories that may hold more."""
         inner: list[tuple[Item, _SearchPlace]] = []
         names = (read_name(item.name) for item in items if place.role == "flat")
         ids = {name.id for name in names if name is not None}
@@ -111,7 +110,7 @@ class Search:
         self.linked_places.extend(place for item, place in places if item.linked)
 
     def _log(self, place: _SearchPlace, item: Item) -> LogFile | None:
-        """Return the log that *item* is; None if it is none, or was given before."""
+        """Return the log that *item* is; None if it is not one, or was returned before."""
         name = read_name(item.name)
         if name is None or (place.role == "agents" and name.kind != "agent"):
             if looks_like_log(item.name):
@@ -135,9 +134,9 @@ class Search:
 
 
 def _below(place: _SearchPlace, item: Item, ids: set[str]) -> _SearchPlace | None:
-    """Return what a directory called *item* is in *place*; None if it holds no logs.
+    """Return the role of the directory *item* in *place*; None if it holds no logs.
 
-    *ids* are those of the logs beside it in a flat store.
+    *ids* are those of the logs next to it in a flat store.
     """
     name = item.name
     if name.startswith("."):
@@ -156,18 +155,18 @@ def _below(place: _SearchPlace, item: Item, ids: set[str]) -> _SearchPlace | Non
     if place.role == "compressed" and is_session_id(name):
         return _SearchPlace(item.path, item.real, "session", None, name)
     if place.role == "flat" and (is_uuid(name) or name in ids):
-        # A copy of one project's directory, lying anywhere: its agents came along.
+        # A copy of one project's directory at any path: its agents' logs came along.
         return _SearchPlace(item.path, item.real, "session", None, name)
     return None
 
 
 def _is_flat_store(items: list[Item]) -> bool:
-    names = [item.name.removesuffix(".zst") for item in items]  # As kept copies are called.
+    names = [item.name.removesuffix(".zst") for item in items]  # The names of kept copies.
     return any(name == "index.json" or name.endswith(".meta.json") for name in names)
 
 
 def subagent_logs_near(main: str | os.PathLike[str], session_id: str) -> Iterator[Path]:
-    """Return the plain logs of a session's agents in the directory beside its main log."""
+    """Return the plain logs of a session's agents in the directory next to its main log."""
     directory = Path(main).parent / check_session_id(session_id) / "subagents"
     for item in DirectoryWalk().files_beneath(str(directory)):
         name = read_name(item.name)

@@ -1,8 +1,7 @@
-"""Ids: the grammar that lets an id become part of a file name.
+"""Session and agent ids: validate and create them.
 
-Owns what a session id and an agent id may look like, and how new ones are made. It promises that
-an id which passed a check is one plain path component on every platform: no separator, no dot, no
-drive, no Windows device, nothing that could leave the directory it is put into.
+A valid id is one plain path component on every platform: no separator, no dot, no drive, no Windows
+device, nothing that could leave its directory.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _AGENT = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
-# Windows opens the device when one of these names a file, whatever suffix follows it.
+# Windows opens the device for a file with one of these names, whatever its suffix.
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
 )
@@ -29,12 +28,12 @@ _DEVICE_HINT = "Windows keeps this name for a device; choose another id"
 
 
 def check_session_id(text: str) -> str:
-    """Return *text* if it is a session id; raise InvalidId otherwise."""
+    """Return *text* if it is a valid session id; raise InvalidId otherwise."""
     return _check(text, _SESSION, "a session id", _SESSION_HINT)
 
 
 def check_subagent_id(text: str) -> str:
-    """Return *text* if it is an agent id; raise InvalidId otherwise."""
+    """Return *text* if it is a valid agent id; raise InvalidId otherwise."""
     return _check(text, _AGENT, "an agent id", _AGENT_HINT)
 
 
@@ -47,23 +46,23 @@ def is_subagent_id(text: str) -> bool:
 
 
 def is_uuid(text: str) -> bool:
-    """Return whether *text* is a UUID as file names carry it: five groups, in either case."""
+    """Return whether *text* is a UUID as in file names: five groups, in either case."""
     return _UUID.fullmatch(text) is not None
 
 
 def is_device(text: str) -> bool:
-    """Return whether Windows would take *text* for a device such as CON or NUL."""
+    """Return whether *text* is a Windows device name such as CON or NUL."""
     return text.lower() in _DEVICES
 
 
 def new_session_id() -> str:
-    import uuid  # Few make ids, and everybody checks them.
+    import uuid  # Ids are checked everywhere but seldom created.
 
     return str(uuid.uuid4())
 
 
 def new_subagent_id() -> str:
-    """Make an agent id in Claude Code's early short form: an "a" and six hex digits."""
+    """Return a new agent id in Claude Code's early short form: an "a" and six hex digits."""
     import secrets
 
     return "a" + secrets.token_hex(3)
@@ -72,7 +71,7 @@ def new_subagent_id() -> str:
 def _check(text: str, grammar: re.Pattern[str], what: str, hint: str) -> str:
     if not isinstance(text, str):
         raise InvalidId(f"a {type(text).__name__} is not {what}", hint="ids are text")
-    # fullmatch, because "$" would let a trailing newline through.
+    # fullmatch, because "$" would accept a trailing newline.
     if grammar.fullmatch(text) is None:
         raise InvalidId(f"{_shown(text)} is not {what}", hint=hint)
     if is_device(text):

@@ -1,21 +1,20 @@
-"""Kept copies: where turnlog's own copies of an agent's files lie.
+"""Kept copies: the paths of turnlog's copies of agents' files.
 
     $TURNLOG_HOME/kept/NAME/                            one home, mirrored
         home.json                                       which home that is
-        machine                                         on which machine or in which container
+        machine                                         its machine or container
         catalogue.json                                  what is kept of it
         projects/KEY/ID.jsonl.zst                       a kept copy: the file's name and .zst
-        generations/2/projects/KEY/ID.jsonl.zst         what the file held before it was rewritten
-        conflicts/1/projects/key/ID.jsonl.zst           a copy whose place another file's copy has
+        generations/2/projects/KEY/ID.jsonl.zst         the file before it was rewritten
+        conflicts/1/projects/key/ID.jsonl.zst           a copy whose path collides with another's
 
-Names that differ on one file system may be the same on another, which ignores case or normalises
-Unicode. A copy whose name is taken goes into a directory beneath ``conflicts``, which has all that
-a mirror has, and the catalogue says into which.
+Names that differ on one file system may collide on another, which ignores case or normalizes
+Unicode. A copy whose name is taken goes into a directory under ``conflicts``, which is laid out
+like a mirror, and the catalog says which.
 
-A kept copy has the name of its file, so that what is said of names in a home holds for copies too.
-The name of the mirror is made of the home's true path, so that links to a home share one; it is for
-people to recognise, and nothing turns it back into a path (``home_paths`` makes it). A second home
-of the same path, on another machine, has a mirror NAME-MACHINE.
+The name of a mirror is made from the home's real path, so that links to a home share one. It is
+only a label: nothing converts it back to a path. A second home with the same path, on another
+machine, has a mirror NAME-MACHINE.
 """
 
 from __future__ import annotations
@@ -38,41 +37,41 @@ _COPY = re.compile(rf"(?:{CONFLICTS}/([0-9]+)/)?(?:{GENERATIONS}/([0-9]+)/)?(.*)
 
 
 def kept_place(home: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the mirror of *home* lies, as a path."""
+    """Return the path of the mirror of *home*."""
     return Path(kept_path(os.fspath(home), environ))
 
 
 def kept_copy(place: Path, name: str) -> Path:
-    """Return the place of the copy of the file *name*, "/"-separated and relative to its home."""
+    """Return the path of the copy of the file *name*, "/"-separated and relative to its home."""
     return _beneath(place, name)
 
 
 def generation_copy(place: Path, generation: int, name: str) -> Path:
-    """Return the place of an earlier copy of the file *name*."""
+    """Return the path of an earlier copy of the file *name*."""
     return _beneath(place / GENERATIONS / str(generation), name)
 
 
 def copy_root(place: Path, conflict: int) -> Path:
-    """Return the directory beneath which copies lie under their names; *conflict* is mostly 0."""
+    """Return the directory that contains copies under their names; *conflict* is mostly 0."""
     return place / CONFLICTS / str(conflict) if conflict else place
 
 
 def copy_roots(place: Path) -> dict[int, Path]:
-    """Return all such directories of a mirror, by their numbers."""
+    """Return all such directories of a mirror, by number."""
     names = (item.name for item in DirectoryWalk().enter(os.path.join(place, CONFLICTS)))
     numbers = sorted(int(name) for name in names if name.isascii() and name.isdecimal())
     return {each: copy_root(place, each) for each in (0, *numbers)}
 
 
 def other_place(log: LogFile) -> str:
-    """Return where the source of a kept log lay; of another log, where its kept copy would lie."""
+    """Return the source path of a kept log, or the copy's path of any other log."""
     home, path = os.path.abspath(log.home), os.fspath(log.path)
     source = source_of_copy(home, path) if log.is_kept else None
     return source or os.path.join(kept_path(home), os.path.relpath(path, home) + KEPT_SUFFIX)
 
 
 def source_of_copy(home: str, path: str) -> str | None:
-    """Return where the file lay of which *path* is a copy; None if it is not one of *home*'s."""
+    """Return the source path of the copy at *path*; None if it is not one of *home*'s."""
     place = os.path.join(kept_path(home), "")
     if not path.startswith(place):
         return None
@@ -80,17 +79,17 @@ def source_of_copy(home: str, path: str) -> str | None:
 
 
 class CopyName(NamedTuple):
-    """What the name of a copy in its mirror says."""
+    """The parts of a copy's name in its mirror."""
 
     conflict: int
     generation: int | None
-    """None if it is not an earlier one."""
+    """None for the current generation."""
     name: str
     """The name of the file in its home."""
 
 
 def read_copy_name(copy: str) -> CopyName:
-    """Read the name of a copy, relative to its mirror."""
+    """Parse the name of a copy, relative to its mirror."""
     found = _COPY.fullmatch(copy)
     assert found is not None  # Any text matches.
     conflict, generation, name = found.groups()
@@ -99,12 +98,12 @@ def read_copy_name(copy: str) -> CopyName:
 
 
 def name_of_copy(copy: str) -> str:
-    """Return the name of the file that a copy is of; *copy* is relative to the mirror."""
+    """Return the name of the copied file; *copy* is relative to the mirror."""
     return read_copy_name(copy).name
 
 
 def is_inner_name(name: str) -> bool:
-    """Return whether *name* stays inside whatever directory it is put beneath."""
+    """Return whether *name* stays inside any directory it is joined to."""
     parts = name.split("/")
     return "\0" not in name and not any(each in {"", ".", ".."} for each in parts)
 

@@ -1,10 +1,7 @@
-"""A log and what its place tells: what every search of this room gives.
+"""Log files: what their names and paths say.
 
-File names: what a file is, told from its name alone.
-
-Owns the endings of logs and the names that look like logs and are not. It promises that every name
-turnlog gives a log reads back as the same kind and id, and that copies put aside by a repair,
-unfinished files and the two reserved names never pass for a log.
+Every name turnlog gives a log parses back to the same kind and id. Originals kept by a repair,
+unfinished files and the two reserved names are never taken for logs.
 """
 
 from __future__ import annotations
@@ -27,11 +24,11 @@ LayoutName: TypeAlias = Literal["claude", "dated", "flat"]
 
 
 class LogFile(Struct, frozen=True):
-    """A log and what its place tells about it.
+    """A log and what its path says about it.
 
-    *session_id* is None where only records can tell: for an agent's log that lies beside the
-    sessions, and for a day's log, which several sessions share. *project_key* is the name of the
-    directory under projects/ (a hash in the dated layout).
+    *session_id* is None where only records know it: for an agent's log next to the sessions, and
+    for a day's log, which several sessions share. *project_key* is the name of the directory under
+    projects/ (a hash in the dated layout).
     """
 
     path: Path
@@ -43,7 +40,7 @@ class LogFile(Struct, frozen=True):
     project_key: str | None
     compression: Compression | None
     is_kept: bool = False
-    """It is gone at its source: *path* is that of turnlog's own copy."""
+    """The source is gone: *path* is that of turnlog's copy."""
 
 
 LogKind: TypeAlias = Literal["session", "agent", "day"]
@@ -53,8 +50,9 @@ AGENT_PREFIX = "agent-"
 LOG_SUFFIX = ".jsonl"
 
 RESERVED = frozenset({"history", "journal"})
-"""Ids that no log may bear: history.jsonl holds a home's prompts, journal.jsonl the facts of a
-workflow or of turnlog itself."""
+"""Ids that no log may have: history.jsonl holds a home's prompts, journal.jsonl events of a
+workflow or of turnlog itself.
+"""
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ENDINGS: tuple[tuple[str, Compression | None], ...] = (
@@ -65,7 +63,7 @@ _ENDINGS: tuple[tuple[str, Compression | None], ...] = (
 
 
 class LogName(Struct, frozen=True):
-    """What the name of a log says. *id* is a session's id, an agent's id or a day."""
+    """The parts of a log's name. *id* is a session's id, an agent's id or a day."""
 
     kind: LogKind
     id: str
@@ -73,7 +71,7 @@ class LogName(Struct, frozen=True):
 
 
 def read_name(name: str) -> LogName | None:
-    """Read a file's name (no directory); None if no log is called that."""
+    """Parse a file's name (no directory); None if it is not a log's."""
     parted = _part(name)
     if parted is None:
         return None
@@ -89,10 +87,10 @@ def read_name(name: str) -> LogName | None:
 
 
 def looks_like_log(name: str) -> bool:
-    """Return whether someone may expect the file called *name* to be read as a log.
+    """Return whether a user may expect the file called *name* to be read as a log.
 
-    Wider than `read_name`: such a name that no log can bear deserves to be reported, while hidden
-    files, reserved names and copies put aside are left alone without a word.
+    Wider than `read_name`: names that look like a log's but cannot be are reported, while hidden
+    files, reserved names and renamed originals are ignored silently.
     """
     parted = _part(name)
     if parted is None:
@@ -127,5 +125,5 @@ def _is_day(stem: str) -> bool:
     try:
         dt.date.fromisoformat(stem)
     except ValueError:
-        return False  # 2025-02-30 is no day; as a session's id it is still readable.
+        return False  # 2025-02-30 is not a day, but a valid session id.
     return True

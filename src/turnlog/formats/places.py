@@ -1,8 +1,7 @@
-"""Places: where a new log goes.
+"""The paths of new logs, in each of the three layouts.
 
-Owns the paths of the three layouts, for writing. It promises that a path made here lies beneath
-the directory it was made for whatever the ids are, because ids that could leave it are refused,
-and that the finder will read the file's name back as what it was made as. It creates nothing.
+A path returned here is always inside its directory, because ids that could leave it are rejected,
+and its name parses back to the same kind and id. Nothing is created.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from turnlog.formats.ids import check_session_id, check_subagent_id
 from turnlog.formats.log_file import LogName, day_name, read_name, session_name, subagent_name
 from turnlog.formats.projects import project_hash, project_key
 
-_NAME_MAX = 255  # What the common file systems allow for one component.
+_NAME_MAX = 255  # What common file systems allow for one component.
 
 
 def claude_log(
@@ -27,7 +26,7 @@ def claude_log(
     *,
     environ: Mapping[str, str] = os.environ,
 ) -> Path:
-    """Return the place of a session's main log: `projects/KEY/ID.jsonl`."""
+    """Return the path of a session's main log: `projects/KEY/ID.jsonl`."""
     key = project_key(project_dir, environ=environ)
     return _beneath(home, "projects", key, _session_log(session_id))
 
@@ -41,7 +40,7 @@ def claude_subagent_log(
     nested: bool = True,
     environ: Mapping[str, str] = os.environ,
 ) -> Path:
-    """Return the place of an agent's log: under its session, or beside it as early versions did."""
+    """Return the path of an agent's log: under its session, or next to it as in early versions."""
     _session_log(session_id)
     name = subagent_name(check_subagent_id(agent_id))
     key = project_key(project_dir, environ=environ)
@@ -50,7 +49,7 @@ def claude_subagent_log(
 
 
 def subagent_log_near(main: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
-    """Return the place of an agent's log next to its session's main log, in any layout."""
+    """Return the path of an agent's log next to its session's main log, in any layout."""
     _session_log(session_id)
     name = subagent_name(check_subagent_id(agent_id))
     return _beneath(Path(main).parent, session_id, "subagents", name)
@@ -59,19 +58,19 @@ def subagent_log_near(main: str | os.PathLike[str], session_id: str, agent_id: s
 def dated_log(
     home: str | os.PathLike[str], project_dir: str | os.PathLike[str], day: dt.date
 ) -> Path:
-    """Return the place of a project's log for one UTC day: `projects/HASH/DATE.jsonl`."""
+    """Return the path of a project's log for one UTC day: `projects/HASH/DATE.jsonl`."""
     return _beneath(home, "projects", project_hash(project_dir), day_name(_utc_day(day)))
 
 
 def flat_directory(root: str | os.PathLike[str]) -> Path:
-    """Return the directory of a root's flat sessions: the root itself if it is such a directory."""
+    """Return the directory of a root's flat sessions: the root itself if it is one."""
     path = Path(os.path.abspath(root))
     is_one = path.name == "sessions" or os.path.isfile(path / "index.json")
     return path if is_one else path / "sessions"
 
 
 def flat_log(directory: str | os.PathLike[str], session_id: str) -> Path:
-    """Return the place of a session's log in a flat store: `ID.jsonl`."""
+    """Return the path of a session's log in a flat store: `ID.jsonl`."""
     return _beneath(directory, _session_log(session_id))
 
 
@@ -89,12 +88,12 @@ def flat_archive(directory: str | os.PathLike[str], session_id: str) -> Path:
 
 
 def journal_log(root: str | os.PathLike[str]) -> Path:
-    """Return the place of turnlog's own journal."""
+    """Return the path of turnlog's own journal."""
     return _beneath(root, "journal.jsonl")
 
 
 def todo_file(home: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
-    """Return the place of an agent's todos. The main agent's id is the session's own."""
+    """Return the path of an agent's todos. The main agent's id is the session's own."""
     name = f"{check_session_id(session_id)}-agent-{check_subagent_id(agent_id)}.json"
     if len(name) > _NAME_MAX:
         raise InvalidId(
@@ -105,7 +104,7 @@ def todo_file(home: str | os.PathLike[str], session_id: str, agent_id: str) -> P
 
 
 def _session_log(session_id: str) -> str:
-    """Return the log's name, refusing ids that would make it read as something else."""
+    """Return the log's name; reject ids that would make it parse as something else."""
     name = session_name(check_session_id(session_id))
     if read_name(name) != LogName("session", session_id, None):
         raise InvalidId(
@@ -130,7 +129,7 @@ def _utc_day(day: dt.date) -> dt.date:
 def _beneath(directory: str | os.PathLike[str], *parts: str) -> Path:
     base = Path(os.path.abspath(directory))
     path = base.joinpath(*parts)
-    # The checks above leave only plain components. This states it once more, for all layouts.
+    # The checks above leave only plain components. This asserts it for all layouts.
     assert all(os.path.basename(part) == part not in {"", ".", ".."} for part in parts), parts
     assert len(path.parts) == len(base.parts) + len(parts), path
     assert path.is_relative_to(base), path

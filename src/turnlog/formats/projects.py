@@ -1,16 +1,12 @@
-"""Project keys: the directory name under which a project's logs lie.
+"""Project keys, the directory names of a project's logs, and project path comparisons.
 
-Owns the two rules in use: Claude Code's key (`-home-u-my-app`) and the dated layout's hash
-(`v_FXjHoCS5zUJmfyn-5v`). It promises the same key as the program that writes the logs, to the
-last character, also for astral characters and paths beyond the cap of 200.
+Implements Claude Code's key (`-home-u-my-app`) and the dated layout's hash (`v_FXjHoCS5zUJmfyn-5v`)
+exactly, also for astral characters and paths beyond the cap of 200. Both lose information (/a/b,
+/a-b and /a.b share a key), so a key is never converted back to a path: the real directory is in the
+records.
 
-Both rules lose information (/a/b, /a-b and /a.b share a key), so nothing here turns a key back
-into a path, and nothing ever should: the true directory stands in the records.
-
-Is a project this directory, or below it? One answer for every question that asks.
-
-A path that a person types is made absolute first; a path that a log tells is taken as it is. Logs
-may come from another machine: a Windows path stays one wherever it is read.
+Paths typed by a person are made absolute; paths from a log are used as they are, since logs may
+come from another machine. A Windows path stays one on any system.
 """
 
 from __future__ import annotations
@@ -30,7 +26,7 @@ _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]")  # S:\Repos, S:/Repos,
 
 
 def is_windows_path(path: str) -> bool:
-    """Return whether *path* is absolute on Windows: it has a drive, or names a server."""
+    """Return whether *path* is absolute on Windows: it has a drive or a server."""
     return _WINDOWS.match(path) is not None
 
 
@@ -41,22 +37,22 @@ def absolute(directory: str | os.PathLike[str]) -> str:
 
 
 def whole(directory: str) -> str:
-    """Return the absolute path that a person means."""
+    """Return the absolute path of a directory typed by a person."""
     return absolute(os.path.expanduser(directory))
 
 
 def last_part(path: str) -> str:
-    """Return the name of a directory, as lists show it."""
+    """Return the name of a directory, as in lists."""
     if is_windows_path(path):
         return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
     return path.rstrip("/").rpartition("/")[2]
 
 
 def is_within(path: str | None, directory: str) -> bool:
-    """Return whether *path* is *directory*, which is an absolute path, or lies below it."""
+    """Return whether *path* is *directory*, an absolute path, or inside it."""
     if path is None:
         return False
-    # Windows takes both slashes, and does not tell capitals apart.
+    # Windows accepts both slashes and ignores case.
     is_windows = is_windows_path(path) and is_windows_path(directory)
     flavour = PureWindowsPath if is_windows else PurePath
     there, wanted = flavour(path), flavour(directory)
@@ -64,7 +60,7 @@ def is_within(path: str | None, directory: str) -> bool:
 
 
 KEY_CAP = 200
-"""A key of more UTF-16 units than this is cut and gets a hash of the whole path behind it."""
+"""A key of more UTF-16 units than this is cut and gets a hash of the whole path."""
 
 _DIGITS = string.digits + string.ascii_lowercase
 _PLAIN = frozenset((string.ascii_letters + string.digits).encode())
@@ -72,7 +68,7 @@ _CHOSEN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def key_of(path: str) -> str:
-    """Return the key of a path that is already real and in NFC. Pure.
+    """Return the key of a path that is already resolved and in NFC.
 
     Counts in UTF-16 units as JavaScript does: an astral character becomes two hyphens.
     """
@@ -87,10 +83,10 @@ def key_of(path: str) -> str:
 def project_key(
     directory: str | os.PathLike[str], *, environ: Mapping[str, str] = os.environ
 ) -> str:
-    """Return the key under which Claude Code files the sessions of *directory*.
+    """Return the key under which Claude Code stores the sessions of *directory*.
 
-    CLAUDE_CODE_PROJECT_DIR_NAME takes its place as it does there: only beside CLAUDE_CONFIG_DIR,
-    and only if it is a safe name.
+    CLAUDE_CODE_PROJECT_DIR_NAME overrides it as in Claude Code: only with CLAUDE_CONFIG_DIR, and
+    only if it is a safe name.
     """
     chosen = environ.get("CLAUDE_CODE_PROJECT_DIR_NAME", "")
     if (
@@ -100,13 +96,13 @@ def project_key(
     ):
         return chosen
     path = _path_text(directory)
-    if os.name != "nt" and is_windows_path(path):  # Nothing here can resolve it.
+    if os.name != "nt" and is_windows_path(path):  # It cannot be resolved here.
         return key_of(unicodedata.normalize("NFC", path.rstrip("\\/")))
     return key_of(unicodedata.normalize("NFC", os.path.realpath(path)))
 
 
 def hash_of(path: str) -> str:
-    """Return the dated layout's name for an absolute path: 20 characters, safe in a URL. Pure."""
+    """Return the dated layout's name for an absolute path: 20 URL-safe characters."""
     from hashlib import sha256  # noqa: PLC0415 - Few need it, and it brings all of OpenSSL.
 
     digest = sha256(path.encode("utf-8", "surrogatepass")).digest()
@@ -114,15 +110,15 @@ def hash_of(path: str) -> str:
 
 
 def project_hash(directory: str | os.PathLike[str]) -> str:
-    """Give the hash of *directory*, made absolute first but not resolved: links keep their name."""
+    """Return the hash of *directory*, made absolute but not resolved: links keep their name."""
     return hash_of(absolute(_path_text(directory)))
 
 
 def same_project_key(key: str, other: str) -> bool:
     """Return whether two keys may name one project.
 
-    Older builds of Claude Code hashed long paths differently, so of two cut keys only the first
-    200 characters are compared. Then "may" is all that can be said: compare the records' cwd.
+    Older builds of Claude Code hashed long paths differently, so of two cut keys only the first 200
+    characters are compared. To be sure, compare the records' cwd.
     """
     if key == other:
         return True

@@ -1,7 +1,7 @@
-"""What is to be done to somebody's settings, said before it is done.
+"""Changes to a user's settings, which can be shown before they are made.
 
-A step is what one place needs: which files are written or removed, which commands are run. It can
-be shown, and then carried out as it was shown: a file that changed in between is left alone.
+A step lists the files to write or remove and the commands to run for one place. It is carried out
+exactly as shown: a file that changed in between is left alone.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ _PATIENCE_SECONDS: Final = 30
 
 
 class Write(Struct, frozen=True, kw_only=True):
-    """A file gets a new content, in one move; a symbolic link stays one, and its target changes."""
+    """Write a file atomically; if it is a symbolic link, the link stays and its target changes."""
 
     path: Path
     before: bytes | None
-    """What stands there now; None: nothing."""
+    """The current content; None if the file does not exist."""
     data: bytes
     shown: str
-    """The part of it that is new, for people."""
+    """The new part of it, for display."""
     copy_to: Path | None = None
-    """Where the old content is put first."""
+    """Where to back up the old content first."""
 
 
 class Remove(Struct, frozen=True, kw_only=True):
-    """A file goes away."""
+    """Delete a file."""
 
     path: Path
     before: bytes
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """A command is run."""
+    """Run a command."""
 
     words: tuple[str, ...]
     given: bytes = b""
-    """What it reads."""
+    """Its stdin."""
     may_fail: bool = False
     shown: str = ""
-    """The part of what it reads that is new, for people."""
+    """The new part of its stdin, for display."""
 
     @property
     def line(self) -> str:
@@ -63,24 +63,24 @@ Deed = Write | Remove | Run
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """What one place needs. Without deeds there is nothing to do, or nothing that can be done."""
+    """The changes for one place. Without deeds there is nothing to do, or nothing possible."""
 
     kind: Kind
     place: str
-    """The file, or the command, that it is about."""
+    """The file or command it is about."""
     state: State
-    """How it is now; "refused" means that it cannot be told or changed, and *reason* why."""
+    """The current state; "refused" means that it cannot be read or changed, for *reason*."""
     command: str = ""
-    """What is run from there, or would be."""
+    """The command that runs, or would run, from there."""
     deeds: tuple[Deed, ...] = ()
     reason: str = ""
     hint: str = ""
     notes: tuple[str, ...] = ()
-    """What a person should know beside."""
+    """Additional notes for the user."""
 
 
 def carry_out(step: Step) -> None:
-    """Do what *step* says, in its order; a LogError tells what could not be done."""
+    """Carry out *step* in order; raise LogError for what fails."""
     for deed in step.deeds:
         if isinstance(deed, Run):
             _run(deed)
@@ -91,7 +91,7 @@ def carry_out(step: Step) -> None:
 
 
 def ran(words: tuple[str, ...], given: bytes = b"") -> subprocess.CompletedProcess[bytes] | None:
-    """Run a command that answers soon, in the language of scripts; None if it cannot be run."""
+    """Run a short command in the C locale; return None if it cannot be run."""
     try:
         return subprocess.run(  # noqa: S603 - The words are ours, and no shell reads them.
             words,
@@ -106,7 +106,7 @@ def ran(words: tuple[str, ...], given: bytes = b"") -> subprocess.CompletedProce
 
 
 def content(path: Path) -> bytes | Unreadable | None:
-    """Return what a file holds; None if there is none."""
+    """Return a file's content; None if it does not exist."""
     found = read_file(path)
     if isinstance(found, Unreadable) and not os.path.lexists(path):
         return None

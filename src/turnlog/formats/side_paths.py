@@ -1,10 +1,8 @@
-"""Side files: what lies beside the logs.
+"""Side files: a home's files about a session besides its logs.
 
-Owns the places of everything a home keeps about a session outside its logs, and of the home's
-prompts, plans and running processes; and the names of what belongs to the agent program alone
-(settings, plugins, skills, caches), which turnlog knows in order to leave it alone. It promises to
-list only what exists, sorted, to take nothing of one session for another's, and never to fail
-because of what the disk looks like.
+Also locates a home's prompts, plans and running processes, and names what belongs to the agent
+program alone (settings, plugins, skills, caches) and must be left alone. Only existing files are
+listed, sorted; no file of one session is attributed to another, and nothing on disk raises.
 """
 
 from __future__ import annotations
@@ -37,11 +35,11 @@ PROGRAMS_OWN = frozenset(
         "statsig",
     }
 )
-"""Names in a home that belong to the agent program alone. Nothing in turnlog writes there."""
+"""Names in a home that belong to the agent program alone. turnlog never writes them."""
 
 
 class SideFiles(Struct, frozen=True):
-    """What lies beside one session. Directories are None where there is none."""
+    """The side files of one session. Missing directories are None."""
 
     session_id: str
     todos: tuple[Path, ...]
@@ -66,7 +64,7 @@ class SideFiles(Struct, frozen=True):
 
 
 def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = None) -> SideFiles:
-    """List what lies beside the session in *home*, whether or not its log still exists."""
+    """Return the side files of the session in *home*, whether or not its log still exists."""
     check_session_id(session_id)
     walk = DirectoryWalk(problems)
     results: list[Path] = []
@@ -91,13 +89,13 @@ def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = 
 
 
 def program_files(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
-    """List what belongs to the agent program alone: its settings, plugins, skills and caches."""
+    """Return the agent program's own files: its settings, plugins, skills and caches."""
     items = DirectoryWalk(problems).enter(str(home.path))
     return tuple(Path(item.path) for item in items if item.name in PROGRAMS_OWN)
 
 
 def history_log(home: Home) -> Path | None:
-    """Return the home's log of prompts, if it keeps one."""
+    """Return the home's log of prompts, if it exists."""
     path = home.path / "history.jsonl"
     return path if os.path.isfile(path) else None
 
@@ -110,9 +108,9 @@ def plans(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, .
 
 
 def running(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
-    """List the PID.json files of the processes that run, or ran and were killed, by pid.
+    """Return the PID.json files of processes that are running or were killed, by pid.
 
-    The name's stem is the pid. Whether the process lives is not for this room to say.
+    The name's stem is the pid. Whether the process is alive is not checked here.
     """
     items = DirectoryWalk(problems).enter(str(home.path / "sessions"))
     paths = [Path(item.path) for item in items if item.kind == "file" and _is_pid_file(item.name)]
@@ -120,8 +118,8 @@ def running(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path,
 
 
 def _session_directories(home: Home, session_id: str, walk: DirectoryWalk) -> Iterator[str]:
-    """Return the paths where a directory of the session's own may be: one in each project."""
-    yield str(home.path / session_id)  # A project's directory that was copied and named as a home.
+    """Return the possible directories of the session: one in each project."""
+    yield str(home.path / session_id)  # A copied project directory given as a home.
     for item in walk.enter(str(home.path / "projects")):
         if item.kind == "directory" and not item.name.startswith("."):
             yield os.path.join(item.path, session_id)
@@ -139,8 +137,8 @@ def _todos(home: Home, session_id: str, walk: DirectoryWalk) -> Iterator[Path]:
         agent_id = item.name.removesuffix(".json").removeprefix(prefix)
         if not item.name.startswith(prefix) or not agent_id:
             continue
-        # "a-agent-b-agent-c" may be agent c of a session called "a-agent-b": not ours to claim.
-        # The main agent bears the session's id, which may itself hold the separator.
+        # "a-agent-b-agent-c" may be agent c of a session called "a-agent-b", so it is skipped. The
+        # main agent has the session's id, which may itself contain the separator.
         if "-agent-" in agent_id and agent_id != session_id:
             continue
         yield Path(item.path)

@@ -1,11 +1,11 @@
-"""Walking: what lies in a directory, without surprises.
+"""List directories without exceptions or endless loops.
 
-Owns the listing of one directory. It promises a sorted answer, never an exception for the state of
-the disk (what cannot be read becomes a Problem), and that a real directory is entered once by one
-walk, however many links lead to it: so links cannot make a walk endless or count a log twice.
+A listing is sorted. Nothing on disk raises: what cannot be read becomes a Problem. A real directory
+is entered once per walk however many links lead to it, so links cannot make a walk endless or count
+a log twice.
 
-A place that cannot be read becomes an Unseen problem: what it holds is unknown, not gone. Whatever
-removes files calls `refuse_unseen` with the problems of the scan that it relies on.
+A place that cannot be read becomes an UnreadablePlace: its contents are unknown, not gone. Code
+that deletes files calls `refuse_unseen` with the problems of its scan.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ ItemKind: TypeAlias = Literal["file", "directory", "other", "broken"]
 
 
 class Problem(Struct, frozen=True):
-    """Something on disk that could not be read as what it seems to be, and why."""
+    """Something on disk that could not be read, and why."""
 
     path: Path
     reason: str
 
 
 class UnreadablePlace(Problem, frozen=True):
-    """A place that could not be read, so that nobody knows what it holds."""
+    """A place whose contents are unknown because it could not be read."""
 
 
 def refuse_unseen(problems: Iterable[Problem]) -> None:
@@ -49,7 +49,7 @@ def refuse_unseen(problems: Iterable[Problem]) -> None:
 
 
 def is_gone(path: str | os.PathLike[str]) -> bool:
-    """Return whether there is nothing at *path*; what cannot be looked at may be there."""
+    """Return whether nothing exists at *path*; what cannot be accessed may exist."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -60,9 +60,9 @@ def is_gone(path: str | os.PathLike[str]) -> bool:
 
 
 class Item(NamedTuple):
-    """One name in a directory. *kind* is that of the thing itself, behind any link.
+    """One name in a directory. *kind* is that of the target, if it is a link.
 
-    *real* is where it truly lies; *why* says what makes it "other" or "broken".
+    *real* is its real path; *why* is the reason if it is "other" or "broken".
     """
 
     path: str
@@ -74,7 +74,7 @@ class Item(NamedTuple):
 
 
 class DirectoryWalk:
-    """One walk over one or more trees: remembers where it has been and what went wrong."""
+    """A walk over one or more trees, which remembers visited directories and problems."""
 
     __slots__ = ("_entered", "problems", "times")
 
@@ -83,21 +83,21 @@ class DirectoryWalk:
     ) -> None:
         self.problems: list[Problem] = [] if problems is None else problems
         self.times = times
-        """If wanted: when each directory had last changed, in ns, before it was listed."""
+        """If given, collects each directory's mtime in ns, from before it was listed."""
         self._entered: set[str] = set()
 
     def note(self, path: str, reason: str) -> None:
         self.problems.append(Problem(Path(path), reason))
 
     def note_unseen(self, path: str, reason: str) -> None:
-        """Note a place that could not be read."""
+        """Add a place that could not be read."""
         self.problems.append(UnreadablePlace(Path(path), reason))
 
     def enter(self, path: str, real: str = "", *, expected: bool = False) -> list[Item]:
-        """List a directory; nothing if it was entered before or is gone.
+        """Return the entries of a directory; none if it was entered before or is gone.
 
-        A directory that vanishes during a walk is no problem, unless it was *expected*.
-        *real* is its true place where that is known: finding out takes a call for every level.
+        A directory that vanishes during a walk is not a problem, unless it was *expected*. *real*
+        is its real path if known: resolving it takes a call for every level.
         """
         real = real or os.path.realpath(path)
         if real in self._entered:
@@ -124,7 +124,7 @@ class DirectoryWalk:
     def files_beneath(self, path: str) -> Iterator[Item]:
         """Return the regular files of a tree, each directory's before those of its children.
 
-        Links to directories are not followed here: the tree is what really lies in it.
+        Links to directories are not followed.
         """
         waiting = [(path, "")]
         while waiting:
@@ -135,7 +135,7 @@ class DirectoryWalk:
 
 
 def _item(found: os.DirEntry[str], within: str) -> Item:
-    """Describe one name; *within* is the true place of its directory, with a separator."""
+    """Return one entry; *within* is the real path of its directory, with a separator."""
     path, name = found.path, found.name
     real = within + name
     linked = False
@@ -167,6 +167,6 @@ def _what(mode: int) -> str:
 
 
 def reason_of(error: OSError) -> str:
-    """Return the system's own words for an error."""
-    # Only the system's words: the path already stands beside them.
+    """Return the system's message for an error."""
+    # Without the path, which the caller prints as well.
     return (error.strerror or type(error).__name__).lower()

@@ -1,1 +1,1 @@
-"""What only Claude Code does: its settings and its hooks."""
+"""Claude Code's settings and hooks: edit settings.json, read what a hook is given."""

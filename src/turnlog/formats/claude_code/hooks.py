@@ -1,14 +1,11 @@
-"""Claude Code's SessionEnd hook: put into a home's settings.json, and taken out again.
+"""Claude Code's SessionEnd hook: install it in settings.json, remove it, read its input.
 
     {"hooks": {"SessionEnd": [{"hooks": [{"type": "command", "command": "…", "timeout": 60}]}]}}
 
-Only our own entry is ever touched, whatever else stands there. It is told by its command, so that
-one that an older turnlog put there, or one at another place, is found and brought up to date.
-Settings that cannot be read to the letter are left alone.
+Only our own entry is changed. It is recognized by its command, so an entry of an older turnlog, or
+of another installation, is found and updated. Settings that are not strictly valid are left alone.
 
-What Claude Code tells its hooks: which session has ended, and in which home it lies.
-
-It arrives as JSON on stdin, from a program that may be of any version; what cannot be understood
+The hook's input is JSON on stdin, from any version of Claude Code. Input that cannot be understood
 names no session, and then nothing is done.
 """
 
@@ -41,8 +38,8 @@ from turnlog.storage.atomic_files import Unreadable
 EVENT: Final = "SessionEnd"
 FILE_NAME: Final = "settings.json"
 COPY_NAME: Final = "settings.json.before-turnlog"
-# All hooks of this event share 1.5 s unless one asks for more; it may, up to 60. Ours needs less
-# than a second but for the largest sessions.
+# All hooks of this event share 1.5 s unless one asks for more, up to 60. Ours needs less than a
+# second except for the largest sessions.
 TIMEOUT_SECONDS: Final = 60
 
 _ASSIGNMENT: Final = re.compile(r"[A-Z_]+=", re.ASCII)
@@ -50,13 +47,13 @@ _TAIL: Final = ["keep", "--hook", "||", "true"]
 
 
 def hook_command(program: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Write the command line for the hook. It cannot fail, even when turnlog is gone."""
+    """Return the hook's command line. It cannot fail, even after turnlog is uninstalled."""
     assignments = [f"{name}={shlex.quote(value)}" for name, value in environ.items()]
     return " ".join([*assignments, shlex.join(program), *_TAIL])
 
 
 def hook_step(home: Home, command: str) -> Step:
-    """Return what it takes to have *command* run whenever a session of *home* ends."""
+    """Return the step that runs *command* whenever a session of *home* ends."""
     path = home.path / FILE_NAME
     try:
         before, text = _read(path)
@@ -83,7 +80,7 @@ def hook_step(home: Home, command: str) -> Step:
 
 
 def unhook_step(home: Home) -> Step:
-    """Return what it takes to have our hook out of the settings of *home* again."""
+    """Return the step that removes our hook from the settings of *home*."""
     path, kept = home.path / FILE_NAME, home.path / COPY_NAME
     try:
         before, text = _read(path)
@@ -109,16 +106,18 @@ def unhook_step(home: Home) -> Step:
 
 
 def hooks_in(text: str) -> list[str]:
-    """Return the commands of ours that *text*, a settings.json, has at a session's end."""
+    """Return our commands among the SessionEnd hooks of *text*, a settings.json."""
     return [command for _, _, _, command in _ours(text)] if text.strip() else []
 
 
 def with_hook(text: str, command: str) -> str:
-    """Return the settings with our hook in them, running *command*."""
+    """Return the settings with our hook, which runs *command*."""
     if not text.strip():
         text = "{}\n"
     ours = list(_ours(text))
-    for _, _, handler, there in reversed(ours):  # From the end, so that the rest stays in place.
+    for _, _, handler, there in reversed(
+        ours
+    ):  # From the end, so that earlier positions stay valid.
         if there != command:
             text = replace(text, _member(text, handler.value, "command"), command)
     if ours:
@@ -134,7 +133,7 @@ def with_hook(text: str, command: str) -> str:
 
 
 def without_hook(text: str) -> str:
-    """Return the settings without our hook, and without what held nothing else."""
+    """Return the settings without our hook, and without containers left empty by it."""
     while found := next(_ours(text), None):
         groups, group, handler, _ = found
         handlers = _member(text, group.value, "hooks")
@@ -153,9 +152,9 @@ def without_hook(text: str) -> str:
 
 
 def _ours(text: str) -> Iterator[tuple[JsonMember, JsonMember, JsonMember, str]]:
-    """Return every entry of ours: the event's member, the group, the entry, and its command.
+    """Return our entries: the event's member, the group, the entry, and its command.
 
-    A UsageError says what in the settings is not as Claude Code has it.
+    Raises UsageError if the settings do not have Claude Code's structure.
     """
     events = _only(text, root(text), "hooks", "{")
     groups = _only(text, events.value, EVENT, "[") if events else None
@@ -178,7 +177,7 @@ def _ours(text: str) -> Iterator[tuple[JsonMember, JsonMember, JsonMember, str]]
 
 
 def _is_our(command: str) -> bool:
-    """Return whether a command line is one that we wrote, now or in an older version."""
+    """Return whether a command line was written by this or an older turnlog."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -193,7 +192,7 @@ def _is_our(command: str) -> bool:
 
 
 def _only(text: str, start: int, key: str, opening: str, where: str = "") -> JsonMember | None:
-    """Return the one member of that name; None if there is none."""
+    """Return the only member with that name, or None."""
     found = [part for part in parts(text, start) if part.key == key]
     if not found:
         return None
@@ -210,7 +209,7 @@ def _member(text: str, start: int, key: str) -> JsonMember:
 
 
 def _read(path: Path) -> tuple[bytes | None, str]:
-    """Read the settings: as they stand, and as text that is known to be a JSON object."""
+    """Read the settings: as bytes, and as text that is known to be a JSON object."""
     found = content(path)
     if found is None:
         return None, ""
@@ -230,9 +229,9 @@ def _read(path: Path) -> tuple[bytes | None, str]:
 
 
 def _as_it_was(text: str, copy: bytes | None, command: str) -> str | None:
-    """Return the settings as they were before our hook; None if there were none.
+    """Return the settings from before our hook; None if there were none.
 
-    If the copy of back then with our hook in it is what stands there now, it is that copy.
+    If the backup plus our hook equals the current settings, that is the backup itself.
     """
     if copy is None:
         return None if text == with_hook("", command) else without_hook(text)
@@ -241,12 +240,12 @@ def _as_it_was(text: str, copy: bytes | None, command: str) -> str | None:
         if not hooks_in(old) and with_hook(old, command) == text:
             return old
     except (ValueError, IndexError, RecursionError):
-        pass  # Somebody's own file of that name.
+        pass  # A user's own file of that name.
     return without_hook(text)
 
 
 def _is_locked(path: Path) -> UsageError | None:
-    """Say so if somebody made the settings read-only: another tool may own them."""
+    """Return a reason if the settings are read-only: another tool may own them."""
     real = os.path.realpath(path)
     place = real if os.path.exists(real) else os.path.dirname(real)
     is_guarded = os.path.isfile(place) and not os.stat(place).st_mode & 0o222
@@ -304,10 +303,10 @@ class _SessionEnd(Struct):
 
 
 def ended_session(told: bytes) -> tuple[str | None, tuple[Home, ...]]:
-    """Return the session that has ended, and the homes to look for it in: its own, if that is told.
+    """Return the session that has ended, and the homes to search: its own, if known.
 
-    The hook may run where another environment holds than in the shell of whoever set it up, so
-    where the log lies says more than any setting.
+    The hook may run in another environment than the shell that installed it, so the log's path is
+    more reliable than any setting.
     """
     try:
         said = msgspec.json.decode(told, type=_SessionEnd)
@@ -320,7 +319,7 @@ def ended_session(told: bytes) -> tuple[str | None, tuple[Home, ...]]:
 
 
 def _home_of(log: str, session_id: str) -> Home | None:
-    """Return the home of a log that lies where Claude Code puts logs."""
+    """Return the home of a log at Claude Code's usual path."""
     if "\0" in log or not os.path.isabs(os.path.expanduser(log)):
         return None
     path = Path(os.path.abspath(os.path.expanduser(log)))

@@ -1,9 +1,9 @@
-"""A JSON text with one place changed, and every other byte as it was.
+"""Change one place in a JSON text and keep every other byte.
 
-People write settings by hand, in an order and a style of their own, and keep them under version
-control. So nothing is parsed and written anew: the place is found in the text, and what is put
-there has the indentation and line ends of what stands around it. What is taken away again takes
-its comma and its line along, so that putting and taking give the text of the beginning.
+People write settings by hand, in their own order and style, and keep them under version control. So
+the text is not parsed and rewritten: the place is found, and the new value gets the indentation and
+line ends around it. Removing a value also removes its comma and line, so adding and removing
+restores the original text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _USUAL_INDENT: Final = "  "
 
 
 class JsonMember(Struct, frozen=True):
-    """A member of an object or an item of an array: where it begins, its value, where it ends."""
+    """A member of an object or an item of an array: its start, its value's start, its end."""
 
     key: str | None
     start: int
@@ -29,10 +29,9 @@ class JsonMember(Struct, frozen=True):
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Return the object that *text* is; a ValueError says why it is none.
+    """Parse *text* as a JSON object; raise ValueError if it is not one.
 
-    Held to the letter, as the program that owns the settings reads them: a file that it refuses
-    would not be made better by a change.
+    Strict, like the program that owns the settings: a file that it rejects should not be edited.
     """
     try:
         document = _DECODER.decode(text.removeprefix(_BOM))
@@ -49,7 +48,7 @@ def root(text: str) -> int:
 
 
 def parts(text: str, start: int) -> list[JsonMember]:
-    """List what the object or array that begins at *start* of a sound text holds."""
+    """Return the members of the object or array that begins at *start* of a valid text."""
     found: list[JsonMember] = []
     is_object = text[start] == "{"
     place = _after_blank(text, start + 1)
@@ -67,12 +66,12 @@ def parts(text: str, start: int) -> list[JsonMember]:
 
 
 def end_of(text: str, start: int) -> int:
-    """Return where the value that begins at *start* is over."""
+    """Return where the value that begins at *start* ends."""
     return _DECODER.raw_decode(text, start)[1]
 
 
 def append_member(text: str, start: int, value: Any, key: str | None = None) -> str:
-    """Put *value* at the end of the object or array that begins at *start*."""
+    """Add *value* at the end of the object or array that begins at *start*."""
     held = parts(text, start)
     if held:
         last = held[-1]
@@ -91,7 +90,7 @@ def append_member(text: str, start: int, value: Any, key: str | None = None) -> 
 
 
 def take(text: str, start: int, part: JsonMember) -> str:
-    """Take *part* out of the object or array that begins at *start*."""
+    """Remove *part* from the object or array that begins at *start*."""
     held = parts(text, start)
     at = held.index(part)
     if len(held) == 1:
@@ -102,7 +101,7 @@ def take(text: str, start: int, part: JsonMember) -> str:
 
 
 def replace(text: str, part: JsonMember, value: Any) -> str:
-    """Return *part* another value, written on one line."""
+    """Replace the value of *part*, written on one line."""
     return _spliced(text, part.value, part.end, _line(text, value, None))
 
 
@@ -117,13 +116,13 @@ def _after_blank(text: str, place: int) -> int:
 
 
 def _after_comma(text: str, start: int, end: int) -> int:
-    """Return the place behind the comma or bracket between two parts."""
+    """Return the position after the comma or bracket between two parts."""
     comma = text.find(",", start, end)
     return (comma if comma >= 0 else start) + 1
 
 
 def _lines(text: str, value: Any, key: str | None, gap: str) -> str:
-    """Write *value* on lines of its own, where *gap* is the line end and indentation before it."""
+    """Format *value* on lines of its own; *gap* is the line end and indentation before it."""
     written = json.dumps(value, indent=_unit(text), ensure_ascii=False)
     name = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
     line_break = gap[gap.rfind("\n") :]
@@ -137,7 +136,7 @@ def _line(text: str, value: Any, key: str | None) -> str:
 
 
 def _space(text: str) -> str:
-    """Return what the text puts behind its colons; the denser ones nothing."""
+    """Return what the text puts after its colons."""
     found = parts(text, root(text))
     if not found:
         return " "
@@ -146,7 +145,7 @@ def _space(text: str) -> str:
 
 
 def _is_in_lines(text: str) -> bool:
-    """Return whether the text has its parts on lines of their own; an empty one would."""
+    """Return whether the text has its parts on lines of their own; true for an empty one."""
     found = parts(text, root(text))
     return not found or "\n" in text[root(text) : found[0].start]
 
@@ -157,7 +156,7 @@ def _newline(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return by how much the text indents."""
+    """Return the indentation of one level."""
     found = parts(text, root(text))
     if not found:
         return _USUAL_INDENT
@@ -165,7 +164,7 @@ def _unit(text: str) -> str:
 
 
 def _indent_at(text: str, place: int) -> str:
-    """Return the blanks at the beginning of the line that *place* is on."""
+    """Return the indentation of the line at *place*."""
     line = text[text.rfind("\n", 0, place) + 1 : place].removeprefix(_BOM)
     return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -174,5 +173,5 @@ def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is no JSON")
 
 
-# Numbers are not looked at, so none is too long.
+# Numbers are not converted, so none is too long.
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_int=len, parse_float=len)

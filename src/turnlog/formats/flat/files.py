@@ -1,11 +1,10 @@
-"""The small JSON files of a flat store: read with suspicion, written whole, one writer at a time.
+"""The small JSON files of a flat store: checked when read, replaced atomically, locked.
 
-Whoever changes one of them reads it first, and holds the store meanwhile. What is held is the
-directory itself, by its own descriptor: the kernel gives the lock back when its holder dies, and
-there is no lock file that a crash could leave or somebody could remove. Only where a directory
-cannot be locked (Windows) there is a file for it, which stays for ever.
+A change reads the file first and holds the store's lock meanwhile. The lock is on the directory
+itself, by its descriptor: the kernel releases it when its process dies, and there is no lock file
+to leave behind. Only where a directory cannot be locked (Windows) there is a permanent lock file.
 
-A file that is no JSON object is never overwritten: it is moved aside under a name of its own.
+A file that is not a JSON object is never overwritten: it is renamed and kept.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 
 
 class DamagedFile(Unreadable, frozen=True):
-    """The file was read, and is not what it should be."""
+    """The file was read, but is not valid."""
 
 
 class JsonFile(Struct, frozen=True):
@@ -56,7 +55,7 @@ class JsonFile(Struct, frozen=True):
 
 
 def read_object(path: Path) -> JsonFile | Unreadable:
-    """Read the JSON object at *path*, or say why there is none."""
+    """Return the JSON object at *path*, or why there is none."""
     data = read_file(path, limit=LIMIT, follow=False)
     if isinstance(data, Unreadable):
         return data
@@ -78,7 +77,7 @@ def is_missing(found: JsonFile | Unreadable) -> bool:
 def _parsed(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
-    except (ValueError, RecursionError):  # A BOM, a lone surrogate: sloppy, but it loses nothing.
+    except (ValueError, RecursionError):  # A BOM or a lone surrogate loses nothing.
         return _decoder.decode(data.removeprefix(BOM).decode("utf-8"))
 
 
@@ -93,7 +92,7 @@ _decoder = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_f
 
 
 def _is_deep(value: Any) -> bool:
-    """Return whether *value* is nested so deep that writing it again might fail."""
+    """Return whether *value* is nested so deeply that writing it might fail."""
     level = [value]
     for _ in range(_MAX_DEPTH):
         inner = (
@@ -111,7 +110,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def write_object(path: Path, fields: Fields, before: bytes | None) -> bool:
-    """Write *fields* to *path*, unless *before*, what stands there, says so; tell whether."""
+    """Write *fields* to *path* if they differ from *before*; return whether they did."""
     data = pretty(fields)
     if data == before:
         return False
@@ -125,20 +124,20 @@ def write_object(path: Path, fields: Fields, before: bytes | None) -> bool:
 
 
 def pretty(fields: Fields) -> bytes:
-    """Return *fields* as JSON for people, too: two blanks a level, a newline at the end."""
+    """Return *fields* as indented JSON with a newline at the end."""
     try:
         return msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
-    except (UnicodeEncodeError, msgspec.DecodeError):  # A lone surrogate: only its escape is JSON.
+    except (UnicodeEncodeError, msgspec.DecodeError):  # A lone surrogate needs its escape.
         return json.dumps(fields, indent=2, allow_nan=False).encode("ascii") + b"\n"
 
 
 def set_aside(path: Path) -> Path:
-    """Return the damaged file at *path* a second name, ``….damaged-N``, under which it stays."""
+    """Rename the damaged file at *path* to ``….damaged-N`` and return that path."""
     number = 1
     while True:
         aside = path.with_name(f"{path.name}.damaged-{number}")
         try:
-            # A link, so that no moment is without a file: the next step replaces the first name.
+            # A link, so that the file always exists: the next step replaces the first name.
             os.link(path, aside)
         except FileExistsError:
             number += 1
@@ -151,7 +150,7 @@ def set_aside(path: Path) -> Path:
 
 
 def _moved(path: Path, aside: Path) -> Path:
-    """Move *path* where there are no hard links; nobody else takes the name, for we hold it all."""
+    """Move *path* where there are no hard links; under the lock no other process takes the name."""
     try:
         os.rename(path, aside)
     except OSError as error:
@@ -160,7 +159,7 @@ def _moved(path: Path, aside: Path) -> Path:
 
 
 def refusal(path: Path, reason: str) -> LogError:
-    """Return why the file at *path* is not touched."""
+    """Return the error for a file at *path* that is not changed."""
     hint = "remove it or put it right; it is rebuilt from the logs then"
     return NotALog(f"cannot use {path}: {reason}", path=path, hint=hint)
 
@@ -169,7 +168,7 @@ def refusal(path: Path, reason: str) -> LogError:
 
 
 class _DirectoryLock:
-    """Lets one thread of this process through at a time; the kernel tells processes apart."""
+    """Serializes the threads of this process; the kernel serializes processes."""
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
@@ -177,7 +176,7 @@ class _DirectoryLock:
         self.fd = -1
 
     def after_fork_in_child(self) -> None:
-        """Let go of what another thread of the parent holds; the lock stays the parent's."""
+        """Release what another thread of the parent holds; the lock stays the parent's."""
         fd, self.fd = self.fd, -1
         self.turn, self.owner = threading.Lock(), None
         if fd >= 0:
@@ -191,13 +190,13 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def hold(directory: Path, timeout: float | None = LOCK_TIMEOUT) -> Iterator[None]:
-    """Hold the flat store at *directory* alone, among threads and processes, making it if need be.
+    """Lock the flat store at *directory* against threads and processes; create it if missing.
 
-    *timeout* is in seconds: 0 tries once, None waits for ever.
+    *timeout* is in seconds: 0 tries once, None waits forever.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     mine, turn = threading.get_ident(), _door.turn
-    # A signal's handler may come here while its own thread is inside: waiting would not help.
+    # A signal handler may interrupt its own thread in here: waiting would deadlock.
     if _door.owner == mine or not turn.acquire(timeout=-1 if timeout is None else timeout):
         raise _locked(directory, os.getpid())
     try:
@@ -206,7 +205,7 @@ def hold(directory: Path, timeout: float | None = LOCK_TIMEOUT) -> Iterator[None
         try:
             yield
         finally:
-            if _door.fd == fd:  # Else this is a forked child, which holds nothing.
+            if _door.fd == fd:  # Otherwise this is a forked child, which holds nothing.
                 _door.fd = -1
                 _unlock(fd)
     finally:
@@ -216,7 +215,7 @@ def hold(directory: Path, timeout: float | None = LOCK_TIMEOUT) -> Iterator[None
 
 @contextmanager
 def hold_directory(directory: Path, timeout: float | None = LOCK_TIMEOUT) -> Iterator[None]:
-    """Hold a directory of a flat store alone, making it if need be; the store itself is free."""
+    """Lock one directory of a flat store, not the whole store; create it if missing."""
     fd = _lock(directory, None if timeout is None else time.monotonic() + timeout)
     try:
         yield
@@ -232,7 +231,7 @@ def _unlock(fd: int) -> None:
 
 
 def _lock(directory: Path, deadline: float | None) -> int:
-    """Lock what the path names now; somebody may have replaced the directory while we waited."""
+    """Lock what the path names now; the directory may have been replaced while we waited."""
     place = directory if _LOCKS_DIRECTORIES else directory / LOCK_FILE
     while True:
         try:

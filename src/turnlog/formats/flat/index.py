@@ -1,9 +1,9 @@
-"""What stands in ``index.json``, the registry of a flat store: its sessions, newest first.
+"""``index.json``, the registry of a flat store: its sessions, newest first.
 
     {"sessions": [{"id": …, "createdAt": …, "lastActiveAt": …, "title": …, "messageCount": …, …}]}
 
-Reading never raises for what stands there; it says what is wrong. Keys that other programs put in,
-into the registry or a session's entry, are kept.
+Reading never raises for the file's content; it reports problems. Keys of other programs, in the
+registry or in a session's entry, are kept.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
     message_count: int = 0
     is_archived: bool = False
     more: Fields = field(default_factory=dict)
-    """Keys that are not known, and known ones whose value is not what they should hold."""
+    """Unknown keys, and known ones with an invalid value."""
 
 
 class Registry(Struct, frozen=True, kw_only=True):
-    """What the registry says, and what is wrong with it."""
+    """The content of the registry, and its problems."""
 
     entries: tuple[RegistryEntry, ...] = ()
     problem: str | None = None
@@ -44,7 +44,7 @@ class Registry(Struct, frozen=True, kw_only=True):
 
     @property
     def listed(self) -> tuple[RegistryEntry, ...]:
-        """The sessions that a list shows: those that are not archived."""
+        """The sessions to list: those that are not archived."""
         return tuple(entry for entry in self.entries if not entry.is_archived)
 
 
@@ -59,7 +59,7 @@ _FIELDS: Final[Table] = {
 
 
 def entry_of(meta: Meta) -> RegistryEntry:
-    """Return what the registry says of a session."""
+    """Return the registry's entry of a session."""
     return RegistryEntry(
         id=meta.session_id,
         created_at=meta.created_at,
@@ -76,7 +76,7 @@ def read_index(directory: str | os.PathLike[str]) -> Registry:
 
 
 def index_from(found: JsonFile | Unreadable) -> Registry:
-    """Read a registry from the object that was found in its file."""
+    """Return the registry in the object read from its file."""
     if isinstance(found, Unreadable):
         return Registry(problem=found.reason)
     listed = found.fields.get("sessions")
@@ -95,14 +95,14 @@ def index_from(found: JsonFile | Unreadable) -> Registry:
 
 
 def index_fields(entries: Iterable[RegistryEntry], more: Fields) -> Fields:
-    """Return a registry as its file holds it; *more* is what else stands there."""
+    """Return a registry as JSON fields; *more* is the rest of the file."""
     sessions = {"sessions": [_wire(entry) for entry in _sorted(entries)]}
-    # What was there keeps its place.
+    # Existing keys keep their position.
     return more | sessions if "sessions" in more else sessions | more
 
 
 def _sorted(entries: Iterable[RegistryEntry]) -> tuple[RegistryEntry, ...]:
-    """Newest first, those that nobody knows last; the id settles a tie."""
+    """Sort newest first, undated ones last; the id breaks ties."""
     by_id = sorted(entries, key=lambda entry: entry.id)
     return tuple(sorted(by_id, key=_recency, reverse=True))
 
@@ -111,7 +111,7 @@ def _recency(entry: RegistryEntry) -> tuple[bool, datetime]:
     at = entry.last_active_at
     if at is None:
         return False, datetime.min.replace(tzinfo=UTC)
-    # Milliseconds, as on disk: what is finer is not there when the file is read again.
+    # Milliseconds, as on disk: anything finer is lost when the file is read again.
     return True, at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
@@ -120,7 +120,7 @@ def _wire(entry: RegistryEntry) -> Fields:
     for key, (name, _) in _FIELDS.items():
         value = getattr(entry, name)
         value = iso(value) if isinstance(value, datetime) else value
-        # What could not be read is not known better either: it stays.
+        # A value that could not be read is kept as it was.
         value = entry.more.get(key, value)
         if value is not None or key != "title":
             said[key] = value

@@ -1,8 +1,8 @@
-"""The logs of a flat store, and what a session's log says at this moment.
+"""The logs of a flat store, and metadata computed from a session's log.
 
-A session lies in the store as ``ID.jsonl``, or as an archive: ``compressed/ID.jsonl.gz`` (or .zst),
-or beside where the log was. The log wins where both are there. `LiveMeta` reads a log once and then
-only what is appended to it, so that asking again costs little however long the log is.
+A session is in the store as ``ID.jsonl``, or as an archive: ``compressed/ID.jsonl.gz`` (or .zst),
+or next to where the log was. If both exist, the log wins. `LiveMeta` reads a log once and then only
+what is appended, so refreshing is cheap however long the log is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENDS: Final = (".gz", ".zst")
 
 
 class FlatLog(Struct, frozen=True):
-    """Where a session's log is, and how it stood when somebody looked."""
+    """Where a session's log is, and its state when it was found."""
 
     path: Path
     is_archive: bool
@@ -65,9 +65,9 @@ def metas_in(directory: Path) -> set[str]:
 
 
 def find_log(directory: Path, session_id: str) -> FlatLog | None:
-    """Return the log of a session as it stands now; None if there is none.
+    """Return the current log of a session; None if there is none.
 
-    Raises LogError where nobody can tell, because the directory may not be searched.
+    Raises LogError if the directory cannot be searched.
     """
     plain, packed = flat_log(directory, session_id), flat_archive(directory, session_id)
     archives = (packed, packed.with_suffix(".zst"), *(Path(f"{plain}{end}") for end in _ENDS))
@@ -89,7 +89,7 @@ def _sessions(names: Iterable[str]) -> set[str]:
 
 
 class LiveMeta:
-    """What the log of one session tells, kept up with the log by ``refresh``."""
+    """Metadata from the log of one session, updated by ``refresh``."""
 
     def __init__(self, directory: str | os.PathLike[str], session_id: str) -> None:
         self.directory = Path(os.path.abspath(directory))
@@ -104,11 +104,11 @@ class LiveMeta:
 
     @property
     def is_marked(self) -> bool:
-        """The log says when its writers began and ended."""
+        """Whether the log records when its writers began and ended."""
         return self._fold.is_marked
 
     def refresh(self) -> None:
-        """Read what was appended since; from the start if the log is another one now."""
+        """Read what was appended since; from the start if the log is a different one."""
         log = find_log(self.directory, self.session_id)
         if log is None:
             raise NotFound(
@@ -120,13 +120,13 @@ class LiveMeta:
             return
         if before is None or not self._goes_on(before, log):
             self._fold, self._offset, self.broken = MetaFold(), 0, None
-        self.log = None  # Until all of it is read: a failure halfway must not pass for the end.
+        self.log = None  # Until all of it is read: a failure must not look like the end.
         with read_log(log.path, start=self._offset, tail="wait") as reader:
             self._read(reader)
         self.log = log
 
     def meta(self) -> Meta:
-        """Return what the log tells, as of the last refresh."""
+        """Return the metadata as of the last refresh."""
         meta = self._fold.meta(self.session_id)
         if self.log is None or not self.log.is_archive:
             return meta
@@ -136,7 +136,7 @@ class LiveMeta:
         return replace(meta, is_archived=True, compression_ratio=ratio)
 
     def _goes_on(self, before: FlatLog, now: FlatLog) -> bool:
-        """Return whether the log is the one that was read before, with more behind it."""
+        """Return whether the log is the one read before, possibly with more appended."""
         if self._took_pending or now.is_archive:
             return False
         same = (before.path, before.inode) == (now.path, now.inode)
@@ -151,7 +151,7 @@ class LiveMeta:
         pending = reader.pending
         self._offset = reader.offset
         self._original_bytes = reader.offset + (pending.length if pending else 0)
-        # A record that lacks only its newline counts. When the log goes on, it is read anew.
+        # A record that lacks only its newline counts. It is read again when the log grows.
         whole = pending.record if pending else None
         self._took_pending = whole is not None
         if whole is not None:

@@ -1,14 +1,12 @@
-"""``ID.meta.json``: what a flat store remembers of a session beside its log.
+"""``ID.meta.json``: metadata of a session in a flat store.
 
-Everything in it can be told from the log, by `MetaFold`, which takes records one by one as a live
-writer appends them; but for what only happened to the log: how well its archive was compressed and
-what is in it, when another program repaired it, how many messages that cost. Instants are ISO 8601
-in UTC; numbers (milliseconds since 1970) are read as well. Keys that other programs put in are
-kept.
+`MetaFold` computes all of it from the log's records, one by one as a live writer appends them,
+except what happened to the log as a file: its compression ratio and digest, repairs by another
+program, and lost messages. Timestamps are ISO 8601 in UTC; milliseconds since 1970 are read as
+well. Keys of other programs are kept.
 
-What counts as a message is what the seed appends as one: records of the types user, assistant,
-tool_use (or tool_call) and tool_result. Tokens are the input and output counters of assistants'
-usage, each response once however many records carry a part of it.
+Messages are records of the types user, assistant, tool_use (or tool_call) and tool_result. Tokens
+are the input and output counters of assistants' usage, each response counted once.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ META: Final = ".meta.json"
 
 
 class TokenUsage(Struct, frozen=True, kw_only=True):
-    """Tokens read and written by the model, over a whole session."""
+    """Tokens read and written by the model in a session."""
 
     input: int = 0
     output: int = 0
@@ -43,7 +41,7 @@ class TokenUsage(Struct, frozen=True, kw_only=True):
 
 
 class Meta(Struct, frozen=True, kw_only=True):
-    """What is known of a session; None is what is not known."""
+    """The metadata of a session; None means unknown."""
 
     session_id: str
     created_at: datetime | None = None
@@ -55,27 +53,27 @@ class Meta(Struct, frozen=True, kw_only=True):
     title: str | None = None
     is_archived: bool = False
     compression_ratio: float | None = None
-    """Compressed by original size; 1.0 on disk where nothing was ever compressed."""
+    """Compressed size divided by original size; 1.0 on disk if never compressed."""
     digest: str | None = None
-    """The SHA-256 of the log that was archived, unpacked."""
+    """The SHA-256 of the archived log, decompressed."""
     record_count: int | None = None
     """How many records it had."""
     ended_at: datetime | None = None
     repaired_at: datetime | None = None
     removed_messages: int | None = None
     more: Fields = field(default_factory=dict)
-    """Keys that are not known, and known ones whose value is not what they should hold."""
+    """Unknown keys, and known ones with an invalid value."""
 
     @property
     def odd(self) -> tuple[str, ...]:
-        """The known keys whose value in the file is of another kind than it should be."""
+        """The known keys whose value in the file has the wrong type."""
         return tuple(key for key in _FIELDS if key in self.more)
 
 
 # -- reading --------------------------------------------------------------------------------
 
 Table = dict[str, tuple[str, Callable[[Any], Any]]]
-"""Keys of a file, each with the name it has here and what reads its value."""
+"""Keys of a file, each with its name here and a function that reads its value."""
 
 
 def text(value: Any) -> str | None:
@@ -132,7 +130,7 @@ _OF_ARCHIVES: Final = ("compression_ratio", "digest", "record_count")
 
 
 def part(fields: Fields, table: Table) -> tuple[Fields, Fields]:
-    """Part *fields* into what *table* can read, by its own names, and all the rest."""
+    """Split *fields* into those that *table* can read, by its own names, and the rest."""
     said: Fields = {}
     more = dict(fields)
     for key, (name, reads) in table.items():
@@ -145,7 +143,7 @@ def part(fields: Fields, table: Table) -> tuple[Fields, Fields]:
 
 
 def read_meta(path: Path) -> Meta | Unreadable:
-    """Read the metadata at *path*, or say why there is none."""
+    """Read the metadata at *path*, or return why there is none."""
     found = read_object(path)
     if isinstance(found, Unreadable):
         return found
@@ -153,7 +151,7 @@ def read_meta(path: Path) -> Meta | Unreadable:
 
 
 def meta_from(fields: Fields, session_id: str) -> Meta:
-    """Read metadata from *fields*; *session_id* is whose they are if they do not say so."""
+    """Return metadata from *fields*; *session_id* is used if they have none."""
     said, more = part(fields, _FIELDS)
     said.setdefault("session_id", session_id)
     return Meta(**said, more=more)
@@ -163,7 +161,7 @@ def meta_from(fields: Fields, session_id: str) -> Meta:
 
 
 def wire(value: Any) -> Any:
-    """Return *value* as JSON holds it."""
+    """Return *value* as JSON."""
     if isinstance(value, TokenUsage):
         others = {key: told for key, told in value.more.items() if key not in ("input", "output")}
         return {"input": value.input, "output": value.output} | others
@@ -171,21 +169,21 @@ def wire(value: Any) -> Any:
 
 
 def fields_of(meta: Meta) -> Fields:
-    """Return *meta* as its file holds it: the keys in the seed's order, then all others."""
+    """Return *meta* as the fields of its file: the usual keys first, then all others."""
     said = {key: wire(getattr(meta, name)) for key, (name, _) in _FIELDS.items()}
     if said["compressionRatio"] is None:
         said["compressionRatio"] = 1.0
-    # Of a value nobody knows, an odd one in the file is still more than nothing.
+    # Keep an invalid value in the file if the real one is unknown.
     told = {key: meta.more.get(key) if value is None else value for key, value in said.items()}
     known = {key: told[key] for key in told if told[key] is not None or key not in _WHEN_KNOWN}
     return known | {key: value for key, value in meta.more.items() if key not in _FIELDS}
 
 
 def completed(meta: Meta, old: Meta | None, *, is_marked: bool = True) -> Meta:
-    """Add to *meta*, which a log told, what only its *old* file knows.
+    """Add to *meta*, computed from a log, what only its *old* file knows.
 
-    Unless the log *is_marked*, it does not tell whether the session ended; what the file says of
-    that holds until something is said later.
+    Unless the log *is_marked*, it does not show whether the session ended; the file's status
+    applies until there is later activity.
     """
     if old is None:
         return meta
@@ -200,7 +198,7 @@ def completed(meta: Meta, old: Meta | None, *, is_marked: bool = True) -> Meta:
         if active_at is None or ended_at >= active_at:
             kept["ended_at"] = ended_at
     if old.is_archived and not meta.is_archived:
-        for name in _OF_ARCHIVES:  # It was unpacked since.
+        for name in _OF_ARCHIVES:  # It was decompressed since.
             kept.pop(name, None)
     tokens = replace(meta.token_usage, more=old.token_usage.more | meta.token_usage.more)
     return replace(meta, **kept, token_usage=tokens, more=old.more | meta.more)
@@ -210,11 +208,11 @@ def completed(meta: Meta, old: Meta | None, *, is_marked: bool = True) -> Meta:
 
 
 class MetaFold:
-    """What the records of a session tell; feed it with ``take``, in the log's order."""
+    """Metadata computed from a session's records; call ``take`` in log order."""
 
     def __init__(self) -> None:
         self.is_marked = False
-        """A writer of turnlog's says in the log when it begins and when it ends."""
+        """Whether the log records when turnlog's writer begins and ends."""
         self._summary = SessionSummary()
         self._totals = RunningTotals()
         self._messages = 0
@@ -224,7 +222,7 @@ class MetaFold:
         self._repaired_at: datetime | None = None
 
     def take(self, record: Record) -> None:
-        """Fold one more record in."""
+        """Add a record."""
         self._ended_at = None
         if isinstance(record, Format):
             self._take_mark(record)
@@ -235,7 +233,7 @@ class MetaFold:
             self._messages += 1
 
     def meta(self, session_id: str) -> Meta:
-        """Return what is known so far of the session, which is called *session_id*."""
+        """Return the metadata so far, for *session_id*."""
         found, used = self._summary, self._totals.counters
         return Meta(
             session_id=session_id,
@@ -262,7 +260,7 @@ class MetaFold:
 
 
 def meta_of(records: Iterable[Record], session_id: str) -> Meta:
-    """Fold a session's records into its metadata."""
+    """Return the metadata computed from a session's records."""
     fold = MetaFold()
     for record in records:
         fold.take(record)

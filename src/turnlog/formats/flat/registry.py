@@ -1,12 +1,12 @@
-"""The two caches of a flat store, ``ID.meta.json`` and ``index.json``, changed under one lock.
+"""The two caches of a flat store, ``ID.meta.json`` and ``index.json``, updated under one lock.
 
-Whoever changes a file reads it first and puts it back whole, while it holds the store: so nothing
-that another process wrote is lost, a reader sees the old file or the new one, and a kill leaves one
-of the two. A registry that is missing or damaged is made anew from what lies beside it; a damaged
-file stays, under another name.
+A change reads the file first and replaces it atomically while it holds the store's lock: nothing
+written by another process is lost, and readers and crashes see the old file or the new one. A
+missing or damaged registry is rebuilt from the files next to it; a damaged file is kept under
+another name.
 
-Both can be deleted at any time. `reindex` makes them again from the logs, as often as one likes and
-beside writers, and keeps only what no log can tell.
+Both can be deleted at any time. `reindex` rebuilds them from the logs, even while others write, and
+keeps only what no log contains.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def write_meta(
     live: LiveMeta | None = None,
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> None:
-    """Replace a session's metadata file in one step, keeping what only the file knows.
+    """Replace a session's metadata file atomically, keeping what only the file knows.
 
-    *live* is what was read of the log, if it may be one that says nothing of its writers.
+    *live* is the metadata read from the log, if that may lack the marks of its writers.
     """
     where = flat_meta(directory, meta.session_id).parent
     with hold(where, lock_timeout):
@@ -98,7 +98,7 @@ def write_meta(
 
 
 def note_log(log: Path, session_id: str) -> None:
-    """Have both caches tell of a session whose log came to stand at *log*."""
+    """Update both caches for a session whose log is now at *log*."""
     directory = log.parent.parent if log.parent.name == "compressed" else log.parent
     fold = MetaFold()
     with read_log(log) as reader:
@@ -116,7 +116,7 @@ def update_registry(
     *,
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> None:
-    """Put *entry* into the registry, in place of the one that its session has."""
+    """Add *entry* to the registry, replacing its session's previous one."""
     told = entry_of(entry) if isinstance(entry, Meta) else entry
     where = flat_meta(directory, told.id).parent
     with hold(where, lock_timeout):
@@ -137,7 +137,7 @@ def known_meta(directory: Path, session_id: str) -> Meta | None:
     live = LiveMeta(directory, session_id)
     try:
         live.refresh()
-    except (TurnlogError, OSError):  # Gone, or nobody may read it: reindex will say so.
+    except (TurnlogError, OSError):  # Gone or unreadable: reindex will report it.
         return None
     return live.meta()
 
@@ -148,9 +148,9 @@ def forget(
     *,
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> bool:
-    """Take a session out of the registry; tell whether it stood there.
+    """Remove a session from the registry; return whether it was there.
 
-    A registry that is damaged is left as it is: whoever changes it next makes it anew.
+    A damaged registry is left alone: the next change rebuilds it.
     """
     where = flat_meta(directory, session_id).parent
     with hold(where, lock_timeout):
@@ -168,7 +168,7 @@ class Reindexed(Struct, frozen=True, kw_only=True):
 
     sessions: int
     rewritten: int
-    """Metadata files that did not say what their logs say."""
+    """Metadata files that did not match their logs."""
     dropped: int
     """Entries of sessions that are gone."""
     problems: tuple[Problem, ...] = ()
@@ -179,8 +179,8 @@ def reindex(
 ) -> Reindexed:
     """Rebuild the registry and all metadata files of a flat store from its logs.
 
-    Logs are read while others may write; the store is held only to write a file. In the end, while
-    it is held, whatever has changed meanwhile is read once more.
+    Logs are read while others may write; the store is locked only to write a file. At the end,
+    under the lock, logs that changed meanwhile are read again.
     """
     where = Path(os.path.abspath(directory))
     if not where.is_dir():
@@ -190,7 +190,7 @@ def reindex(
     for _ in range(_ROUNDS):
         if work.finish():
             break
-    else:  # Sessions come faster than they can be read from afar.
+    else:  # Sessions change faster than they can be read unlocked.
         work.finish(insist=True)
     return work.report()
 
@@ -210,7 +210,7 @@ class _Reindexing:
         self._problems: Problems = []
 
     def begin(self) -> None:
-        """Read every log, and put right the metadata of each."""
+        """Read every log and correct its metadata."""
         for session_id in sorted(sessions_in(self._directory, self._problems)):
             live = LiveMeta(self._directory, session_id)
             if self._refresh(live):
@@ -218,9 +218,9 @@ class _Reindexing:
                     self._write(live)
 
     def finish(self, *, insist: bool = False) -> bool:
-        """Write the registry if every log still is as it was read; else read the others again.
+        """Write the registry if no log has changed since; otherwise read those again.
 
-        Who must *insist* reads them, however long they are, while everybody waits.
+        With *insist*, they are read under the lock, however long they are.
         """
         waiting: list[LiveMeta] = []
         with hold(self._directory, self._timeout):
@@ -253,7 +253,7 @@ class _Reindexing:
         )
 
     def _refresh(self, live: LiveMeta) -> bool:
-        """Read a log; tell whether that was possible."""
+        """Read a log; return whether that was possible."""
         try:
             live.refresh()
         except NotFound:
@@ -264,7 +264,7 @@ class _Reindexing:
         return True
 
     def _write(self, live: LiveMeta) -> None:
-        """Put right the metadata of a session, while the store is held."""
+        """Correct the metadata of a session, under the lock."""
         if not self._refresh(live):
             return
         path = flat_meta(self._directory, live.session_id)
@@ -282,14 +282,14 @@ class _Reindexing:
             self._rewritten.add(live.session_id)
 
     def _give_up(self, live: LiveMeta, reason: str) -> None:
-        """Leave a session whose log cannot be read as it stands in the registry."""
+        """Keep the registry's entry of a session whose log cannot be read."""
         log = _log_now(self._directory, live.session_id)
         path = log.path if log else flat_log(self._directory, live.session_id)
         self._unread.add(live.session_id)
         self._problems.append(Problem(path, reason))
 
     def _write_index(self, found: set[str], *, is_whole: bool) -> None:
-        """Write the registry; unless the store *is_whole*, sessions that are not found stay."""
+        """Write the registry; unless the store *is_whole*, missing sessions stay."""
         index, old = _load_index(self._directory, self._problems)
         known = {entry.id: entry for entry in index.entries}
         self._metas = {each: meta for each, meta in self._metas.items() if each in found}
@@ -319,7 +319,7 @@ def _put_meta(
     live: LiveMeta | None = None,
     problems: Problems | None = None,
 ) -> tuple[Meta, bool]:
-    """Write *meta*, completed by what its file says; tell whether that had to change."""
+    """Write *meta*, completed from its file; return whether the file changed."""
     path = flat_meta(directory, meta.session_id)
     found = _to_change(path, read_object(path), problems)
     old = meta_from(found.fields, meta.session_id) if found else None
@@ -334,7 +334,7 @@ def _put_meta(
 def _load_index(
     directory: Path, problems: Problems | None = None
 ) -> tuple[Registry, JsonFile | None]:
-    """Read the registry to change it. A damaged one is set aside; what is good of it is given."""
+    """Read the registry for a change. A damaged one is renamed, and its valid part returned."""
     path = flat_index(directory)
     found = read_object(path)
     index = index_from(found)
@@ -353,7 +353,7 @@ def _put_index(
 def _to_change(
     path: Path, found: JsonFile | Unreadable, problems: Problems | None
 ) -> JsonFile | None:
-    """Return what was found in a file that is about to be replaced, if it is whole."""
+    """Return the content of a file that is about to be replaced, if it is valid."""
     if isinstance(found, JsonFile):
         return found
     if isinstance(found, DamagedFile):
@@ -366,7 +366,7 @@ def _to_change(
 
 
 def _beside(directory: Path, known: str) -> Iterator[RegistryEntry]:
-    """Make entries of all sessions but the *known* one, from their metadata or else their logs."""
+    """Return entries of all sessions but the *known* one, from their metadata or logs."""
     for session_id in sorted(sessions_in(directory) - {known}):
         meta = known_meta(directory, session_id)
         if meta is not None:
@@ -374,7 +374,7 @@ def _beside(directory: Path, known: str) -> Iterator[RegistryEntry]:
 
 
 def _joined(directory: Path, told: RegistryEntry, known: RegistryEntry | None) -> RegistryEntry:
-    """Add to an entry what it leaves open and the one before knew."""
+    """Fill gaps in an entry from the previous one."""
     before = known or told
     active_at = told.last_active_at or _changed_at(directory, told.id) or before.last_active_at
     return replace(
@@ -387,7 +387,7 @@ def _joined(directory: Path, told: RegistryEntry, known: RegistryEntry | None) -
 
 
 def _changed_at(directory: Path, session_id: str) -> datetime | None:
-    """When a log was last written, for want of a record that says when anything was said."""
+    """Return the mtime of a log, for want of a record with a timestamp."""
     log = _log_now(directory, session_id)
     return log.changed_at if log else None
 
@@ -395,5 +395,5 @@ def _changed_at(directory: Path, session_id: str) -> datetime | None:
 def _log_now(directory: Path, session_id: str) -> FlatLog | None:
     try:
         return find_log(directory, session_id)
-    except LogError:  # Whoever reads it will say so.
+    except LogError:  # Reported when it is read.
         return None
