@@ -1,22 +1,41 @@
-"""What is meant by what a program asks, in the words of the command line.
+"""What is meant by the words of a question: times, time zones, projects, sessions, weekdays.
 
-Times, projects and sessions may be said as there. What a setting says that cannot be read goes to
-the program's log.
+They may be said as on the command line. What a setting says that cannot be read goes to the
+program's log.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
+from turnlog.catalog.resolve import (
+    When,
+    resolve_instant,
+    resolve_project,
+    resolve_session_id,
+    resolve_zone,
+)
 from turnlog.errors import UsageError
-from turnlog.formats import Home
 
 if TYPE_CHECKING:
-    from turnlog.catalog.resolve import When
+    from turnlog.formats import Home
     from turnlog.pricing.cost import Prices
+
+__all__ = [
+    "Scoped",
+    "When",
+    "check_count",
+    "configured_prices",
+    "resolve_instant",
+    "resolve_project",
+    "resolve_scope",
+    "resolve_session_id",
+    "resolve_zone",
+    "weekday_number",
+]
 
 
 class Scoped(NamedTuple):
@@ -28,41 +47,30 @@ class Scoped(NamedTuple):
     zone: tzinfo
 
 
-class Arguments:
-    """Knows what is meant by what is asked about the sessions of some *homes*."""
-
-    homes: tuple[Home, ...]
-
-    def _within(
-        self,
-        since: When | None,
-        until: When | None,
-        project: str | os.PathLike[str] | None,
-        timezone: str | tzinfo | None = None,
-    ) -> Scoped:
-        from turnlog.catalog.resolve import resolve_instant, resolve_project, resolve_zone
-
-        zone = resolve_zone(timezone)
-        return Scoped(
-            resolve_instant(since, zone),
-            resolve_instant(until, zone),
-            None if project is None else resolve_project(project, self.homes),
-            zone,
-        )
-
-    def _session(self, text: str | None) -> str | None:
-        from turnlog.catalog.resolve import resolve_session_id
-
-        return resolve_session_id(text, self.homes)
+def resolve_scope(
+    homes: Iterable[Home],
+    since: When | None,
+    until: When | None,
+    project: str | os.PathLike[str] | None,
+    timezone: str | tzinfo | None = None,
+) -> Scoped:
+    """Return the instants, the whole path and the time zone that are meant."""
+    zone = resolve_zone(timezone)
+    return Scoped(
+        resolve_instant(since, zone),
+        resolve_instant(until, zone),
+        None if project is None else resolve_project(project, homes),
+        zone,
+    )
 
 
-def configured() -> Prices:
+def configured_prices() -> Prices:
     """Load the prices, with those that config.toml sets."""
     from turnlog.formats import turnlog_home
-    from turnlog.pricing.cost import configured_prices
+    from turnlog.pricing import cost
     from turnlog.storage.logger import warn_of_settings
 
-    prices, problems = configured_prices(turnlog_home())
+    prices, problems = cost.configured_prices(turnlog_home())
     warn_of_settings(problems)
     return prices
 
@@ -73,7 +81,7 @@ def check_count(limit: int) -> None:
         raise UsageError(f"{limit} is no count", hint="give 0 or more; 0 is all")
 
 
-def number_of(day: str) -> int:
+def weekday_number(day: str) -> int:
     """Return the number of a day of the week, Monday's being 0."""
     from turnlog.records.time_zone import WEEKDAYS
 

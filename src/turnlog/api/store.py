@@ -13,15 +13,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from turnlog.api.questions import Questions
+from turnlog.api.arguments import (
+    check_count,
+    configured_prices,
+    resolve_project,
+    resolve_scope,
+    resolve_session_id,
+)
 from turnlog.api.session import KeptSession
-from turnlog.catalog.resolve import resolve_project
 from turnlog.catalog.sessions import SessionRow, list_sessions
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import (
@@ -60,16 +65,37 @@ from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.storage.context import Closing
 from turnlog.storage.writer import Durability, LogWriter
 
-if TYPE_CHECKING:  # Asked for seldom, and imported then.
+if TYPE_CHECKING:  # Asked for seldom, and imported then: whoever only writes pays for none of it.
+    from turnlog.api.arguments import When
+    from turnlog.api.costs import (
+        BlockLedger,
+        BudgetReport,
+        CostComparison,
+        Explanation,
+        Ledger,
+        Mode,
+        Unit,
+    )
+    from turnlog.api.health import Health
+    from turnlog.api.insights import Insights
+    from turnlog.api.query import Parameters, QueryDocument, SqlDocument
+    from turnlog.api.search import SearchDocument
+    from turnlog.api.sessions import IndexedSession, SessionSort
     from turnlog.export.conversation import ThreadName
     from turnlog.export.exporter import Shape
+    from turnlog.index.connection import Index
+    from turnlog.index.refresh.result import RefreshResult
     from turnlog.keep.restore.restore import Restored
+    from turnlog.records.time_zone import Weekday
 
 
-class Store(Questions, Closing):
+class Store(Closing):
     """The sessions of some homes, seen as one; *root* is where new ones are written.
 
-    ``turnlog.open`` gives one. *text* is always the beginning of a session's id, or ``latest``;
+    ``turnlog.open`` gives one. Questions have the options of the command line, times, projects and
+    sessions may be said as there, and answers are the documents that it prints with ``--json``.
+
+    *text* is always the beginning of a session's id, or ``latest``;
     what several ids begin with is an AmbiguousSession, what none does a NotFound. Sessions are
     written (``create``, ``resume``, ``recover``) under the root alone. What only asks changes no
     log: ``search``, ``query``, ``sql``, ``cost``, ``insights``, ``check``, ``export``, the lists.
@@ -94,9 +120,406 @@ class Store(Questions, Closing):
         within = None if project is None else resolve_project(project, self.homes)
         return list_sessions(self.homes, project=within, archived=archived).sessions
 
+    def find_sessions(
+        self,
+        *,
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        title: str | None = None,
+        model: str | None = None,
+        branch: str | None = None,
+        tool: str | None = None,
+        tag: str | None = None,
+        state: str | None = None,
+        damaged: bool = False,
+        with_agents: bool = False,
+        archived: bool | None = False,
+        gone: bool | None = None,
+        sort: SessionSort = "active",
+        reverse: bool = False,
+        limit: int = 0,
+        offset: int = 0,
+    ) -> list[IndexedSession]:
+        """List the sessions that meet all that is asked for, with what the index knows of them.
+
+        *title* and *model* are parts of a name, *branch*, *tool* and *tag* whole names. A session
+        is of every time from its first record to its last. *archived* and *gone* sessions alone are
+        listed if that is true, among the others if it is None. The first is the one that was active
+        last; or *sort* by started, title, records, prompts, tokens, agents, duration or size.
+        """
+        from turnlog.api.sessions import list_indexed
+
+        within = resolve_scope(self.homes, since, until, project)
+        with self.index() as index:
+            return list_indexed(
+                index,
+                project=within.project,
+                since=within.since,
+                until=within.until,
+                text_in_title=title,
+                model=model,
+                branch=branch,
+                tool=tool,
+                tag=tag,
+                state=state,
+                has_damage=damaged or None,
+                has_agents=with_agents or None,
+                archived=archived,
+                gone=gone,
+                sort=sort,
+                reverse=reverse,
+                limit=limit or None,
+                offset=offset,
+            ).sessions
+
     def session(self, text: str) -> KeptSession:
         """Return the session whose id begins with *text*, or the ``latest``."""
         return self._known(KeptSession.find(self.homes, text))
+
+    def index(self) -> Index:
+        """Open the index, refreshed, for those who ask it several questions; close it after use.
+
+        Until then it stays as it is, whoever refreshes it: all answers are of one state.
+        """
+        from turnlog.index.connection import open_fresh
+
+        return open_fresh(self.homes)
+
+    def refresh(self, *, rebuild: bool = False) -> RefreshResult:
+        """Bring the index up to date with the logs; with *rebuild*, make it anew.
+
+        Whatever asks the index does this first: it is for those who want it done beforehand.
+        """
+        from turnlog.index.refresh.refresh import refresh
+
+        return refresh(self.homes, rebuild=rebuild)
+
+    def search(
+        self,
+        text: str,
+        *,
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        session: str | None = None,
+        with_results: bool = False,
+        newest: bool = False,
+        exact: bool = False,
+        regex: bool = False,
+        limit: int = 20,
+        offset: int = 0,
+        context: int = 0,
+        per_session: int | None = None,
+        width: int | None = None,
+    ) -> SearchDocument:
+        """Find what was said; docs/search.md tells what *text* may ask for.
+
+        The best come first, or the *newest*. With *exact* all of *text* is a piece of text, with
+        *regex* an expression. *with_results* also looks through what tools answered. *limit* and
+        *offset* choose a page (0: no limit), *per_session* bounds the hits of one session;
+        *context* adds so many lines around each hit, *width* says how long a snippet is.
+        """
+        from turnlog.api.search import search
+
+        within = resolve_scope(self.homes, since, until, project)
+        with self.index() as index:
+            return search(
+                index,
+                text,
+                now=datetime.now(UTC),
+                zone=within.zone,
+                since=within.since,
+                until=within.until,
+                project=within.project,
+                session=resolve_session_id(session, self.homes),
+                with_results=with_results,
+                newest=newest,
+                exact=exact,
+                regex=regex,
+                limit=limit,
+                offset=offset,
+                context=context,
+                per_session=per_session,
+                width=width,
+            )
+
+    def query(
+        self,
+        resource: str,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        transform: Mapping[str, Any] | None = None,
+        aggregate: Mapping[str, Any] | None = None,
+        output: Mapping[str, Any] | None = None,
+    ) -> QueryDocument:
+        """Ask about ``entries`` (records), ``messages`` or ``tools`` (calls).
+
+        *filter* chooses rows, as in ``{"role": "user", "project": "."}``; *transform* names the
+        fields to ``extract``, or one to ``group_by``; *aggregate* counts or adds up, as in
+        ``{"function": "sum", "field": "output"}``; *output* has ``sort_by``, ``sort_order``,
+        ``limit`` and ``offset``. A name that does not exist is an error that lists those that do.
+        """
+        from turnlog.api.query import query
+        from turnlog.records.time_zone import MachineZone
+
+        with self.index() as index:
+            return query(index, resource, filter, transform, aggregate, output, zone=MachineZone())
+
+    def sql(
+        self,
+        statement: str,
+        parameters: Parameters = (),
+        *,
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        limit: int = 1_000,
+        seconds: float = 10,
+    ) -> SqlDocument:
+        """Ask the views that docs/sql.md lists by one SELECT; *parameters* are for its marks.
+
+        It ends after *limit* rows (0: as many as may be) or so many *seconds*. *since*, *until* and
+        *project* narrow the views before the statement sees them. It can change nothing.
+        """
+        from turnlog.api.query import MOST_ROWS, run_sql
+
+        within = resolve_scope(self.homes, since, until, project)
+        with self.index() as index:
+            return run_sql(
+                index,
+                statement,
+                parameters=parameters,
+                limit=limit or MOST_ROWS,
+                seconds=seconds,
+                since=within.since,
+                until=within.until,
+                project=within.project,
+            )
+
+    def cost(
+        self,
+        *,
+        by: str | Iterable[Unit] = "day",
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        session: str | None = None,
+        model: str | None = None,
+        timezone: str | tzinfo | None = None,
+        week_starts: Weekday = "monday",
+        mode: Mode = "calculate",
+        trend: bool = False,
+        limit: int = 0,
+        no_index: bool = False,
+    ) -> Ledger:
+        """Return what was used and what it cost at the API's prices, every response counted once.
+
+        There is one row for each hour, day, week, month, session, project, model, agent, branch or
+        tool, or for each combination: *by* may be ``"model"``, ``"day,model"`` or ``["day",
+        "model"]``. It is about the time from *since* up to *until*, about a *project*, a *session*
+        by the beginning of its id, or ``latest``, and models with *model* in their names; days are
+        those of *timezone*, weeks begin on *week_starts*. Costs are exact, as text:
+        ``Decimal(found.totals.cost_usd)``; what has no price is in no cost, and is listed in
+        ``found.skipped``.
+
+        *mode* ``recorded`` takes the costs that logs recorded, ``auto`` those where there are any.
+        *trend* adds to each row how its cost went. A *limit* keeps the latest rows, or the dearest,
+        and leaves the totals. The logs are read if the index cannot be had, or with *no_index*.
+        """
+        from turnlog.api import costs
+
+        check_count(limit)
+        prices = configured_prices()
+        asked = costs.cost_question(
+            self.homes,
+            by,
+            since=since,
+            until=until,
+            project=project,
+            session=session,
+            model=model,
+            timezone=timezone,
+            week_starts=week_starts,
+            mode=mode,
+        )
+        with costs.open_source(
+            self.homes, prices, no_index=no_index, is_traced=asked.is_traced
+        ) as source:
+            found = costs.cost(source, prices, asked, now=datetime.now(UTC), trend=trend)
+        costs.cut_rows(found, asked.by, limit)
+        return found
+
+    def compare_costs(
+        self,
+        *,
+        by: str | Iterable[Unit] = "day",
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        session: str | None = None,
+        model: str | None = None,
+        timezone: str | tzinfo | None = None,
+        week_starts: Weekday = "monday",
+        mode: Mode = "calculate",
+        limit: int = 0,
+        no_index: bool = False,
+    ) -> CostComparison:
+        """Compare the costs from *since* on with those of the period before, row by row."""
+        from turnlog.api import costs
+
+        check_count(limit)
+        prices = configured_prices()
+        asked = costs.cost_question(
+            self.homes,
+            by,
+            since=since,
+            until=until,
+            project=project,
+            session=session,
+            model=model,
+            timezone=timezone,
+            week_starts=week_starts,
+            mode=mode,
+        )
+        with costs.open_source(
+            self.homes, prices, no_index=no_index, is_traced=asked.is_traced
+        ) as source:
+            found = costs.compare_costs(source, prices, asked, now=datetime.now(UTC))
+        costs.cut_rows(found, asked.by, limit)
+        return found
+
+    def explain_cost(
+        self,
+        row: str,
+        *,
+        by: str | Iterable[Unit] = "day",
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        session: str | None = None,
+        model: str | None = None,
+        timezone: str | tzinfo | None = None,
+        week_starts: Weekday = "monday",
+        mode: Mode = "calculate",
+        limit: int = 0,
+        no_index: bool = False,
+    ) -> Explanation:
+        """List the responses behind one *row* of ``cost``, the dearest first.
+
+        A row is called as it is printed, or as the logs have it: ``2026-07-22``, ``fable-5``.
+        """
+        from turnlog.api import costs
+
+        check_count(limit)
+        prices = configured_prices()
+        asked = costs.cost_question(
+            self.homes,
+            by,
+            since=since,
+            until=until,
+            project=project,
+            session=session,
+            model=model,
+            timezone=timezone,
+            week_starts=week_starts,
+            mode=mode,
+        )
+        with costs.open_source(
+            self.homes, prices, no_index=no_index, is_traced=asked.is_traced
+        ) as source:
+            found = costs.explain_cost(source, prices, asked, row)
+        costs.cut_rows(found, (), limit)
+        return found
+
+    def blocks(
+        self,
+        *,
+        since: When | None = None,
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        session: str | None = None,
+        model: str | None = None,
+        timezone: str | tzinfo | None = None,
+        mode: Mode = "calculate",
+        limit: int = 0,
+        no_index: bool = False,
+    ) -> BlockLedger:
+        """Return what was used in each five-hour block; of the one that lasts now, how fast."""
+        from turnlog.api import costs
+
+        check_count(limit)
+        prices = configured_prices()
+        asked = costs.cost_question(
+            self.homes,
+            "hour",
+            since=since,
+            until=until,
+            project=project,
+            session=session,
+            model=model,
+            timezone=timezone,
+            mode=mode,
+        )
+        with costs.open_source(self.homes, prices, no_index=no_index) as source:
+            found = costs.blocks(source, prices, asked, now=datetime.now(UTC))
+        costs.cut_rows(found, asked.by, limit)
+        return found
+
+    def budgets(
+        self,
+        *,
+        timezone: str | tzinfo | None = None,
+        week_starts: Weekday = "monday",
+        mode: Mode = "calculate",
+    ) -> BudgetReport:
+        """Return how much is spent of every budget that config.toml sets, and where it leads."""
+        from turnlog.api import costs
+        from turnlog.config import load_config
+        from turnlog.storage.logger import warn_of_settings
+
+        prices = configured_prices()
+        asked = costs.cost_question(
+            self.homes, "day", timezone=timezone, week_starts=week_starts, mode=mode
+        )
+        found, problems = costs.budgets_from(load_config(turnlog_home()).budgets)
+        warn_of_settings(problems)
+        with costs.open_source(self.homes, prices) as source:
+            return costs.budget_report(found, source, prices, asked, now=datetime.now(UTC))
+
+    def insights(
+        self,
+        *,
+        since: When | None = "30d",
+        until: When | None = None,
+        project: str | os.PathLike[str] | None = None,
+        timezone: str | tzinfo | None = None,
+        limit: int = 10,
+    ) -> Insights:
+        """Report on a period: what was done, how it went, and what it cost.
+
+        docs/insights.md defines every figure. Lists have *limit* rows (0: all of them); without
+        *since* it is all of the time.
+        """
+        from turnlog.api.insights import Scope, insights
+
+        check_count(limit)
+        within = resolve_scope(self.homes, since, until, project, timezone)
+        asked = Scope(**within._asdict(), now=datetime.now(UTC), limit=limit or None)
+        if asked.since is not None and asked.until is not None and asked.since >= asked.until:
+            raise UsageError("the period ends before it begins", hint="since is before until")
+        prices = configured_prices()
+        with self.index() as index:
+            return insights(index, prices, asked)
+
+    def check(self, text: str | None = None, *, strict: bool = False) -> Health:
+        """Check all logs, or those of the session whose id begins with *text*; change nothing.
+
+        ``found.is_well`` says it in a word, ``found.findings`` what is wrong and where. *strict*
+        also holds each record to the rules of its type.
+        """
+        from turnlog.api.health import check
+
+        return check(self.homes, text, strict=strict)
 
     def create(
         self,

@@ -114,6 +114,7 @@ def _seen(
     return last
 
 
+_ALL: Final = 1_000_000
 RANKED_AT_ONCE: Final = 1_000
 """So many of the newest matches are weighed against each other."""
 PER_SESSION: Final = 3
@@ -163,7 +164,7 @@ def search(
     offset: int = 0,
     context: int = 0,
     per_session: int | None = None,
-    width: int = WIDTH,
+    width: int | None = None,
     mask: Callable[[str], str] | None = None,
 ) -> SearchDocument:
     """Search *index* for what *text* asks in the search language.
@@ -186,7 +187,13 @@ def search(
         bounds.append(FieldFilter("before", "", until))
     if session is not None:
         bounds.append(FieldFilter("session", session))
-    wanted = Wanted(limit=limit, offset=offset, context=context, width=width, mask=mask)
+    wanted = Wanted(
+        limit=limit or _ALL,
+        offset=offset,
+        context=context,
+        width=WIDTH if width is None else width,
+        mask=mask,
+    )
     searching = _Searching(index, now.astimezone(zone))
     if exact or regex:
         if not text.strip():
