@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from search.query_text import written
 from turnlog.search.language import (
     DEEPEST,
     IS,
@@ -25,7 +26,6 @@ from turnlog.search.language import (
     is_only_filters,
     parse,
     words_of,
-    written,
 )
 
 NOW = datetime(2026, 11, 4, 12, tzinfo=UTC)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from search.query_text import written
 from search.search_world import (
     NOW,
     ONE,
@@ -30,7 +31,7 @@ from turnlog.index.texts import TextKind
 from turnlog.search import patterns
 from turnlog.search import search as searching
 from turnlog.search.budget import TimeBudget
-from turnlog.search.language import All, Any, FieldFilter, Not, Phrase, Word, parse, written
+from turnlog.search.language import All, Any, FieldFilter, Not, Phrase, Word, parse
 from turnlog.search.search import search
 from turnlog.storage.reader import read_log
 

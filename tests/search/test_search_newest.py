@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from search.query_text import written
 from search.search_world import NOW, ORCHARD, START
 from search.test_search import ask, expected, filters, keys, prefixes, trees, words
 from turnlog.formats import find_homes
@@ -20,7 +21,7 @@ from turnlog.index.texts import texts_of
 from turnlog.search import scan, search
 from turnlog.search import search as searching
 from turnlog.search.budget import TimeBudget
-from turnlog.search.language import All, written
+from turnlog.search.language import All
 from turnlog.search.vocabulary import pages_of
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"

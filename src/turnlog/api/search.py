@@ -9,6 +9,30 @@ The document is the one that ``turnlog search`` prints with ``--json``.
 from __future__ import annotations
 
 from turnlog.search.hits import Hit
+from turnlog.search.language import FieldFilter, Node, Not, SearchQuery, filters_of, parse
+from turnlog.search.match import Tokenizer, conjuncts, joined, wordless
 from turnlog.search.search import SearchDocument, search
 
-__all__ = ["Hit", "SearchDocument", "search"]
+__all__ = [
+    "FieldFilter",
+    "Hit",
+    "Node",
+    "Not",
+    "SearchDocument",
+    "SearchQuery",
+    "filters_of",
+    "has_words",
+    "narrow",
+    "parse",
+    "search",
+]
+
+
+def narrow(query: SearchQuery, *nodes: Node) -> SearchQuery:
+    """Return the query for what meets *query* and each of *nodes*."""
+    return SearchQuery(joined([*conjuncts(query.tree), *nodes]), query.notes)
+
+
+def has_words(query: SearchQuery) -> bool:
+    """Return whether the index can answer *query*; text without words is found by a scan."""
+    return wordless(query.tree, Tokenizer()) is None

@@ -1,4 +1,4 @@
-"""The small language in which logs are searched: text becomes a tree, a tree becomes text.
+"""The small language in which logs are searched: text becomes a tree.
 
     retry backoff        both words                     retr*            words that begin so
     "exactly this"       a phrase; "" in it is a quote  -word  NOT word  without it
@@ -58,7 +58,6 @@ _OPENED: Final = re.compile(r'(?:(\w{1,10}):)?(["“”„])')
 # What follows an opening quote. Nothing in these can fail, so nothing is tried twice.
 _STRAIGHT: Final = re.compile(r'([^"]*(?:""[^"]*)*)"?')
 _CURLED: Final = re.compile(r'([^"“”„]*)["“”„]?')
-_NEEDS_QUOTES: Final = re.compile(r'[\s"“”„()]|\A(?::|//)')
 
 
 class Word(Struct, frozen=True, tag="word"):
@@ -130,31 +129,6 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> SearchQuery:
         else:
             groups[-1].add(reader.node(token))
     return SearchQuery(groups[0].node(), tuple(reader.notes))
-
-
-def written(tree: Node | None) -> str:
-    """Write *tree* in the language, such that parsing gives *tree* again."""
-    match tree:
-        case None:
-            return ""
-        case Word():
-            return _written_word(tree, is_negated=False)
-        case Phrase():
-            return _quote(tree.text)
-        case FieldFilter():
-            value = tree.value
-            return f"{tree.field}:{_quote(value) if _NEEDS_QUOTES.search(value) else value}"
-        case Not(Word() as word):
-            return f"-{_written_word(word, is_negated=True)}"
-        case Not(node):
-            return f"-({written(node)})" if isinstance(node, All | Any) else f"-{written(node)}"
-        case All():
-            return " ".join(map(written, tree.nodes))
-        case Any():
-            return " OR ".join(
-                f"({written(node)})" if isinstance(node, All) else written(node)
-                for node in tree.nodes
-            )
 
 
 def words_of(tree: Node | None) -> tuple[str, ...]:
@@ -374,24 +348,3 @@ def _has_letters(text: str) -> bool:
 def _word(run: str) -> Word:
     stem = run.rstrip("*")
     return Word(stem, True) if stem != run and _has_letters(stem) else Word(run)
-
-
-def _quote(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
-def _written_word(word: Word, *, is_negated: bool) -> str:
-    """Write a word bare if it reads as itself also where a group ends, else as a literal."""
-    plain = word.text + "*" * word.is_prefix
-    name, colon, _ = plain.partition(":")
-    tokens = _lex(f"{plain})")
-    reads_as_itself = (
-        _RUN.fullmatch(plain)
-        and [token.kind for token in tokens] == ["run", "close"]
-        and not (tokens[0].is_negated and _has_letters(plain))
-        and plain not in _OPERATORS
-        and not (colon and name.lower() in _FIELDS)
-        and _word(plain) == word
-        and not (is_negated and (plain.startswith("-") or not _has_letters(plain)))
-    )
-    return plain if reads_as_itself else f"{_LITERAL}:{_quote(word.text)}{'*' * word.is_prefix}"

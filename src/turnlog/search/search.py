@@ -40,7 +40,14 @@ from turnlog.search import patterns
 from turnlog.search.budget import TOOK_TOO_LONG, TimeBudget
 from turnlog.search.filters import Table, tables_for
 from turnlog.search.hits import Hit, HitFacts, HitView, read_hit
-from turnlog.search.language import FieldFilter, Node, filters_of, is_only_filters, parse
+from turnlog.search.language import (
+    FieldFilter,
+    Node,
+    SearchQuery,
+    filters_of,
+    is_only_filters,
+    parse,
+)
 from turnlog.search.match import (
     Tokenizer,
     conjuncts,
@@ -148,7 +155,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 def search(
     index: Index,
-    text: str,
+    asked: str | SearchQuery,
     *,
     now: datetime,
     zone: tzinfo,
@@ -167,9 +174,9 @@ def search(
     width: int | None = None,
     mask: Callable[[str], str] | None = None,
 ) -> SearchDocument:
-    """Search *index* for what *text* asks in the search language.
+    """Search *index* for what is *asked* in the search language.
 
-    With *exact* the whole of *text* is a piece of text, with *regex* a regular expression, and
+    With *exact* the whole text is a piece of text, with *regex* a regular expression, and
     neither has filters. *project* is a directory, *session* the beginning of an id; *per_session*
     bounds the hits of one session (0: not at all; unless told, three, but none where one session or
     the order of time was asked for). What is shown of a text goes through *mask* first.
@@ -195,13 +202,13 @@ def search(
         mask=mask,
     )
     searching = _Searching(index, now.astimezone(zone))
-    if exact or regex:
-        if not text.strip():
+    if isinstance(asked, str) and (exact or regex):
+        if not asked.strip():
             raise UsageError("there is nothing to look for", hint="give a piece of text")
-        made = patterns.pattern(text) if regex else patterns.piece(text)
+        made = patterns.pattern(asked) if regex else patterns.piece(asked)
         wanted = structs.replace(wanted, newest=True, per_session=per_session or 0)
         return searching.matching(made, bounds, wanted, with_results=with_results)
-    query = parse(text, now=now, zone=zone)
+    query = parse(asked, now=now, zone=zone) if isinstance(asked, str) else asked
     searching.notes += query.notes
     tree = joined([*conjuncts(query.tree), *bounds])
     by_time = newest or tree is None or is_only_filters(tree)

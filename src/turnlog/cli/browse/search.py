@@ -33,11 +33,7 @@ from turnlog.formats.projects import last_part
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.search.hits import Hit
-    from turnlog.search.search import SearchDocument
-
-
-_ALL: Final = 1_000_000
+    from turnlog.api.search import Hit, SearchDocument
 
 
 @click.command(
@@ -86,9 +82,10 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
         raise click.UsageError("what should be searched for?")
     if options["exact"] and options["regex"]:
         raise click.UsageError("--exact and --regex cannot be given together")
+    from turnlog.api.search import Hit, search
     from turnlog.cli.index_access import open_index
     from turnlog.formats import all_homes
-    from turnlog.search.search import search
+    from turnlog.records.time_zone import MachineZone
 
     now = datetime.now(UTC)
     session = resolve_session(options["session"], homes)
@@ -97,7 +94,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
             index,
             text,
             now=now,
-            zone=_zone(),
+            zone=MachineZone(),
             project=options["project"],
             since=options["since"],
             until=options["until"],
@@ -106,7 +103,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
             newest=options["newest"],
             exact=options["exact"],
             regex=options["regex"],
-            limit=options["limit"] or _ALL,
+            limit=options["limit"],
             offset=options["offset"],
             context=options["context"],
             per_session=0 if options["all_hits"] else None,
@@ -116,7 +113,6 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
         show_json(found)
     elif options["as_csv"]:
         from turnlog.cli.terminal.csv import show_csv
-        from turnlog.search.hits import Hit
 
         show_csv(Hit, found.hits, more=found.next)
     else:
@@ -131,12 +127,6 @@ def _mask() -> Callable[[str], str]:
     from turnlog.redact import redact
 
     return partial(redact, rules=redaction_rules())
-
-
-def _zone() -> Any:
-    from turnlog.records.time_zone import MachineZone
-
-    return MachineZone()
 
 
 _BOLD, _DIM, _CYAN, _RED, _YELLOW, _PLAIN = "1", "2", "36", "31", "1;33", "0"

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from turnlog.api.index import Index
+from turnlog.api.search import (
+    FieldFilter,
+    Hit,
+    Node,
+    Not,
+    SearchQuery,
+    filters_of,
+    has_words,
+    narrow,
+    parse,
+    search,
+)
 from turnlog.errors import UsageError
-from turnlog.index.connection import Index
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.pointers import instant_text, pointer, sparse
 from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
 from turnlog.mcp.tools.session import unread_notes
 from turnlog.query.errors import one_line
-from turnlog.search import search as searching
-from turnlog.search.hits import Hit
-from turnlog.search.language import All, FieldFilter, Node, Not, parse, written
-from turnlog.search.language import Any as AnyOf
-from turnlog.search.match import Tokenizer, conjuncts, joined, wordless
 
 _WIDTH: Final = 240
 _TITLE: Final = 100
@@ -67,14 +73,13 @@ def search_history(
     now = desk.now()
     with desk.index() as index:
         asked = parse(query, now=now, zone=desk.zone)
-        nodes = list(conjuncts(asked.tree))
         if session is not None:
-            nodes.append(FieldFilter("session", desk.session(index, session).id))
-        else:
-            nodes += _own(desk, nodes)
-        found = searching.search(
+            asked = narrow(asked, FieldFilter("session", desk.session(index, session).id))
+        elif has_words(asked):
+            asked = narrow(asked, *_own(desk, asked))
+        found = search(
             index,
-            written(joined(nodes)),
+            asked,
             now=now,
             zone=desk.zone,
             project=desk.project(project),
@@ -87,7 +92,7 @@ def search_history(
             width=_WIDTH,
             mask=desk.mask,
         )
-        notes = [*asked.notes, *(each.replace("--", "") for each in found.notes)]
+        notes = found.notes
         if not found.hits and not results:
             notes.append("nothing found; results=true searches tool output too")
         return ToolAnswer(
@@ -100,32 +105,19 @@ def search_history(
         )
 
 
-def _own(desk: ToolContext, nodes: list[Node]) -> list[Node]:
+def _own(desk: ToolContext, asked: SearchQuery) -> list[Node]:
     """Return what leaves out the session that asks and earlier calls of this server.
 
-    They repeat the question, so they would be the best hits. A query for text without words is
-    answered by a scan, which knows no such filters.
+    They repeat the question, so they would be the best hits. A scan, which finds text without
+    words, knows no such filters.
     """
-    if wordless(joined(nodes), Tokenizer()) is not None:
-        return []
-    named = {each.field for each in _filters(nodes)}
+    named = {each.field for each in filters_of(asked.tree)}
     found: list[Node] = []
     if "session" not in named:
         found += [Not(FieldFilter("session", each)) for each in sorted(desk.asking_sessions())]
     if "tool" not in named:
         found.append(Not(FieldFilter("tool", "mcp__turnlog__*")))
     return found
-
-
-def _filters(nodes: Iterable[Node]) -> Iterator[FieldFilter]:
-    for node in nodes:
-        match node:
-            case FieldFilter():
-                yield node
-            case Not():
-                yield from _filters([node.node])
-            case All() | AnyOf():
-                yield from _filters(node.nodes)
 
 
 def _rows(desk: ToolContext, index: Index, hits: list[Hit]) -> list[dict[str, Any]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from turnlog.api.search import Hit, search
 from turnlog.export.html.page import Child, Fragment, OwnUrl, element
-from turnlog.search.hits import Hit
-from turnlog.search.search import search
 from turnlog.web.context import PageContext
 from turnlog.web.layout import address, field, form, framed, pager, tick
 from turnlog.web.params import Params
