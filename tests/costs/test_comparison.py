@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from costs.test_ledger import NOON, instants, response, responses, scan
 from turnlog.catalog.period import Period
-from turnlog.costs.comparison import compare, rows_as_lists, with_the_one_before
+from turnlog.costs.comparison import compare, compared_as_lists, with_the_one_before
 from turnlog.costs.ledger import UNITS, Question, ledger
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import load_prices
@@ -123,7 +123,7 @@ def test_both_columns_add_up_to_what_each_period_cost(prices, found, by, period,
         change = Decimal(row.cost_usd) - Decimal(row.before_usd)
         assert Decimal(row.difference_usd) == change
         assert (row.percent is None) == (Decimal(row.before_usd) == 0)
-    assert len(rows_as_lists(told, by)) == len(told.rows) + 2
+    assert len(compared_as_lists(told, by)) == len(told.rows) + 2
 
 
 def test_rows_are_matched_by_name(prices):

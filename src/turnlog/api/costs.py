@@ -24,9 +24,12 @@ from turnlog.costs.comparison import (
     Span,
     UsageChange,
     compare,
+    compared_as_lists,
     with_the_one_before,
 )
+from turnlog.costs.indexed_usage import counted_elsewhere
 from turnlog.costs.ledger import (
+    TRACED,
     Explanation,
     Figures,
     Ledger,
@@ -38,15 +41,18 @@ from turnlog.costs.ledger import (
     cut_rows,
     explain,
     ledger,
+    rows_as_lists,
     units_named,
 )
 from turnlog.costs.source import IndexSource, UsageSource, open_source, usage_for
 from turnlog.costs.trends import add_trends, trends
+from turnlog.errors import UsageError
 from turnlog.formats import Home
 from turnlog.pricing.cost import Mode, Prices
 from turnlog.records.time_zone import Weekday
 
 __all__ = [
+    "TRACED",
     "BlockLedger",
     "BlockRow",
     "BudgetReport",
@@ -73,11 +79,15 @@ __all__ = [
     "budget_report",
     "budgets_from",
     "compare_costs",
+    "compared_as_lists",
     "cost",
     "cost_question",
+    "counted_elsewhere",
     "cut_rows",
     "explain_cost",
+    "ledger",
     "open_source",
+    "rows_as_lists",
 ]
 
 
@@ -113,13 +123,25 @@ def cost_question(
 
 
 def cost(
-    source: UsageSource, prices: Prices, asked: Question, *, now: datetime, trend: bool = False
+    source: UsageSource,
+    prices: Prices,
+    asked: Question,
+    *,
+    now: datetime,
+    trend: bool | None = False,
 ) -> Ledger:
-    """Return what was used and what it cost; with *trend*, also how each row's cost went."""
+    """Return what was used and what it cost; with *trend*, also how each row's cost went.
+
+    If *trend* is None, it is added where there can be one.
+    """
     scan = usage_for(source, asked)
     found = ledger(scan, prices, asked)
-    if trend:
-        add_trends(found, trends(scan, prices, asked, now=now))
+    try:
+        if trend is not False:
+            add_trends(found, trends(scan, prices, asked, now=now))
+    except UsageError:
+        if trend:
+            raise
     return found
 
 

@@ -16,7 +16,7 @@ from turnlog.errors import IndexUnavailable
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.costs.source import UsageSource
+    from turnlog.api.costs import UsageSource
     from turnlog.formats import Home
     from turnlog.index.connection import Index
     from turnlog.index.fallback import Fallback
@@ -96,9 +96,9 @@ def open_source(
     homes: tuple[Home, ...], prices: Prices, *, no_index: bool, is_traced: bool
 ) -> AbstractContextManager[UsageSource]:
     """Open the index, or read the logs without it; say so if it cannot be had."""
-    from turnlog.costs import source
+    from turnlog.api import costs
 
-    return source.open_source(
+    return costs.open_source(
         homes,
         prices,
         no_index=no_index,

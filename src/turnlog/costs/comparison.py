@@ -133,7 +133,7 @@ def compare(now: Ledger, asked: Question, before: Ledger, asked_before: Question
     )
 
 
-def rows_as_lists(found: CostComparison, by: Sequence[Unit]) -> list[list[str]]:
+def compared_as_lists(found: CostComparison, by: Sequence[Unit]) -> list[list[str]]:
     """Return the rows as plain text, heads first, for CSV and Markdown; exact, not rounded."""
     names: list[str] = list(by)
     if any(unit in TIMES for unit in by):

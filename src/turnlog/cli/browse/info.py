@@ -194,7 +194,7 @@ def _tell_carried(found: SessionDocument, homes: Sequence[Home]) -> None:
 
     Claude Code's own forks take for theirs what they copy.
     """
-    from turnlog.costs.indexed_usage import counted_elsewhere
+    from turnlog.api.costs import counted_elsewhere
     from turnlog.sessions.totals import usual_prices
 
     bill = usual_prices().bill(counted_elsewhere(homes, found.id))

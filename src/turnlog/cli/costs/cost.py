@@ -16,25 +16,18 @@ from turnlog.cli.options import (
     model_option,
     period_options,
     print_problems,
-    resolve_session,
     session_option,
     show_json,
     timezone_option,
     when_option,
 )
-from turnlog.errors import UsageError
 from turnlog.records.time_zone import WEEKDAYS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.catalog.period import Period
-    from turnlog.costs.budgets import Budgets
-    from turnlog.costs.ledger import Ledger, Question, Unit
-    from turnlog.costs.scanned_usage import UsageScan
-    from turnlog.costs.source import UsageSource
-    from turnlog.costs.trends import Trends
-    from turnlog.pricing.cost import Prices
+    from turnlog.api.costs import Budgets, Ledger, Prices, Question, Unit, UsageSource
+    from turnlog.formats import Home
 
 Shape = Literal["table", "json", "csv", "markdown"]
 
@@ -50,7 +43,7 @@ REPORTS: Final[dict[str, tuple[Unit, ...]]] = {
     "branch": ("project", "branch"),
     "tool": ("tool",),
 }
-_OTHERS: Final = ("blocks", "budgets")
+_OTHERS: Final[dict[str, tuple[Unit, ...]]] = {"blocks": ("hour",), "budgets": ("day",)}
 
 
 @click.command(
@@ -119,20 +112,19 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     REPORT is hourly, daily, weekly, monthly, session, project, model, agent, branch, tool, blocks
     or budgets. Days are those of this machine's time zone unless another is named.
     """
+    from turnlog.api.costs import budgets_from
+    from turnlog.cli.index_access import open_source
     from turnlog.config import load_config
-    from turnlog.costs.budgets import budgets_from
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
 
     now = datetime.now(UTC)
-    asked = _question(report, options, homes)
+    asked = _question(report, options, all_homes(homes))
     shape = _shape(report, options)
     home = turnlog_home()
     prices, problems = configured_prices(home)
     budgets, broken = budgets_from(load_config(home).budgets)
     print_problems((*problems, *broken))
-    from turnlog.cli.index_access import open_source
-
     no_index, is_traced, limit = options["no_index"], asked.is_traced, options["limit"]
     with open_source(all_homes(homes), prices, no_index=no_index, is_traced=is_traced) as source:
         report_on = _Report(source, prices, asked, budgets, shape, now, homes, options)
@@ -161,8 +153,8 @@ class _Report(NamedTuple):
 
     def tell_nothing(self) -> None:
         """Say that no response was found."""
+        from turnlog.api.costs import Period
         from turnlog.catalog.names import no_such_model
-        from turnlog.catalog.period import Period
         from turnlog.cli.terminal.empty_results import print_nothing_found
 
         given, model = self.given, self.given["model"]
@@ -171,37 +163,22 @@ class _Report(NamedTuple):
             given = given | {"unknown": no_such_model(model, known)}
         print_nothing_found("responses", self.homes, given)
 
-    def usage(self, asked: Question, *, is_single: bool = False) -> UsageScan:
-        """Return what a question is about."""
-        from turnlog.costs.source import usage_for
 
-        return usage_for(self.source, asked, is_single=is_single)
+def _question(report: str, options: dict[str, Any], homes: tuple[Home, ...]) -> Question:
+    from turnlog.api.costs import cost_question
 
-
-def _question(report: str, options: dict[str, Any], homes: tuple[str, ...]) -> Question:
-    from turnlog.catalog.resolve import resolve_zone
-    from turnlog.costs.ledger import Question, units_named
-
-    zone = resolve_zone(options["timezone"])
     by = options["by"]
-    return Question(
-        by=units_named(by) if by is not None else REPORTS.get(report, ()),
-        zone=zone,
-        week_starts=WEEKDAYS.index(options["week_starts"]),
-        period=_period(options, homes),
-        mode=options["mode"],
-    )
-
-
-def _period(options: dict[str, Any], homes: tuple[str, ...]) -> Period:
-    from turnlog.catalog.period import Period
-
-    return Period(
+    return cost_question(
+        homes,
+        by if by is not None else (REPORTS | _OTHERS)[report],
         since=options["since"] or options["last"],
         until=options["until"],
         project=options["project"],
+        session=options["session"],
         model=options["model"],
-        session=resolve_session(options["session"], homes),
+        timezone=options["timezone"],
+        week_starts=options["week_starts"],
+        mode=options["mode"],
     )
 
 
@@ -222,48 +199,39 @@ def _shape(report: str, options: dict[str, Any]) -> Shape:
 
 
 def _ledger(report: _Report, limit: int, *, has_trend: bool) -> int:
-    from turnlog.cli.views.cost import write_lists
-    from turnlog.costs.ledger import cut_rows, ledger, rows_as_lists
-    from turnlog.costs.trends import add_trends, trends
+    from turnlog.api.costs import cost, cut_rows, rows_as_lists
+    from turnlog.cli.terminal.console import console
+    from turnlog.cli.views.cost import WIDE, write_lists
 
     asked = report.asked
-    scan = report.usage(asked)
-    found = ledger(scan, report.prices, asked)
+    out = console() if report.shape == "table" else None
+    # There is room for one that nobody asked for.
+    trend = None if out and out.width >= WIDE and not has_trend else has_trend
+    found = cost(report.source, report.prices, asked, now=report.now, trend=trend)
     left = cut_rows(found, asked.by, limit)
-    known = trends(scan, report.prices, asked, now=report.now) if has_trend else None
     if report.shape == "json":
-        if known is not None:
-            add_trends(found, known)
         show_json(found)
-    elif report.shape == "table":
-        _show(report, found, known, scan, left)
+    elif out is not None:
+        _show(out, report, found, left)
     else:
         rows = rows_as_lists(found, asked.by)
         write_lists(rows, len(asked.by), as_markdown=report.shape == "markdown")
     return 0 if found.rows else 1
 
 
-def _show(report: _Report, found: Ledger, known: Trends | None, scan: UsageScan, left: int) -> None:
-    from turnlog.cli.terminal.console import console
-    from turnlog.cli.views.cost import WIDE, show_ledger, show_skipped
-    from turnlog.costs.trends import trends
+def _show(out: Console, report: _Report, found: Ledger, left: int) -> None:
+    from turnlog.cli.views.cost import show_ledger, show_skipped
 
-    out = console()
-    if known is None and out.width >= WIDE:
-        try:
-            known = trends(scan, report.prices, report.asked, now=report.now)
-        except UsageError:
-            known = None  # Nobody asked for one.
     if found.rows:
         sessions = {row.session for row in found.rows if isinstance(row.session, str)}
         titles = report.source.titles(sessions) if "session" in report.asked.by else {}
-        show_ledger(out, found, report.asked.by, known, titles)
+        show_ledger(out, found, report.asked.by, titles)
         _tell_rest(out, left)
     else:
         report.tell_nothing()
     if report.budgets.budgets:
+        from turnlog.api.costs import budget_report
         from turnlog.cli.views.cost import show_budgets
-        from turnlog.costs.budgets import budget_report
 
         out.print()
         show_budgets(
@@ -288,12 +256,10 @@ def _tell_rest(out: Console, left: int) -> None:
 
 
 def _compare(report: _Report, limit: int) -> int:
-    from turnlog.costs.comparison import compare, rows_as_lists, with_the_one_before
-    from turnlog.costs.ledger import cut_rows, ledger
+    from turnlog.api.costs import compare_costs, compared_as_lists, cut_rows
 
-    asked, before = with_the_one_before(report.asked, report.now)
-    books = [ledger(report.usage(each), report.prices, each) for each in (asked, before)]
-    found = compare(books[0], asked, books[1], before)
+    asked = report.asked
+    found = compare_costs(report.source, report.prices, asked, now=report.now)
     left = cut_rows(found, asked.by, limit)
     if report.shape == "json":
         show_json(found)
@@ -311,21 +277,19 @@ def _compare(report: _Report, limit: int) -> int:
     else:
         from turnlog.cli.views.cost import write_lists
 
-        rows = rows_as_lists(found, asked.by)
+        rows = compared_as_lists(found, asked.by)
         names = rows[0].index("messages")
         write_lists(rows, names, as_markdown=report.shape == "markdown")
     return 0 if found.rows else 1
 
 
 def _blocks(report: _Report, limit: int) -> int:
+    from turnlog.api.costs import BlockRow, blocks, cut_rows
     from turnlog.cli.terminal.csv import show_csv
-    from turnlog.costs.blocks import BlockRow, blocks, responses_about
-    from turnlog.costs.ledger import cut_rows
 
     asked = report.asked
-    scan = responses_about(report.source, asked.period)
-    found = blocks(scan, report.prices, now=report.now, period=asked.period, mode=asked.mode)
-    left = cut_rows(found, ("hour",), limit)
+    found = blocks(report.source, report.prices, asked, now=report.now)
+    left = cut_rows(found, asked.by, limit)
     if report.shape == "json":
         show_json(found)
     elif report.shape == "csv":
@@ -351,8 +315,8 @@ def _blocks(report: _Report, limit: int) -> int:
 
 
 def _budgets(report: _Report) -> int:
+    from turnlog.api.costs import BudgetRow, budget_report
     from turnlog.cli.terminal.csv import show_csv
-    from turnlog.costs.budgets import BudgetRow, budget_report
 
     found = budget_report(
         report.budgets, report.source, report.prices, report.asked, now=report.now
@@ -375,11 +339,10 @@ def _budgets(report: _Report) -> int:
 
 
 def _explain(report: _Report, row: str, limit: int) -> int:
+    from turnlog.api.costs import ResponseRow, cut_rows, explain_cost
     from turnlog.cli.terminal.csv import show_csv
-    from turnlog.costs.ledger import ResponseRow, cut_rows, explain
 
-    scan = report.usage(report.asked, is_single=True)
-    found = explain(scan, report.prices, report.asked, row)
+    found = explain_cost(report.source, report.prices, report.asked, row)
     left = cut_rows(found, (), limit)
     if report.shape == "json":
         show_json(found)

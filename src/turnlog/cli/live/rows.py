@@ -13,10 +13,10 @@ from typing import Final
 
 from rich.cells import cell_len
 
+from turnlog.api.costs import BlockRow
 from turnlog.catalog.sessions import Keeping
 from turnlog.cli.live.lines import Line, Piece, clock, fit, justified, seconds, wrapped
 from turnlog.cli.terminal.console import age, counted, short_count
-from turnlog.costs.blocks import BlockRow
 from turnlog.formats.projects import last_part
 from turnlog.live.activity import ASKED_FOR, Doing
 from turnlog.live.sessions import LiveSession

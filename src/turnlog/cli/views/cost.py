@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import click
+from msgspec import UNSET
 
 from turnlog.pricing.cost import NOT_RECORDED, Mode
 from turnlog.records.time_zone import TIMES
@@ -27,11 +28,22 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from turnlog.costs.blocks import BlockLedger, BlockRow
-    from turnlog.costs.budgets import BudgetReport, BudgetRow
-    from turnlog.costs.comparison import ComparedRow, CostComparison, Span, UsageChange
-    from turnlog.costs.ledger import Explanation, Figures, Ledger, LedgerRow, SkippedDocument, Unit
-    from turnlog.costs.trends import Trends
+    from turnlog.api.costs import (
+        BlockLedger,
+        BlockRow,
+        BudgetReport,
+        BudgetRow,
+        ComparedRow,
+        CostComparison,
+        Explanation,
+        Figures,
+        Ledger,
+        LedgerRow,
+        SkippedDocument,
+        Span,
+        Unit,
+        UsageChange,
+    )
 
 
 _RECKONED: Final[dict[Mode, str]] = {
@@ -55,7 +67,6 @@ def show_ledger(
     out: Console,
     found: Ledger,
     units: Sequence[Unit],
-    trends: Trends | None = None,
     titles: Mapping[str, str] | None = None,
 ) -> None:
     """Draw the rows, the total, and beside them how each row went, or compares, and its title."""
@@ -71,9 +82,9 @@ def show_ledger(
     rooms = rooms_for(found.rows, units, left)
     names = [row_names(row, units, rooms) for row in found.rows]
     left -= sum(rooms)
-    called = _titles(found, titles or {}, left, is_last=trends is not None and not wide)
+    called = _titles(found, titles or {}, left, is_last=found.steps is not UNSET and not wide)
     left -= max((cell.cell_len + _GAP for cell in called), default=0)
-    drawn = _drawings(found, units, trends, left, wide=wide)
+    drawn = _drawings(found, units, left, wide=wide)
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     for unit, room in zip(units, rooms, strict=True):
         table.add_column(unit, no_wrap=True, overflow="ellipsis", width=room)
@@ -220,24 +231,26 @@ def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: boo
     return cells
 
 
-def _drawings(
-    found: Ledger, units: Sequence[Unit], trends: Trends | None, left: int, *, wide: bool
-) -> list[str]:
+def _drawings(found: Ledger, units: Sequence[Unit], left: int, *, wide: bool) -> list[str]:
     """Return the head and the cells of the last column; nothing where it does not fit."""
     room = min(left - _GAP, _LONGEST_DRAWING)
     if room < _SHORTEST_DRAWING:
         return []
-    if trends is not None:
-        width = min(room, len(trends.steps))
-        head = " to ".join(dict.fromkeys((*trends.steps[:1], *trends.steps[-1:])))
+    if (steps := found.steps) is not UNSET:
+        width = min(room, len(steps))
+        head = " to ".join(dict.fromkeys((*steps[:1], *steps[-1:])))
         if len(head) > max(width, _SHORTEST_DRAWING):
             head = "trend"
-        return [head, *(f"[cyan]{spark(trends.of(row), width)}[/]" for row in found.rows)]
+        return [head, *(f"[cyan]{spark(_trend(row), width)}[/]" for row in found.rows)]
     costs = [Decimal(row.cost_usd) for row in found.rows]
     top = max(costs, default=Decimal(0))
     if not wide or not top or len(units) > 1:
         return []
     return ["", *(f"[cyan]{bar(cost / top, room)}[/]" for cost in costs)]
+
+
+def _trend(row: LedgerRow) -> list[Decimal]:
+    return [] if row.trend is UNSET else list(map(Decimal, row.trend))
 
 
 def heads_for(*, wide: bool) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
-from turnlog.costs.ledger import Ledger, Unit
+from turnlog.api.costs import Ledger, Unit
 from turnlog.integrations.provider.chat_messages import ChatMessage
 from turnlog.integrations.provider.messages import Selection
 from turnlog.integrations.provider.places import PathLike

@@ -14,13 +14,8 @@ from typing import Any, Final, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.catalog.period import Period
-from turnlog.costs.indexed_usage import every_response
-from turnlog.costs.ledger import TRACED, Ledger, Question, Unit, ledger
-from turnlog.costs.scanned_usage import UsageScan, scan_usage
-from turnlog.errors import IndexUnavailable, UsageError
-from turnlog.formats import Home
-from turnlog.index.connection import open_fresh
+from turnlog.api.costs import TRACED, Ledger, Period, Question, Unit, ledger, open_source
+from turnlog.errors import UsageError
 from turnlog.integrations.provider.messages import count_messages, thread_of
 from turnlog.integrations.provider.places import Project, find_log, sessions_in
 from turnlog.sessions.session import Session
@@ -65,11 +60,13 @@ def statistics_of(
         wanted = {session_id}
     else:
         wanted = {row.id for row in sessions_in(project, archived=None)}
-    scan = _scan(project.home)
+    prices = usual_prices()
+    with open_source((project.home,), prices) as source:
+        scan = source.responses(Period())
     chosen = [each for each in scan.responses if each.session in wanted]
     counted = scan.counted if scan.counted is not None else len(scan.responses)
     mine = replace(scan, responses=chosen, counted=counted, without_date=scan.undated)
-    return ledger(mine, usual_prices(), asked)
+    return ledger(mine, prices, asked)
 
 
 def _counts(session: Session) -> Counts:
@@ -90,12 +87,3 @@ def _units(by: Iterable[Unit]) -> tuple[Unit, ...]:
                 f"nothing can be grouped by {str(unit)[:40]!r}", hint=f"use {', '.join(_UNITS)}"
             )
     return units
-
-
-def _scan(home: Home) -> UsageScan:
-    """Ask the index, or the logs where it cannot be had: the answers are the same."""
-    try:
-        with open_fresh((home,), stage="usage", fallback="none") as index:
-            return every_response(index, Period())
-    except IndexUnavailable:
-        return scan_usage((home,))

@@ -7,12 +7,18 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import structs
 from pydantic import BeforeValidator, Field
 
-from turnlog.catalog.period import Period
-from turnlog.costs.indexed_usage import used_in
-from turnlog.costs.ledger import Figures, Ledger, Question, SkippedDocument, ledger
+from turnlog.api.costs import (
+    Figures,
+    IndexSource,
+    Ledger,
+    Period,
+    Question,
+    SkippedDocument,
+    ledger,
+)
+from turnlog.api.index import Index
 from turnlog.errors import UsageError
 from turnlog.formats import turnlog_home
-from turnlog.index.connection import Index
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.pointers import sparse
@@ -72,7 +78,7 @@ def past_costs(
         if period.since and period.until and period.since >= period.until:
             raise UsageError("the period ends before it begins", hint="since is before until")
         asked = Question(by=units, zone=desk.zone, period=period)
-        scan = used_in(index, period, prices)
+        scan = IndexSource(index, prices).sums(period)
         if named is not None:  # Another's id may begin with all of this one.
             scan.responses = [each for each in scan.responses if each.session == named]
         found = ledger(scan, prices, asked)

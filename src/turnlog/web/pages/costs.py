@@ -5,9 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final, cast
 
-from turnlog.catalog.indexed_sessions import list_indexed
+from turnlog.api.costs import Figures, Ledger, LedgerRow, Unit
+from turnlog.api.sessions import list_indexed
 from turnlog.catalog.names import shown_name
-from turnlog.costs.ledger import Figures, Ledger, LedgerRow, Unit
 from turnlog.export.html.charts import CHART_CSS, Bar, ChartPoint, bars, lines
 from turnlog.export.html.figures import count, counted, part, short, table
 from turnlog.export.html.insights_page import spending

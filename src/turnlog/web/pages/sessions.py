@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final, cast
 
-from turnlog.catalog.indexed_sessions import IndexedSession, SessionSort, list_indexed
+from turnlog.api.costs import IndexSource, Question, cost
+from turnlog.api.index import Index
+from turnlog.api.sessions import IndexedSession, SessionSort, list_indexed
 from turnlog.catalog.projects import list_projects
-from turnlog.costs.indexed_usage import used_in
-from turnlog.costs.ledger import Question, ledger
 from turnlog.export.html.figures import count, counted, short
 from turnlog.export.html.insights_page import card
 from turnlog.export.html.page import Child, Fragment, element
-from turnlog.index.connection import Index
 from turnlog.insights.overview import Attention, Overview, overview
 from turnlog.pricing.money import shown
 from turnlog.web.context import PageContext
@@ -101,8 +100,8 @@ def sessions_page(asked: Params) -> str:
 
 def _costs(index: Index, desk: PageContext) -> dict[str, str]:
     """Return what each session cost."""
-    question = Question(by=("session",), zone=desk.zone)
-    found = ledger(used_in(index, question.period, desk.prices), desk.prices, question)
+    source, asked = IndexSource(index, desk.prices), Question(by=("session",), zone=desk.zone)
+    found = cost(source, desk.prices, asked, now=desk.now())
     return {row.session: row.cost_usd for row in found.rows if isinstance(row.session, str)}
 
 
