@@ -10,7 +10,6 @@ pyarrow, the extra ``turnlog[parquet]``.
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
@@ -22,6 +21,7 @@ import msgspec
 
 from turnlog.errors import UsageError
 from turnlog.export.tables import TABLES, Row, TableName
+from turnlog.storage.atomic_files import temporary_name
 from turnlog.storage.system import sync, sync_directory
 
 MARK: Final = "_turnlog.json"
@@ -36,7 +36,7 @@ def write_parquet(target: Path, tables: Mapping[TableName, Iterable[Row]], *, fo
     arrow = _arrow()
     if os.path.lexists(target):
         _refuse(target, force=force)
-    made = target.with_name(f".turnlog-{secrets.token_hex(8)}.part")
+    made = target.with_name(temporary_name())
     os.mkdir(made, 0o700)
     try:
         for name, rows in tables.items():

@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from turnlog.errors import LogError, LogLocked
-from turnlog.storage.atomic_files import NO_LINKS, Folder, pieces, put
+from turnlog.storage.atomic_files import NEEDS_COPY, Folder, pieces, put
 from turnlog.storage.sources import open_error
 from turnlog.storage.system import lock, lock_holder
 
-# What a rename, or a link, says where only a copy can help.
-_NEEDS_COPY: Final = frozenset((errno.EXDEV, *NO_LINKS))
 _NO_FILE: Final = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.ELOOP, errno.EMLINK, errno.ENXIO)
 )
@@ -105,7 +103,7 @@ def _move(
             else:
                 here.move_into(there, old, new)
         except OSError as error:
-            if error.errno not in _NEEDS_COPY:
+            if error.errno not in NEEDS_COPY:
                 raise
             _copy(here, old, there, target)
         there.sync()

@@ -38,6 +38,10 @@ _READ: Final = os.O_RDONLY | _BASE | getattr(os, "O_NONBLOCK", 0)
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BASE | _NOFOLLOW
 _FOLDER: Final = os.O_RDONLY | _BASE | getattr(os, "O_DIRECTORY", 0)
 NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+"""What the system answers where there are no hard links."""
+NEEDS_COPY: Final = frozenset((errno.EXDEV, *NO_LINKS))
+"""What a rename, or a link, answers where only a copy can help."""
+_PREFIX, _SUFFIX = ".turnlog-", ".part"
 
 
 class Unreadable(Struct, frozen=True):
@@ -81,6 +85,16 @@ def text_of(value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     return str(utf8_safe(value))
+
+
+def temporary_name() -> str:
+    """Return the name of a file that is not finished yet."""
+    return f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether *name* is that of a file that was not finished."""
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
 def make_directory(path: Path, unsynced: set[Path] | None = None) -> None:
@@ -140,24 +154,14 @@ def put(root: Path, parts: Sequence[str], data: Iterable[bytes], *, overwrite: b
     Raises FileExistsError if the file exists, unless *overwrite* is true. Other failures are plain
     OSErrors, which `failure` converts to a LogError.
     """
-    folder = Folder.beneath(root, parts[:-1])
     name = parts[-1]
-    temporary = f".turnlog-{os.urandom(8).hex()}.part"
-    try:
+    with Folder.beneath(root, parts[:-1]) as folder:
         if not overwrite and folder.has(name):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-        fd = folder.open(temporary, _NEW)
-        try:
+        with folder.replacing(name, overwrite=overwrite) as (fd, _):
             size = _fill(fd, data, folder.owner_of(name))
-            folder.move(temporary, name, overwrite=overwrite)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                folder.remove(temporary)
-            raise
         folder.sync()
         return size
-    finally:
-        folder.close()
 
 
 def failure(error: OSError, path: str | os.PathLike[str]) -> LogError:
@@ -192,8 +196,6 @@ def _open(path: str | os.PathLike[str], *, follow: bool) -> int | Unreadable:
 
 def _fill(fd: int, data: Iterable[bytes], owner: tuple[int, int] | None) -> int:
     with os.fdopen(fd, "wb", buffering=_COPY_BYTES) as file:
-        if hasattr(os, "fchmod"):
-            os.fchmod(fd, 0o600)
         if owner is not None:
             os.fchown(fd, *owner)
         size = sum(file.write(piece) for piece in data)
@@ -258,6 +260,24 @@ class Folder(Closing):
             return fd
         os.close(fd)
         raise OSError(errno.EINVAL, "not a regular file", name)
+
+    @contextlib.contextmanager
+    def replacing(self, name: str, *, overwrite: bool) -> Iterator[tuple[int, str]]:
+        """Open a private file that is named *name* when the block ends, if nothing goes wrong.
+
+        Yields its descriptor, for the block to sync and close, and the name that it has until then.
+        """
+        temporary = temporary_name()
+        fd = self.open(temporary, _NEW)
+        try:
+            if hasattr(os, "fchmod"):
+                os.fchmod(fd, 0o600)
+            yield fd, temporary
+            self.move(temporary, name, overwrite=overwrite)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.remove(temporary)
+            raise
 
     def move(self, old: str, new: str, *, overwrite: bool) -> None:
         """Rename *old* to *new* in one step; without *overwrite* only if *new* does not exist."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -224,6 +225,21 @@ def test_a_copy_is_never_set_aside_over_another(world, monkeypatch):
             monkeypatch.setattr("turnlog.keep.copies.copy_file.generation_in_place", lambda *_: 1)
         world.keep()
     world.check()
+
+
+def test_generations_are_copied_where_there_are_no_hard_links(world, monkeypatch):
+    def refuse(*_paths, **_how):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    for number in range(3):
+        world.put(LOG, line(f"life {number} ") * 30)
+        os.utime(world.path(LOG), (1_700_000_000 + number,) * 2)
+        world.keep()
+    world.check()
+    older = [world.catalogue.copy_of(kept) for kept in world.catalogue.generations(LOG)][:-1]
+    found = [(copy.stat().st_mtime, copy.stat().st_mode & 0o777) for copy in older]
+    assert found == [(1_700_000_000, 0o600), (1_700_000_001, 0o600)]
 
 
 def test_copies_are_on_the_disk_before_they_take_a_place(world, monkeypatch):

@@ -9,7 +9,6 @@ A file that is not a JSON object is never overwritten: it is renamed and kept.
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
@@ -25,7 +24,7 @@ from msgspec import Struct
 
 from turnlog.errors import LogError, LogLocked, NotALog
 from turnlog.records.lenient_json import BOM
-from turnlog.storage.atomic_files import Unreadable, failure, put, read_file
+from turnlog.storage.atomic_files import NO_LINKS, Unreadable, failure, put, read_file
 from turnlog.storage.sources import open_error
 from turnlog.storage.system import lock, lock_holder, unlock
 from turnlog.storage.writer import LOCK_TIMEOUT
@@ -142,7 +141,7 @@ def set_aside(path: Path) -> Path:
         except FileExistsError:
             number += 1
         except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
+            if error.errno not in NO_LINKS:
                 raise failure(error, aside) from None
             return _moved(path, aside)
         else:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sys
 from collections.abc import Callable
 from hashlib import blake2b
@@ -38,7 +37,6 @@ DIRECTORY: Final = "summaries"
 _SDK: Final = "claude_agent_sdk"
 _NEARLY: Final = 1024 * 1024  # An append reads no more than this of what others have written.
 _OFTEN: Final = 64 * 1024
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 
 Fold = Callable[[Any, Any, Any], Any]
 
@@ -175,11 +173,12 @@ class SessionSummaryFile:
             mtime_ns=whole.mtime_ns if whole else -1,
         )
         body = encode(msgspec.structs.asdict(state))
-        temporary = f".turnlog-{secrets.token_hex(8)}.part"
-        with Folder.beneath(self._root, (DIRECTORY, self.key.project)) as folder:
-            with os.fdopen(folder.open(temporary, _NEW), "wb") as file:
-                file.write(_digest(body) + b"\n" + body)
-            folder.move(temporary, self._name, overwrite=True)
+        with (
+            Folder.beneath(self._root, (DIRECTORY, self.key.project)) as folder,
+            folder.replacing(self._name, overwrite=True) as (fd, _),
+            os.fdopen(fd, "wb") as file,
+        ):
+            file.write(_digest(body) + b"\n" + body)
         self._kept_to = state.offset
 
     def _folded(self, data: dict[str, Any] | None, entries: list[Entry]) -> dict[str, Any]:

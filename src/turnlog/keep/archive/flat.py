@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,9 +50,6 @@ from turnlog.storage.system import sync, write_all
 COMPRESSED: Final = "compressed"
 _LEVEL: Final = 6
 _GZIP: Final = 31  # As zlib is told to write gzip's format: no name and no time in its head.
-_NEW: Final = (
-    os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-)
 _PIECE_BYTES: Final = 1024 * 1024
 
 
@@ -331,10 +327,8 @@ def _put_proved(
     overwrite: bool,
 ) -> Comparison:
     """Write a file, read it back, and only then give it its name; durable when this returns."""
-    temporary = f".turnlog-{secrets.token_hex(8)}.part"
     with target.folder(make=True) as folder:
-        fd = folder.open(temporary, _NEW)
-        try:
+        with folder.replacing(target.parts[-1], overwrite=overwrite) as (fd, temporary):
             try:
                 proof = fill(fd)
                 # The archive is as old as what it holds, and so is what comes out of it again.
@@ -343,11 +337,6 @@ def _put_proved(
             finally:
                 os.close(fd)
             check(target.path.with_name(temporary), proof)
-            folder.move(temporary, target.parts[-1], overwrite=overwrite)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                folder.remove(temporary)
-            raise
         folder.sync()
     return proof
 

@@ -25,13 +25,17 @@ from turnlog.formats.kept_copies import generation_copy, kept_copy
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.keep.catalog import Catalogue
 from turnlog.keep.copies.copy_file import NewCopy, discard
-from turnlog.storage.atomic_files import NO_LINKS, make_directory, rename_new
+from turnlog.storage.atomic_files import (
+    NEEDS_COPY,
+    Folder,
+    is_temporary,
+    make_directory,
+    rename_new,
+)
 from turnlog.storage.system import sync, sync_directory_at
 
 HOUR: Final = 3600.0
 """Nobody takes so long to make a file."""
-_PREFIX, _SUFFIX = ".turnlog-", ".part"
-_NO_LINKS: Final = (*NO_LINKS, errno.EXDEV)
 
 
 def place_all(copies: list[NewCopy], catalogue: Catalogue, unsynced: Iterable[Path] = ()) -> None:
@@ -115,7 +119,7 @@ def _is_beside(source: Path, target: Path) -> bool:
         # A run that was cut off may have got this far.
         return os.path.samefile(source, target) or filecmp.cmp(source, target, shallow=False)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NEEDS_COPY:
             raise
         if os.path.lexists(target):
             return filecmp.cmp(source, target, shallow=False)
@@ -125,15 +129,17 @@ def _is_beside(source: Path, target: Path) -> bool:
 
 
 def _copy_beside(source: Path, target: Path) -> None:
-    temporary = target.with_name(f"{_PREFIX}{os.getpid()}{_SUFFIX}")
-    try:
-        shutil.copy2(source, temporary)
-        _sync_file(temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with (
+        Folder.beneath(target.parent, ()) as folder,
+        folder.replacing(target.name, overwrite=True) as (fd, _),
+        open(source, "rb") as old,
+        os.fdopen(fd, "wb") as new,
+    ):
+        shutil.copyfileobj(old, new)
+        new.flush()
+        as_old = os.fstat(old.fileno()).st_mtime_ns
+        os.utime(fd, ns=(as_old, as_old))
+        sync(fd)
 
 
 def _sync_file(path: Path) -> None:
@@ -154,7 +160,7 @@ def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
     for directory in set(directories):
         with contextlib.suppress(OSError), os.scandir(directory) as items:
             for item in items:
-                if _is_unfinished(item.name):
+                if is_temporary(item.name):
                     with contextlib.suppress(FileNotFoundError):
                         if not unused_for or _used_at(item) < before:
                             os.unlink(item.path)
@@ -163,13 +169,9 @@ def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
 def sweep_beneath(top: Path) -> None:
     """Sweep a directory, which is held, and all that are in it."""
     for item in DirectoryWalk().files_beneath(os.fspath(top)):  # However deep they are.
-        if _is_unfinished(item.name):
+        if is_temporary(item.name):
             with contextlib.suppress(OSError):
                 os.unlink(item.path)
-
-
-def _is_unfinished(name: str) -> bool:
-    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
 def _used_at(item: os.DirEntry[str]) -> float:

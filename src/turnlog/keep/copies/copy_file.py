@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ from turnlog.formats.home_files import HomeFile
 from turnlog.formats.kept_copies import CONFLICTS, GENERATIONS, generation_copy, kept_copy
 from turnlog.keep.catalog import Catalogue, KeptFile
 from turnlog.keep.copies.rebuild_catalog import adopted, generation_in_place
+from turnlog.storage.atomic_files import temporary_name
 from turnlog.storage.compressed import DIGEST_BYTES, Packed, Packer, check_packed
 from turnlog.storage.frames import BrokenFrame, FrameTable, read_table
 from turnlog.storage.sources import FramedSource, open_regular
@@ -211,7 +211,7 @@ def _packed(
 ) -> NewCopy:
     """Pack what is new behind an *earlier* copy; or the whole file, in the place of another."""
     target = kept_copy(catalogue.root_of(file.name), file.name)
-    temporary = target.with_name(f".turnlog-{secrets.token_hex(8)}.part")
+    temporary = target.with_name(temporary_name())
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
     made_fd = os.open(temporary, flags, 0o600)
     try:
