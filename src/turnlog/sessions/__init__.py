@@ -1,4 +1,9 @@
-"""One session: the tree of its records, its threads, turns and agents; and writing one."""
+"""One session: reading it, writing it, its side files, state, recovery and conversion.
+
+``session`` is the entry point. ``reading`` has the tree of records with its threads, branches and
+subagents; ``writing`` appends; ``side_files`` reads todos, plans and file history; ``convert``
+copies a session between layouts; ``recover`` repairs it after a crash.
+"""
 
 from __future__ import annotations
 

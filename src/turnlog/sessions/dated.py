@@ -1,8 +1,7 @@
-"""Sessions in logs that they share: one log a project and UTC day, records told apart by their id.
+"""Sessions in shared logs: one log per project and UTC day, records identified by session id.
 
-A session is then the records that bear its id, over one or more days, in the order of the days and
-of their logs. Records that bear none (the layout's first writers had no ids) make a session of
-their own for each day, called HASH/DATE after the place of its log.
+A session consists of the records with its id, over one or more days, in order. Records without an
+id (early writers had none) form a session per day, called HASH/DATE after its log.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from turnlog.storage.reader import Placed, read_log
 
 
 class DatedRecord(NamedTuple):
-    """A record of a day's log and the session it belongs to."""
+    """A record of a day's log and its session."""
 
     session_id: str
     placed: Placed
@@ -32,12 +31,12 @@ class DatedRecord(NamedTuple):
 def find_any_session(
     homes: Iterable[Home], text: str, *, problems: list[Problem] | None = None
 ) -> tuple[LogFile, ...]:
-    """Return the logs of the session whose id begins with *text*, in whatever layout it lies."""
+    """Return the logs of the session whose id begins with *text*, in any layout."""
     return find_session(homes, text, problems=problems, share_out=share_out, heard=last_heard)
 
 
 def read_day(log: LogFile) -> Iterator[DatedRecord]:
-    """Read a day's log; the heads that turnlog gave it belong to nobody."""
+    """Read a day's log; turnlog's heads in it belong to no session."""
     nameless = anonymous_id(log)
     for item in read_log(log.path):
         if isinstance(item, Placed) and not heads_a_log(item.record):
@@ -47,9 +46,9 @@ def read_day(log: LogFile) -> Iterator[DatedRecord]:
 def share_out(
     days: Iterable[LogFile], problems: list[Problem] | None = None
 ) -> dict[str, list[LogFile]]:
-    """Return which sessions there are in *days*, and for each its share of each log, by day.
+    """Return the sessions in *days*, and for each its share of each log, by day.
 
-    The sessions come in the order in which they were last heard of.
+    The sessions are ordered by their last activity.
     """
     found: dict[str, list[LogFile]] = {}
     for log in sorted(days, key=day_of):
@@ -59,7 +58,7 @@ def share_out(
                 heard.pop(said.session_id, None)
                 heard[said.session_id] = None
         except (TurnlogError, OSError) as error:
-            if problems is not None:  # Which sessions it holds is not known.
+            if problems is not None:  # Its sessions are unknown.
                 problems.append(UnreadablePlace(log.path, str(error)))
         for session_id in heard:
             logs = found.pop(session_id, [])
@@ -70,24 +69,24 @@ def share_out(
 
 
 def day_of(log: LogFile) -> str:
-    """Return the day of a day's log, as its name says it."""
+    """Return the day in the name of a day's log."""
     name = read_name(log.path.name)
     return name.id if name is not None else ""
 
 
 def anonymous_id(log: LogFile) -> str:
-    """Name the session of a day's log that its records without an id make."""
+    """Return the id of the session formed by a day's records without an id."""
     return f"{log.project_key or log.path.parent.name}/{day_of(log)}"
 
 
 def is_other_project(known: LogFile, log: LogFile) -> bool:
     """Return whether two days' logs are of different homes or projects.
 
-    A copy of a session elsewhere is the same session once more, not more of it.
+    A copy of a session elsewhere is a duplicate, not a continuation.
     """
     return (known.home, known.project_key) != (log.home, log.project_key)
 
 
 def heads_a_log(record: Record) -> bool:
-    """Return whether *record* is the head of a log that several sessions share: it is nobody's."""
+    """Return whether *record* is the head of a shared log, which belongs to no session."""
     return isinstance(record, Format) and record.session_id is None and record.event is None

@@ -1,10 +1,10 @@
-"""Where a session works, when, and who writes it: the directory, its git state, this process.
+"""The environment of a session: its directory's git state, and its process.
 
-Read from files, never by running a program: a session is created in microseconds, and git may not
-be there. What cannot be read is None.
+All of it is read from files, never by running a program: creating a session takes microseconds, and
+git may not be installed. What cannot be read is None.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 
 import os
 import re
@@ -23,7 +23,7 @@ def utc_now() -> datetime:
 
 
 def git_directory(cwd: Path) -> Path | None:
-    """Find the git directory that *cwd* belongs to; a worktree's is named by a file."""
+    """Return the git directory of *cwd*; a worktree's is named by a file."""
     for directory in (cwd, *cwd.parents):
         dot_git = directory / ".git"
         try:
@@ -38,13 +38,13 @@ def git_directory(cwd: Path) -> Path | None:
 
 
 def git_branch(cwd: Path) -> str | None:
-    """Name the branch that *cwd* has checked out."""
+    """Return the branch checked out in *cwd*."""
     head = _head(cwd)
     return head[1].removeprefix("refs/heads/") if head and head[1].startswith("refs/") else None
 
 
 def git_commit(cwd: Path) -> str | None:
-    """Name the commit that *cwd* has checked out."""
+    """Return the commit checked out in *cwd*."""
     head = _head(cwd)
     if head is None:
         return None
@@ -64,20 +64,20 @@ def git_commit(cwd: Path) -> str | None:
 
 
 class Process(Struct, frozen=True, omit_defaults=True):
-    """A process that cannot be mistaken for a later one with the same number."""
+    """A process, distinguishable from a later one with the same pid."""
 
     pid: int
     started: str
     boot: str
     namespace: str = ""
-    """The PID namespace in which the number means this process; empty if that is not known."""
+    """The PID namespace of the pid; empty if unknown."""
     host: str = ""
 
     @property
     def is_alive(self) -> bool | None:
-        """Whether it runs; None if it runs, or ran, where it cannot be seen from here.
+        """Whether it is running; None if that cannot be seen from here.
 
-        That is another machine, or another container of this one.
+        That is the case for another machine, or another container.
         """
         here = _this_place()
         if self.boot != here.boot or (not self.boot and self.host != here.host):
@@ -91,11 +91,10 @@ class Process(Struct, frozen=True, omit_defaults=True):
 
 
 def process(pid: int | None = None) -> Process | None:
-    """Describe a running process, by default this one; None if there is no such process.
+    """Return a running process, by default this one; None if it does not exist.
 
-    Process numbers are used again: the moment it started and the boot it started in tell two apart,
-    and each container has its own. Where the system does not say (no /proc), only the number and
-    the host are known.
+    Pids are reused: the start time and the boot id identify a process, and each container has its
+    own pids. Without /proc, only the pid and the host are known.
     """
     number = os.getpid() if pid is None else pid
     here = _this_place()
@@ -103,12 +102,12 @@ def process(pid: int | None = None) -> Process | None:
         entry = "self"
     elif here.has_own_proc:
         entry = str(number)
-    else:  # /proc is that of a namespace above, in which processes have other numbers.
+    else:  # /proc is that of an outer namespace, with other pids.
         entry = next(_processes_below(number), "")
     stat = _stat(entry)
     if stat:
         state, *rest = stat
-        if state in "ZX":  # Dead; only nobody has waited for it yet.
+        if state in "ZX":  # Dead, but not yet reaped.
             return None
         return Process(number, rest[18], here.boot, here.namespace, here.host)
     try:
@@ -121,7 +120,7 @@ def process(pid: int | None = None) -> Process | None:
 
 
 class _Machine(Struct, frozen=True):
-    """Where this process runs: what tells it from processes with the same number elsewhere."""
+    """What distinguishes this machine or container from others."""
 
     boot: str
     namespace: str
@@ -138,7 +137,7 @@ def _this_place() -> _Machine:
         namespace=namespace,
         host=os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", ""),
         has_own_proc=_link("/proc/self") == str(os.getpid()),
-        # From the first namespace all processes can be seen, unless /proc hides those of others.
+        # The first namespace sees all processes, unless /proc hides those of other users.
         sees_all=namespace == "pid:[4026531836]" and bool(_stat("1")),
     )
 
@@ -148,7 +147,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _processes_below(pid: int, started: str | None = None) -> Iterator[str]:
-    """Find processes that have the number *pid* in a namespace of their own; give their entries."""
+    """Return the /proc entries of processes with *pid* in a namespace of their own."""
     try:
         entries = [each for each in os.listdir("/proc") if each.isdecimal()]
     except OSError:
@@ -163,9 +162,9 @@ def _processes_below(pid: int, started: str | None = None) -> Iterator[str]:
 
 
 def _stat(entry: str) -> list[str]:
-    """Return the fields of /proc/ENTRY/stat from the state on; of the whole, the start is field 22.
+    """Return the fields of /proc/ENTRY/stat from the state on; the start time is field 22 overall.
 
-    The name before them, in brackets, may hold anything.
+    The name before them, in brackets, may contain anything.
     """
     return _read(Path(f"/proc/{entry}/stat")).rpartition(")")[2].split() if entry else []
 

@@ -1,8 +1,8 @@
-"""A session at a glance: the ends of its log, folded into its summary and its life.
+"""Summaries of sessions from both ends of their logs.
 
-Lists take hundreds of these, and "latest" a few, so nothing between the ends is read, unless a log
-begins with a command such as /clear: then its first prompt is looked for. A name that was given
-between them is known to whoever read the log before: what is remembered of it is asked.
+Lists need hundreds of them, so nothing between the ends is read, except if a log begins with a
+command such as /clear: then its first prompt is searched. Names given in the middle are known if
+the log was read completely before; *recall* returns them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from turnlog.storage.tail import Ends, read_ends
 
 
 class HeadTail(NamedTuple):
-    """What the ends of a log tell of its session."""
+    """What both ends of a log say about its session."""
 
     summary: SessionSummary
     life: SessionState
@@ -35,22 +35,22 @@ def read_head_tail(
     path: str | PathLike[str],
     recall: Callable[[str | PathLike[str]], NamedTitle | None] | None = None,
 ) -> HeadTail:
-    """Fold the ends of a log; with the lines they cut if those may hide a name or an instant.
+    """Fold both ends of a log, with the lines they cut if those may hide a name or timestamp.
 
-    *recall* tells what whoever read it beyond its beginning knows of names; None if nobody did.
+    *recall* returns the names known from reading the log beyond its beginning; None if unread.
     """
     for with_cut_lines in (False, True):
         ends = read_ends(path, with_cut_lines=with_cut_lines)
         found, life = SessionSummary(), SessionState()
         _fold(ends.head, found, life)
         prompt, command = found.first_prompt, found.first_command
-        # What is called last there is long past, and summaries there are of sessions before it.
+        # The last prompt there is outdated, and summaries there are of earlier sessions.
         found.last_prompt = found.summary = None
         _fold(ends.tail, found, life)
         if ends.is_whole:
             break
         if command:
-            found.first_prompt = prompt  # One that stands in the tail was not the first.
+            found.first_prompt = prompt  # A prompt in the tail was not the first.
         names = found.custom_title, found.ai_title, found.last_prompt, found.summary, prompt
         if any(names) and any(record.at for record in ends.tail):
             break
@@ -62,7 +62,7 @@ def read_head_tail(
 
 
 def _first_prompt(path: str | PathLike[str]) -> str | None:
-    """Look further into a log that begins with a command such as /clear for the first prompt."""
+    """Return the first prompt of a log that begins with a command such as /clear."""
     seen = SessionSummary()
     for item in read_log(path):
         if item.offset >= PROMPT_BYTES:
@@ -75,7 +75,7 @@ def _first_prompt(path: str | PathLike[str]) -> str | None:
 
 
 def _take_names(named: NamedTitle, found: SessionSummary, told: Collection[type[Record]]) -> None:
-    """Take what was *named* before the end of a log, unless the end has *told* it anew."""
+    """Use the names *named* before the end of a log, unless the end has *told* new ones."""
     if CustomTitle not in told:
         found.custom_title = named.custom_title
     if AiTitle not in told:
@@ -85,7 +85,7 @@ def _take_names(named: NamedTitle, found: SessionSummary, told: Collection[type[
 
 
 def last_heard(log: LogFile) -> datetime | None:
-    """Return when the session of a main log was last active, as lists do; None if they omit it."""
+    """Return when the session of a main log was last active; None if lists omit it."""
     try:
         found, life, ends = read_head_tail(log.path)
     except (TurnlogError, OSError):

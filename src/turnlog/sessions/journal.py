@@ -1,12 +1,11 @@
-"""turnlog's own journal: the few facts that no log of a session can give back.
+"""turnlog's journal: facts about sessions that their own logs cannot hold.
 
-It is a log like any other, ``journal.jsonl`` in the store's root. A pin is such a fact: it must
-hold for a session that another program writes, and when that session's log is gone, and it must be
-found without reading a gigabyte. Another is that a session was deleted, which nothing else tells
-once the trash has been emptied.
+It is a log like any other, ``journal.jsonl`` in the store's root. It records pins, which must also
+hold for sessions that other programs write or whose log is gone, deletions, which nothing else
+records once the trash is emptied, and archives.
 
-A witness beside it says how many events there were at the last pin, and what they were. A journal
-that was lost, or put back as it was earlier, is found out by that.
+A witness file has the number and digest of the events at the last pin, so that a lost or
+rolled-back journal is detected.
 """
 
 from __future__ import annotations
@@ -34,33 +33,33 @@ from turnlog.storage.reader import Placed, read_log
 PINNED: Final = "pinned"
 UNPINNED: Final = "unpinned"
 DELETED: Final = "deleted"
-"""A session went into the trash."""
+"""A session was moved to the trash."""
 RESTORED: Final = "restored"
-"""It was put back from there."""
+"""It was restored from there."""
 PURGED: Final = "purged"
-"""It was removed from there, for good."""
+"""It was removed from there permanently."""
 ARCHIVED: Final = "archived"
 UNARCHIVED: Final = "unarchived"
 
 
 class ArchivedFact(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is known of a session since it was archived in one home."""
+    """What was recorded when a session of one home was archived."""
 
     home: str
-    """The true path of the home."""
+    """The real path of the home."""
     size_bytes: int
-    """Of its own records in its main logs: a session that has another size now went on since."""
+    """The size of its own records in its main logs: another size means it has changed since."""
     packed_bytes: int
     compression_ratio: float | None = None
     sha256: str
-    """Of its main log, unpacked; of several, one behind the other."""
+    """The SHA-256 of its main log, decompressed; several are concatenated."""
     records: int
     removed: bool
-    """Whether what lay in the home was removed."""
+    """Whether the files in the home were removed."""
 
 
 class Witness(Struct, frozen=True, kw_only=True):
-    """How many events a journal had, and the digest of those."""
+    """The number of events in a journal, and their digest."""
 
     events: int
     sha256: str
@@ -74,22 +73,22 @@ class Journal:
 
     @classmethod
     def in_root(cls, root: Path) -> Journal:
-        """Return the journal of the store whose root is *root*."""
+        """Return the journal of the store at *root*."""
         return cls(journal_log(root))
 
     def pin(self, session_id: str, *, pinned: bool = True) -> None:
-        """Write down that a session is pinned, or no longer; durable when this returns."""
+        """Record that a session is pinned or unpinned; durable on return."""
         self.note(PINNED if pinned else UNPINNED, session_id)
         self.attest()
 
     def note(self, event: str, session_id: str, *, at: datetime | None = None, **more: Any) -> None:
-        """Write down that something happened to a session; durable when this returns."""
+        """Record that something happened to a session; durable on return."""
         said = {"type": "turnlog", "event": event, "sessionId": session_id}
         with open_log(self.path, root=self.path.parent) as log:
             log.append({**said, "timestamp": iso(at or datetime.now(UTC)), **more})
 
     def pins(self) -> frozenset[str]:
-        """Return the ids of the sessions that are pinned."""
+        """Return the ids of the pinned sessions."""
         pins: set[str] = set()
         for record, session_id in self._events():
             if record.event == PINNED:
@@ -99,7 +98,7 @@ class Journal:
         return frozenset(pins)
 
     def deletions(self) -> dict[str, datetime | None]:
-        """Return which sessions were deleted and not put back, and when, by id."""
+        """Return the sessions that were deleted and not restored, with the time, by id."""
         found: dict[str, datetime | None] = {}
         for record, session_id in self._events():
             if record.event == DELETED:
@@ -109,35 +108,35 @@ class Journal:
         return found
 
     def archive(self, session_id: str, fact: ArchivedFact) -> None:
-        """Write down that a session is archived; durable when this returns."""
+        """Record that a session is archived; durable on return."""
         self.note(ARCHIVED, session_id, **msgspec.to_builtins(fact))
 
     def unarchive(self, session_id: str, home: str) -> None:
-        """Write down that a session of *home* is no longer archived."""
+        """Record that a session of *home* is no longer archived."""
         self.note(UNARCHIVED, session_id, home=home)
 
     def archived(self) -> dict[tuple[str, str], ArchivedFact]:
-        """Return what is archived, by home and session."""
+        """Return the archived sessions, by home and session."""
         found: dict[tuple[str, str], ArchivedFact] = {}
         for record, session_id in self._events():
             home = record.fields.get("home")
             if record.event == UNARCHIVED and isinstance(home, str):
                 found.pop((home, session_id), None)
             elif record.event == ARCHIVED:
-                with suppress(msgspec.ValidationError):  # Said by nobody of ours.
+                with suppress(msgspec.ValidationError):  # Not written by turnlog.
                     fact = msgspec.convert(record.fields, ArchivedFact)
                     found[fact.home, session_id] = fact
         return found
 
     def trashed(self) -> frozenset[str]:
-        """Return the names of the trash's entries of which the journal tells."""
+        """Return the names of the trash entries that the journal mentions."""
         events = (record for record, _ in self._events() if record.event == DELETED)
         names = (record.fields.get("trash") for record in events)
         return frozenset(name for name in names if isinstance(name, str))
 
     @property
     def is_whole(self) -> bool:
-        """Nothing in it is damaged, so that no pin can have been lost."""
+        """Whether it has no damage, so that no pin can have been lost."""
         try:
             return not any(isinstance(item, Damage) for item in read_log(self.path))
         except NotFound:
@@ -145,12 +144,12 @@ class Journal:
 
     @property
     def witness(self) -> Path:
-        """The file that says what the journal held at the last pin; it need not exist."""
+        """The path of the witness file; it need not exist."""
         return self.path.with_name(f"{self.path.stem}.witness.json")
 
     @property
     def has_shrunk(self) -> bool:
-        """Events are missing that were there at the last pin, so that pins may have been lost."""
+        """Whether events since the last pin are missing, so that pins may have been lost."""
         try:
             known = msgspec.json.decode(self.witness.read_bytes(), type=Witness)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -158,10 +157,10 @@ class Journal:
         return self._witnessed(known.events) != known
 
     def attest(self) -> None:
-        """Write the witness anew, unless it says that something was lost."""
+        """Update the witness, unless it shows that events were lost."""
         now = self._witnessed()
         if now.events and not self.has_shrunk:
-            with suppress(OSError):  # The event itself is on the disk.
+            with suppress(OSError):  # The event itself is on disk.
                 parts = (self.witness.name,)
                 put(self.path.parent, parts, (msgspec.json.encode(now),), overwrite=True)
 
@@ -174,7 +173,7 @@ class Journal:
         return Witness(events=count, sha256=digest.hexdigest())
 
     def _events(self) -> Iterator[tuple[Format, str]]:
-        """Return every event that concerns a session, in the order in which they were written."""
+        """Yield every event about a session, in order."""
         try:
             for item in read_log(self.path):
                 record = item.record if isinstance(item, Placed) else None

@@ -1,20 +1,18 @@
-"""What is known of a session beside what was said in it.
+"""Metadata and titles of a session, folded from its records.
 
-One fold over its records gives all of it but the pin, which stands in the journal. Nothing here is
-stored: it is gathered from the log, so it cannot be out of date or lost.
+All of it except the pin, which is in the journal, comes from the log, so it cannot be outdated or
+lost.
 
-What a session is called: one rule for lists, which read the ends of logs, and for all others.
-
-A list of hundreds cannot read their logs whole (`glanced`). So that a session has one title,
-whoever does read its log whole notes where in it stands what it may be called, and
-leaves aside what a list leaves aside.
+Lists read only the ends of logs (`head_tail`). So that a session has the same title everywhere,
+code that reads a whole log notes where each candidate for the title is, and ignores what lists
+ignore.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 
 from datetime import UTC, datetime
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 from os import PathLike
 from typing import Final
 
@@ -51,7 +49,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
 
 
 class MetadataFold(Struct):
-    """Gathers metadata; feed it a session's records with ``take``."""
+    """Collects metadata; call ``take`` for each record of a session."""
 
     summary: SessionSummary = field(default_factory=SessionSummary)
     life: SessionState = field(default_factory=SessionState)
@@ -59,7 +57,7 @@ class MetadataFold(Struct):
     """The commit that was checked out when the session was created."""
 
     def take(self, record: Record) -> None:
-        """Fold one more record in."""
+        """Add a record."""
         self.life.take(record)
         self.summary.take(record)
         if isinstance(record, Format):
@@ -91,11 +89,11 @@ class MetadataFold(Struct):
 
 
 PROMPT_BYTES: Final = 1024 * 1024
-"""So far is the first prompt looked for in a log that begins with a command such as /clear."""
+"""How far the first prompt is searched in a log that begins with a command such as /clear."""
 
 
 class NamedTitle(Struct):
-    """What a session was named, by a person or a model, anywhere in its log."""
+    """The names given to a session by a person or a model, anywhere in its log."""
 
     custom_title: str | None = None
     ai_title: str | None = None
@@ -103,14 +101,14 @@ class NamedTitle(Struct):
 
 
 class TitleCandidates(Struct, array_like=True, gc=False):
-    """Where what a session may be called stands in its log."""
+    """The candidates for a session's title, with their offsets in its log."""
 
     last_prompt: int = 0
     summary: int = 0
     first_prompt: int = 0
 
     def take(self, record: Record, offset: int, fold: MetadataFold) -> None:
-        """Fold in one more record, which stands at *offset*."""
+        """Add a record, located at *offset*."""
         was_prompted = fold.summary.first_prompt is not None
         fold.take(record)
         if isinstance(record, LastPrompt):
@@ -121,9 +119,9 @@ class TitleCandidates(Struct, array_like=True, gc=False):
             self.first_prompt = offset
 
     def as_listed(self, summary: SessionSummary, size_bytes: int) -> SessionSummary:
-        """Call a session as the list does that reads only the ends of its log, as others do too.
+        """Use the title that lists show, which read only the ends of the log.
 
-        What was asked last, or summed up, before its end is of sessions before it, or long past.
+        A last prompt or summary before its end is outdated, or of earlier sessions.
         """
         if size_bytes <= ENDS_BYTES:
             return summary
@@ -140,7 +138,7 @@ class TitleCandidates(Struct, array_like=True, gc=False):
 
 
 def size_listed(path: str | PathLike[str]) -> int:
-    """Return how long the log at *path* is for that list; 0 if it has to read the log whole."""
+    """Return the log size that lists use; 0 if they have to read the whole log."""
     source = open_source(path)
     try:
         return source.size_bytes if isinstance(source, Seekable) else 0

@@ -1,4 +1,4 @@
-"""Whose log it is, where its name does not tell: an agent's may have a session's place or name."""
+"""Find the session of a log whose path does not show it: an agent's may look like a session's."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from turnlog.records.codec import Envelope
 from turnlog.storage.reader import scan_log
 
 MARK: Final = "turnlog"
-"""The type of turnlog's own marks, which say nothing of a session."""
+"""The type of turnlog's own records, which do not belong to a session."""
 
 
 def owner_in(path: Path) -> str | None:
-    """Give the session that the records of a log name first; None if none does, or can be read."""
+    """Return the session that a log's records name first; None if there is none."""
     try:
         found = (item for item in scan_log(path) if isinstance(item, Envelope))
         return next((each.session_id for each in found if each.session_id), None)
@@ -31,7 +31,7 @@ def owner_in(path: Path) -> str | None:
 def is_subagent_log(path: str | os.PathLike[str]) -> bool:
     """Return whether a log with a session's name is an agent's: its first record is a sidechain's.
 
-    Lists leave such logs out. A log that cannot be read may be a session's.
+    Lists exclude such logs. A log that cannot be read may be a session's.
     """
     try:
         for item in scan_log(path):
@@ -43,9 +43,9 @@ def is_subagent_log(path: str | os.PathLike[str]) -> bool:
 
 
 def find_orphaned_subagents(homes: Iterable[Home], text: str) -> list[LogFile]:
-    """Return the logs of agents that name a session whose id begins with *text*.
+    """Return agents' logs that name a session whose id begins with *text*.
 
-    That is all there is of a session whose main log is gone.
+    They are all that is left of a session whose main log is gone.
     """
     found: dict[str, list[LogFile]] = {}
     for log in find_everywhere(homes):

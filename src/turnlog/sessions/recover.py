@@ -1,23 +1,23 @@
-"""After a crash: a session made whole again, for us and for the program that wrote it.
+"""Recover a session after a crash, for turnlog and for the program that wrote it.
 
-``examine`` says what is wrong and changes nothing. ``recover`` then does the least that helps:
+``examine`` reports what is wrong and changes nothing. ``recover`` then makes the smallest change:
 
 - Records on damaged lines are separated by a repair, and records with a wrong parent (null in
-  mid-log, or a ring of parents) get the record before them as their parent. Both rewrite the log
+  mid-log, or a cycle of parents) get the record before them as their parent. Both rewrite the log
   and keep the old one.
-- A cut last line is sealed by whatever is appended next.
-- A record whose parent is missing gets one: a record with the missing uuid, linked to the record
-  before the gap. If calls of that record have no result, the missing record was the result, and
-  the new one replaces it, marked as an error.
-- A call without a result gets such a replacement too if other calls of its response have results.
-  A call of a response without any results was interrupted, which is no damage.
+- A truncated last line is terminated by the next append.
+- A record whose parent is missing gets one: a new record with the missing uuid, linked to the
+  record before the gap. If calls of that record have no result, the missing record was the result,
+  and the new one replaces it, marked as an error.
+- A call without a result gets such a replacement too if other calls of its response have results. A
+  call of a response without any results was interrupted, which is not damage.
 - The last record appended is linked to the end of the main thread.
 
-A recovery never moves the main thread to an older tip. Claude Code resumes the newest leaf: by its
-place in the log and by what the last prompt's record names, older versions by timestamp. So the
-old end stays the last in the log, and what is appended bears the timestamp of its neighbour.
+A recovery never moves the main thread to an older tip. Claude Code resumes the newest leaf, by its
+position in the log and by what the last prompt's record names, older versions by timestamp. So the
+old end stays the last in the log, and appended records have the timestamp of their neighbour.
 
-The model sees only the replaced results. What was done is recorded in the log, so that it can be
+The model sees only the replaced results. The recovery is recorded in the log, so that it can be
 undone, and a second recovery finds nothing to do.
 """
 
@@ -60,7 +60,7 @@ _READ_BYTES: Final = 1024 * 1024
 
 
 class Bridge(Struct, frozen=True, kw_only=True):
-    """A parent that is missing, and the record taken in its place."""
+    """A missing parent, and the record used instead."""
 
     missing: str
     child: str
@@ -76,7 +76,7 @@ class Relink(Struct, frozen=True, kw_only=True):
     to: str | None
     reason: Literal["null", "ring", "missing"]
     is_prompt: bool = False
-    """It opens a turn: a person may have gone back to the start on purpose."""
+    """Whether it begins a turn: a person may have gone back to the start on purpose."""
 
 
 class Recovery(Struct, kw_only=True):
@@ -90,25 +90,26 @@ class Recovery(Struct, kw_only=True):
     written: bool = False
     crashed: bool = False
     damaged: int = 0
-    """Ranges of bytes that are no record."""
+    """Ranges of bytes that are not a record."""
     salvaged: int = 0
-    """Records that stand on damaged lines."""
+    """Records on damaged lines."""
     torn: bool = False
-    """The last line was cut short, or lacks its newline."""
+    """Whether the last line was cut short, or lacks its newline."""
     bridges: list[Bridge] = []
     relinked: list[Relink] = []
     """Records of the main thread that start it again in mid-log, or that share a missing parent
-    with another record, and the first of each ring."""
+    with another record, and the first of each cycle.
+    """
     cycles: list[str] = []
-    """Records that are their own ancestors; the first of each ring."""
+    """Records that are their own ancestors; the first of each cycle."""
     lost: list[str] = []
     """Calls whose results are missing, though others of their response were answered."""
     interrupted: list[str] = []
-    """Calls that nobody answered. They are left as they are."""
+    """Calls without an answer. They are left as they are."""
     originals: list[str] = []
     """Logs as they were before they were rewritten."""
     lacking: int = 0
-    """Records that a kept copy holds and the logs do not: turnlog restore --replace comes first."""
+    """Records that a kept copy holds and the logs do not: run turnlog restore --replace first."""
 
     @property
     def needed(self) -> bool:
@@ -122,15 +123,15 @@ class TouchedLog(Struct, frozen=True, kw_only=True, rename="camel"):
     """A log as a recovery found or rewrote it, before anything was appended."""
 
     log: str
-    """Its path, as seen from the directory of the main log."""
+    """Its path, relative to the directory of the main log."""
     size_bytes: int
     sha256: str
     original: str | None = None
-    """The name of the log as it was, if it was rewritten."""
+    """The name of the original log, if it was rewritten."""
 
 
 def examine(session: Session, running: Running | None = None) -> Recovery:
-    """Say what is wrong with *session*; *running* is what its program left about itself."""
+    """Return what is wrong with *session*; *running* is what its program left about itself."""
     found, _ = _examine(session, running)
     return found
 
@@ -150,7 +151,7 @@ def recover(
     leaves = _leaves(session.tree)
     originals: dict[Path, str] = {}
     for plan in repairs:
-        # Appending seals only the log that is appended to.
+        # An append terminates only the log that it appends to.
         cut = (plan.torn or plan.adds_newline) and (
             plan.path != found.path or session.layout == "dated"
         )
@@ -159,7 +160,7 @@ def recover(
             if done.original:
                 originals[Path(plan.path)] = done.original
                 found.originals.append(done.original)
-    if originals:  # What was freed may be what others were missing.
+    if originals:  # Salvaged records may be the missing parents of others.
         session = Session(session.id, session.logs)
         _look_at(session.tree, found)
     if found.relinked:
@@ -203,7 +204,7 @@ def _examine(session: Session, running: Running | None) -> tuple[Recovery, list[
 
 
 def _look_at(tree: Tree, found: Recovery) -> None:
-    """Note what is wrong with the tree."""
+    """Record what is wrong with the tree."""
     calls = _Calls(tree)
     found.cycles = [gap.node.uuid for gap in tree.gaps if gap.reason is GapReason.CYCLE]
     found.bridges = _bridges(tree, calls)
@@ -215,7 +216,7 @@ def _look_at(tree: Tree, found: Recovery) -> None:
 
 
 def _rings(tree: Tree) -> Iterator[Relink]:
-    """Find the first record of each ring of parents, outside of subagents."""
+    """Return the first record of each cycle of parents, outside of subagents."""
     for gap in tree.gaps:
         if gap.reason is GapReason.CYCLE and not gap.node.is_sidechain:
             to = None if gap.bridged_to is None else gap.bridged_to.uuid
@@ -223,7 +224,7 @@ def _rings(tree: Tree) -> Iterator[Relink]:
 
 
 def _siblings(tree: Tree, bridges: list[Bridge]) -> Iterator[Relink]:
-    """Find the records of the main thread whose missing parent is replaced for another child.
+    """Return the records of the main thread whose missing parent is replaced for another child.
 
     Claude Code takes the record before them for their parent, which may descend from that child:
     with the replaced parent it would resume less than before.
@@ -238,10 +239,10 @@ def _siblings(tree: Tree, bridges: list[Bridge]) -> Iterator[Relink]:
 
 
 def _severed(tree: Tree) -> Iterator[Relink]:
-    """Find the records at which the main thread starts again, though more stands before them.
+    """Return the records at which the main thread starts again, though more comes before them.
 
     A record without a parent starts a thread. In mid-log that is right for a compaction, which
-    names what it summarised, and for a person who went back to the very start; otherwise a parent
+    names what it summarized, and for a person who went back to the very start; otherwise a parent
     was lost.
     """
     mine = [node for node in tree.nodes if not node.is_sidechain and node.type != "progress"]
@@ -275,7 +276,7 @@ def _severed(tree: Tree) -> Iterator[Relink]:
 def _lost_parent(root: Node, mine: list[Node], first: int) -> Node | None:
     """Return the record that *root* should follow, or None if it rightly has no parent.
 
-    *mine* are the main agent's records, of which the one at position *first* was said first.
+    *mine* are the main agent's records, whose first message is at position *first*.
     """
     names_parent = root.parent_uuid is not None or root.logical_parent_uuid is not None
     if names_parent or root.is_chained or root.is_sidechain or root.is_boundary:
@@ -317,10 +318,10 @@ class _Calls:
 
 
 def _bridges(tree: Tree, calls: _Calls) -> list[Bridge]:
-    """List the parents that are missing, each once, where there is something to link them to.
+    """Return the missing parents, each once, that can be linked to another record.
 
-    If a child of the missing parent stands above the record before the gap, linking the two would
-    make a ring: that parent is left missing.
+    If a child of the missing parent is above the record before the gap, linking the two would make
+    a cycle: that parent stays missing.
     """
     missing = [gap for gap in tree.gaps if gap.reason is GapReason.MISSING]
     unbridged = {gap.named for gap in missing if gap.bridged_to is None}
@@ -338,12 +339,12 @@ def _bridges(tree: Tree, calls: _Calls) -> list[Bridge]:
 
 
 def _is_plain(gap: Gap) -> bool:
-    """Return whether the missing parent has a uuid that a record could bear."""
+    """Return whether the missing parent has a uuid that a record can have."""
     return bool(gap.named.strip()) and not gap.node.is_sidechain
 
 
 def _additions(found: Recovery, tree: Tree, leaves: set[str]) -> list[dict[str, Any]]:
-    """Make the records to append, in order.
+    """Return the records to append, in order.
 
     *tree* has its records relinked already; *leaves* are the leaves that the log had before.
     """
@@ -368,7 +369,7 @@ def _additions(found: Recovery, tree: Tree, leaves: set[str]) -> list[dict[str, 
 
 
 def _placed(line: dict[str, Any], parent: str, at: datetime | None) -> dict[str, Any]:
-    """Link a record to *parent* and date it.
+    """Link a record to *parent* and set its timestamp.
 
     Claude Code up to 2.1.91 resumes the leaf with the newest timestamp: a record from now would
     become that leaf.
@@ -378,7 +379,7 @@ def _placed(line: dict[str, Any], parent: str, at: datetime | None) -> dict[str,
 
 
 def _end_time(end: Node, leaves: set[str]) -> datetime | None:
-    """Return the time of the record that is appended to *end*.
+    """Return the timestamp of the record that is appended to *end*.
 
     It is that of *end*, or just after that of a leaf that has become an ancestor of *end*: clocks
     step back, and such a leaf may have been the newest.
@@ -419,7 +420,7 @@ def _refuse_older_tip(session: Session, found: Recovery) -> None:
 
 
 def _relinked(session: Session, found: Recovery) -> Iterator[Placed]:
-    """Read the records of *session* with the parents that a recovery gives them."""
+    """Yield the records of *session* with the parents that a recovery gives them."""
     parents = {link.record: link.to for link in found.relinked}
     for item in session.items():
         record = item.record
@@ -456,7 +457,7 @@ def _relink(session: Session, links: list[Relink]) -> Path:
 
 
 def _touched(path: Path, main: Path, original: str | None) -> TouchedLog:
-    """Describe a log so that an undo can tell whether it is still the same."""
+    """Describe a log so that an undo can detect changes."""
     size = size_at(path)
     return TouchedLog(
         log=os.path.relpath(path, main.parent),
@@ -484,12 +485,12 @@ def digest_of(path: Path, size_bytes: int) -> str:
 
 
 def _note(words: str) -> dict[str, Any]:
-    """Make a record that stands in the tree and that nobody sends to a model."""
+    """Return a record that is part of the tree but never sent to a model."""
     return build.system(words) | {"isMeta": True}
 
 
 def _stand_in(calls: list[str]) -> dict[str, Any]:
-    """Make a record that answers *calls* in place of the one that was lost."""
+    """Return a record that answers *calls* in place of the one that was lost."""
     blocks = [
         {"type": "tool_result", "tool_use_id": call, "content": _LOST, "is_error": True}
         for call in calls
@@ -498,7 +499,7 @@ def _stand_in(calls: list[str]) -> dict[str, Any]:
 
 
 def refuse_if_running(session: Session, running: Running | None) -> None:
-    """Raise UsageError if a living process writes *session*."""
+    """Raise UsageError if a running process writes *session*."""
     if session.facts.life.is_running or (running is not None and running.is_alive):
         raise UsageError(
             f"session {session.id} is being written",

@@ -1,9 +1,9 @@
-"""Undo the last recovery of a session: its logs are again what they were before.
+"""Undo the last recovery of a session.
 
-A recovery leaves the mark ``recovered`` in the log, with what it appended and which logs it
-rewrote. An undo removes exactly those lines and restores the rewritten logs, as an explicit rewrite
-that keeps the log as it was. Records appended since the recovery stay. If one of them hangs from a
-record that would go, or a log was rewritten since, the undo is refused and changes nothing.
+A recovery leaves the record ``recovered`` in the log, with what it appended and which logs it
+rewrote. An undo removes exactly those lines and restores the rewritten logs, in a rewrite that
+keeps the old log. Records appended since the recovery stay. If one of them has a parent that would
+be removed, or a log was rewritten since, the undo is refused and changes nothing.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def undo_recovery(
     write: bool = False,
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> UndoneRecovery:
-    """Say what undoing the last recovery of *session* does; do it if *write* is true.
+    """Return what undoing the last recovery of *session* does; do it if *write* is true.
 
-    Raises UnsafeRecovery, with nothing written, if something depends on the recovery.
+    Raises UnsafeRecovery, with nothing written, if later records depend on the recovery.
     """
     done = UndoneRecovery(id=session.id, path=str(session.path))
     mark = _last_recovery(session)
@@ -78,7 +78,7 @@ def undo_recovery(
     done.removed = undo.check()
     done.restored = [str(path) for path, log in undo.logs.items() if log.original is not None]
     if write:
-        # The log with the mark comes last: an undo that was interrupted can be repeated.
+        # The log with the ``recovered`` record comes last: an interrupted undo can be repeated.
         for path in sorted(undo.logs, key=lambda each: each == undo.path):
             if not undo.is_restored(path):
                 change = partial(undo.change, path)
@@ -97,7 +97,7 @@ def _last_recovery(session: Session) -> Placed | None:
 
 
 class _Undo:
-    """What a recovery did to the logs of *session*, as its mark says."""
+    """What a recovery did to the logs of *session*, from its record."""
 
     def __init__(self, session: Session, mark: Placed) -> None:
         self.session = session
@@ -110,7 +110,7 @@ class _Undo:
             raise self._unsafe("its mark does not say what was changed") from None
         self.process = fields.get("process")
         self.appended = {uuid for uuid in uuids if uuid is not None}
-        # A log can say anything; only this session's own files are touched.
+        # A log can contain anything; only this session's own files are changed.
         own = {os.path.relpath(log.path, self.path.parent): log.path for log in session.logs}
         if not {log.log for log in touched} <= own.keys():
             raise self._unsafe("its mark names a log of another session, or one that is gone")
@@ -119,7 +119,7 @@ class _Undo:
             raise self._unsafe("its mark does not say what was changed")
 
     def check(self) -> int:
-        """Return how many lines go, or raise UnsafeRecovery if it cannot be undone."""
+        """Return how many lines would be removed; raise UnsafeRecovery if it cannot be undone."""
         for path in self.logs:
             if not self.is_restored(path):
                 self._check_log(path)
@@ -131,7 +131,7 @@ class _Undo:
         return len(ours)
 
     def is_restored(self, path: Path) -> bool:
-        """Return whether an earlier, interrupted undo has restored the log at *path* already."""
+        """Return whether an earlier, interrupted undo has already restored the log at *path*."""
         original = self._original(path)
         if path == self.path or original is None:
             return False
@@ -139,7 +139,7 @@ class _Undo:
         return size == size_at(path) and digest_of(path, size) == digest_of(original, size)
 
     def change(self, path: Path, held: Locked) -> Iterator[Replacement]:
-        """Return the change that takes back what the recovery did to the log at *path*."""
+        """Return the change that undoes the recovery in the log at *path*."""
         self._check_log(path)
         log, original = self.logs[path], self._original(path)
         if path == self.path:
@@ -175,7 +175,7 @@ class _Undo:
         return ours, b"".join(others)
 
     def _is_ours(self, mark: Format, phase: list[str]) -> bool:
-        """Return whether the recovery left this mark; its marks come in the order of *phase*."""
+        """Return whether a record was left by this recovery; they come in the order of *phase*."""
         fields = mark.fields
         if not phase or fields.get("sessionId") != self.session.id or mark.event != phase[0]:
             return False

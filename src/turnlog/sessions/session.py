@@ -1,9 +1,8 @@
-"""One session, read: its logs, its tree, its threads and turns, its agents.
+"""Read one session: its logs, its tree, its threads and turns, its agents.
 
-A session is named by its id; its main log and its agents' logs are found where the layouts put
-them. Where sessions share the logs of days, its main logs are several and only its own records in
-them count. Everything is read when it is asked for, and nothing is ever written here. Nodes of the
-tree are turned back into records one by one, by offset.
+The main log and the agents' logs are found by the session's id. Where sessions share the logs of
+days, it has several main logs and only its own records in them count. Everything is read on demand,
+and nothing is written. Nodes of the tree are converted back to records one by one, by offset.
 """
 
 from __future__ import annotations
@@ -35,18 +34,17 @@ from turnlog.storage.sources import Seekable, open_source
 
 
 class Turn(Struct):
-    """A prompt and all that follows until the next."""
+    """A prompt and everything until the next."""
 
     prompt: Node
     nodes: list[Node]
 
 
 class Session:
-    """A session that may be read. *logs* are its main logs, first, and its agents'.
+    """A session to read. *logs* are its main logs, first, and its agents'.
 
-    ``items`` gives its records as they stand in the log, ``records`` those of its whole thread.
-    Everything is read when it is asked for; ask the store for the session again to see what was
-    appended since.
+    ``items`` yields its records in log order, ``records`` those of its whole thread. Everything is
+    read on first use and cached; get the session from the store again to see later appends.
     """
 
     def __init__(self, session_id: str, logs: Sequence[LogFile]) -> None:
@@ -60,9 +58,9 @@ class Session:
 
     @classmethod
     def find(cls, homes: Iterable[Home], text: str) -> Self:
-        """Find the session whose id begins with *text*, or the ``latest``.
+        """Return the session whose id begins with *text*, or the ``latest``.
 
-        If there is none, it may have lost its main log, and only its agents know of it.
+        If there is none, it may have lost its main log, and only its agents' logs name it.
         """
         homes = tuple(homes)
         try:
@@ -80,7 +78,7 @@ class Session:
 
     @classmethod
     def find_exactly(cls, homes: Iterable[Home], session_id: str) -> Self | None:
-        """Find the session of just this id; None if there is none, whatever others begin with."""
+        """Return the session with exactly this id, or None."""
         try:
             found = cls._of(find_any_session(tuple(homes), session_id))
         except (NotFound, AmbiguousSession):
@@ -89,7 +87,7 @@ class Session:
 
     @property
     def path(self) -> Path:
-        """Where the main log lies; of several, the newest."""
+        """The path of the main log; of several, the newest."""
         if not self.main_logs:
             raise NotFound(
                 f"session {self.id} has lost its main log; only its agents' are left",
@@ -99,12 +97,12 @@ class Session:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Where all its main logs lie."""
+        """The paths of all its main logs."""
         return tuple(log.path for log in self.main_logs)
 
     @property
     def read_logs(self) -> tuple[LogFile, ...]:
-        """The logs in which all stands that was said in it; of copies of one only the first."""
+        """The logs with its whole conversation; of several copies only the first."""
         return (*self.main_logs, *self.agent_logs)
 
     def read(self, log: LogFile) -> Iterator[Placed]:
@@ -114,9 +112,9 @@ class Session:
         return (item for item in read_log(log.path) if isinstance(item, Placed))
 
     def items(self) -> Iterator[Placed]:
-        """Read the records of the main logs, in order; ``item.record`` is the record.
+        """Yield the records of the main logs, in order; ``item.record`` is the record.
 
-        Damage is passed over: ``turnlog.read_log(session.path)`` gives it, too.
+        Damage is skipped: ``turnlog.read_log(session.path)`` returns it, too.
         """
         self.path  # noqa: B018 - An error if there is none.
         for number, log in enumerate(self.main_logs):
@@ -125,7 +123,7 @@ class Session:
 
     @property
     def layout(self) -> LayoutName:
-        """The layout in which its main log lies."""
+        """The layout of its main log."""
         self.path  # noqa: B018
         return self.main_logs[-1].layout
 
@@ -139,9 +137,9 @@ class Session:
         return found
 
     def as_listed(self, summary: SessionSummary, called: TitleCandidates) -> SessionSummary:
-        """Call the session as every list does, given what its main logs say of it, and where.
+        """Set the title that lists show, given the candidates in its main logs.
 
-        Its shares of days' logs are read whole by all.
+        Its shares of days' logs are always read completely.
         """
         if self.main_logs[-1].kind == "day":
             return summary
@@ -154,17 +152,17 @@ class Session:
 
     @property
     def metadata(self) -> Metadata:
-        """What is known of the session; a store can tell whether it is pinned as well."""
+        """Metadata of the session; the store also knows whether it is pinned."""
         found = self.facts.metadata(self.id)
         if found.crashed:
-            # Perhaps its writer said goodbye after the log was read, and was gone when we asked.
+            # Its writer may have ended after the log was read, and before we checked the process.
             del self.facts
             found = self.facts.metadata(self.id)
         return found
 
     @property
     def totals(self) -> SessionTotals:
-        """What the session used and what it cost, its agents included."""
+        """Usage and cost of the session, including its agents."""
         account = Account()
         for log in self.read_logs:
             for item in self.read(log):
@@ -178,27 +176,27 @@ class Session:
 
     @cached_property
     def thread(self) -> list[Node]:
-        """The conversation as the agent itself would go on from it: since the last compaction."""
+        """The conversation as the agent would continue it: since the last compaction."""
         return main_thread(self.tree)
 
     @cached_property
     def whole_thread(self) -> list[Node]:
-        """The conversation from its very first record, over compactions and gaps."""
+        """The conversation from its very first record, across compactions and gaps."""
         return whole_thread(self.tree)
 
     @property
     def turns(self) -> list[Turn]:
-        """The whole thread from its first prompt on, cut at each."""
+        """The turns of the whole thread, from its first prompt on."""
         return turns_of(self.whole_thread)
 
     @property
     def opening(self) -> list[Node]:
-        """What stands in the whole thread before the first prompt: it is of no turn."""
+        """The records of the whole thread before the first prompt; they belong to no turn."""
         return opening_of(self.whole_thread)
 
     @cached_property
     def agents(self) -> tuple[Subagent, ...]:
-        """The agents, each with the call that asked for it where that is known.
+        """The agents, each with the call that started it if known.
 
         Their records are in logs of their own, or in sidechains of the main log.
         """
@@ -211,7 +209,7 @@ class Session:
         return link_subagents(self._main_traces, found, self.path if self.main_logs else None)
 
     def agent_tree(self, agent: Subagent) -> Tree:
-        """Return the records of one of its agents, each with its parent and its children."""
+        """Return the tree of one of its agents' records."""
         if agent.sidechain is None:
             return tree_of(agent.path)
         return self.tree.sidechain(self._sidechains.get(agent.sidechain, ()))
@@ -219,7 +217,7 @@ class Session:
     def agent_records(
         self, agent: Subagent, nodes: Iterable[Node]
     ) -> Iterator[tuple[Node, Record]]:
-        """Read the records of *nodes* of an agent's tree, one by one."""
+        """Yield the records of *nodes* of an agent's tree."""
         return records_of(agent.path if agent.sidechain is None else self.paths, nodes)
 
     @cached_property
@@ -241,17 +239,17 @@ class Session:
         return self._main_traces.members()
 
     def records(self, nodes: Iterable[Node] | None = None) -> Iterator[tuple[Node, Record]]:
-        """Read the records of *nodes*, or of the whole thread, one by one.
+        """Yield the records of *nodes*, or of the whole thread.
 
-        Nodes are what ``thread``, ``whole_thread``, ``turns`` and ``tree`` are made of.
+        ``thread``, ``whole_thread``, ``turns`` and ``tree`` consist of nodes.
         """
         return records_of(self.paths, self.whole_thread if nodes is None else nodes)
 
     @property
     def conflicts(self) -> list[Node]:
-        """The records that a later one with the same uuid replaced, and that said something else.
+        """The records that a later one with the same uuid and other content replaced.
 
-        One that was written twice as it is, is none.
+        Identical duplicates do not count.
         """
         replaced = self.tree.replaced
         counting = {node.uuid: self.tree.by_uuid[node.uuid] for node in replaced}
@@ -264,13 +262,13 @@ class Session:
 
     @property
     def carried(self) -> dict[str, int]:
-        """How many records of its main logs name other sessions: a fork or a resume copied them."""
+        """How many records of its main logs name other sessions: copied by a fork or resume."""
         named = self.tree.session_ids
         return {other: count for other, count in named.most_common() if other != self.id}
 
     @property
     def queued(self) -> list[QueuedPrompt]:
-        """The prompts that were typed while the agent was busy, and that it never took."""
+        """The prompts typed while the agent was busy that it never took."""
         return queued_in(self.paths, self.id)
 
     def _gather(self, traces: Traces, log: LogFile) -> None:
@@ -284,7 +282,7 @@ def tree_of(path: str | os.PathLike[str]) -> Tree:
 
 
 def turns_of(nodes: Iterable[Node]) -> list[Turn]:
-    """Cut a thread into turns; what stands before the first prompt is of none."""
+    """Split a thread into turns, without what precedes the first prompt."""
     turns: list[Turn] = []
     for node in nodes:
         if node.is_prompt:
@@ -295,14 +293,14 @@ def turns_of(nodes: Iterable[Node]) -> list[Turn]:
 
 
 def opening_of(nodes: Iterable[Node]) -> list[Node]:
-    """Return what stands in a thread before its first prompt."""
+    """Return the part of a thread before its first prompt."""
     return list(takewhile(lambda node: not node.is_prompt, nodes))
 
 
 def records_of(
     paths: str | os.PathLike[str] | Sequence[Path], nodes: Iterable[Node]
 ) -> Iterator[tuple[Node, Record]]:
-    """Read the records of *nodes*, which stand in the logs at *paths*, by their offsets."""
+    """Yield the records of *nodes*, which are in the logs at *paths*, by their offsets."""
     if isinstance(paths, str | os.PathLike):
         yield from _records_in(paths, nodes)
         return
@@ -318,12 +316,12 @@ def _records_in(
         if isinstance(source, Seekable):
             for node in nodes:
                 record = decode_line(path, source.read_at(node.length, node.offset))
-                if isinstance(record, Record):  # Else the log was rewritten under us.
+                if isinstance(record, Record):  # Otherwise the log was rewritten under us.
                     yield node, record
             return
     finally:
         source.close()
-    # A log without a way back: one pass collects what is wanted.
+    # A log without random access: one pass collects what is needed.
     wanted = {node.offset: node for node in nodes}
     found = {
         item.offset: item.record
@@ -334,9 +332,9 @@ def _records_in(
 
 
 def _main_logs(logs: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
-    """Choose the logs that are read: one of its own, or its shares of days' logs.
+    """Return the main logs to read: one of its own, or its shares of days' logs.
 
-    Several logs of its own are copies of one; the first is the one that everybody reads.
+    Several logs of its own are copies; the first is the one to read.
     """
     own = next((log for log in logs if log.kind == "session"), None)
     if own is not None:
@@ -346,7 +344,7 @@ def _main_logs(logs: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
 
 
 def _agent_logs(logs: tuple[LogFile, ...], main_logs: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
-    """Choose the agents' logs that are read: those of the main log's place, and what it lacks.
+    """Return the agents' logs to read: those next to the main log, and others it lacks.
 
     Two logs of one agent in one place are two logs; one elsewhere, or an archive, is a copy.
     """
@@ -365,7 +363,7 @@ def _agent_logs(logs: tuple[LogFile, ...], main_logs: tuple[LogFile, ...]) -> tu
 
 
 def _agents_beside(main: LogFile, session_id: str) -> Iterator[LogFile]:
-    """Find agents' logs that lie beside the main one; only their records tell whose they are."""
+    """Return agents' logs next to the main one; only their records name their session."""
     for log in find_logs(main.home):
         beside = log.kind == "agent" and log.session_id is None
         if beside and log.project_key == main.project_key and owner_in(log.path) == session_id:

@@ -1,16 +1,15 @@
-"""A session's life: created, active, resumed, expired, deleted; and beside it, ended or crashed.
+"""The state of a session: created, active, resumed, expired, deleted; and ended or crashed.
 
-State is a function of facts on disk and now, so that every process sees the same. turnlog's
-writers leave three kinds of marks in the log, records of type ``turnlog`` that other readers pass
-over: the head, ``opened`` with the process that writes, and ``ended``. A session whose last mark is
-``opened`` is running if that process lives, else it crashed; once somebody has gone on from there
-and ended it, it is a session like any other. A process of another container or machine cannot be
-seen: it counts as alive until the session has been quiet for a day. For a session that Claude Code
-wrote, the PID file it keeps while it runs says the same. That a session was active a minute ago
-says neither.
+State is a function of files and the current time, so every process sees the same. turnlog's writers
+leave three kinds of records of type ``turnlog`` in the log, which other readers ignore: the head,
+``opened`` with the process that writes, and ``ended``. A session whose last one is ``opened`` is
+running if that process is alive, else it crashed, unless another writer has since continued and
+ended it. A process of another container or machine cannot be checked: it counts as alive until the
+session has been inactive for a day. For Claude Code's sessions, the PID file it keeps while running
+is used in the same way. Recent activity alone proves neither.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 
 import os
 from collections.abc import Iterable
@@ -34,13 +33,13 @@ if TYPE_CHECKING:
 
 IDLE: Final = timedelta(days=30)
 OUT_OF_SIGHT: Final = timedelta(days=1)
-"""How long a writer that cannot be seen from here counts as alive after its last sign of life."""
+"""How long a process that cannot be checked counts as alive after its last activity."""
 _MARK: Final = b'"type":"turnlog"'
 _LOOKED_AT_BYTES: Final = 16 * 1024 * 1024
 
 
 class State(StrEnum):
-    """Where a session stands in its life."""
+    """The state of a session."""
 
     CREATED = "created"
     ACTIVE = "active"
@@ -50,7 +49,7 @@ class State(StrEnum):
 
 
 class Recency(StrEnum):
-    """How long ago a session was active, wherever it stands in its life."""
+    """How recently a session was active, independent of its state."""
 
     ACTIVE = "active"  # Within five minutes.
     INACTIVE = "inactive"  # Within an hour.
@@ -62,7 +61,7 @@ _INACTIVE: Final = timedelta(hours=1)
 
 
 def recency(last_active_at: datetime | None, now: datetime) -> Recency | None:
-    """Return how long ago a session was active; None if nothing says when."""
+    """Return how recently a session was active; None if unknown."""
     if last_active_at is None:
         return None
     quiet = now - last_active_at
@@ -71,7 +70,7 @@ def recency(last_active_at: datetime | None, now: datetime) -> Recency | None:
     return Recency.INACTIVE if quiet < _INACTIVE else Recency.STALE
 
 
-# What may follow what. Whatever is not here is a mistake.
+# The allowed transitions. All others are errors.
 MOVES: Final = {
     State.CREATED: {State.CREATED, State.ACTIVE, State.EXPIRED, State.DELETED},
     State.ACTIVE: {State.ACTIVE, State.RESUMED, State.EXPIRED, State.DELETED},
@@ -82,22 +81,22 @@ MOVES: Final = {
 
 
 class SessionState(Struct):
-    """The facts of a session's life; feed it the records of its log with ``take``."""
+    """The facts that decide a session's state; call ``take`` for each record of its log."""
 
     records: int = 0
-    """Records that say something, marks not counted."""
+    """The number of records, without turnlog's own."""
     last_active_at: datetime | None = None
     opened_at: datetime | None = None
     opened: int = 0
     records_since_opened: int = 0
     writers: list[Process] = field(default_factory=list)
-    """Processes that opened it and have not said goodbye."""
+    """Processes that opened it and have not ended it."""
     forgiven: list[Process] = field(default_factory=list)
-    """Those of them before whose silence another writer ended the session well."""
+    """Those of them after which another writer ended the session properly."""
     goodbye_at: datetime | None = None
 
     def take(self, record: Record) -> None:
-        """Fold one more record in."""
+        """Add a record."""
         if isinstance(record, Format):
             self._take_mark(record)
             return
@@ -112,7 +111,7 @@ class SessionState(Struct):
         if mark.event == "opened":
             writer = _process_of(mark.process)
             if mark.continued and writer in self.writers:
-                return  # It only turned a page.
+                return  # It only moved to the next day's log.
             self.opened += 1
             self.opened_at = mark.at
             self.records_since_opened = 0
@@ -127,7 +126,7 @@ class SessionState(Struct):
             self.goodbye_at = mark.at
 
     def state(self, now: datetime, *, idle: timedelta = IDLE) -> State:
-        """Return where the session stands at *now*."""
+        """Return the state of the session at *now*."""
         if self.last_active_at is not None and now - self.last_active_at >= idle:
             return State.EXPIRED
         if not self.records:
@@ -138,7 +137,7 @@ class SessionState(Struct):
 
     @property
     def ended_at(self) -> datetime | None:
-        """When the last writer said goodbye; None while anybody writes."""
+        """When the last writer ended it; None while a process writes."""
         return None if self.is_running else self.goodbye_at
 
     @property
@@ -148,7 +147,7 @@ class SessionState(Struct):
 
     @property
     def living(self) -> list[Process]:
-        """The writers that are alive, and those that may be alive where they cannot be seen."""
+        """The writers that are alive, or may be alive where that cannot be checked."""
         signs = [at for at in (self.opened_at, self.last_active_at) if at is not None]
         may_be = bool(signs) and utc_now() - max(signs) < OUT_OF_SIGHT
         alive = ((writer, writer.is_alive) for writer in self.writers)
@@ -156,7 +155,7 @@ class SessionState(Struct):
 
     @property
     def crashed(self) -> bool:
-        """A writer is gone and did not say goodbye, and nobody went on from there."""
+        """Whether a writer is gone without ending it, and no other continued."""
         silent = [writer for writer in self.writers if writer not in self.forgiven]
         return bool(silent) and not self.is_running
 
@@ -164,11 +163,10 @@ class SessionState(Struct):
 def marks_of(
     path: str | os.PathLike[str], session_id: str | None = None, *, start: int = 0
 ) -> SessionState:
-    """Gather from the marks alone who writes a log, or *session_id*'s part of one, or did.
+    """Return a log's state facts from turnlog's own records; *session_id* for a shared log.
 
-    Nothing else is decoded, so a gigabyte takes a fraction of a second; counts of what was said are
-    left out, and the file's own time tells when it was last active. Of a long one the part from
-    *start* on may be enough.
+    Nothing else is decoded, so a gigabyte takes a fraction of a second; records are not counted,
+    and the mtime is the last activity. Of a long log the part from *start* on may be enough.
     """
     from turnlog.records.annotations import session_of  # noqa: PLC0415
     from turnlog.storage.scan import find_lines  # noqa: PLC0415 - The fold needs no search.
@@ -184,7 +182,7 @@ def marks_of(
 
 
 def state_of(records: Iterable[Record]) -> SessionState:
-    """Fold a session's records into the facts of its life."""
+    """Return the state facts of a session's records."""
     life = SessionState()
     for record in records:
         life.take(record)
@@ -192,7 +190,7 @@ def state_of(records: Iterable[Record]) -> SessionState:
 
 
 def check_move(before: State, after: State) -> None:
-    """Raise if a session in *before* cannot become *after*."""
+    """Raise if a session cannot change from *before* to *after*."""
     if after not in MOVES[before]:
         allowed = ", ".join(sorted(MOVES[before])) or "nothing"
         raise UsageError(
@@ -201,7 +199,7 @@ def check_move(before: State, after: State) -> None:
 
 
 class Running(Struct, frozen=True):
-    """What a PID file of Claude Code says, and whether it is still true."""
+    """The content of a PID file of Claude Code, and whether it is still true."""
 
     session_id: str
     pid: int
@@ -211,25 +209,25 @@ class Running(Struct, frozen=True):
 
     @property
     def doing(self) -> str:
-        """What the program says it does."""
+        """What the program reports it is doing."""
         return self.status or "running"
 
     def was_killed(self, life: SessionState) -> bool:
-        """Tell whether the program is gone, and nobody went on with the session and ended it since.
+        """Return whether the program is gone, and no writer has continued and ended the session.
 
-        *life* is that of the session. The file stays until Claude Code itself takes it away.
+        *life* is that of the session. The file stays until Claude Code itself deletes it.
         """
         if self.is_alive:
             return False
         try:
             left_at = self.path.stat().st_mtime
         except OSError:
-            return False  # Taken away just now.
+            return False  # Deleted just now.
         return life.goodbye_at is None or life.goodbye_at.timestamp() <= left_at
 
 
 def claude_processes(home: "Home", *, problems: "list[Problem] | None" = None) -> list[Running]:
-    """List the sessions that Claude Code runs, or ran when it was killed.
+    """Return the sessions that Claude Code runs, or ran when it was killed.
 
     PID files and directories that cannot be read are added to *problems*.
     """
@@ -261,7 +259,7 @@ def claude_processes(home: "Home", *, problems: "list[Problem] | None" = None) -
 def running_sessions(
     homes: Iterable["Home"], *, problems: "list[Problem] | None" = None
 ) -> dict[str, Running]:
-    """Return by id which sessions Claude Code runs, or ran when it was killed; the living count."""
+    """Return Claude Code's running or killed sessions by id; running ones take precedence."""
     found: dict[str, Running] = {}
     for home in homes:
         for each in claude_processes(home, problems=problems):
@@ -273,10 +271,10 @@ def running_sessions(
 def was_abandoned(
     log: str | os.PathLike[str], session_id: str | None, running: Running | None
 ) -> bool:
-    """Return whether a session's writer is gone without a goodbye; *session_id* if others share it.
+    """Return whether a session's writer is gone without ending it; *session_id* if shared.
 
-    A writer may say goodbye after its marks were read, and be gone when it is looked for: what it
-    said is there when the marks are read once more. Nobody left a log that is gone meanwhile.
+    A writer may end the session after its records were read, and be gone when it is checked, so
+    they are read once more. A log that is gone meanwhile is not abandoned.
     """
     try:
         if running is not None:
@@ -287,9 +285,9 @@ def was_abandoned(
 
 
 def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> bool:
-    """Return whether somebody who writes a session lives; *log* is its last main log.
+    """Return whether a process that writes a session is alive; *log* is its last main log.
 
-    Of a long log only the end is looked at: who opened it before that, and lives, is overlooked.
+    Only the end of a long log is read: a writer that opened it earlier is missed.
     """
     from turnlog.storage.atomic_files import size_at  # noqa: PLC0415 - The fold writes nothing.
 
@@ -301,7 +299,7 @@ def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> boo
 
 
 def _is_the_same(pid: int, started: Any) -> bool:
-    """Return whether *pid* is still the process that began at *started*, as far as one can tell."""
+    """Return whether *pid* is still the process that began at *started*, as far as known."""
     living = process(pid)
     if living is None:
         return False

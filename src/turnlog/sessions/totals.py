@@ -1,7 +1,7 @@
-"""What a session used and what that cost, its agents included.
+"""Usage and cost of a session, including its agents.
 
-Each response counts once, wherever in the session's logs it is written. Costs are reckoned at the
-prices of the day of each response: when they are first asked for, and from then on as records come.
+Each response counts once, wherever in the session's logs it is. Costs use the prices of the day of
+each response and are computed on first use, then updated as records arrive.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from turnlog.storage.reader import Placed, Reader
 
 
 class SessionTotals(Struct, frozen=True, kw_only=True):
-    """The account of one session. Costs are estimates at the API's prices."""
+    """The usage and cost of one session. Costs are estimates at API prices."""
 
     messages: int
     """API responses, each counted once."""
@@ -31,11 +31,11 @@ class SessionTotals(Struct, frozen=True, kw_only=True):
     by_model: dict[str, Counters]
     cost_usd: Decimal
     unpriced: list[str] = field(default_factory=list)
-    """Models without a known price; their tokens are in no cost."""
+    """Models without a known price; their tokens are not part of any cost."""
     carried_messages: int = 0
-    """Those of them that a fork or a resume carried over: they count for another session."""
+    """Responses copied by a fork or a resume: they count for another session."""
     carried_usd: Decimal = Decimal(0)
-    """What those cost."""
+    """Their cost."""
 
 
 class Account(RunningTotals):
@@ -47,7 +47,7 @@ class Account(RunningTotals):
         self._running: RunningBill | None = None
 
     def read_agents(self, main: Path, session_id: str) -> None:
-        """Take what the agents' logs beside the *main* one have said since the last time."""
+        """Read what was added to the agents' logs next to the *main* one."""
         for path in subagent_logs_near(main, session_id):
             try:
                 reader = Reader(path, start=self._read.get(path, 0), tail="wait")
@@ -60,9 +60,9 @@ class Account(RunningTotals):
                 self._read[path] = reader.offset
 
     def priced(self, *, session_id: str | None = None) -> SessionTotals:
-        """Return the totals and what they cost, at the usual prices.
+        """Return the totals and their cost, at the default prices.
 
-        Given whose they are, they tell what of them was carried over from other sessions.
+        With a session id, they include what was copied from other sessions.
         """
         bill = self._bill()
         everything = () if session_id is None else self.responses
@@ -96,5 +96,5 @@ class Account(RunningTotals):
 
 @cache
 def usual_prices() -> Prices:
-    """Load the prices once; settings that cannot be read are `turnlog prices`' to report."""
+    """Load the prices once; `turnlog prices` reports invalid settings."""
     return configured_prices(turnlog_home())[0]

@@ -1,9 +1,8 @@
-"""When something in a home changes, as the operating system tells it.
+"""Watch homes for changes with the operating system's file notifications.
 
-Whoever keeps something up to date with the homes asks here when to look again. Changes are told a
-fifth of a second after the first, however many there were. Where nobody tells (a network's file
-system, a system that has run out of watches) it is time to look every few seconds instead. A home
-that is not there is waited for.
+Changes are reported a fifth of a second after the first, however many there were. Where there are
+no notifications (network file systems, or no more watches), the watcher polls every few seconds
+instead. A missing home is waited for.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ logger = logging.getLogger("turnlog.sessions")
 
 _GROUP_MS: Final = 200
 _STEP_MS: Final = 50
-# How often, without any change, the homes are looked at: whether they are still the same.
+# How often the homes are checked for replacement when nothing changes.
 _QUIET_MS: Final = 1_000
 _POLL_SECONDS: Final = 2.0
 _LEAST_POLL_SECONDS: Final = 0.05
 
 Matters = Callable[[str], bool]
-"""Tells whether a change of that path is one."""
+"""Returns whether a change of that path is relevant."""
 
 
 def check_poll(poll: float | None) -> None:
-    """Refuse a time to look every so often that is none."""
+    """Raise UsageError for an invalid poll interval."""
     if poll is not None and not _LEAST_POLL_SECONDS <= poll <= 86_400:
         raise UsageError(
             f"looking every {poll:g} seconds", hint=f"give a time from {_LEAST_POLL_SECONDS}"
@@ -48,9 +47,9 @@ def changes(
     poll: float | None = None,
     matters: Matters | None = None,
 ) -> Iterator[bool]:
-    """Tell until *stop* is set, every second at least, whether *homes* may have changed.
+    """Yield at least every second, until *stop* is set, whether *homes* may have changed.
 
-    With *poll* it is time to look every so many seconds, and the system is not asked.
+    With *poll*, yield True every so many seconds without notifications.
     """
     check_poll(poll)
     if poll is None and any(map(_is_far_away, homes)):
@@ -77,7 +76,7 @@ def _told_by_the_system(
             stop.wait(_QUIET_MS / 1000)
             yield False
             continue
-        # Whatever came before the watch began, or into a directory before it was watched too.
+        # Changes before the watch began, or in a directory before it was watched too.
         is_unsettled = True
         with suppress(FileNotFoundError):  # It vanished in between.
             for told in watchfiles.watch(
@@ -99,7 +98,7 @@ def _told_by_the_system(
 
 
 def _there(homes: Sequence[Home]) -> dict[Path, tuple[int, int]]:
-    """Return the homes that are there, and which directories they are."""
+    """Return the existing homes, and their identities."""
     found = {}
     for home in homes:
         with suppress(OSError):
@@ -109,7 +108,7 @@ def _there(homes: Sequence[Home]) -> dict[Path, tuple[int, int]]:
 
 
 def _is_far_away(home: Home) -> bool:
-    """Return whether others can change a home without this machine's knowledge."""
+    """Return whether other machines can change a home unnoticed."""
     try:
         fd = os.open(home, os.O_RDONLY)
     except OSError:

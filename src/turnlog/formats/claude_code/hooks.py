@@ -115,9 +115,7 @@ def with_hook(text: str, command: str) -> str:
     if not text.strip():
         text = "{}\n"
     ours = list(_ours(text))
-    for _, _, handler, there in reversed(
-        ours
-    ):  # From the end, so that earlier positions stay valid.
+    for _, _, handler, there in reversed(ours):  # From the end, so that positions stay valid.
         if there != command:
             text = replace(text, _member(text, handler.value, "command"), command)
     if ours:

@@ -1,1 +1,1 @@
-"""Copying a session from one format into another."""
+"""Copy a session from one layout to another, without losing a byte."""

@@ -1,11 +1,10 @@
-"""Lines carried from one log into another, so that they can come back as they were.
+"""Carry lines from one log to another so that they can be restored exactly.
 
-A log that a conversion made says so at its head, with the layout and the id that its session had
-where it began. In such a log a note stands on every line that is not what it was, or that would not
-be taken for what it was: told anew (``was``, ``part``), in need of its session's name
-(``session``), or else as it is (``kept``). Reading takes all of that off again and gives the
-original lines; carrying puts on what another log needs. A line that somebody added after the
-conversion has no note, and is an original like any other.
+A converted log says so in its first line, with the session's original layout and id. A line that
+differs from the original, or would be misread, has a note: translated (``was``, ``part``), in need
+of its session's id (``session``), or unchanged (``kept``). Reading removes all of that and returns
+the original lines; carrying adds what another log needs. Lines added after the conversion have no
+note and are originals like any other.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ class CarryOrigin(NamedTuple):
     project: str | None = None
     """The name of its directory under projects/."""
     is_beside: bool = False
-    """The log is an agent's and lay beside the main one, as early versions put it."""
+    """Whether it is an agent's log next to the main one, as in early versions."""
     cwd: str | None = None
-    """The directory it worked in, as far as an earlier conversion knew."""
+    """The session's directory, as far as an earlier conversion knew it."""
 
     def head(self, session_id: str, cwd: str, agent_id: str | None) -> bytes:
-        """Return the line with which a converted log begins."""
+        """Return the first line of a converted log."""
         return format_marker(
             WRITER,
             sessionId=session_id,
@@ -63,7 +62,7 @@ class CarryOrigin(NamedTuple):
 class Original(NamedTuple):
     """A line as it was before any conversion.
 
-    *is_first_hand* tells that it is known to have stood like this where its session began.
+    *is_first_hand* means that it is known to have been like this where its session began.
     """
 
     line: bytes
@@ -72,7 +71,7 @@ class Original(NamedTuple):
 
 
 class SourceLog:
-    """A log of a session, or its share of several days' logs, read as it was in the beginning."""
+    """A log of a session, or its share of several days' logs, read in its original form."""
 
     def __init__(self, session: Session, logs: Sequence[LogFile]) -> None:
         self.session = session
@@ -81,7 +80,7 @@ class SourceLog:
 
     @cached_property
     def origin(self) -> CarryOrigin:
-        """Where the log began: elsewhere, if a conversion made it, or here."""
+        """Where the log began: elsewhere, if it was converted, or here."""
         found = self._converted
         if found is not None:
             return found
@@ -107,17 +106,17 @@ class SourceLog:
 
     @property
     def changed_at(self) -> datetime:
-        """When it was last written."""
+        """The mtime of the log."""
         return datetime.fromtimestamp(self.logs[0].path.stat().st_mtime, UTC)
 
     @property
     def damage(self) -> int:
-        """How much damage was met when it was last read; in a day's log it may be anybody's."""
+        """The damaged ranges of the last read; in a day's log they may be another session's."""
         days = (log.path for log in self.logs if log.kind == "day")
         return self._damage + sum(map(_damage_in, days))
 
     def originals(self) -> Iterator[Original]:
-        """Read the log's lines as they were in the beginning."""
+        """Yield the log's lines in their original form."""
         has_head = self.is_converted
         for record in self._records():
             if not self.is_converted:
@@ -144,7 +143,7 @@ class SourceLog:
 
 
 class CarriedLines(NamedTuple):
-    """The lines that an original became, and when it happened; or, *is_made*, lines of ours."""
+    """The lines that an original became, and its time; *is_made* marks lines of our own."""
 
     lines: list[bytes]
     at: datetime | None = None
@@ -153,11 +152,11 @@ class CarriedLines(NamedTuple):
 
 
 class Carrier:
-    """Carries the originals of one log into another.
+    """Carries the originals of one log to another.
 
-    *shared_by* names the session where several share the new log, and *is_nameless* says that its
-    records need not bear the name. Without *is_marked* the new log has no head of ours, so nobody
-    will take a note off again: only a log that comes home as it was is written like that.
+    *shared_by* is the session's id if several share the new log; *is_nameless* means that its
+    records need no id. Without *is_marked* the new log has no first line of ours, so notes would
+    never be removed: only a log that returns unchanged to its original layout is written that way.
     """
 
     def __init__(
@@ -205,30 +204,30 @@ class Carrier:
         told = self._teller.tell(original.record)
         try:
             return [encode(fields) for fields in told] if told else None
-        except NotSerialisable:  # NaN, for one: what reads it as it is may do so.
+        except NotSerialisable:  # NaN, for example: its readers may accept it as it is.
             return None
 
     def _as_it_is(self, original: Original) -> bytes:
         line, record = original.line, original.record
         if self._shared_by is not None and heads_a_log(record):
-            # It would be taken for the head of the whole log, which is nobody's.
+            # It would be taken for the head of the whole log, which belongs to no session.
             mark = {"type": "turnlog", "event": "kept", "sessionId": self._shared_by}
             return with_note(encode(mark), **_was(line))
         note = self._kept(original)
         if not note and self._is_marked and note_on(line):
-            note = {"kept": False}  # A note from elsewhere must not be taken for ours.
+            note = {"kept": False}  # A foreign note must not be taken for ours.
         return self._noted(line, record, note)
 
     def _kept(self, original: Original) -> dict[str, Any]:
-        """Mark what Claude Code's own log had in another dialect, and must have again."""
+        """Mark lines that Claude Code's own log had in another dialect, to be restored later."""
         foreign = self._origin.layout == "claude" and original.record.dialect != "claude"
         return {"kept": True} if foreign and original.is_first_hand and self._is_marked else {}
 
     def _noted(self, line: bytes, record: Record | Damage, note: Mapping[str, Any]) -> bytes:
-        """Put *note* on *line*, and whose it is if it does not say so itself."""
+        """Add *note* to *line*, and the session's id if the line has none."""
         whole = dict(note)
         if self._shared_by is not None and isinstance(record, Record):
-            # A note that stands upon another hides what that one says.
+            # A note on top of another hides the other's content.
             said = record.session_id if whole else session_of(record)
             if said != self._shared_by and not (said is None and self._is_nameless):
                 whole["session"] = self._shared_by
@@ -236,7 +235,7 @@ class Carrier:
 
 
 def origin_in(record: Record) -> CarryOrigin | None:
-    """Read where a converted log began from the record at its head; None if it is another."""
+    """Return the origin in the first record of a converted log; None for other records."""
     if not isinstance(record, Format) or record.event is not None:
         return None
     said = record.fields
@@ -260,7 +259,7 @@ def _damage_in(path: Path) -> int:
 
 
 def _original(record: Record) -> Iterator[Original]:
-    """Take off what a conversion put on; nothing if the line was made by it."""
+    """Remove what a conversion added; None if the line was made by it."""
     note = note_on(record.raw)
     if note.get("part") is True:
         return
@@ -269,7 +268,7 @@ def _original(record: Record) -> Iterator[Original]:
     before = decode(line) if note else record
     if isinstance(before, Record):
         yield Original(line, before, first_hand)
-    else:  # Whatever that note is, it is none of ours.
+    else:  # A note that is not ours.
         yield Original(record.raw, record, is_first_hand=False)
 
 

@@ -1,22 +1,15 @@
-"""A session copied from the layout it lies in into another: ``claude``, ``dated`` or ``flat``.
+"""Copy a session to another layout: ``claude``, ``dated`` or ``flat``.
 
-Nothing is lost, and the session it was copied from is not touched. Lines go over as they are,
-except where the program that reads the new log would not understand them (see `retell`); whoever
-converts the session back, directly or by way of the third layout, gets the lines it had, byte for
-byte, and what was added meanwhile. An id that is no name in the new layout becomes a UUID, always
-the same one. Agents' logs, and the ``agent-ID.meta.json`` beside them, keep their place beside the
-main log. Todos, plans, prompts, tool results and file history belong to a home, not to the log, and
-stay where they are. Damage is no record: it is counted, and the source keeps it.
+Nothing is lost, and the source is not changed. Lines are copied as they are, except where the
+program that reads the new log would not understand them (see `translate`). Converting back,
+directly or through the third layout, restores the original lines byte for byte, with what was added
+meanwhile. An id that is not valid in the new layout becomes a UUID, always the same one. Agents'
+logs and their ``agent-ID.meta.json`` are copied too. Todos, plans, prompts, tool results and file
+history belong to the home and stay. Damage is counted, not copied.
 
-A log has its name only when it is whole and on the disk, the main one last. In days' logs, which
-others share, a kill may leave a beginning; converting again goes on behind it.
-
-Where a converted session goes: its id there, its logs' places, and what stands there already.
-
-A session keeps its id wherever that can be a name; else it becomes a UUID, always the same one, and
-coming home it gets its old id back. Likewise its project's directory has the name that the path
-makes, and at home the name it had. What a log's head says of these is checked before it becomes
-part of a path.
+A log gets its name only when it is complete and on disk, the main one last. In days' logs, which
+others share, a kill may leave a beginning; converting again continues after it. Ids and project
+names from a log's first line are validated before they become part of a path.
 """
 
 from __future__ import annotations
@@ -71,10 +64,10 @@ _NAME_MAX: Final = 255
 
 
 class Destination:
-    """The places of one session in *layout* under *root*.
+    """The paths of one session in *layout* under *root*.
 
-    *project* is the directory that it works in; *is_named* says that it was named by hand, and
-    then its sessions lie under it also at home.
+    *project* is its directory; *is_named* means that the user named it, and then it applies even if
+    the session returns to its original layout.
     """
 
     def __init__(
@@ -84,12 +77,12 @@ class Destination:
         self.layout = layout
         self.id = target_id(origin, layout)
         self.only_day = _day_in(origin) if layout == "dated" else None
-        """The one day of a session whose records bear no id: it is called HASH/DATE after it."""
+        """The only day of a session whose records have no id: it is called HASH/DATE."""
         self._goes_home = not is_named or self.only_day is not None
         self._project = _project_name(layout, project, self._known(origin))
 
     def log(self, day: date) -> Path:
-        """Return the place of the main log; in days' logs, of the one of *day*."""
+        """Return the path of the main log; in the dated layout, of the one of *day*."""
         if self.layout == "flat":
             return flat_log(flat_directory(self.root), self.id)
         if self.layout == "claude":
@@ -99,11 +92,11 @@ class Destination:
         return path.parent.with_name(self._project) / path.name
 
     def agent_log(self, agent_id: str, inner: Iterable[str], origin: CarryOrigin) -> Path:
-        """Return the place of an agent's log, in the directories *inner* of its session's own."""
+        """Return the path of an agent's log, in the subdirectories *inner* of its session's."""
         name = self.id if is_session_id(self.id) else uuid_of(self.id)
         main = self.log(date.min)
         known = self._known(origin)
-        if known is not None:  # Agents may work in another project than their session.
+        if known is not None:  # Agents may have another project than their session.
             main = main.parent.with_name(_project_name(self.layout, "", known)) / main.name
         nested = subagent_log_near(main, name, agent_id)
         if origin.is_beside and origin.layout == self.layout:
@@ -111,7 +104,7 @@ class Destination:
         return nested.parent.joinpath(*inner, nested.name)
 
     def standing(self) -> list[LogFile]:
-        """Find the main logs that the session has there already."""
+        """Return the main logs that the session already has there."""
         if not self.root.is_dir():
             return []
         found = find_logs(Home(self.root))
@@ -120,18 +113,18 @@ class Destination:
             return [log for log in logs if log.session_id == self.id]
         if self.only_day is not None:
             logs = [log for log in logs if anonymous_id(log) == self.id]
-        elif is_session_id(self.id):  # Else it may be written in several ways.
+        elif is_session_id(self.id):  # Otherwise it may have several spellings.
             logs = [log for log in logs if _mentions(log.path, self.id.encode())]
         return share_out(logs).get(self.id, [])
 
     def _known(self, origin: CarryOrigin) -> str | None:
-        """Return the name of the project's directory that a log goes home to."""
+        """Return the name of the original project directory of a log."""
         at_home = origin.layout == self.layout != "flat"
         return origin.project if at_home and self._goes_home else None
 
 
 def target_id(origin: CarryOrigin, layout: LayoutName) -> str:
-    """Return the id that a session gets in *layout*."""
+    """Return the id of a session in *layout*."""
     if layout in (origin.layout, "dated"):
         return origin.id
     if layout == "claude":
@@ -144,7 +137,7 @@ def target_id(origin: CarryOrigin, layout: LayoutName) -> str:
 
 
 def subagent_logs_of(session: Session) -> Iterator[tuple[LogFile, tuple[str, ...]]]:
-    """Return the agents' logs, each with the directories between ``subagents`` and it.
+    """Return the agents' logs, each with its subdirectories of ``subagents``.
 
     Two logs of one agent are two logs, even if one directory would have to hold both.
     """
@@ -176,7 +169,7 @@ def _day_in(origin: CarryOrigin) -> date | None:
 
 
 def _project_name(layout: LayoutName, path: str, known: str | None) -> str:
-    """Return the name of the project's directory: the one it had, or what its path makes."""
+    """Return the name of the project's directory: the original one, or one made from its path."""
     if known is not None:
         if known.startswith(".") or set(known) & set("/\\\0") or not 0 < len(known) <= _NAME_MAX:
             raise InvalidId(
@@ -190,7 +183,7 @@ def _project_name(layout: LayoutName, path: str, known: str | None) -> str:
             return by_path(path)
     except ValueError:
         pass
-    return by_text(path)  # The path of another system has no place here, but a name.
+    return by_text(path)  # Another system's path cannot be resolved here.
 
 
 def _mentions(path: Path, name: bytes) -> bool:
@@ -205,17 +198,17 @@ _BATCH_BYTES: Final = 8 * 1024 * 1024
 
 
 class Converted(Struct, kw_only=True):
-    """What a conversion wrote. Counts are those of all logs, agents' included."""
+    """The result of a conversion. Counts include all logs, also agents'."""
 
     id: str
     layout: LayoutName
     paths: list[Path] = field(default_factory=list)
-    """Where the main log lies now; in the dated layout, the logs of its days."""
+    """The new path of the main log; in the dated layout, of the logs of its days."""
     records: int = 0
     rewritten: int = 0
-    """Records that were told in another dialect; each keeps what it was."""
+    """Records that were translated to another dialect; each keeps its original in a note."""
     damage: int = 0
-    """Ranges of the source that hold no record, and were left behind."""
+    """Damaged ranges of the source, which were not copied."""
     agents: int = 0
 
 
@@ -227,11 +220,11 @@ def convert(
     dialect: DialectChoice = "keep",
     project: str | os.PathLike[str] | None = None,
 ) -> Converted:
-    """Copy *session* into *layout* under *root*.
+    """Copy *session* to *layout* under *root*.
 
-    With the dialect ``native``, records are told in the dialect at home there, as far as it can
-    hold them; going to ``claude`` they always are. *project* is the directory that the session
-    worked in, where its records do not say it or say another.
+    With the dialect ``native``, records are translated to the layout's own dialect as far as
+    possible; for ``claude`` they always are. *project* is the session's directory, if its records
+    have none or another one.
     """
     if layout not in LAYOUTS:
         raise UsageError(f"no layout called {layout!r}", hint=", ".join(LAYOUTS))
@@ -242,7 +235,7 @@ def convert(
 
 
 class _Conversion:
-    """One conversion, from looking where things go to having them there."""
+    """One conversion, from planning the paths to writing the files."""
 
     def __init__(
         self,
@@ -289,7 +282,7 @@ class _Conversion:
     # -- lines --------------------------------------------------------------------------------
 
     def _lines(self, source: SourceLog) -> Iterator[CarriedLines]:
-        """Return the lines of the new log."""
+        """Yield the lines of the new log."""
         marked = not self._comes_home_as_it_was(source)
         carrier = self._carrier(source, is_marked=marked)
         originals = source.originals()
@@ -328,7 +321,7 @@ class _Conversion:
         return NativeTranslator(_DIALECTS[self._layout]) if self._dialect == "native" else None
 
     def _comes_home_as_it_was(self, source: SourceLog) -> bool:
-        """Return whether all lines can stand where the log began as they stood, without a head."""
+        """Return whether all lines can return to the original layout unchanged, without a head."""
         if source.origin.layout != self._layout:
             return False
         if not source.is_converted and self._dialect == "keep":
@@ -341,7 +334,7 @@ class _Conversion:
         return self._stays[source]
 
     def _system_init(self) -> bytes:
-        """Make the line that a flat log begins with."""
+        """Return the first line of a flat log."""
         said = {"type": "system_init", "timestamp": round(self._began_at.timestamp() * 1000)}
         more = {"cwd": self._cwd} | ({"model": self._model} if self._model else {})
         return with_note(encode(said | more), part=True)
@@ -363,7 +356,7 @@ class _Conversion:
         self._count(source, seen)
 
     def _put(self, path: Path, data: Iterable[bytes]) -> None:
-        """Write a file that must not exist yet, or is what an earlier try left."""
+        """Write a file that must not exist yet, or only as left by an earlier attempt."""
         try:
             put(self._to.root, path.relative_to(self._to.root).parts, data, overwrite=False)
         except FileExistsError:
@@ -382,9 +375,9 @@ class _Conversion:
     # -- days ---------------------------------------------------------------------------------
 
     def _check(self, standing: list[LogFile]) -> int:
-        """Count the lines of this conversion that an earlier try left; raise if there are others.
+        """Count the lines an earlier attempt left; raise if there are others.
 
-        A beginning is what a kill leaves. The whole of it, or something else, is a session.
+        A kill leaves a beginning. All of the lines, or anything else, is an existing session.
         """
         where = self._path.parent
         if self._layout != "dated" or any(
@@ -402,10 +395,10 @@ class _Conversion:
         return count
 
     def _write_days(self, written: int, standing: list[LogFile]) -> None:
-        """Append to the logs of the days on which things happened, behind what is *written*.
+        """Append to the logs of the lines' days, after what is *written*.
 
-        A line never goes to an earlier day than the one before it, whatever its clock said: read
-        day by day, the lines come in the order in which they were.
+        A line never goes to an earlier day than the one before it, whatever its timestamp: read day
+        by day, the lines keep their order.
         """
         seen = _Seen()
         at_home = self._comes_home_as_it_was(self._main)
@@ -421,7 +414,7 @@ class _Conversion:
         self._count(self._main, seen)
 
     def _dated(self, seen: _Seen, standing: list[LogFile]) -> Iterator[tuple[Path, bytes]]:
-        """Return each line and the log of the day that it goes to."""
+        """Yield each line and the log of its day."""
         day = max((self._began_at.date(), *(date.fromisoformat(day_of(log)) for log in standing)))
         path = self._to.log(day)
         for carried in self._lines(self._main):
@@ -433,7 +426,7 @@ class _Conversion:
 
 
 class _Seen(Struct):
-    """Counts what goes over."""
+    """Counts what is copied."""
 
     records: int = 0
     rewritten: int = 0
@@ -452,7 +445,7 @@ class _SourceFacts(NamedTuple):
 
 
 def _look_over(source: SourceLog) -> _SourceFacts:
-    """Read as far as needed to know when and where the session began, and with which model."""
+    """Read as far as needed to find the session's start, directory and model."""
     began_at, cwd, model = None, source.origin.cwd, None
     for number, original in enumerate(source.originals()):
         record = original.record
@@ -499,7 +492,7 @@ def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _holds(path: Path, data: Iterable[bytes]) -> bool:
-    """Return whether the file at *path* holds *data*, and nothing else."""
+    """Return whether the file at *path* contains exactly *data*."""
     file = open_file(path)
     if isinstance(file, Unreadable):
         return False

@@ -1,14 +1,13 @@
-"""A record told in the words of the program that will read it next.
+"""Translate records to the dialect of the program that will read them.
 
-Going to Claude Code, records of the other dialects become its own, one for one: with a uuid, a
-parent, its session and an instant, so that the program finds the whole conversation. A call and its
-result agree on an id that its API accepts, also where they bore none; a call or result that was
-told already, or that answers nothing, is left out, because the API would refuse all the rest for
-its sake. Going elsewhere, records may be told in the dialect at home there.
+For Claude Code, records of other dialects become its own, one for one, with uuid, parent, session
+and timestamp, so that it finds the whole conversation. A call and its result share an id that the
+API accepts, even if they had none. Duplicate calls and results, and results without a call, are
+left out, because the API would reject the whole conversation. For other layouts, records may be
+translated to their own dialect.
 
-A teller is given every record of one log in order. It gives the fields of the records to write, or
-None: the record stays as it is. Nothing is lost by a telling: whoever writes it down keeps the line
-it was in a note.
+A translator gets every record of one log in order and returns the fields of the records to write,
+or None if the record stays as it is. The caller keeps the original line in a note.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from turnlog.sessions.writing.stamp import TREE_TYPES
 Fields = dict[str, Any]
 
 NAMESPACE: Final = UUID("a5cf9c3e-57a6-4b5f-8d3e-0d9a1f3b6c42")
-"""Under which ids that are not UUIDs get one."""
+"""The UUID namespace for ids that are not UUIDs."""
 
 _LINKS: Final = (
     "parentUuid",
@@ -40,7 +39,7 @@ _LINKS: Final = (
     "messageId",
     "sourceToolAssistantUUID",
 )
-# Beside the message, and told if they have the type that Claude Code gives them.
+# Fields besides the message, copied if they have the type that Claude Code uses.
 _ALSO: Final[dict[str, tuple[type, ...]]] = {
     "isMeta": (bool,),
     "isCompactSummary": (bool,),
@@ -55,7 +54,7 @@ _ANSWERS: Final = ("text", "image", "document", "search_result", "tool_reference
 
 
 class Translator(Protocol):
-    """What tells the records of one log anew."""
+    """Translates the records of one log."""
 
     def tell(self, record: Record, /) -> list[Fields] | None:
         """Return what *record* becomes; None if it stays as it is."""
@@ -65,12 +64,12 @@ class Translator(Protocol):
 
 
 def uuid_of(name: str) -> str:
-    """Return the UUID of an id that is none; always the same."""
+    """Return the UUID for an id that is not one; always the same."""
     return str(uuid5(NAMESPACE, name.encode("utf-8", "backslashreplace").decode()))
 
 
 class _Open(NamedTuple):
-    """A call without a result so far. *is_named* tells whether its log gave it an id."""
+    """A call without a result so far. *is_named* means its log gave it an id."""
 
     id: str
     name: str | None
@@ -78,10 +77,10 @@ class _Open(NamedTuple):
 
 
 class ClaudeTranslator:
-    """Tells records as Claude Code would have written them.
+    """Translates records to Claude Code's own.
 
-    *former_id* is what the session was called where the records come from; *began_at* is when
-    those happened that do not say it themselves.
+    *former_id* is the session's id in the source; *began_at* is the timestamp for records without
+    one.
     """
 
     def __init__(
@@ -119,12 +118,12 @@ class ClaudeTranslator:
         message = self._message(house)
         if message is None:
             if record.uuid is not None and self._tip is not None:
-                self._renamed.setdefault(record.uuid, self._tip)  # Its children hang from there.
+                self._renamed.setdefault(record.uuid, self._tip)  # The parent of its children.
             return None
         return [self._placed(record, house, message)]
 
     def hear(self, record: Record) -> None:
-        """Let what comes later follow *record*, if it is Claude Code's."""
+        """Make *record*, if it is Claude Code's, the parent of what follows."""
         if record.dialect != "claude":
             return
         self._at = record.at or self._at
@@ -143,7 +142,7 @@ class ClaudeTranslator:
     # -- a record's place ---------------------------------------------------------------------
 
     def _is_mine(self, record: Linked) -> bool:
-        """Return whether the main thread of this log goes through *record*."""
+        """Return whether *record* is part of the main thread of this log."""
         if self._agent_id is not None:
             return record.is_sidechain or record.dialect != "claude"
         return not record.is_sidechain
@@ -169,13 +168,13 @@ class ClaudeTranslator:
         return placed | {key: value for key, value in given.items() if _fits(key, value)}
 
     def _parent(self, named: str | None) -> str | None:
-        """Return the parent that a record names, if it is there, else the record before."""
+        """Return the parent that a record names, if it exists, else the record before."""
         if named is not None:
             named = self._renamed.get(named, named)
         return named if named in self._uuids else self._tip
 
     def _uuid(self, given: str | None) -> str:
-        """Give the uuid of the record that is told now: its own, if it is one and nobody else's."""
+        """Return the uuid of the current record: its own, if it is a valid and unused UUID."""
         taken = given is None or given in self._uuids or not is_uuid(given)
         uuid = self._made() if given is None or taken else given
         self._uuids.add(uuid)
@@ -184,11 +183,11 @@ class ClaudeTranslator:
         return uuid
 
     def _made(self, what: str = "") -> str:
-        """Make an id for what is told now; the same one whenever it is told again."""
+        """Return an id for the current record; the same one in every conversion."""
         return uuid_of(f"{self._session_id}/{self._agent_id or ''}/{self._told}{what}")
 
     def _relinked(self, record: Record) -> list[Fields] | None:
-        """Return a record of Claude Code's with the new names of what it names."""
+        """Return a record of Claude Code's with the new ids of the records it refers to."""
         changes: Fields = {}
         if record.session_id == self._former_id != self._session_id:
             changes["sessionId"] = self._session_id
@@ -203,7 +202,7 @@ class ClaudeTranslator:
     # -- what it says -------------------------------------------------------------------------
 
     def _message(self, house: Fields) -> Fields | None:
-        """Return the message that carries what *house* says; None if there is nothing to send."""
+        """Return the message of *house*; None if there is nothing to send."""
         match house.get("type"):
             case "user":
                 self._response = None
@@ -244,7 +243,7 @@ class ClaudeTranslator:
         return self._response
 
     def _asking(self, block: Fields) -> Fields:
-        """Return the part of a response that asks a tool; calls in a row belong to one response."""
+        """Return the message part of a tool call; consecutive calls belong to one response."""
         response = self._response or {
             "id": self._message_id(),
             "type": "message",
@@ -262,7 +261,7 @@ class ClaudeTranslator:
         return f"msg_{self._made('/message').replace('-', '')}"
 
     def _blocks(self, message: Any) -> list[Fields]:
-        """Return those blocks of a message that an API accepts."""
+        """Return the blocks of a message that an API accepts."""
         content = message.get("content") if isinstance(message, dict) else None
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
@@ -275,7 +274,7 @@ class ClaudeTranslator:
             case {"type": "text"}:
                 text = block.get("text")
                 return block if isinstance(text, str) and text.strip() else None
-            case {"type": "thinking"}:  # What is not signed is refused.
+            case {"type": "thinking"}:  # Unsigned thinking is rejected.
                 signature = block.get("signature")
                 return block if isinstance(signature, str) and signature else None
             case {"type": "tool_use"}:
@@ -290,7 +289,7 @@ class ClaudeTranslator:
         return None
 
     def _call(self, given: Any, name: Any, asked: Any) -> Fields | None:
-        """Return the block of a call; None if it was told already, or names no tool."""
+        """Return the block of a call; None for a duplicate, or one without a tool."""
         is_named = isinstance(given, str) and given != ""
         if not isinstance(name, str) or not name or (is_named and given in self._calls):
             return None
@@ -313,14 +312,14 @@ class ClaudeTranslator:
         return block | {"is_error": True} if failed is True else block
 
     def _oldest_open(self, name: Any) -> str | None:
-        """Choose the call that a result without an id answers: of the same tool, if it says so."""
+        """Return the call that a result without an id answers: of the same tool, if named."""
         nameless = [key for key, call in self._calls.items() if not call.is_named]
         same = [key for key in nameless if self._calls[key].name == name]
         return next(iter(same or nameless), None)
 
 
 class NativeTranslator:
-    """Tells records in the dialect at home in a layout, whatever of them it can hold."""
+    """Translates records to a layout's own dialect, as far as it can hold them."""
 
     def __init__(self, dialect: str) -> None:
         self._dialect = dialect
@@ -372,7 +371,7 @@ def _usage(said: Any) -> Fields:
 
 
 def _answer_of(content: Any) -> str | list[Any]:
-    """Return a tool's answer as text, or as the blocks it consists of."""
+    """Return a tool's result as text, or as its blocks."""
     if isinstance(content, str):
         return content
     if isinstance(content, list) and _are_blocks(content):

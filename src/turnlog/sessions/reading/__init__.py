@@ -1,1 +1,1 @@
-"""Reading one session: the tree of its records, threads, branches and subagents."""
+"""Reading one session: the tree of its records, threads, branches, context and subagents."""

@@ -1,10 +1,9 @@
-"""Where a record comes from and what came of it.
+"""Ancestors and descendants of a record, found by a prefix of its uuid.
 
-A record is named by its uuid or the beginning of it. ``Lineage`` knows what stands above and below
-every record of a tree: its parent, and, unless told to stay within one stretch, what a compaction
-summarised. It promises that this is a forest whatever the log says. Links that lead in a circle are
-refused, links that lead nowhere are bridged to the record before, and each such gap is reported to
-whoever goes over it.
+``Lineage`` knows the parent and children of every record of a tree, and optionally continues across
+compactions to what they summarized. The result is a forest whatever the log says: cyclic links are
+rejected, missing parents are bridged to the record before, and each such gap on the way is
+reported.
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ _SHOWN = 5
 
 
 class Ancestry(Struct, frozen=True):
-    """The records from the first that was reached down to the one that was asked for."""
+    """The records from the first one reached down to the requested one."""
 
     nodes: list[Node]
     gaps: list[Gap]
-    """The gaps that were gone over, the newest first."""
+    """The gaps crossed, newest first."""
     is_cut: bool
-    """There is more above: the depth did not reach it."""
+    """Whether there are more above, beyond the depth."""
 
 
 class Descendant(Struct, frozen=True):
-    """A record and how many steps below the one that was asked for it stands."""
+    """A record and how many steps it is below the requested one."""
 
     node: Node
     depth: int
 
 
 class Descent(Struct, frozen=True):
-    """What came of a record, itself first; each stands behind its parent, in the log's order."""
+    """A record and its descendants; each follows its parent, in log order."""
 
     steps: list[Descendant]
     gaps: list[Gap]
     is_cut: bool
-    """There is more below: the depth did not reach it."""
+    """Whether there are more below, beyond the depth."""
 
     @property
     def nodes(self) -> list[Node]:
@@ -51,7 +50,7 @@ class Descent(Struct, frozen=True):
 
 
 def find_record(tree: Tree, text: str) -> Node:
-    """Return the record whose uuid is *text* or begins so; it never guesses between two."""
+    """Return the record whose uuid is *text* or begins with it; ambiguous prefixes are errors."""
     if not text:
         raise UsageError("an empty uuid names no record", hint="give its first characters")
     if text in tree.by_uuid:
@@ -73,7 +72,7 @@ def find_record(tree: Tree, text: str) -> Node:
 
 
 class Lineage:
-    """What stands above and below the records of *tree*, over compactions if *across*."""
+    """Parents and children of the records of *tree*, across compactions if *across*."""
 
     def __init__(self, tree: Tree, *, across: bool = True) -> None:
         self.tree = tree
@@ -90,21 +89,21 @@ class Lineage:
         return node.parent or self._summarised.get(node.uuid)
 
     def below(self, node: Node) -> list[Node]:
-        """Return the records that follow *node* directly, in the log's order."""
+        """Return the records that follow *node* directly, in log order."""
         after = self._went_on.get(node.uuid)
         if not after:
             return node.children
         return sorted((*node.children, *after), key=lambda each: each.position)
 
     def ancestry(self, node: Node, *, depth: int | None = None) -> Ancestry:
-        """Return *node* and what leads to it, at most *depth* steps up."""
+        """Return *node* and its ancestors, at most *depth* steps up."""
         _check(depth)
         nodes: list[Node] = []
         gaps: list[Gap] = []
         for each in self._upwards(node):
             if depth is not None and len(nodes) > depth:
                 return Ancestry(nodes[::-1], gaps, is_cut=True)
-            # The gap of the last one that is shown was not gone over.
+            # The gap above the last one shown was not crossed.
             if nodes and nodes[-1].uuid in self.gaps:
                 gaps.append(self.gaps[nodes[-1].uuid])
             nodes.append(each)
@@ -112,7 +111,7 @@ class Lineage:
         return Ancestry(nodes[::-1], [*gaps, top] if top else gaps, is_cut=False)
 
     def descendants(self, node: Node, *, depth: int | None = None) -> Descent:
-        """Return *node* and all that came of it, at most *depth* steps down."""
+        """Return *node* and its descendants, at most *depth* steps down."""
         _check(depth)
         steps: list[Descendant] = []
         gaps: list[Gap] = []
@@ -137,7 +136,7 @@ class Lineage:
             above = self.above(above)
 
     def _link(self, node: Node, named: str) -> None:
-        """Hang *node*, where a compaction cut the thread, below what it names."""
+        """Link *node*, where a compaction cut the thread, to what it names."""
         target = self.tree.summarised(node)
         if named not in self.tree.by_uuid:
             self.gaps[node.uuid] = Gap(node, named, GapReason.MISSING, target)
@@ -150,7 +149,7 @@ class Lineage:
         self._went_on[target.uuid].append(node)
 
     def _root(self, node: Node) -> Node:
-        """Return the first record above *node*; what was walked is walked in one step later."""
+        """Return the first record above *node*, shortening the paths for later calls."""
         path = []
         while (above := self._higher.get(node.uuid) or self.above(node)) is not None:
             path.append(node)

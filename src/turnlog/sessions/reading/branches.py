@@ -1,11 +1,11 @@
-"""Branches: the ways a conversation went, where a person went back and said something else.
+"""Branches of a conversation: where a person went back and said something else.
 
-Most forks of a tree are no branches: parallel calls and their results, signs of life of a tool,
-notes that hang beside. Those belong to the thread that they happened in. What is left are the
-threads that say something no other one does, and for each the record at which it parts.
+Most forks in a tree are not branches: parallel calls and their results, tool progress, notes. Those
+belong to the thread in which they happened. Branches are the threads that say something no other
+does, each with the record where it forks off.
 
-Sidechains are no branches either: they are agents of the session (see ``agents``). Only where the
-log holds nothing else are they what the session says.
+Sidechains are not branches either but agents of the session (see ``subagents``), unless the log has
+nothing else.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from turnlog.sessions.reading.tree import Node, Tree
 
 
 class Branch(Struct, frozen=True):
-    """A thread that says something of its own."""
+    """A thread with content of its own."""
 
     tip: Node
-    """The last thing said in it."""
+    """Its last message."""
     parting: Node | None
-    """The last record that it shares with a branch before it in the list; None for a first one."""
+    """The last record that it shares with an earlier branch in the list; None for a first one."""
     steps: int
-    """How many steps it has, from the very first."""
+    """The number of its steps, from the very first."""
     own: list[Node]
-    """The records of its thread that stand in no branch before it in the list."""
+    """The records of its thread that are in no earlier branch in the list."""
     is_main: bool
 
     @property
     def own_steps(self) -> int:
-        """How many steps stand in no branch before it in the list."""
+        """The number of steps that are in no earlier branch in the list."""
         return count_steps(self.own)
 
     @property
     def own_prompts(self) -> tuple[Node, ...]:
-        """The prompts that stand in no branch before it in the list."""
+        """The prompts that are in no earlier branch in the list."""
         return tuple(node for node in self.own if node.is_prompt)
 
     @property
     def is_agents(self) -> bool:
-        """It is an agent's thread, in a log that it shares with the session."""
+        """Whether it is an agent's thread in the session's log."""
         return self.tip.is_sidechain
 
 
 def branches_of(tree: Tree) -> list[Branch]:
-    """Return the branches of *tree*: the main one, then the others, the newest first.
+    """Return the branches of *tree*: the main one, then the others, newest first.
 
-    No record is looked at for more than one branch, so the work grows with the log and not with
-    the length of all its threads.
+    Each record is visited for one branch only, so the work grows with the log and not with the
+    total length of its threads.
     """
     main = main_tip(tree)
     parallel = Parallel(tree)
     found: list[Branch] = []
     walked: set[str] = set()
     silent: set[str] = set()
-    """From these on upwards, everything that was said stands in a branch."""
+    """From these records upwards, everything is already in a branch."""
     steps_at: dict[str, int] = {}
     # The sidechains of a main log are agents, not branches, unless it is all sidechain.
     said = last_said(tree.tips, with_sidechains=main is not None and main.is_sidechain)

@@ -1,17 +1,16 @@
-"""What an agent would go on from: the newest summary of a thread, then what follows it.
+"""The context an agent would continue from: a thread's newest summary and what follows it.
 
-Logs know three ways to say that something was summarised. They become one value, a ``Digest``:
+Logs express a summary in three ways, which all become a ``Digest``:
 
-- A compaction: a ``compact_boundary``, which cuts the thread, and behind it a record marked
-  ``isCompactSummary`` with the words; very old logs have the words alone. It may keep some records
-  as they are (``preservedMessages``, or the first and last of a ``preservedSegment``).
-- A ``summary`` record whose content has summary, messageCount and summarizedUntil, the uuid or the
-  time up to which it speaks for the thread.
-- A ``summary`` record with a leafUuid. Claude Code wrote these to give a finished thread a name
-  and resumed it whole all the same, so they are labels and cut nothing; behind turnlog's own mark
-  they were written by an agent that meant what it said, and count.
+- A compaction: a ``compact_boundary``, which cuts the thread, and after it a record marked
+  ``isCompactSummary`` with the text; very old logs have the text alone. Some records may be kept
+  (``preservedMessages``, or the first and last of a ``preservedSegment``).
+- A ``summary`` record whose content has summary, messageCount and summarizedUntil, the uuid or time
+  up to which it covers the thread.
+- A ``summary`` record with a leafUuid. Claude Code wrote these to name a finished thread and still
+  resumed all of it, so they are labels and cut nothing; in turnlog's own logs they count.
 
-The newest is the one that reaches furthest. Gaps are bridged, as in the whole thread.
+The newest digest is the one that covers the most. Gaps are bridged, as in the whole thread.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from turnlog.sessions.reading.tree import Node, Tree
 from turnlog.storage.reader import Placed
 
 Read = Callable[[Iterable[Node]], Iterable[tuple[Node, Record]]]
-"""Gives the records of nodes, one by one, as ``Session.records`` does."""
+"""Reads the records of nodes, one by one, as ``Session.records`` does."""
 
 
 class SummaryKind(StrEnum):
-    """How a log says that something was summarised."""
+    """How a log expresses a summary."""
 
     COMPACTION = "compaction"
     SUMMARY = "summary"
@@ -44,26 +43,26 @@ class SummaryKind(StrEnum):
 
 
 class Digest(Struct, frozen=True, kw_only=True):
-    """Words that stand for the records before them."""
+    """A summary that replaces the records before it."""
 
     kind: SummaryKind
     text: str
     at: datetime | None
     node: Node | None
-    """The record with the words; None if it stands outside the tree, or is not there."""
+    """The record with the text; None if it is outside the tree or missing."""
     boundary: Node | None = None
     until: Node | None
-    """The last record of the thread that it speaks for."""
+    """The last record of the thread that it covers."""
     named: str | None
     """That record, or the time, as the log names it."""
     messages: int | None
-    """How many messages it stands for, if the log says so."""
+    """How many messages it replaces, if the log says so."""
     kept: tuple[Node, ...] = ()
-    """Records from before it that were left as they are."""
+    """Records before it that were kept as they are."""
     lost: tuple[str, ...] = ()
-    """Uuids of records that should have been kept and are not in the log."""
+    """Uuids of records that should have been kept and are missing."""
     kept_come_first: bool = False
-    """The agent sees those before the words, not behind them."""
+    """Whether the agent sees those before the summary instead of after it."""
 
 
 class Context(Struct, frozen=True):
@@ -73,11 +72,11 @@ class Context(Struct, frozen=True):
     nodes: list[Node]
     """What follows the digest; the whole thread if there is none."""
     summarised: int
-    """How many messages of the thread the digest stands for."""
+    """How many messages of the thread the digest replaces."""
 
 
 class _Cut(Struct, frozen=True):
-    """A digest, and where what follows it begins in the thread."""
+    """A digest, and the index in the thread where the rest begins."""
 
     digest: Digest
     index: int
@@ -85,9 +84,9 @@ class _Cut(Struct, frozen=True):
 
 
 def context_of(tree: Tree, read: Read, tip: Node | None = None, *, labels: bool = False) -> Context:
-    """Return what the agent would see that goes on from *tip*, or from the main thread's.
+    """Return what the agent would see if it continued from *tip*, or from the main thread's.
 
-    With *labels* also names that Claude Code gave a thread stand for what they name.
+    With *labels*, names that Claude Code gave a thread also replace what they name.
     """
     thread = whole_thread(tree, tip)
     cuts = [
@@ -106,7 +105,7 @@ def context_of(tree: Tree, read: Read, tip: Node | None = None, *, labels: bool 
 
 
 def digests_of(tree: Tree, read: Read, tip: Node | None = None) -> list[Digest]:
-    """Return everything that summarises a part of the thread of *tip*, the furthest last."""
+    """Return every summary of a part of the thread of *tip*, the one that covers most last."""
     cuts = _cuts(tree, read, whole_thread(tree, tip))
     return [cut.digest for cut in sorted(cuts, key=lambda cut: (cut.index, cut.order))]
 
@@ -154,7 +153,7 @@ def _compaction(
     marked: tuple[Node, Record],
     summary: tuple[Node, User] | None,
 ) -> _Cut | None:
-    """Return the cut that a boundary makes in *thread*; None if it is no matter of this thread."""
+    """Return the cut that a boundary makes in *thread*; None if it does not concern this thread."""
     boundary, record = marked
     said = record.compact_metadata if isinstance(record, System) else None
     kept, lost, anchor = _kept(tree, said if isinstance(said, dict) else {})
@@ -163,7 +162,7 @@ def _compaction(
         index = place[boundary.uuid]
         behind = max(index, place.get(node.uuid, 0) if node else 0) + 1
     else:
-        # What was said next may hang from the last record that was kept, past the boundary.
+        # The next message may follow the last record that was kept, past the boundary.
         index = behind = 1 + max(
             (place[each.uuid] for each in kept if each.uuid in place), default=-1
         )
@@ -189,7 +188,7 @@ def _compaction(
 
 
 def _compact_summaries(tree: Tree, read: Read) -> dict[str, tuple[Node, User]]:
-    """Read the records that may hold a compaction's words, and keep those that do."""
+    """Read the records that may be a compaction's summary, and return those that are."""
     maybe = [
         node for node in tree.nodes if node.type == "user" and not (node.is_prompt or node.results)
     ]
@@ -203,9 +202,9 @@ def _compact_summaries(tree: Tree, read: Read) -> dict[str, tuple[Node, User]]:
 def _words_behind(
     boundary: Node, words: dict[str, tuple[Node, User]], place: dict[str, int]
 ) -> tuple[Node, User] | None:
-    """Find the words of a compaction: first below its boundary before the next one.
+    """Return a compaction's summary: the first below its boundary before the next one.
 
-    Something, such as a hook's output, may stand between the two.
+    Something, such as a hook's output, may be between the two.
     """
     below = [boundary]
     for node in below:
@@ -217,7 +216,7 @@ def _words_behind(
 
 
 def _kept(tree: Tree, said: dict[str, Any]) -> tuple[list[Node], list[str], str | None]:
-    """Give the records that a compaction left as they are, those that are gone, and the anchor."""
+    """Return the records that a compaction kept, those that are missing, and the anchor."""
     messages, segment = said.get("preservedMessages"), said.get("preservedSegment")
     if isinstance(messages, dict):
         named = messages.get("uuids")
@@ -234,7 +233,7 @@ def _kept(tree: Tree, said: dict[str, Any]) -> tuple[list[Node], list[str], str 
         run.append(node)
         if node.uuid == head:
             return run[::-1], [], anchor
-    # Without both ends nobody can tell how far it went.
+    # Without both ends, the extent of the segment is unknown.
     return [], [each for each in (head, tail) if each and each not in tree.by_uuid], anchor
 
 
@@ -272,7 +271,7 @@ def _summary(
         named = str(until) if until is not None else None
         index = _reach(tree, thread, until, record, order)
     if index is None:
-        return  # It speaks for another thread, or another session.
+        return  # It covers another thread, or another session.
     digest = Digest(
         kind=SummaryKind.SUMMARY if older or own else SummaryKind.LABEL,
         text=record.text,
@@ -288,7 +287,7 @@ def _summary(
 def _reach(
     tree: Tree, thread: list[Node], until: Any, record: Summary, order: tuple[int, int]
 ) -> int | None:
-    """Tell how far into the thread a summary reaches: to what it names, else to where it stands."""
+    """Return how far into the thread a summary reaches: to what it names, else to its position."""
     if isinstance(until, str) and until in tree.by_uuid:
         return _index(thread, until)
     at = instant(until) or record.at

@@ -1,12 +1,11 @@
-"""What to leave out of a session: filters over records, one by one, as they stream past.
+"""Filters over a session's records, applied one by one in a stream.
 
     only = between(since, until) & without_tools()
     for node, record in only.pairs(session.records(session.thread)): ...
 
-A filter is a value, pure, and knows nothing of its neighbours. Filters combine with ``&`` in any
-order to the same effect: each judges the record as its log has it, and only what all of them keep
-is trimmed. A trimmed record is a new one without the blocks that were not wanted; the log, and the
-line it came from, are as they were.
+A filter is a pure value. Filters combine with ``&`` in any order to the same effect: each judges
+the record as it is in the log, and only what all of them keep is trimmed. A trimmed record is a new
+one without the unwanted blocks; the log and the original line stay as they are.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from turnlog.records.record import Call, Record, Result, Spoken
 K = TypeVar("K")
 Keeps = Callable[[Record], bool]
 
-# Those that the API itself answers (server_tool_use, web_search_tool_result …) are tools as well.
+# Tools that the API itself runs (server_tool_use, web_search_tool_result …) count as well.
 _TOOL_BLOCKS: Final = ("tool_use", "tool_result")
 
 
 class RecordFilter(Struct, frozen=True):
-    """What a record must be to be kept, and whether calls and results are cut out of it."""
+    """Which records to keep, and whether to remove calls and results from them."""
 
     keeps: tuple[Keeps, ...] = ()
     drops_tools: bool = False
@@ -48,17 +47,17 @@ class RecordFilter(Struct, frozen=True):
         return RecordFilter((*self.keeps, *other.keeps), self.drops_tools or other.drops_tools)
 
     def __call__(self, record: Record) -> Record | None:
-        """Return what is left of *record*; None if nothing is."""
+        """Return what is left of *record*, or None."""
         if not all(keeps(record) for keeps in self.keeps):
             return None
         return _without_tools(record) if self.drops_tools else record
 
     def records(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Return what is left of *records*, one by one."""
+        """Yield what is left of *records*."""
         return (kept for kept in map(self, records) if kept is not None)
 
     def pairs(self, pairs: Iterable[tuple[K, Record]]) -> Iterator[tuple[K, Record]]:
-        """Return what is left of records that come with something, such as their nodes."""
+        """Yield what is left of records paired with something, such as their nodes."""
         for key, record in pairs:
             kept = self(record)
             if kept is not None:
@@ -69,21 +68,21 @@ EVERYTHING: Final = RecordFilter()
 
 
 def of_type(*types: str) -> RecordFilter:
-    """Keep records of these types, as their logs spell them."""
+    """Keep records of these types, as spelled in their logs."""
     wanted = frozenset(types)
     return RecordFilter((lambda record: record.type in wanted,))
 
 
 def by_author(*authors: Author) -> RecordFilter:
-    """Keep what these have said."""
+    """Keep records by these authors."""
     wanted = frozenset(authors)
     return RecordFilter((lambda record: author_of(record) in wanted,))
 
 
 def between(since: datetime | None = None, until: datetime | None = None) -> RecordFilter:
-    """Keep what happened at *since* or later and before *until*.
+    """Keep records from *since* until before *until*.
 
-    A record that does not say when it happened is in no such range.
+    A record without a timestamp is in no range.
     """
     for at in (since, until):
         if at is not None and at.tzinfo is None:
@@ -104,14 +103,14 @@ def between(since: datetime | None = None, until: datetime | None = None) -> Rec
 
 
 def without_tools() -> RecordFilter:
-    """Leave out calls and results, and messages in which nothing is left then."""
+    """Remove calls and results, and messages that are empty without them."""
     return RecordFilter(drops_tools=True)
 
 
 def without_system() -> RecordFilter:
-    """Leave out what the agent program wrote for itself or the model.
+    """Remove what the agent program wrote for itself or the model.
 
-    Summaries stay: they stand for what was said.
+    Summaries stay: they replace what was said.
     """
 
     def keeps(record: Record) -> bool:
@@ -121,7 +120,7 @@ def without_system() -> RecordFilter:
 
 
 def only_prompts() -> RecordFilter:
-    """Keep what opens a turn."""
+    """Keep the prompts that begin a turn."""
     return RecordFilter((lambda record: meaning_of(record) is Meaning.PROMPT,))
 
 
@@ -135,7 +134,7 @@ def _without_tools(record: Record) -> Record | None:
 
 
 def _with_blocks(record: Spoken, rest: tuple[Any, ...]) -> Record:
-    """Make a record like *record*, as its own dialect would write it, with *rest* for blocks."""
+    """Return a record like *record*, in its own dialect, with *rest* as its blocks."""
     fields = record.fields
     holder = fields["message"] if isinstance(fields.get("message"), dict) else fields
     content = holder.get("content")
@@ -144,7 +143,7 @@ def _with_blocks(record: Spoken, rest: tuple[Any, ...]) -> Record:
         fields.pop("toolUseResult", None)
         try:
             made = decode(encode(fields))
-        except NotSerialisable:  # The line holds what JSON does not, such as NaN.
+        except NotSerialisable:  # The line contains what JSON does not have, such as NaN.
             made = None
         if isinstance(made, type(record)) and made.blocks == rest:
             return made

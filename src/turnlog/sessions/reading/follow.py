@@ -1,11 +1,11 @@
-"""A session as it grows: its main log and its agents', those included that begin meanwhile.
+"""Follow a session as it grows: its main log and its agents', including new ones.
 
     for followed in follow_session(store.session("latest")):
         print(followed.record)
 
-Records of one log come in their order, and each is given once: if a log is replaced by another
-that repeats some of its records, as a repair does, only those are given that are new. Logs are
-looked at a few times a second, and never changed.
+Records of one log come in order and once: if a log is replaced by one that repeats some of its
+records, as a repair does, only new ones are returned. Logs are polled a few times a second and
+never changed.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from turnlog.storage.follow import LogFollower, Restart
 from turnlog.storage.reader import Placed, read_log
 
 _POLL_SECONDS: Final = 0.2
-# New logs are looked for more rarely than old ones are looked at: it takes a walk.
+# New logs are searched less often than known ones are polled: it takes a walk.
 _LOOKS_A_WALK: Final = 5
 
 
 class FollowedItem(NamedTuple):
-    """Something that came, and the log that it stands in."""
+    """An item and the log it is in."""
 
     item: Placed | Damage | Restart
     log: LogFile
 
     @property
     def record(self) -> Record | None:
-        """The record; None for a damage, or where a log was replaced."""
+        """The record; None for damage, or where a log was replaced."""
         return self.item.record if isinstance(self.item, Placed) else None
 
     @property
     def agent_id(self) -> str | None:
-        """The agent in whose log it stands; None for the main one."""
+        """The agent whose log it is in; None for the main one."""
         return self.log.agent_id
 
 
@@ -59,16 +59,16 @@ def follow_session(
     stop: threading.Event | None = None,
     poll_seconds: float = _POLL_SECONDS,
 ) -> Iterator[FollowedItem]:
-    """Return what is appended to *session* from now on, until *stop* is set.
+    """Yield what is appended to *session* from now on, until *stop* is set.
 
-    With *from_start*, give what stands in its logs first.
+    With *from_start*, yield the current contents of its logs first.
     """
     following = _Following(session, from_start=from_start)
     return following.items(stop or threading.Event(), poll_seconds)
 
 
 class _Following:
-    """Looks at all logs of a session, and for new ones."""
+    """Polls all logs of a session, and searches for new ones."""
 
     def __init__(self, session: Session, *, from_start: bool) -> None:
         self._id = session.id
@@ -76,7 +76,7 @@ class _Following:
         self._strangers: set[Path] = set()
         self._looks = 0
         logs = session.read_logs
-        # An archive grows no more: it is read once, or not at all.
+        # An archive does not grow: it is read once, or not at all.
         self._archives = [log for log in logs if log.compression and from_start]
         self._logs: dict[Path, _FollowedLog] = {}
         for log in (*logs, *self._new_logs({log.path for log in logs})):
@@ -103,7 +103,7 @@ class _Following:
         return [each for log in self._logs.values() for each in log.look()]
 
     def _new_logs(self, known: set[Path]) -> Iterator[LogFile]:
-        """Find the session's logs that are not *known*: agents', or of another day."""
+        """Return the session's logs that are not *known*: agents', or of another day."""
         main = self._main
         if main is None:
             return
@@ -115,7 +115,7 @@ class _Following:
         for path in subagent_logs_near(main.path, self._id):
             if path not in known:
                 yield _agent_log(main, path)
-        # Older programs put agents' logs beside the main one; only their records tell whose.
+        # Older programs put agents' logs next to the main one; only their records name the session.
         for path in _beside(main.path, "agent"):
             if path not in known and path not in self._strangers:
                 owner = owner_in(path)
@@ -126,9 +126,9 @@ class _Following:
 
 
 class _FollowedLog:
-    """One log, of which nothing is given twice.
+    """One log, whose records are returned once.
 
-    *past_bytes* are what stood in it already: lines that were whole by then are not given.
+    *past_bytes* were in it already: lines complete by then are not returned.
     """
 
     def __init__(self, log: LogFile, session_id: str, past_bytes: int) -> None:
@@ -140,19 +140,19 @@ class _FollowedLog:
         self._again: Counter[int] = Counter()
         self._waiting: list[FollowedItem] = []
         if past_bytes:
-            # Read now, so that a log which is replaced at once is known for another one.
+            # Read now, so that a replacement of the log is noticed.
             while items := self._follower.look():
                 self._waiting += self._new(items)
 
     def look(self) -> list[FollowedItem]:
-        """Return what has come since the last look."""
+        """Return what was added since the last look."""
         if self._waiting:
             found, self._waiting = self._waiting, []
             return found
         while items := self._follower.look():
             if found := self._new(items):
                 return found
-        self._again.clear()  # It was read through: what comes now is new, whatever it says.
+        self._again.clear()  # It was read completely: what follows is new.
         return []
 
     def _new(self, items: list[Placed | Damage | Restart]) -> list[FollowedItem]:
@@ -180,7 +180,7 @@ class _FollowedLog:
 
 
 def _mark_of(item: Placed | Damage) -> int:
-    """Return what an item is known by; all that must be kept of it."""
+    """Return the identity of an item, all that must be remembered of it."""
     if isinstance(item, Placed):
         return hash(item.record.raw)
     return hash((item.reason, item.length))
@@ -193,7 +193,7 @@ def _agent_log(main: LogFile, path: Path) -> LogFile:
 
 
 def _beside(main: Path, kind: str) -> Iterator[Path]:
-    """Return the plain logs of a *kind* that lie beside the main one."""
+    """Return the plain logs of a *kind* in the main log's directory."""
     try:
         names = sorted(os.listdir(main.parent))
     except OSError:

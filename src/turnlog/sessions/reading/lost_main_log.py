@@ -1,4 +1,4 @@
-"""A session that has lost its main log: what its agents' logs still tell of it."""
+"""A session whose main log is lost: what its agents' logs still say about it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from turnlog.sessions.session import Session
 
 
 class LostSession(Session):
-    """What is left of a session. Nothing was said in it, as far as anybody knows."""
+    """What is left of a session. It has no messages of its own."""
 
     @property
     def layout(self) -> LayoutName:
-        """The layout in which the logs lie that are left."""
+        """The layout of the logs that are left."""
         return self.logs[0].layout
 
     @cached_property
     def facts(self) -> MetadataFold:
-        """When and where its agents worked; what it was called, and what it said, is lost."""
+        """When and where its agents worked; its title and messages are lost."""
         seen = MetadataFold()
         for log in self.logs:
             for item in self.read(log):
@@ -43,5 +43,5 @@ class LostSession(Session):
 
 
 def readable_session(session: Session) -> Session:
-    """Return *session* as it can be read: by its agents alone, if its main log is gone."""
+    """Return *session* in a readable form: by its agents alone, if its main log is gone."""
     return session if session.main_logs else LostSession(session.id, session.logs)

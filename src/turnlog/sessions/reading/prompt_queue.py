@@ -1,16 +1,15 @@
-"""Prompts that wait: typed while the agent was busy, and not taken by it.
+"""Queued prompts: typed while the agent was busy, and not yet taken.
 
-Claude Code notes in the log when a prompt enters its queue and when it leaves: taken in turn
-(dequeue), taken out before (remove), or all of them handed back to whoever typed them (popAll). So
-the operations tell the course of each prompt. What waits still when a session has ended was never
-answered, and stands nowhere else in the log.
+Claude Code logs when a prompt enters its queue and when it leaves: taken in turn (dequeue), removed
+before that (remove), or all of them returned to the user (popAll). What still waits when a session
+has ended was never answered, and is nowhere else in the log.
 
     for prompt in queued_in(session.paths, session.id):
         print(prompt.at, prompt.text)
 
-The program puts notices of its own into the same queue, and does not always say that they left it.
-They are no prompts and are passed over; if one leaves while a prompt waits, the prompt is taken to
-have left: nobody is told that a prompt waits that was answered.
+The program also queues notices of its own, and does not always log that they left. They are
+ignored; if one leaves while a prompt waits, the prompt counts as gone, so that an answered prompt
+is never reported as waiting.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ class QueuedPrompt(Struct, frozen=True, kw_only=True):
 
 
 class Queue(Struct):
-    """What waits, the oldest first; feed it a session's records with ``take``."""
+    """Waiting prompts, oldest first; call ``take`` for each record of a session."""
 
     _waiting: dict[int, QueuedPrompt] = field(default_factory=dict)
-    """By the number with which each came."""
+    """By the sequence number of each."""
     _numbers: dict[str, deque[int]] = field(default_factory=dict)
     _count: int = 0
 
@@ -56,7 +55,7 @@ class Queue(Struct):
         return list(self._waiting.values())
 
     def take(self, record: Record) -> None:
-        """Fold one more record in."""
+        """Add a record."""
         if not isinstance(record, QueueOperation):
             return
         match record.operation:
@@ -73,14 +72,14 @@ class Queue(Struct):
                 self._numbers.clear()
 
     def _leave(self, text: str) -> None:
-        """Remove the first prompt of this *text*, else the first of all."""
+        """Remove the first prompt with this *text*, else the first of all."""
         if not self._numbers.get(text):
             text = next(iter(self._waiting.values())).text
         del self._waiting[self._numbers[text].popleft()]
 
 
 def queued_in(paths: Iterable[Path], session_id: str) -> list[QueuedPrompt]:
-    """List the prompts of a session that wait, as its main logs at *paths* say."""
+    """Return the waiting prompts of a session, from its main logs at *paths*."""
     queue = Queue()
     for path in paths:
         try:

@@ -1,18 +1,13 @@
-"""Parts of a thread: the last steps, a page, a range; and a word on what was left out.
+"""Ranges of a thread in steps, and a thread as API messages (``replay``).
 
-What is counted are steps: a prompt, a response with all the records that carry parts of it, a
-result. Records between them (notes of the program, attachments, what it injected) are not counted
-and stay with the step they follow. A part is always a run of the thread as it stands: nothing
-is moved, and what is in it and what was left out add up to the whole.
+A step is a prompt, a response with all its records, or a result. Other records (notes, attachments,
+injected text) are not counted and stay with the step they follow. A range is a contiguous part of
+the thread, and what was left out adds up with it to the whole. It works for nodes of a tree and for
+records.
 
-The same works for nodes of a tree and for records. Ranges of a log are ``log.reader.read_range``.
-
-A session as an API would take it: messages in turn, calls and results in pairs.
-
-The log tells what happened; an API insists on form. In the view, and only there, the parts of one
-response become one message, results stand right behind their calls, a call that nobody answered
-gets a result that says so, a result without its call is dropped, and so are messages without
-content. The log is never changed.
+``replay`` returns messages in the form an API requires: the parts of a response become one message,
+results directly follow their calls, a call without a result gets one that says so, and results
+without a call and empty messages are dropped. The log is never changed.
 """
 
 from __future__ import annotations
@@ -34,9 +29,9 @@ Message = dict[str, Any]
 
 
 def replay(records: Iterable[Record], *, last: int | None = None) -> list[Message]:
-    """Give the messages of a thread's *records*; of many only the *last*, with a word on the rest.
+    """Return the messages of a thread's *records*; at most the *last*, with a note on the rest.
 
-    Cutting never parts a call from its result: the view begins at the next message a human said.
+    A call is never separated from its result: the view begins at the next human message.
     """
     messages = _balanced(_merged(records))
     if last is None or len(messages) <= last:
@@ -49,7 +44,7 @@ def replay(records: Iterable[Record], *, last: int | None = None) -> list[Messag
 
 
 def _merged(records: Iterable[Record]) -> list[Message]:
-    """Turn records into messages; parts of one response, and results in a row, are one."""
+    """Convert records to messages; parts of one response, and consecutive results, are one."""
     messages: list[Message] = []
     part_of: str | None = None
     for record in records:
@@ -72,7 +67,7 @@ def _merged(records: Iterable[Record]) -> list[Message]:
 
 
 def _is_for_people_only(record: User) -> bool:
-    """A summary is marked like that too, but stands for all that it sums up."""
+    """Return whether a record is only for people. Summaries are marked like that too, but count."""
     return bool(record.is_visible_in_transcript_only) and not record.is_compact_summary
 
 
@@ -98,13 +93,13 @@ def _blocks(record: Record) -> list[Message]:
         if block.get("type") == "text" and not str(block.get("text") or "").strip():
             continue
         if block.get("type") == "thinking" and not block.get("signature"):
-            continue  # An API takes back only what it has signed.
+            continue  # An API accepts only thinking that it has signed.
         kept.append(block)
     return kept
 
 
 def _balanced(messages: Sequence[Message]) -> list[Message]:
-    """Put every result behind its call; answer the calls that nobody did; drop the rest."""
+    """Put every result after its call; answer calls without a result; drop the rest."""
     answers: dict[str, Message] = {}
     for message in messages:
         for block in message["content"]:
@@ -123,7 +118,7 @@ def _balanced(messages: Sequence[Message]) -> list[Message]:
 
 
 def _merged_roles(messages: Iterable[Message]) -> list[Message]:
-    """Join neighbours of one role, as an API wants turns to alternate."""
+    """Join neighbours with the same role, since an API requires them to alternate."""
     joined: list[Message] = []
     for message in messages:
         if joined and joined[-1]["role"] == message["role"]:
@@ -162,7 +157,7 @@ _STEPS: Final = frozenset({"user", "assistant", "tool_use", "tool_call", "tool_r
 
 
 class ThreadRange(Struct, Generic[T], frozen=True):
-    """A run of a thread: its steps number *first* up to, not including, *stop* of *total*."""
+    """A range of a thread: its steps from *first* up to *stop* (exclusive) of *total*."""
 
     items: list[T]
     first: int
@@ -171,17 +166,17 @@ class ThreadRange(Struct, Generic[T], frozen=True):
 
     @property
     def earlier(self) -> int:
-        """How many steps were left out before it."""
+        """The number of steps left out before it."""
         return self.first
 
     @property
     def later(self) -> int:
-        """How many steps were left out behind it."""
+        """The number of steps left out after it."""
         return self.total - self.stop
 
     @property
     def marker(self) -> str | None:
-        """What to say in place of the steps left out before it; None if there are none."""
+        """The text that replaces the steps left out before it; None if there are none."""
         return OMITTED.format(self.earlier) if self.earlier else None
 
 
@@ -192,7 +187,7 @@ def part_of(
     offset: int | None = None,
     limit: int | None = None,
 ) -> ThreadRange[T]:
-    """Return the *last* so many steps, or those behind the first *offset*, at most *limit*."""
+    """Return the *last* steps, or those after the first *offset*, at most *limit*."""
     if last is not None and (offset is not None or limit is not None):
         raise UsageError(
             "last counts from the end, offset and limit from the beginning",
@@ -208,9 +203,9 @@ def part_of(
 
 
 def range_of(items: Iterable[T], first: int | None, stop: int | None) -> ThreadRange[T]:
-    """Return the steps number *first* up to, not including, *stop*, as a slice counts them.
+    """Return the steps from *first* up to *stop* (exclusive), counted as in a slice.
 
-    The first is number 0, negative numbers count from the end, and None means as far as it goes.
+    The first is number 0, negative numbers count from the end, and None means no limit.
     """
     thread = list(items)
     seen: set[_Key] = set()
@@ -219,7 +214,7 @@ def range_of(items: Iterable[T], first: int | None, stop: int | None) -> ThreadR
     end = max(start, end)
     if not starts:
         return ThreadRange(thread, 0, 0, 0)
-    # What stands before the first step belongs to it, and what follows the last to that.
+    # Records before the first step belong to it, and records after the last step to that.
     edges = [0, *starts[1:], len(thread)]
     return ThreadRange(thread[edges[start] : edges[end]], start, end, len(starts))
 
@@ -249,7 +244,7 @@ def count_steps(items: Iterable[T]) -> int:
 
 
 def numbered(items: Iterable[T]) -> Iterator[tuple[int | None, T]]:
-    """Return each item with the number of the step that it begins; None if it begins none."""
+    """Yield each item with the number of the step that it begins, or None."""
     seen: set[_Key] = set()
     number = 0
     for item in items:
@@ -259,7 +254,7 @@ def numbered(items: Iterable[T]) -> Iterator[tuple[int | None, T]]:
 
 
 def _begins(item: Node | Record, seen: set[_Key]) -> bool:
-    """Return whether *item* is the first of a step, and remember that it was met."""
+    """Return whether *item* is the first of a step, and remember it."""
     if item.type not in _STEPS or (isinstance(item, Node | Linked) and item.is_meta):
         return False
     if isinstance(item, Node):
@@ -267,7 +262,7 @@ def _begins(item: Node | Record, seen: set[_Key]) -> bool:
     else:
         said = item.message if isinstance(item, Assistant) else None
         response = said.id if said else None
-    # A record that was written twice, as resuming once did, is one record all the same.
+    # A duplicate record, as resuming once wrote, is one record.
     key = ("response", response) if response else ("record", item.uuid)
     if key in seen:
         return False

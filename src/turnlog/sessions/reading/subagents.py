@@ -1,22 +1,20 @@
-"""Which call made which agent.
+"""Link subagents to the calls that started them.
 
-An agent's log says whose session it belongs to, but not which call asked for it. That is told, from
-the surest source to the weakest, by the call's result (``toolUseResult.agentId``), by the
-``agent-ID.meta.json`` beside the log, by the progress the agent reported, and, as a last resort and
-marked as such, by a call whose prompt is the agent's first. Agents call agents: the call may stand
-in another agent's log. An agent whose call is nowhere is kept, and says so.
+An agent's log names its session but not its call. The call is found, from the most to the least
+reliable source, by its result (``toolUseResult.agentId``), by ``agent-ID.meta.json``, by the
+agent's progress records, and, as a marked guess, by a call whose prompt is the agent's first.
+Agents call agents: the call may be in another agent's log. An agent without a known call is an
+orphan.
 
-Claude Code 1.x wrote an agent's records into the main log, as a sidechain: a thread of records with
-``isSidechain`` and no log of their own. Such an agent belongs to the call with the same prompt, or
-else to a call that was waiting for its result when the sidechain began.
+Claude Code 1.x wrote an agent's records into the main log as a sidechain, a thread of records with
+``isSidechain``. It belongs to the call with the same prompt, or else to a call that was waiting for
+its result when the sidechain began.
 
-Claude Code's own tools that start agents are known by name, so that their calls are remembered
-before anything came of them. Any other tool is one if its result names an agent.
-
-Slugs repeat and are never an identity.
+Claude Code's own tools that start agents are known by name; any other tool counts if its result
+names an agent. Slugs repeat and never identify an agent.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -35,7 +33,7 @@ from turnlog.storage.reader import Placed
 AGENT_TOOLS = frozenset({"Task", "Agent"})
 """Claude Code's own."""
 _MOST_WAITING: Final = 64
-"""A sidechain remembers so many calls that it may have come from: no more run at once."""
+"""How many possible calls a sidechain remembers: no more run at once."""
 
 
 class How(StrEnum):
@@ -49,13 +47,13 @@ class How(StrEnum):
 
 
 class Spawn(Struct, frozen=True, kw_only=True):
-    """A call that asked for an agent."""
+    """A call that started an agent."""
 
     call_id: str
     uuid: str | None
-    """The record that carries the call."""
+    """The record with the call."""
     caller: str | None
-    """The agent in whose log it stands; None for the main one."""
+    """The agent in whose log it is; None for the main one."""
     kind: str | None = None
     description: str | None = None
     prompt: str | None = None
@@ -71,7 +69,7 @@ class Sidechain(Struct, frozen=True, kw_only=True):
 
 
 class Subagent(Struct, frozen=True, kw_only=True):
-    """A subagent of a session and where it came from. *how* is None for an orphan."""
+    """A subagent of a session and its origin. *how* is None for an orphan."""
 
     id: str
     path: Path
@@ -88,7 +86,7 @@ class Subagent(Struct, frozen=True, kw_only=True):
 
 
 class Traces(Struct):
-    """What one log knows about agents, gathered in one pass."""
+    """What one log says about agents, collected in one pass."""
 
     caller: str | None = None
     spawns: dict[str, Spawn] = field(default_factory=dict)
@@ -96,17 +94,17 @@ class Traces(Struct):
     progress_of_agent: dict[str, str] = field(default_factory=dict)
     first_prompt: str | None = None
     answered: dict[str, Spawn] = field(default_factory=dict)
-    """Calls of other tools that an agent came of: what their results tell of them."""
+    """Calls of other tools that started an agent, from their results."""
     sidechains: dict[str, Sidechain] = field(default_factory=dict)
     sidechain_of: dict[str, str] = field(default_factory=dict)
     """The sidechain of each record that is in one, by its uuid."""
     waiting: dict[str, None] = field(default_factory=dict)
-    """The calls for agents that have no result so far, in order. Only of a main log."""
+    """The calls for agents without a result so far, in order. Only of a main log."""
     has_main: bool = False
-    """Something was said outside of sidechains."""
+    """Whether there are messages outside of sidechains."""
 
     def see(self, placed: Placed) -> None:
-        """Take note of what *placed* tells about agents."""
+        """Collect what *placed* says about agents."""
         record = placed.record
         if isinstance(record, Linked) and self.caller is None:
             self._see_side(record)
@@ -128,7 +126,7 @@ class Traces(Struct):
                 self.progress_of_agent[agent] = record.parent_tool_use_id
 
     def _see_side(self, record: Linked) -> None:
-        """Take note of which side a main log's record is on: the session's or a sidechain's."""
+        """Note whether a main log's record is the session's or a sidechain's."""
         author = author_of(record)
         if record.is_sidechain:
             asks = author is Author.CALLER and isinstance(record, User)
@@ -137,15 +135,16 @@ class Traces(Struct):
         elif isinstance(record, User | Assistant):
             self.has_main = True
             if author is Author.HUMAN:
-                self.waiting.clear()  # The calls of the turn before have ended somehow.
+                self.waiting.clear()  # The calls of the previous turn have ended somehow.
 
     def see_sidechain(
         self, uuid: str | None, parent: str | None, agent_id: str | None, prompt: str | None = None
     ) -> None:
-        """Take note of a sidechain's record; *prompt* is what it asks of the agent, if it does.
+        """Collect a sidechain's record; *prompt* is its request to the agent, if any.
 
         A record follows its parent. If its parent is in no sidechain, it begins one, unless the log
-        has lost some records of the last one: only a prompt, or a record without a parent, begins.
+        has lost some records of the last one: only a prompt, or a record without a parent, begins
+        one.
         """
         if uuid is None or uuid in self.sidechain_of:
             return
@@ -173,7 +172,7 @@ class Traces(Struct):
         call_id = record.results[0].tool_use_id
         if call_id not in self.spawns:
             if agent in self.call_of_agent:
-                return  # Another tool that only tells of it.
+                return  # Another tool that only mentions it.
             self.answered[call_id] = Spawn(
                 call_id=call_id,
                 uuid=record.source_tool_assistant_uuid or record.parent_uuid,
@@ -207,7 +206,7 @@ def subagents_by_call(agents: Iterable[Subagent]) -> dict[str, list[Subagent]]:
 def link_subagents(
     main: Traces, agents: Mapping[str, tuple[Path, Traces]], main_log: Path | None = None
 ) -> tuple[Subagent, ...]:
-    """Link every agent of a session to the call that spawned it.
+    """Link every agent of a session to the call that started it.
 
     *agents* are those with logs of their own, by id; the others are sidechains of *main_log*.
     """
@@ -234,7 +233,7 @@ def link_subagents(
     for agent, (_, traces) in agents.items():
         if agent not in found and (same := free.with_prompt(traces.first_prompt)):
             found[agent] = (same, How.PROMPT)
-    # Where the session itself says nothing, the sidechains are all it is.
+    # If the session has no messages of its own, its sidechains are the session.
     sidechains = main.sidechains if main_log is not None and main.has_main else {}
     for start, each in sidechains.items():
         if same := free.with_prompt(each.prompt, each.waiting):
@@ -264,7 +263,7 @@ def link_subagents(
 
 
 class _FreeCalls:
-    """The calls that no agent is known to come from, in order; a call is taken once."""
+    """The calls not yet linked to an agent, in order; each is used once."""
 
     def __init__(self, spawns: Mapping[str, Spawn]) -> None:
         self._free = dict(spawns)
@@ -288,7 +287,7 @@ class _FreeCalls:
 
 
 def read_meta(log: Path) -> dict[str, Any]:
-    """Read the ``.meta.json`` beside an agent's log; nothing if there is none, or none to read."""
+    """Read the ``.meta.json`` of an agent's log; empty if missing or unreadable."""
     try:
         beside = log.with_name(f"{log.name.split('.')[0]}.meta.json")
         value = msgspec.json.decode(beside.read_bytes())
@@ -298,7 +297,7 @@ def read_meta(log: Path) -> dict[str, Any]:
 
 
 def _by_agent(told: Iterable[Mapping[str, str]]) -> dict[str, list[str]]:
-    """Return all the calls that were told of each agent."""
+    """Return all calls that mention each agent."""
     found: dict[str, list[str]] = {}
     for calls in told:
         for agent, call in calls.items():

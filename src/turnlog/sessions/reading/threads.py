@@ -1,10 +1,10 @@
-"""Threads: the records from a root to a tip, in the order in which they were meant.
+"""Threads: the records from a root to a tip, in conversation order.
 
 ``main_thread`` is the conversation that `claude --resume` sends to the API: the newest leaf of the
 main agent, its ancestry up to the last compaction, and the parallel calls and results of its
 responses. The official SDK reads the same, except after a missing parent and in a session that
-ended with meta records. ``whole_thread`` continues over compactions to what they summarised. Both
-return nodes; ``visible`` keeps what a person would call messages.
+ended with meta records. ``whole_thread`` continues across compactions to what they summarized. Both
+return nodes; ``visible`` keeps only messages.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def main_end(tree: Tree) -> Node | None:
 def newest_leaf(tree: Tree) -> Node | None:
     """Return the newest leaf of the main agent, or of any agent if it has none.
 
-    Subagents' records and progress are no leaves, and do not stop their parent from being one.
+    Subagents' records and progress do not count as leaves, or as children of a leaf.
     """
     resumable = [node for node in tree.nodes if not (node.is_sidechain or node.type == "progress")]
     return _newest_leaf(resumable) or _newest_leaf(tree.nodes)
 
 
 def _newest_leaf(nodes: list[Node]) -> Node | None:
-    """Return the last of *nodes* that is no parent of another and leads to something said."""
+    """Return the last of *nodes* that is not a parent of another and leads to a message."""
     parents = {node.parent.uuid for node in nodes if node.parent is not None}
     silent: set[str] = set()  # Each record is visited once, however many leaves share it.
     for leaf in reversed(nodes):
@@ -89,12 +89,12 @@ def _newest_leaf(nodes: list[Node]) -> Node | None:
 
 
 def _last_said(node: Node) -> Node | None:
-    """Return *node* or its nearest ancestor that was said by a person, model or tool."""
+    """Return *node* or its nearest ancestor that is a message by a person, model or tool."""
     return next((each for each in node.ancestry() if each.is_spoken), None)
 
 
 def visible(nodes: Iterable[Node]) -> list[Node]:
-    """Keep what was said in the session itself, by person, model or tool."""
+    """Return only the session's own messages, by person, model or tool."""
     return [
         node
         for node in nodes
@@ -103,12 +103,12 @@ def visible(nodes: Iterable[Node]) -> list[Node]:
 
 
 def last_said(leaves: Iterable[Node], *, with_sidechains: bool = True) -> list[Node]:
-    """Return the first spoken record at or above each of *leaves*, each record once."""
+    """Return the first message at or above each of *leaves*, each record once."""
     found: dict[str, Node] = {}
     walked: set[str] = set()
     for leaf in leaves:
         node: Node | None = leaf
-        # Where another leaf's walk came by, it found what there is to find.
+        # Where another leaf's walk has been, there is nothing more to find.
         while node is not None and node.uuid not in walked:
             walked.add(node.uuid)
             if node.is_spoken and (with_sidechains or not node.is_sidechain):
@@ -119,7 +119,7 @@ def last_said(leaves: Iterable[Node], *, with_sidechains: bool = True) -> list[N
 
 
 def across_boundaries(tree: Tree, tip: Node) -> Iterator[Node]:
-    """Go up from *tip*; where a compaction cut the thread, go on at what it summarised."""
+    """Go up from *tip*; where a compaction cut the thread, continue at what it summarized."""
     seen: set[str] = set()
     node: Node | None = tip
     while node is not None and node.uuid not in seen:
@@ -129,21 +129,21 @@ def across_boundaries(tree: Tree, tip: Node) -> Iterator[Node]:
 
 
 def with_parallel(tree: Tree, path: list[Node]) -> list[Node]:
-    """Put back the calls and results of parallel tools, which hang beside the path."""
+    """Add the calls and results of parallel tools, which are not on the path."""
     return Parallel(tree).put_back(path)
 
 
 class Parallel:
-    """Puts parallel calls and results back into paths of *tree*, each record once.
+    """Adds parallel calls and results to paths of *tree*, each record once.
 
-    One response with several calls is written as several records in a row, and each result hangs
-    from its own call, so that a walk from the tip meets only one of them. What was missed goes
-    right behind the response's last record on the path: first its records, then the results.
+    One response with several calls is written as several consecutive records, and each result
+    follows its own call, so that a walk from the tip visits only one of them. The others are added
+    right after the response's last record on the path: first its records, then the results.
     """
 
     def __init__(self, tree: Tree) -> None:
         self.taken: set[str] = set()
-        """What was on a path so far, or was put back."""
+        """Records that are on a path or were added so far."""
         self.answered: set[str] = set()
         self.members: dict[str, list[Node]] = defaultdict(list)
         self.owner: dict[str, Node | None] = {}
@@ -164,7 +164,7 @@ class Parallel:
         last_of = {node.message_id: node for node in path if node.message_id}
         inserted: dict[str, list[Node]] = {}
         for message_id in dict.fromkeys(node.message_id for node in path if node.message_id):
-            # Removed, since afterwards nothing of the response is left to put back.
+            # Removed, since afterwards nothing of the response is left to add.
             found = self._of_message(self.members.pop(message_id, ()))
             if found:
                 inserted[last_of[message_id].uuid] = found
@@ -173,7 +173,7 @@ class Parallel:
         return [each for node in path for each in (node, *inserted.get(node.uuid, ()))]
 
     def _claim(self, call: str, node: Node) -> None:
-        """Note who made *call*; a call that two responses claim is nobody's."""
+        """Note which response made *call*; a call that two responses claim belongs to none."""
         owner = self.owner.get(call, node)
         same = owner is not None and owner.message_id == node.message_id
         self.owner[call] = node if same else None
@@ -190,7 +190,7 @@ class Parallel:
             self.results_of[place].append(result)
 
     def _of_message(self, members: Sequence[Node]) -> list[Node]:
-        """Return what the path missed of one response, in order."""
+        """Return the records of one response that are not on the path, in order."""
         uuids = {node.uuid for node in members}
         siblings = [node for node in members if node.uuid not in self.taken]
         hanging = {
@@ -208,7 +208,7 @@ class Parallel:
     def _strays(
         self, placed: list[Node], hanging: Iterable[Node], uuids: set[str]
     ) -> Iterator[Node]:
-        """Return results that hang elsewhere but answer a call of this response still open."""
+        """Return results elsewhere that answer an open call of this response."""
         answered = {call for node in placed for call in node.results}
         for node in sorted(hanging, key=lambda each: each.position):
             if node.parent_uuid in uuids:

@@ -1,16 +1,15 @@
-"""The records of one log, linked by parent.
+"""The tree of a log's records, linked by parent.
 
-A log is written in one order and means another: each record names its parent, several may share
-one, and some name a parent that is not there. The tree keeps one small node a record, so that a log
-of a gigabyte fits; records are read back by offset when they are wanted.
+Each record names its parent, several may share one, and some name a parent that does not exist. The
+tree keeps one small node per record, so that a log of a gigabyte fits; records are read again by
+offset when needed.
 
-Promises:
-- Every record with a uuid has a node; the last of several with one uuid counts, as it does for
-  Claude Code, and the others are listed as *replaced*.
-- Every node is reached from some tip. A missing parent is replaced by the record before the child
-  in the log, so is the parent of a cycle's first record, and both are listed as *gaps*.
-- Records without a uuid (titles, snapshots, modes) are listed as *loose*. Dialects that know no
-  parents, and not always uuids, have nodes all the same: each record follows the one before.
+- Every record with a uuid has a node; of several with one uuid the last counts, as in Claude Code,
+  and the others are in *replaced*.
+- Every node is reachable from some tip. A missing parent is replaced by the record before the child
+  in the log, and so is the parent of a cycle's first record; both are in *gaps*.
+- Records without a uuid (titles, snapshots, modes) are in *loose*. Dialects without parents, and
+  sometimes without uuids, have nodes too: each record follows the one before.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ from turnlog.records.record import Assistant, Linked, Spoken, System, User
 from turnlog.records.record_types import LastPrompt
 from turnlog.storage.reader import Placed
 
-# Two dialects give calls and results records of their own.
+# Two dialects have separate records for calls and results.
 _SPOKEN: Final = frozenset({"user", "assistant", "tool_use", "tool_call", "tool_result"})
 
 
 class Node(Struct, eq=False):
-    """A record's place in the tree. *parent* is the node above it, bridges included."""
+    """A record's position in the tree. *parent* is the node above it, bridges included."""
 
     uuid: str
     type: str
     position: int
-    """How many linked records stand before it in the log."""
+    """How many linked records come before it in the log."""
     offset: int
     length: int
     log: int = 0
-    """Which of the session's main logs it stands in."""
+    """The index of its log among the session's main logs."""
     parent_uuid: str | None = None
     logical_parent_uuid: str | None = None
     timestamp: str = ""
@@ -50,21 +49,21 @@ class Node(Struct, eq=False):
     is_meta: bool = False
     is_team: bool = False
     is_prompt: bool = False
-    """It opens a turn."""
+    """Whether it begins a turn."""
     is_chained: bool = False
-    """Its dialect knows no parents: each record follows the one before."""
+    """Whether its dialect has no parents: each record follows the one before."""
     is_boundary: bool = False
-    """A compaction: what stands above it was summarised."""
+    """Whether it is a compaction: what is above it was summarized."""
     message_id: str | None = None
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     source_uuid: str | None = None
-    """The record whose call this one answers, where the log says so."""
+    """The record whose call this one answers, if the log says so."""
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        # Not the nodes around it: with theirs they are the whole tree.
+        # Without its neighbours, which would print the whole tree.
         return f"Node({self.uuid!r}, {self.type!r}, offset={self.offset})"
 
     @property
@@ -76,7 +75,7 @@ class Node(Struct, eq=False):
         return self.is_sidechain == other.is_sidechain and self.agent_id == other.agent_id
 
     def ancestry(self) -> Iterator[Node]:
-        """Return this node, its parent, and so on up to a root."""
+        """Yield this node, its parent, and so on up to a root."""
         node: Node | None = self
         while node is not None:
             yield node
@@ -91,7 +90,7 @@ class GapReason(StrEnum):
 
 
 class Gap(Struct, frozen=True):
-    """A parent that could not be followed, and the record taken in its place."""
+    """A parent that could not be followed, and the record used instead."""
 
     node: Node
     named: str
@@ -100,7 +99,7 @@ class Gap(Struct, frozen=True):
 
 
 class Tree:
-    """The nodes of one log and how they hang together."""
+    """The nodes of one log and their links."""
 
     def __init__(self, items: Iterable[Placed]) -> None:
         self.by_uuid: dict[str, Node] = {}
@@ -112,7 +111,8 @@ class Tree:
         """How many records name each session."""
         self.leaf_uuid: str | None = None
         """The leaf that the last ``last-prompt`` record names: Claude Code's own note of where a
-        resume continues."""
+        resume continues.
+        """
         for placed in items:
             if placed.record.session_id is not None:
                 self.session_ids[placed.record.session_id] += 1
@@ -143,7 +143,7 @@ class Tree:
         return part
 
     def _hang(self) -> None:
-        """Put the nodes in order and give each its parent and its children."""
+        """Order the nodes and set their parents and children."""
         self.nodes = sorted(self.by_uuid.values(), key=lambda node: node.position)
         self._link()
         self._cut_cycles()
@@ -157,7 +157,7 @@ class Tree:
 
     @property
     def prompts(self) -> list[Node]:
-        """What was typed, on whichever branch, in the order of the log; not by an agent for one."""
+        """What a person typed, on any branch, in log order; not agents' prompts."""
         return [
             node
             for node in self.nodes
@@ -166,7 +166,7 @@ class Tree:
 
     @property
     def tips(self) -> list[Node]:
-        """Nodes that are nobody's parent; every node is above some tip."""
+        """Nodes without children; every node is above some tip."""
         return [node for node in self.nodes if not node.children]
 
     @property
@@ -175,9 +175,9 @@ class Tree:
         return [node for node in self.nodes if len(node.children) > 1]
 
     def summarised(self, node: Node) -> Node | None:
-        """Return the record that a compaction names as the last one it summarised.
+        """Return the record that a compaction names as the last one it summarized.
 
-        If the log lacks it: the record that the same writer wrote before the compaction.
+        If it is missing: the record that the same writer wrote before the compaction.
         """
         if node.logical_parent_uuid is None:
             return None
@@ -230,7 +230,7 @@ class Tree:
             self._bridge_cycles(firsts)
 
     def _bridge_cycles(self, firsts: set[int]) -> None:
-        """Link the first record of every cycle to the record before it, unless that descends."""
+        """Link the first record of every cycle to the record before it, if not a descendant."""
         before: dict[tuple[bool, str | None], Node] = {}
         above: dict[int, Node] = {}  # Shortcuts to an ancestor, so that no path is climbed twice.
         for node in self.nodes:
@@ -245,7 +245,7 @@ class Tree:
 
 
 def _root_of(node: Node, above: dict[int, Node]) -> Node:
-    """Return the root above *node*, and note in *above* how to get there."""
+    """Return the root above *node*, and store in *above* how to get there."""
     path = []
     while (higher := above.get(node.position, node.parent)) is not None:
         path.append(node)
@@ -256,7 +256,7 @@ def _root_of(node: Node, above: dict[int, Node]) -> Node:
 
 
 def _node(placed: Placed, position: int) -> Node | None:
-    """Make the node of a record, or None if it does not stand in the tree."""
+    """Return the node of a record, or None if it is not part of the tree."""
     record = placed.record
     chained = record.dialect != "claude" and isinstance(record, Linked)
     if not isinstance(record, Linked) or (record.uuid is None and not chained):

@@ -1,1 +1,1 @@
-"""Files beside the logs: todos, plans, file history, typed prompts."""
+"""Side files of sessions: todos, plans, file history, typed prompts."""

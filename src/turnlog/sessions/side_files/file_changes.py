@@ -1,10 +1,12 @@
-"""What a session's records tell about files: snapshots of kept versions, and edits.
+"""What a session's records say about files: snapshots of kept versions, and edits.
 
-Claude Code takes a snapshot with every prompt: which kept version each tracked file had when the
-prompt was sent. A file that is edited for the first time is added to the running turn's snapshot,
-with its content from before the edit, by a further snapshot record or, in newer versions, a delta.
-Edits are told by the results of the calls that write files. Nothing is read here but records, and
-none is believed: a value of another shape is noted, a path is text until somebody makes it safe.
+Claude Code takes a snapshot with every prompt: the version of each tracked file when the prompt was
+sent. A file that is edited for the first time is added to the current turn's snapshot, with its
+content before the edit, by another snapshot record or, in newer versions, a delta. Edits come from
+the results of calls that write files.
+
+Only records are read, and none is trusted: a value of another shape is counted, and a path is only
+text until it is made safe.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from turnlog.records.record import (
 from turnlog.records.timestamps import instant
 from turnlog.storage.atomic_files import text_of
 
-# Which argument of a call names the file it writes.
+# The argument of each call that names the file it writes.
 WRITERS: Final = {
     "Edit": "file_path",
     "MultiEdit": "file_path",
@@ -48,7 +50,7 @@ _NUMBER: Final = re.compile(r"(.+)@v([0-9]{1,9})")
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """What a record says of one kept version. No *name*: the file did not exist then."""
+    """What a record says about one kept version. Without *name* the file did not exist then."""
 
     name: str | None = None
     number: int | None = None
@@ -61,7 +63,7 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(Struct, kw_only=True):
-    """Which version each file had when a message was sent; paths as the log writes them."""
+    """The version of each file when a message was sent; paths as in the log."""
 
     message_id: str
     taken_at: datetime | None = None
@@ -69,7 +71,7 @@ class Snapshot(Struct, kw_only=True):
 
 
 class Edit(Struct, frozen=True, kw_only=True):
-    """A call that wrote a file, and what it changed where the log tells."""
+    """A call that wrote a file, and what it changed if the log says so."""
 
     tool: str
     uuid: str | None
@@ -81,7 +83,7 @@ class Edit(Struct, frozen=True, kw_only=True):
 
 
 class FileTraces(Struct):
-    """What the logs of one session tell about files, gathered record by record."""
+    """What the logs of one session say about files, collected record by record."""
 
     project: str | None = None
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
@@ -89,11 +91,11 @@ class FileTraces(Struct):
     parents: dict[str, str | None] = field(default_factory=dict)
     times: dict[str, str | int | float | None] = field(default_factory=dict)
     odd: int = 0
-    """Snapshot records of a shape nobody expects."""
+    """Snapshot records of an unexpected shape."""
     _asked: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def see(self, record: Record, agent_id: str | None = None) -> None:
-        """Take note of what *record* tells about files."""
+        """Collect what *record* says about files."""
         match record:
             case FileHistorySnapshot():
                 self._see_snapshot(record)
@@ -140,7 +142,7 @@ class FileTraces(Struct):
         found = self.snapshots.setdefault(
             message_id, Snapshot(message_id=message_id, taken_at=record.at)
         )
-        # What the snapshot says already is from when the message was sent, and stays.
+        # What is in the snapshot is from when the message was sent, and stays.
         found.files.setdefault(path, _kept(record.backup))
 
     def _see_call(self, call_id: str, name: str, asked: Any) -> None:
@@ -192,29 +194,29 @@ class FileTraces(Struct):
 
 
 def number_of(name: str) -> tuple[str, int] | None:
-    """Read HASH@vN, the name of a kept version; None if it is none."""
+    """Return N of HASH@vN, the name of a kept version; None for other names."""
     found = _NUMBER.fullmatch(name)
     return (found[1], int(found[2])) if found else None
 
 
 def whole_path(path: str, project: str | None) -> str:
-    """Return *path* as it was on the machine that wrote the log: absolute where that is known."""
+    """Return *path* as it was on the machine that wrote the log: absolute if possible."""
     flavour = _flavour(path, project)
     found: str = flavour.normpath(flavour.join(project or "", path))
     return found
 
 
 def shown_path(path: str, project: str | None) -> str:
-    """Return a whole path the way people say it: relative to the project, if it is inside."""
+    """Return an absolute path for display: relative to the project, if it is inside."""
     flavour = _flavour(path, project)
     inside = project is not None and path.startswith(project.rstrip("\\/") + str(flavour.sep))
     return path[len((project or "").rstrip("\\/")) + 1 :] if inside else path
 
 
 def safe_parts(path: str, project: str | None) -> tuple[str, ...] | None:
-    """Return the directories and name under which *path* may be restored anywhere; None if none.
+    """Return the relative path under which *path* may be restored anywhere; None if unsafe.
 
-    What lies outside the project goes beneath a directory that says so. Nothing here can climb.
+    Files outside the project go under a separate directory. No result can climb out.
     """
     flavour = _flavour(path, project)
     shown = shown_path(path, project)
@@ -230,7 +232,7 @@ def safe_parts(path: str, project: str | None) -> tuple[str, ...] | None:
 
 def _is_unsafe(part: str) -> bool:
     separators = {os.sep, os.altsep, "\0"} - {None}
-    # A colon names a stream of another file, or a drive, where the system is Windows.
+    # On Windows, a colon names a drive or a stream of another file.
     return any(mark in part for mark in separators if mark) or (os.name == "nt" and ":" in part)
 
 
@@ -251,7 +253,7 @@ def _kept(value: Any) -> Kept:
 
 
 def _patch(hunks: Any) -> str:
-    """Write the hunks that a result carries as a unified diff has them, without its head."""
+    """Return the hunks of a result in unified diff format, without the header."""
     return "".join(_hunk(hunk) for hunk in hunks) if isinstance(hunks, list) else ""
 
 

@@ -1,13 +1,13 @@
-"""File history: which files a session touched, and how they were at each of its messages.
+"""File history: the files a session touched, and their versions at each of its messages.
 
-A home keeps versions of edited files as ``file-history/SESSION/HASH@vN`` (a flat store: beneath
-``snapshots/``); the records tell which version stood when a message was sent. A session's files
-come from both, and from its edits where no version was kept. A kept version that is missing, is a
-link or has a name that could lead elsewhere is listed with its *problem*. Nothing is written here;
-`restore` does that.
+A home keeps versions of edited files as ``file-history/SESSION/HASH@vN`` (a flat store: in
+``snapshots/``); the records say which version was current when a message was sent. A session's
+files come from both, and from its edits where no version was kept. A kept version that is missing,
+is a link or has an unsafe name is listed with its *problem*. Nothing is written here; `restore`
+does that.
 
 "At a message" means when its prompt was sent, before anything was done about it. For a record in
-the middle of a turn that is the turn's own prompt, found by going up from parent to parent.
+the middle of a turn that is the turn's own prompt, found through its parents.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Version(Struct, frozen=True, kw_only=True):
-    """One kept version of a file, as it stood when *messages* were sent.
+    """One kept version of a file, as it was when *messages* were sent.
 
-    *name* is None where the file did not exist, *path* where there is nothing to read.
+    *name* is None if the file did not exist, *path* if there is nothing to read.
     """
 
     number: int | None
@@ -62,15 +62,15 @@ class TouchedFile(Struct, frozen=True, kw_only=True):
 
     path: str
     shown: str
-    """The path as people say it: relative to the project, if it is inside."""
+    """The path for display: relative to the project, if it is inside."""
     versions: tuple[Version, ...]
     edits: tuple[Edit, ...]
 
 
 class FileAt(Struct, frozen=True, kw_only=True):
-    """The version a file had at a message.
+    """The version of a file at a message.
 
-    *is_inferred*: it was not tracked yet, and is taken to have been as it was when it first was.
+    *is_inferred*: it was not tracked yet; its first tracked version is assumed.
     """
 
     file: TouchedFile
@@ -79,7 +79,7 @@ class FileAt(Struct, frozen=True, kw_only=True):
 
 
 class SessionFiles:
-    """The files of one session. *strays* are kept versions that no record speaks of."""
+    """The files of one session. *strays* are kept versions that no record mentions."""
 
     def __init__(
         self, traces: FileTraces, items: Iterable[Item] = (), problems: Iterable[Problem] = ()
@@ -106,7 +106,7 @@ class SessionFiles:
 
     @classmethod
     def of(cls, session: Session) -> SessionFiles:
-        """Read the session's logs and list what its homes keep of its files."""
+        """Read the session's logs and the versions that its homes keep."""
         traces = FileTraces()
         problems: list[Problem] = []
         for log in session.read_logs:
@@ -118,21 +118,21 @@ class SessionFiles:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """The messages at which versions were kept, in the order of the log."""
+        """The messages at which versions were kept, in log order."""
         return tuple(self._snapshots)
 
     @property
     def odd(self) -> int:
-        """How many snapshot records had a shape nobody expects."""
+        """The number of snapshot records of an unexpected shape."""
         return self._traces.odd
 
     def taken_at(self, message: str) -> datetime | None:
-        """When the snapshot of *message* was taken."""
+        """Return when the snapshot of *message* was taken."""
         found = self._traces.snapshots.get(message)
         return found.taken_at if found else None
 
     def find(self, text: str) -> TouchedFile:
-        """Find a file by its path, whole or relative to the project, or by the end of it."""
+        """Return a file by its path, absolute or relative to the project, or by the end of it."""
         wanted = whole_path(text, self.project)
         if wanted in self.files:
             return self.files[wanted]
@@ -151,14 +151,14 @@ class SessionFiles:
     def at(self, message: str) -> tuple[FileAt, ...]:
         """Return every file that has kept versions as it was when *message* was sent.
 
-        *message* is the beginning of a record's uuid or of a message that versions were kept at.
+        *message* is a prefix of a record's uuid or of a message with kept versions.
         """
         wanted = self._snapshot_of(self._resolve(message))
         found = (self._file_at(file, wanted) for file in self.files.values() if file.versions)
         return tuple(each for each in found if each is not None)
 
     def version_at(self, file: TouchedFile, at: str | None) -> FileAt | None:
-        """Return one file as it was *at* a message, or its version ``vN``, or as kept last."""
+        """Return one file as it was *at* a message, or its version ``vN``, or its newest one."""
         if not file.versions:
             return None
         if at is None:
@@ -193,7 +193,7 @@ class SessionFiles:
         raise UsageError(f"{text!r} begins {len(found)} messages: {names}", hint="give more of it")
 
     def _snapshot_of(self, message: str) -> str | None:
-        """Go up from *message* to one that versions were kept at; else the last one in time."""
+        """Return the nearest ancestor of *message* with kept versions, else the last in time."""
         seen: set[str] = set()
         here: str | None = message
         while here is not None and here not in seen:
@@ -210,7 +210,7 @@ class SessionFiles:
     def _file_at(self, file: TouchedFile, message: str | None) -> FileAt | None:
         order = list(self._snapshots)
         here = order.index(message) if message is not None else 0
-        # Later snapshots first: a file that is tracked later was untouched until then.
+        # Later snapshots first: a file that is tracked later was unchanged until then.
         for index in (*range(here, len(order)), *range(here - 1, -1, -1)):
             kept = self._snapshots[order[index]].get(file.path)
             if kept is not None:
@@ -240,7 +240,7 @@ class SessionFiles:
             )
 
     def _unspoken(self, versions: list[Version]) -> Iterator[Version]:
-        """Return the kept versions of the same file that no record speaks of, by their names."""
+        """Return the kept versions of the same file that no record mentions, by name."""
         hashes = {pair[0] for each in versions if each.name and (pair := number_of(each.name))}
         known = {each.name for each in versions}
         for name in (name for each in sorted(hashes) for name in self._names.get(each, ())):
@@ -271,7 +271,7 @@ class SessionFiles:
 
 
 def _key(version: Version | Kept) -> object:
-    """What makes two mentions the same version: the name, or else what is said of it."""
+    """Return what identifies a version: its name, or else the other fields."""
     if version.name is not None:
         return version.name
     number = version.number
@@ -279,7 +279,7 @@ def _key(version: Version | Kept) -> object:
 
 
 def _items(home: Home, session_id: str, problems: list[Problem]) -> Iterator[Item]:
-    """List the kept versions of a session in one home, wherever its layout puts them."""
+    """Yield the kept versions of a session in one home, in any layout."""
     beside = home.path.parent if home.path.name == "sessions" else home.path
     kept = side_files(home, session_id).file_history
     snapshots = beside / "snapshots" / session_id

@@ -1,9 +1,9 @@
-"""Kept versions of files, read, compared and brought back.
+"""Read, compare and restore kept versions of files.
 
-Reading gives the bytes or why there are none; comparing gives a unified diff or why there is none.
-Restoring writes private files into a place that the caller names: never over a file unless told
-to, never outside that place whatever a log calls its files, each whole or not at all. What could
-not be restored because of the world is a value among the others; a full disk is an error.
+Reading returns the bytes or the reason why not; comparing returns a unified diff or the reason.
+Restoring writes private files under a directory given by the caller: no file is overwritten unless
+*overwrite* is true, nothing is written outside whatever a log calls its files, and each file is
+written atomically. What cannot be restored is reported among the results; only a full disk raises.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from turnlog.storage.atomic_files import (
 )
 
 CONTENT_LIMIT: Final = 64 * 1024 * 1024
-# Comparing takes time that grows faster than the files do.
+# The time for a diff grows faster than the files.
 DIFF_LIMIT: Final = 2 * 1024 * 1024
 
 _BLOCKED: Final = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY)
@@ -40,14 +40,14 @@ _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 
 class VersionOutcome(StrEnum):
-    """What became of a file that was to be restored."""
+    """The outcome of restoring a file."""
 
     WRITTEN = "written"
-    EXISTS = "exists"  # Something stands there, and nobody said to overwrite it.
+    EXISTS = "exists"  # A file exists there, and overwriting was not requested.
     ABSENT = "absent"  # The file did not exist at that message.
     MISSING = "missing"  # The kept version cannot be read.
     UNSAFE = "unsafe"  # No file can have this name here.
-    BLOCKED = "blocked"  # The way leads through a link or a file.
+    BLOCKED = "blocked"  # A link or a file is in the way.
 
 
 class RestoredVersion(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class RestoredVersion(Struct, frozen=True, kw_only=True):
 
 
 class Diff(Struct, frozen=True, kw_only=True):
-    """How two versions differ; no *text* if they do not, or if there is a *problem*."""
+    """The difference of two versions; *text* is empty if there is none, or a *problem*."""
 
     text: str = ""
     added: int = 0
@@ -71,7 +71,7 @@ class Diff(Struct, frozen=True, kw_only=True):
 
 
 def content_of(version: Version, *, limit: int = CONTENT_LIMIT) -> bytes | Unreadable:
-    """Read a kept version; a file that did not exist then reads as nothing."""
+    """Return the contents of a kept version; empty if the file did not exist then."""
     if version.is_absent:
         return b""
     if version.path is None:
@@ -80,7 +80,7 @@ def content_of(version: Version, *, limit: int = CONTENT_LIMIT) -> bytes | Unrea
 
 
 def diff_of(old: Version | None, new: Version | None, label: str = "") -> Diff:
-    """Compare two kept versions of a file; None stands for a file that did not exist."""
+    """Compare two kept versions of a file; None means the file did not exist."""
     texts: list[list[str]] = []
     heads: list[str] = []
     for version in (old, new):
@@ -114,9 +114,9 @@ def restore(
     *,
     overwrite: bool = False,
 ) -> RestoredVersion:
-    """Bring the file *path* back as it was *at* a message, or its version ``vN``, or as kept last.
+    """Restore the file *path* as it was *at* a message, or its version ``vN``, or its newest one.
 
-    *into* is the file to write; if it is a directory, the file goes into it by its own name.
+    *into* is the file to write; if it is a directory, the file keeps its own name in it.
     """
     file = files.find(path)
     found = files.version_at(file, at)
@@ -137,10 +137,9 @@ def restore_all(
     *,
     overwrite: bool = False,
 ) -> tuple[RestoredVersion, ...]:
-    """Bring every file back as it was *at* a message, beneath the directory *into*.
+    """Restore every file as it was *at* a message, under the directory *into*.
 
-    Files of the project keep their places relative to it; others go beneath a directory of *into*
-    that says they lay outside.
+    Files of the project keep their relative paths; others go to a separate subdirectory.
     """
     return tuple(
         _restore(each, Path(into), safe_parts(each.file.path, files.project), overwrite=overwrite)
@@ -149,7 +148,7 @@ def restore_all(
 
 
 def _lines(text: str) -> list[str]:
-    """Cut *text* at newlines and nothing else: a form feed ends no line of a diff."""
+    """Split *text* at newlines only: a form feed does not end a line of a diff."""
     *whole, rest = text.split("\n")
     return [f"{line}\n" for line in whole] + ([rest] if rest else [])
 
@@ -184,7 +183,7 @@ def _restore(
             size = put(root, parts, pieces(file), overwrite=overwrite)
         except FileExistsError:
             return became(VersionOutcome.EXISTS)
-        except ValueError:  # A name that the file system's encoding cannot hold.
+        except ValueError:  # A name that the file system's encoding cannot represent.
             return became(VersionOutcome.UNSAFE, "no file can have this name here")
         except OSError as error:
             if error.errno in _BLOCKED:

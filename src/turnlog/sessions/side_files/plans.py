@@ -1,16 +1,13 @@
-"""Plans: what was agreed before it was done, and which sessions it belongs to.
+"""Plans of a home, and the sessions they belong to.
 
-A home keeps plans as ``plans/NAME.md``. No record says for certain whose a plan is: a session's
-slug may equal the name, an attachment may name the file, a record may carry the very text. So each
-link says how it was found and is a hint; a plan may belong to many sessions, and a session to many
-plans. Earlier versions are known where records carry a plan's text or the file history kept the
-file; equal texts are one version, by sha256. A plan whose file is gone is still listed if its text
-is known. All reading is tolerant; nothing is written.
+A home keeps plans as ``plans/NAME.md``. No record names the owner of a plan for certain: a
+session's slug may equal the name, an attachment may name the file, a record may contain the text.
+So each link is a hint and says how it was found. Earlier versions are known where records contain a
+plan's text or the file history kept the file; equal texts are one version, by SHA-256. A plan whose
+file is gone is listed if its text is known. Nothing is written.
 
-What a log tells about plans, found without decoding the rest of it.
-
-Only lines that hold one of a few keys are decoded, and of lines that merely repeat a slug only the
-first: a log of a gigabyte is passed over at the speed of a byte search. Damaged lines tell nothing.
+Logs are searched for a few keys, and only matching lines are decoded, so a gigabyte is scanned at
+the speed of a byte search. Damaged lines are ignored.
 """
 
 from __future__ import annotations
@@ -43,18 +40,18 @@ _SLUG: Final = re.compile(rb'"slug"\s*:\s*"([^"\\]*)"')
 
 
 class PlanTrace(Struct, frozen=True, kw_only=True):
-    """What one record tells about a plan: its session's slug, the plan's file, its text."""
+    """What one record says about a plan: its session's slug, the plan's file, its text."""
 
     session_id: str | None
     at: datetime | None
     slug: str | None = None
     file_name: str | None = None
-    """The file's name without directory and ending, as plans are named."""
+    """The file's name without directory and suffix, as plans are named."""
     text: str | None = None
 
 
 def traces_of(log: LogFile) -> Iterator[PlanTrace]:
-    """Return what the records of *log* tell about plans."""
+    """Yield what the records of *log* say about plans."""
     seen: set[bytes] = set()
     for line in _lines(log):
         slug = _SLUG.search(line)
@@ -70,7 +67,7 @@ def traces_of(log: LogFile) -> Iterator[PlanTrace]:
 
 
 def _lines(log: LogFile) -> Iterator[bytes]:
-    """Return the lines of *log* that hold one of the keys."""
+    """Yield the lines of *log* that contain one of the keys."""
     source = open_source(log.path)
     splitter = Splitter()
     try:
@@ -81,7 +78,7 @@ def _lines(log: LogFile) -> Iterator[bytes]:
             if _is_of_interest(block):
                 yield from filter(_is_of_interest, block.split(b"\n"))
     except BrokenArchive:
-        pass  # What was unpacked so far has been read; `turnlog check` reports the rest.
+        pass  # What could be decompressed was read; `turnlog check` reports the rest.
     finally:
         source.close()
     if splitter.pending_length and not splitter.pending_too_long:
@@ -101,7 +98,7 @@ def _trace(record: Linked, session_id: str | None) -> PlanTrace | None:
     elif isinstance(record, User):
         told = record.tool_use_result if isinstance(record.tool_use_result, dict) else {}
         text = text_of(record.plan_content) or text_of(told.get("plan"))
-        # Many results have a file path; only beside a plan is it the plan's.
+        # Many results have a file path; it is a plan's only if there is a plan.
         file_path = told.get("filePath") if "plan" in told else None
     slug = text_of(record.slug)
     name = _file_name(file_path)
@@ -127,10 +124,10 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Hint(StrEnum):
-    """Why a plan is taken to belong to a session."""
+    """Why a plan is linked to a session."""
 
     PATH = "path"  # A record names the plan's file.
-    CONTENT = "content"  # A record carries the plan's text.
+    CONTENT = "content"  # A record contains the plan's text.
     SLUG = "slug"  # The session's slug is the plan's name; slugs repeat.
 
 
@@ -150,7 +147,7 @@ class PlanLink(Struct, frozen=True, kw_only=True):
 
 
 class PlanVersion(Struct, frozen=True, kw_only=True):
-    """One text that a plan had. *at* is when it was seen or kept."""
+    """One text of a plan. *at* is when it was seen or kept."""
 
     sha256: str
     title: str | None
@@ -161,7 +158,7 @@ class PlanVersion(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """A plan: its file, if there still is one, its versions, oldest first, and its sessions."""
+    """A plan: its file if it exists, its versions, oldest first, and its sessions."""
 
     name: str | None
     title: str | None
@@ -174,14 +171,14 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str | None:
-        """The plan as its file has it; if that is gone, as it was known last."""
+        """The plan's text in its file; if that is gone, the last known one."""
         here = [each for each in self.versions if each.origin is PlanSource.FILE]
         found = here or self.versions
         return found[-1].text if found else None
 
 
 class _PlanBuilder(Struct):
-    """A plan while it is put together."""
+    """A plan under construction."""
 
     name: str | None
     home: str | None = None
@@ -223,7 +220,7 @@ class _PlanBuilder(Struct):
 
 
 def title_of(text: str) -> str | None:
-    """Return the first ``# `` heading of *text*; what stands in a code block is none."""
+    """Return the first ``# `` heading of *text*, ignoring code blocks."""
     fenced = False
     for line in text.split("\n"):
         if line.lstrip().startswith(("```", "~~~")):
@@ -234,14 +231,14 @@ def title_of(text: str) -> str | None:
 
 
 def find_plans(homes: Iterable[Home], *, problems: list[Problem] | None = None) -> tuple[Plan, ...]:
-    """Find the plans of *homes*, the one that changed last first."""
+    """Return the plans of *homes*, most recently changed first."""
     homes = tuple(homes)
     problems = [] if problems is None else problems
     gathered: dict[str, _PlanBuilder] = {}
     for home in homes:
         for path in plans(home, problems=problems):
             found = _from_file(path, home)
-            # Two homes may each have a plan of one name; the second goes by its path.
+            # Two homes may each have a plan of one name; the second is keyed by its path.
             gathered[str(path) if path.stem in gathered else path.stem] = found
     traces: list[PlanTrace] = []
     for log in find_everywhere(homes, problems=problems):
@@ -255,7 +252,7 @@ def find_plans(homes: Iterable[Home], *, problems: list[Problem] | None = None) 
 
 
 def with_kept_versions(plan: Plan, homes: Iterable[Home]) -> Plan:
-    """Add the versions of the plan's file that the file history of its sessions kept."""
+    """Add the versions of the plan's file in the file history of its sessions."""
     homes = tuple(homes)
     gathered = _PlanBuilder(plan.name, versions={each.sha256: each for each in plan.versions})
     for link in plan.sessions if plan.name is not None else ():
@@ -263,7 +260,7 @@ def with_kept_versions(plan: Plan, homes: Iterable[Home]) -> Plan:
             session = Session.find(homes, link.session_id)
             files = SessionFiles.of(session)
         except (TurnlogError, OSError):
-            continue  # The link was a hint; a session that cannot be read keeps no versions.
+            continue  # The link was a hint; an unreadable session has no versions.
         for version in _kept_versions(files, f"{plan.name}.md"):
             gathered.add(replace(version, session_id=session.id))
     return replace(plan, versions=gathered.plan().versions)
@@ -280,7 +277,7 @@ def _kept_versions(files: SessionFiles, name: str) -> Iterator[PlanVersion]:
 
 
 def _from_file(path: Path, home: Home) -> _PlanBuilder:
-    # A name that is not UTF-8 is told as well as it can be; it is read here and nowhere else.
+    # A name that is not UTF-8 is only displayed: replace what cannot be encoded.
     where = text_of(os.fspath(home))
     found = _PlanBuilder(text_of(path.stem), home=where, path=text_of(str(path)))
     data = read_file(path, limit=LIMIT)
@@ -307,7 +304,7 @@ def _version(
 
 
 def _take(gathered: dict[str, _PlanBuilder], traces: list[PlanTrace]) -> None:
-    """Give each trace to the plan it speaks of."""
+    """Add each trace to the plan it mentions."""
     names: dict[str, list[_PlanBuilder]] = {}
     for each in gathered.values():
         names.setdefault(each.name or "", []).append(each)
@@ -323,7 +320,7 @@ def _take(gathered: dict[str, _PlanBuilder], traces: list[PlanTrace]) -> None:
         name = trace.file_name or trace.slug
         owner = texts.get(version.sha256) or next(iter(names.get(name or "", ())), None)
         if owner is None:
-            # Its file is gone, or never was here: the text is all there is of this plan.
+            # Its file is gone or never was here: the text is all there is of this plan.
             key = name or version.title or version.sha256
             owner = gathered.setdefault(f"(gone) {key}", _PlanBuilder(name))
         texts[version.sha256] = owner

@@ -1,9 +1,8 @@
-"""Prompts: what people typed, in every project of a home, from its ``history.jsonl``.
+"""Prompts that people typed, in every project of a home, from its ``history.jsonl``.
 
-The file is a log like any other, though its records have a shape of their own: ``display``,
-``pastedContents``, ``timestamp`` in milliseconds, ``project`` and, since some version,
-``sessionId``. Damage costs the damaged line and is counted. Of a long history only the prompts
-asked for are held in memory.
+The file is a log with records of its own shape: ``display``, ``pastedContents``, ``timestamp`` in
+milliseconds, ``project`` and, in newer versions, ``sessionId``. Damaged lines are skipped and
+counted. Only the requested prompts of a long history are held in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Pasted(Struct, frozen=True, kw_only=True):
-    """Something pasted into a prompt. *text* is None for images and what is kept elsewhere."""
+    """Something pasted into a prompt. *text* is None for images and external content."""
 
     id: str
     kind: str | None = None
@@ -50,14 +49,14 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 
 class PromptPage(Struct, kw_only=True):
-    """Some prompts, newest first, and what was met on the way to them."""
+    """Some prompts, newest first, and counts of what was skipped."""
 
     prompts: list[Prompt]
     total: int
     damaged: int
-    """Ranges of the histories that are no records."""
+    """Damaged ranges of the histories."""
     odd: int
-    """Records that hold no prompt."""
+    """Records without a prompt."""
 
 
 class _Tally(Struct):
@@ -78,11 +77,11 @@ def find_prompts(
     offset: int = 0,
     problems: list[Problem] | None = None,
 ) -> PromptPage:
-    """Find the prompts of *homes*, newest first.
+    """Return the prompts of *homes*, newest first.
 
     *project* keeps those typed in that directory or below it, *session* those of sessions whose id
-    begins so, *text* those that contain it in any case, *since* and *until* those from then on and
-    before then. Those without an instant come last.
+    begins with it, *text* those that contain it in any case, *since* and *until* (exclusive) those
+    in that range. Prompts without a timestamp come last.
     """
     tally = _Tally()
     wanted = (
@@ -91,7 +90,7 @@ def find_prompts(
         if _fits(found, project, session, text) and is_between(found.at, since, until)
     )
     counted = _counted(wanted, tally)
-    # The number settles ties: of two prompts of one instant the one further down is newer.
+    # The number breaks ties: of two prompts with equal timestamps the later one is newer.
     if limit is None:
         page = sorted(counted, key=lambda each: each[:2], reverse=True)
     else:

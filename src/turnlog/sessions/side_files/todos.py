@@ -1,10 +1,10 @@
-"""Todos: what each agent of a session means to do.
+"""Todo lists of a session's agents.
 
-Claude Code kept them as one JSON array for each agent, ``todos/SESSION-agent-AGENT.json`` (the main
-agent bears the session's id), and keeps them now as ``tasks/SESSION/N.json``, one file each. Both
-change on their own, independent of the log, and outlive it. Reading is total: a file that is not
-JSON, is too large or has another shape becomes a list with a *problem*. `replace_todos` is the only
-function here that writes; it replaces a list whole, in one step.
+Older versions of Claude Code kept one JSON array for each agent, ``todos/SESSION-agent-AGENT.json``
+(the main agent has the session's id), newer ones keep one file per task, ``tasks/SESSION/N.json``.
+Both change independently of the log and outlive it. Reading never raises: a file that is not JSON,
+is too large or has another shape becomes a list with a *problem*. `replace_todos` is the only
+function that writes, atomically.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Lost: TypeAlias = Literal["session", "agent"]
 
 
 class Todo(Struct, frozen=True, kw_only=True):
-    """One thing to do. Fields that the file does not say, or says oddly, are None."""
+    """One todo. Fields that the file lacks, or has in another shape, are None."""
 
     content: str
     state: str | None = None
-    """pending, in_progress or completed; whatever else the file says is given as it is."""
+    """pending, in_progress or completed; other values are returned as they are."""
     priority: str | None = None
     active_form: str | None = None
 
@@ -95,7 +95,7 @@ def todos_of(
 
 
 def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
-    """Return every list of todos in *home*; each says whether the log it belongs to is lost."""
+    """Return every todo list in *home*; each says whether its log is missing."""
     walk = DirectoryWalk(problems)
     items = [item for item in walk.enter(str(home.path / "todos")) if item.name.endswith(".json")]
     if not items:
@@ -117,12 +117,12 @@ def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[Tod
 
 
 def orphans(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
-    """Return the lists of todos whose session or agent has no log."""
+    """Return the todo lists whose session or agent has no log."""
     return tuple(each for each in all_todos(home, problems=problems) if each.lost)
 
 
 def read_todos(path: Path, session_id: str, agent_id: str, *, lost: Lost | None = None) -> TodoList:
-    """Read one agent's todos from *path*, whatever stands there."""
+    """Return one agent's todos in the file at *path*, whatever it contains."""
     todos, problem = _parse(read_file(path, limit=LIMIT))
     return TodoList(
         session_id=session_id,
@@ -149,7 +149,7 @@ def tasks_of(
 
 
 def sessions_with_tasks(home: Home, *, problems: list[Problem] | None = None) -> tuple[str, ...]:
-    """Return the ids of the sessions that *home* has a tasks directory for."""
+    """Return the ids of the sessions that have a tasks directory in *home*."""
     items = DirectoryWalk(problems).enter(str(home.path / "tasks"))
     names = (item.name for item in items if item.kind == "directory")
     return tuple(name for name in names if is_session_id(name))
@@ -158,9 +158,9 @@ def sessions_with_tasks(home: Home, *, problems: list[Problem] | None = None) ->
 def replace_todos(
     home: Home, session_id: str, agent_id: str, items: Iterable[Todo | Mapping[str, Any]]
 ) -> Path:
-    """Replace an agent's todos, whole and in one step; the main agent's id is the session's own.
+    """Replace an agent's todos atomically; the main agent's id is the session's own.
 
-    Mappings keep whatever further keys they have. A kill leaves the old list or the new one.
+    Mappings keep their additional keys. A kill leaves the old list or the new one.
     """
     path = todo_file(home, check_session_id(session_id), check_subagent_id(agent_id))
     lines = [encode(_wire(item)) for item in items]
@@ -235,7 +235,7 @@ def _ids(value: Any) -> tuple[str, ...]:
 
 
 def _read_name(stem: str, sessions: set[str]) -> tuple[str, str] | None:
-    """Read SESSION-agent-AGENT; where the ids hold the separator too, the logs may tell."""
+    """Parse SESSION-agent-AGENT; if the ids contain the separator too, use the known logs."""
     cuts: Iterator[int] = (at for at in range(len(stem)) if stem.startswith(_SEPARATOR, at))
     pairs = [(stem[:at], stem[at + len(_SEPARATOR) :]) for at in cuts]
     pairs = [pair for pair in pairs if is_session_id(pair[0]) and is_subagent_id(pair[1])]
@@ -246,7 +246,7 @@ def _read_name(stem: str, sessions: set[str]) -> tuple[str, str] | None:
 
 
 def _logs(home: Home, problems: list[Problem] | None) -> tuple[set[str], set[tuple[str, str]]]:
-    """Return the sessions that have a main log, and the agents of sessions that have one."""
+    """Return the sessions that have a main log, and the agents that have a log."""
     mains: set[str] = set()
     agents: set[tuple[str, str]] = set()
     for log in find_logs(home, problems=problems):

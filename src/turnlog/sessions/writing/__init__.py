@@ -1,1 +1,1 @@
-"""Writing one session: building records, stamping them, appending, forking."""
+"""Writing one session: build records, stamp them, append, stream, fork."""

@@ -1,13 +1,13 @@
-"""A session whose records wait in memory and reach the disk together.
+"""A session whose records are buffered in memory and written together.
 
     with BufferedSession(store.create(project=".")) as session:
         session.append(turnlog.build.user("How many apples?"))  # Returns at once.
 
-This is the weakest durability, chosen by name: a crash loses up to five seconds. An orderly end
-loses nothing, and where no handler would save a record it is saved at once: see
-``turnlog.storage.buffered_writer``. A record gets its uuid and its time when it is taken,
-its parent when it is written: then it is known what others wrote. Whatever asks for the session as
-it is, ``totals`` or ``metadata``, saves what waits first.
+This is the weakest durability and must be chosen explicitly: a crash loses up to five seconds. An
+orderly end loses nothing, and where no handler could save a record it is written at once: see
+``turnlog.storage.buffered_writer``. A record gets its uuid and timestamp when it is accepted, and
+its parent when it is written, after what others wrote is known. ``totals`` and ``metadata`` write
+what waits first.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from turnlog.storage.buffered_writer import EVERY_SECONDS, MAX_BYTES, MAX_RECORD
 
 
 class BufferedSession:
-    """Gathers records and hands them to *writer* every *every_seconds*, or sooner when many.
+    """Collects records and passes them to *writer* every *every_seconds*, or if many wait.
 
-    Threads may share one. If saving fails the records keep waiting, and the next call tells.
+    Threads may share one. If saving fails, the records keep waiting and the next call raises.
     """
 
     def __init__(
@@ -57,37 +57,37 @@ class BufferedSession:
 
     @property
     def agent_id(self) -> str | None:
-        """The agent's, if it writes an agent's log."""
+        """The agent's id, if it writes an agent's log."""
         return self._writer.agent_id
 
     @property
     def path(self) -> Path:
-        """Where the log lies."""
+        """The path of the log."""
         return self._writer.path
 
     @property
     def waiting(self) -> int:
-        """How many records are not on disk yet."""
+        """The number of records not yet on disk."""
         return len(self._buffer)
 
     @property
     def totals(self) -> SessionTotals:
-        """What the session used and what it cost by now, its agents included."""
+        """Current usage and cost of the session, including its agents."""
         self.flush()
         return self._writer.totals
 
     @property
     def metadata(self) -> Metadata:
-        """What is known of the session by now."""
+        """Current metadata of the session."""
         self.flush()
         return self._writer.metadata
 
     def append(self, record: Record | Mapping[str, Any]) -> str | None:
-        """Take *record*; give its uuid. It reaches the disk soon."""
+        """Accept *record*, to be written soon; return its uuid."""
         return self.append_many((record,))[0]
 
     def append_many(self, records: Iterable[Record | Mapping[str, Any]]) -> list[str | None]:
-        """Take *records*; give their uuids. An error means that none was taken."""
+        """Accept *records*; return their uuids. On an error, none was accepted."""
         made, size_bytes = self._writer.stamped(records)
         self._buffer.take([line for lines in made for line in lines], size_bytes)
         return [each[0].get("uuid") for each in made]
@@ -95,17 +95,17 @@ class BufferedSession:
     def update(
         self, *, title: str | None = None, tag: str | None = None, pinned: bool | None = None
     ) -> None:
-        """Set what a person sets; it is durable on return, and so is all that waited."""
+        """Set title and tag; durable on return, with everything that waited."""
         self.flush()
         self._writer.update(title=title, tag=tag, pinned=pinned)
 
     def mark(self, event: str, **more: Any) -> None:
-        """Leave a mark of turnlog's own in the log, behind all that waited."""
+        """Append a record of turnlog's own, after everything that waited."""
         self.flush()
         self._writer.mark(event, **more)
 
     def agent(self, agent_id: str | None = None) -> BufferedSession:
-        """Begin an agent, whose records wait as these do."""
+        """Start an agent, whose records are buffered too."""
         every_seconds, max_records, max_bytes = self._limits
         return BufferedSession(
             self._writer.agent(agent_id),
@@ -115,16 +115,16 @@ class BufferedSession:
         )
 
     def flush(self) -> None:
-        """Return when everything taken so far is on disk."""
+        """Return when everything accepted so far is on disk."""
         self._buffer.flush()
 
     def close(self, *, archive: bool = False) -> None:
-        """Save what waits, then close the session. If saving fails it stays open."""
+        """Save what waits, then close the session. If saving fails, it stays open."""
         self._buffer.close(lambda: self._writer.close(archive=archive))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        # After an exception the session looks like one that crashed, but what it said is there.
+        # After an exception the session looks crashed, but its records are there.
         self._buffer.close(lambda: self._writer.__exit__(kind, error, trace))

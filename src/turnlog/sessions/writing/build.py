@@ -1,8 +1,8 @@
-"""Well-formed records, from a few words.
+"""Build well-formed records from a few arguments.
 
-Each function gives the fields of a record in Claude Code's shape, without its place in the tree:
-uuid, parent, time, directory and branch are filled in when it is appended to a session. They are
-plain dicts, so that anything else a caller wants to say can be put in.
+Each function returns the fields of a record in Claude Code's shape, without uuid, parent,
+timestamp, directory and branch, which are added when it is appended to a session. They are plain
+dicts, so callers can add fields.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Block = Mapping[str, Any]
 
 
 def user(content: str | Iterable[Block]) -> Fields:
-    """A human's prompt."""
+    """Return a human's prompt."""
     return {"type": "user", "message": {"role": "user", "content": _content(content)}}
 
 
@@ -31,7 +31,7 @@ def assistant(
     message_id: str | None = None,
     request_id: str | None = None,
 ) -> Fields:
-    """A model's response, or a part of it: parts of one response share *message_id*."""
+    """Return a model's response, or a part of it: parts share *message_id*."""
     blocks = [text(content)] if isinstance(content, str) else _blocks(content)
     message = {
         "id": message_id or f"msg_{uuid4().hex}",
@@ -50,7 +50,7 @@ def assistant(
 
 
 def result(call_id: str, content: Any, *, failed: bool = False, detail: Any = None) -> Fields:
-    """A tool's answer to the call *call_id*; *detail* is what it reports beside the answer."""
+    """Return a tool's result of the call *call_id*; *detail* is its structured result."""
     block: Fields = {"type": "tool_result", "tool_use_id": call_id, "content": content}
     if failed:
         block["is_error"] = True
@@ -61,51 +61,51 @@ def result(call_id: str, content: Any, *, failed: bool = False, detail: Any = No
 
 
 def system(content: str, *, subtype: str = "informational", level: str = "info") -> Fields:
-    """A note of the program itself."""
+    """Return a note of the program itself."""
     return {"type": "system", "subtype": subtype, "content": _text(content), "level": level}
 
 
 def summary(words: str, *, leaf_uuid: str) -> Fields:
-    """What the thread that ends in *leaf_uuid* was about."""
+    """Return a summary of the thread that ends in *leaf_uuid*."""
     return {"type": "summary", "summary": _text(words), "leafUuid": leaf_uuid}
 
 
 def queue_operation(
     operation: Literal["enqueue", "dequeue", "remove", "popAll"], content: str | None = None
 ) -> Fields:
-    """A prompt entered or left the queue."""
+    """Return a queue operation: a prompt entered or left the queue."""
     fields: Fields = {"type": "queue-operation", "operation": operation}
     return fields if content is None else fields | {"content": content}
 
 
 def title(words: str) -> Fields:
-    """What a person calls the session."""
+    """Return a title given by a person."""
     return {"type": "custom-title", "customTitle": _text(words)}
 
 
 def tag(word: str) -> Fields:
-    """A tag for the session; an empty one clears it."""
+    """Return a tag for the session; an empty one clears it."""
     return {"type": "tag", "tag": _text(word)}
 
 
 def labels(called: str | None, tagged: str | None) -> list[Fields]:
-    """What a person sets of a session, title and tag; what is None is left as it is."""
+    """Return the records that set title and tag; None leaves one as it is."""
     said = [title(called)] if called is not None else []
     return said if tagged is None else [*said, tag(tagged)]
 
 
 def text(words: str) -> Fields:
-    """A block of text."""
+    """Return a text block."""
     return {"type": "text", "text": _text(words)}
 
 
 def thinking(words: str, signature: str = "") -> Fields:
-    """A block of thinking."""
+    """Return a thinking block."""
     return {"type": "thinking", "thinking": _text(words), "signature": signature}
 
 
 def call(name: str, asked: Mapping[str, Any], *, call_id: str | None = None) -> Fields:
-    """A block that asks a tool."""
+    """Return a tool call block."""
     made = call_id or f"toolu_{uuid4().hex}"
     if not isinstance(asked, Mapping):
         raise UsageError(

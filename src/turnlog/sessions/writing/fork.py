@@ -1,11 +1,10 @@
-"""A new session that begins where another stood at some record.
+"""Fork a session: start a new one from a copy of a thread up to some record.
 
-The records of the thread up to that one are copied: from its very first, over compactions, with the
-parallel results that belong to them, in the log's order. They get new uuids, since two records of
-one uuid in one home confuse whoever looks for it, and each says where it came from
+The thread is copied from its very first record, across compactions, with its parallel results, in
+log order. Copies get new uuids, since uuids should be unique in a home, and name their origin
 (``forkedFrom``). Links between them are kept; what only made sense in the old session (its team,
-its slug, signs of life of tools) is left behind. Forked into a log of Claude Code's, records of
-other dialects are told in its own. The old session is not touched.
+its slug, tool progress) is left out. In a log of Claude Code's, records of other dialects are
+translated. The old session is not changed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def fork_records(
 ) -> Iterator[dict[str, Any]]:
     """Return the records of a fork of *session* at the record *at*, or at its newest tip.
 
-    *for_claude* has records of other dialects told in Claude Code's.
+    *for_claude* translates records of other dialects to Claude Code's.
     """
     nodes = thread_to(session, at)
     renamed = {node.uuid: str(uuid4()) for node in nodes}
@@ -49,7 +48,7 @@ def fork_records(
             told = teller.tell(record)
             if not told:
                 continue
-            # Those dialects know no parents: each record follows the one before.
+            # Those dialects have no parents: each record follows the one before.
             said = {key: value for key, value in told[0].items() if key not in _LINKS}
         fields = {key: value for key, value in said.items() if key not in _LEFT_BEHIND}
         for link in _LINKS:
@@ -62,9 +61,9 @@ def fork_records(
 
 
 def fork(session: Session, into: SessionWriter, at: str | None = None) -> int:
-    """Write a fork of *session* with *into*, a new session's writer; give how many records.
+    """Write a fork of *session* with *into*, a new session's writer; return the record count.
 
-    It is the thread that ends in the record *at*, the beginning of a uuid, or in the newest tip.
+    It is the thread that ends in the record *at*, a uuid prefix, or in the newest tip.
     """
     count = 0
     batch: list[dict[str, Any]] = []
@@ -96,7 +95,7 @@ def _teller(session: Session) -> ClaudeTranslator:
 
 
 def _link(node: Node, named: str, renamed: dict[str, str]) -> str | None:
-    """Return the new uuid of a linked record; one that was left behind is bridged upwards."""
+    """Return the new uuid of a linked record; one that was left out is bridged upwards."""
     if named in renamed:
         return renamed[named]
     above = node.parent

@@ -1,17 +1,13 @@
-"""Opening a session for writing, in the way of its layout.
+"""Open a session for writing in its layout.
 
-Writing a session into the logs of days: one log a project and UTC day, shared with others.
+Dated layout: one log per project and UTC day, shared with other sessions, so every record gets the
+session's id. At midnight the session continues in the next day's log, after reading what others
+still wrote to the old one.
 
-Every record gets the session's id, by which it is told apart. At midnight the session goes on in
-the next day's log: what others still wrote to the old one is read first, so the thread goes on
-from there. A record that bears no id of its own (a title, a summary) is given it as well.
-
-Writing a session of the flat layout: a log that begins with ``system_init``, and two caches.
-
-``ID.meta.json`` and the registry ``index.json`` say what the log says, in short. They are written
-when the session is created, when it is closed, when a person sets something, and in between at the
-first append after five seconds; whoever finds them old or gone rebuilds them from the logs. They
-are written under the log's lock, so that the one which is written last has seen the most.
+Flat layout: a log that begins with ``system_init``, and two caches, ``ID.meta.json`` and the
+registry ``index.json``. They are written on create and close, when a title or tag is set, and at
+the first append after five seconds, under the log's lock, so that the last write has seen the most.
+They can always be rebuilt from the logs.
 """
 
 from __future__ import annotations
@@ -41,7 +37,8 @@ from turnlog.storage.writer import LOCK_TIMEOUT, Durability, News
 class DatedWriter(SessionWriter):
     """Appends to a session of the dated layout.
 
-    *place* gives the log of a day, *earlier* are the logs that hold the session's records already.
+    *place* returns the log of a day, *earlier* are the logs that hold the session's records
+    already.
     """
 
     def __init__(
@@ -77,12 +74,12 @@ class DatedWriter(SessionWriter):
             self._look_through(path)
 
     def _append(self, records: Records) -> list[str | None]:
-        """Append *records* in one write to the log of today, each behind the one before."""
+        """Append *records* in one write to today's log, each following the one before."""
         self._turn_page()
         return super()._append(records)
 
     def _say_goodbye(self) -> None:
-        """Say goodbye in the log of today."""
+        """Record the end in today's log."""
         self._turn_page()
         super()._say_goodbye()
 
@@ -96,7 +93,7 @@ class DatedWriter(SessionWriter):
         return session_of(record) == self.session_id
 
     def _uuids_in(self, path: Path) -> Iterator[str]:
-        # Others' records have uuids of their own making: the same one there is not ours.
+        # Other sessions choose their own uuids: an equal one there is not ours.
         try:
             for item in read_log(path):
                 if isinstance(item, Placed) and item.record.uuid and self._is_mine(item.record):
@@ -105,25 +102,25 @@ class DatedWriter(SessionWriter):
             return
 
     def _look_through(self, path: Path) -> None:
-        """Find the tip in an earlier log, however much others have written behind it."""
+        """Return the tip in an earlier log, however much others have appended after it."""
         self._find_tip_in(path)
         for item in read_log(path) if self._tip is None else ():
             if isinstance(item, Placed) and self._is_mine(item.record):
                 self._see(item.record)
 
     def _turn_page(self) -> None:
-        """Go on in the log of today."""
+        """Continue in today's log."""
         day = self._clock().date()
         if day == self._day:
             return
         self._append_after(self._after)
         self._create = True
         today = self._place(day)
-        fresh = self._open(today)  # If this fails, the page is not turned, and may be later.
+        fresh = self._open(today)  # If this fails, the next append tries again.
         self._log.close()
         self._earlier.append(self.path)
         self._day, self.path, self._log = day, today, fresh
-        if self._opened:  # Each day's log tells by itself who writes it.
+        if self._opened:  # Each day's log records its own writers.
             self._opened = False
             self._opening = {"continued": True}
 
@@ -132,7 +129,7 @@ AUTOSAVE_S: Final = 5.0
 
 
 class FlatWriter(SessionWriter):
-    """Appends to a session of the flat layout; *model* is what a new log says at its head."""
+    """Appends to a session of the flat layout; *model* goes into the head of a new log."""
 
     def __init__(
         self,
@@ -162,7 +159,7 @@ class FlatWriter(SessionWriter):
         self._save()
 
     def _append(self, records: Records) -> list[str | None]:
-        """Append *records* in one write; now and then, the caches follow."""
+        """Append *records* in one write; sometimes update the caches."""
         uuids = super()._append(records)
         if time.monotonic() - self._saved >= AUTOSAVE_S:
             self._save()
@@ -184,7 +181,7 @@ class FlatWriter(SessionWriter):
             super()._leave()
 
     def _save(self) -> None:
-        """Write both caches from what the log says by now."""
+        """Write both caches from the log's current state."""
         self._folded(MetaFold)
         self._append_after(self._save_after)
         self._saved = time.monotonic()
@@ -192,7 +189,7 @@ class FlatWriter(SessionWriter):
     def _save_after(self, news: News) -> tuple[dict[str, Any], ...]:
         self._take_news(news)
         fold = self._folds.get(MetaFold)
-        if isinstance(fold, MetaFold):  # Else the log was replaced just now: the next time.
+        if isinstance(fold, MetaFold):  # Otherwise the log was just replaced: next time.
             meta = fold.meta(self.session_id)
             write_meta(self.path.parent, meta)
             update_registry(self.path.parent, meta)
@@ -209,10 +206,10 @@ def open_writer(
     session: Session | None = None,
     model: str | None = None,
 ) -> SessionWriter:
-    """Open a writer: of *session*, where it lies, or of a new one under *root*.
+    """Open a writer: of *session*, at its place, or of a new one under *root*.
 
-    Until its first append nobody knows of a writer, and the session may be archived or deleted. So
-    a log that was there is never made anew: what it held would be hidden behind it.
+    Until its first append a writer leaves no trace, and the session may be archived or deleted. So
+    an existing log is never created again: a new one would hide its records.
     """
     try:
         cwd = whole(os.fspath(cwd))

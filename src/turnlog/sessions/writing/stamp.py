@@ -1,8 +1,8 @@
-"""What a record lacks to be a line of its session's log: uuid, parent, time, directory, branch.
+"""Complete records for a session's log: uuid, parent, timestamp, directory, branch.
 
-A caller says what was said, in Claude Code's shape or in the shape of the log's own dialect. What
-is missing is filled in, what is given stays. In a log of another dialect, prompts, responses, calls
-and results are said in that dialect; whatever it cannot hold stays in Claude Code's.
+Records come in Claude Code's shape or in that of the log's own dialect. Missing fields are added,
+given ones stay. In a log of another dialect, prompts, responses, calls and results are translated;
+what the dialect cannot hold stays in Claude Code's shape.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from turnlog.sessions.environment import process
 
 Fields = dict[str, Any]
 
-# Types whose records stand in the tree; all others only say whose session they belong to.
+# Types whose records are part of the tree; all others only name their session.
 TREE_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 _LINKS: Final = ("parentUuid", "logicalParentUuid")
 _UUIDS: Final = frozenset({"uuid", "leafUuid", "sessionId", *_LINKS})
 _PARTS: Final = UUID("6f2d6c52-9a0c-4d0e-8a53-6f0f6d2a3c11")
 _LATER: Final = "\0"
-"""Stands for a parent that nobody knows yet."""
+"""A placeholder for a parent that is not known yet."""
 
 
 class RecordStamper:
-    """Gives records their place in one log of a session."""
+    """Completes records for one log of a session."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class RecordStamper:
         self._tools: dict[str, str] = {}
 
     def mark(self, event: str, now: datetime, **more: Any) -> Fields:
-        """Return the line of a mark of turnlog's own: what happened, and in which process."""
+        """Return a line of turnlog's own: what happened, and in which process."""
         mark = {
             "type": "turnlog",
             "event": event,
@@ -67,7 +67,7 @@ class RecordStamper:
     def place(
         self, record: Record | Mapping[str, Any], tip: str | None, now: datetime
     ) -> list[Fields]:
-        """Return the lines that say *record* behind the record *tip*."""
+        """Return the lines for *record*, following the record *tip*."""
         if not isinstance(record, Record | Mapping):
             raise NotSerialisable(
                 f"a {type(record).__name__} is not a record",
@@ -82,7 +82,7 @@ class RecordStamper:
         if said.get("sessionId", "") is None:
             del said["sessionId"]
         if self.dialect != "claude":
-            # The log's dialect knows no parents: what it cannot hold follows the one before, too.
+            # The log's dialect has no parents: records it cannot hold follow the one before, too.
             said = {key: value for key, value in said.items() if key not in _LINKS}
             spoken = dialect_of(said).NAME
             if spoken == self.dialect:
@@ -96,7 +96,7 @@ class RecordStamper:
         return [{**said, "sessionId": self.session_id, **stamp, **said}]
 
     def stamped(self, record: Record | Mapping[str, Any], now: datetime) -> list[Fields]:
-        """Return the lines that say *record*, to be placed once more when their parent is known."""
+        """Return the lines for *record*, to be placed again when their parent is known."""
         return [
             {key: value for key, value in line.items() if value is not _LATER}
             for line in self.place(record, _LATER, now)
@@ -111,7 +111,7 @@ class RecordStamper:
                 self._tools.update((call.id, call.name) for call in record.calls)
 
     def _linked(self, said: Fields, tip: str | None, now: datetime) -> Fields:
-        """Place a record of Claude Code's shape."""
+        """Place a record in Claude Code's shape."""
         placed: Fields = {
             "parentUuid": tip,
             "isSidechain": self.agent_id is not None,
@@ -129,14 +129,14 @@ class RecordStamper:
         return placed
 
     def _placed_parts(self, parts: list[Fields], now: datetime) -> list[Fields]:
-        """Place what one record became. Who tries again after a crash gets the same uuids."""
+        """Place the parts of one record. A retry after a crash gets the same uuids."""
         first = parts[0].setdefault("uuid", str(uuid4()))
         for number, part in enumerate(parts[1:], 1):
             part.setdefault("uuid", str(uuid5(_PARTS, f"{first}/{number}")))
         return [self._native(part, now) for part in parts]
 
     def _native(self, said: Fields, now: datetime) -> Fields:
-        """Place a record of the log's own dialect, which knows no parents."""
+        """Place a record in the log's own dialect, which has no parents."""
         placed = dict(said)
         placed.setdefault("uuid", str(uuid4()))
         if self.dialect == "flat":
@@ -160,7 +160,7 @@ class RecordStamper:
 
 
 def _unsaid(record: Record) -> Fields:
-    """Return the fields of a record that never was a line."""
+    """Return the fields of a record that was never a line."""
     found: Fields = loads(encode(record))
     return found
 
@@ -171,9 +171,9 @@ def names_itself(record: Record | Mapping[str, Any]) -> bool:
 
 
 def _with_uuids_as_text(said: Mapping[str, Any]) -> Fields:
-    """Return the fields of a record with its uuids as text; raise if one is anything else.
+    """Return the fields of a record with its uuids as strings; raise if one is anything else.
 
-    Readers take a uuid that is not text for none: the thread would end there.
+    Readers ignore a uuid that is not a string: the thread would end there.
     """
     fields = dict(said)
     for key in _UUIDS & fields.keys():

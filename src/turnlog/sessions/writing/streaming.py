@@ -1,14 +1,14 @@
-"""A response that arrives in pieces, folded into one assistant record.
+"""Fold a streamed response into one assistant record.
 
     message = StreamedMessage()
     for event in stream:
         message.take(event)
     session.append(message.record())
 
-It takes the events of the Messages API's stream, as mappings or as the objects of an SDK, or plain
-pieces of text. ``record`` may be asked at any time and gives what there is so far; while the stream
-has not said why it stopped, the record has no stop reason. To lose no more than the block that is
-arriving when the program crashes, append block by block, as Claude Code does:
+It accepts the events of the Messages API's stream, as mappings or as objects of an SDK, or plain
+pieces of text. ``record`` returns what there is so far, at any time; until the stream has ended, it
+has no stop reason. To lose no more than the current block in a crash, append block by block, as
+Claude Code does:
 
     try:
         for event in stream:
@@ -17,12 +17,11 @@ arriving when the program crashes, append block by block, as Claude Code does:
     finally:
         session.append_many(message.rest())
 
-Nothing that arrives is fatal or lost: what has no place in
-the record is among ``strays``.
+No event raises or is lost: what does not fit the record is in ``strays``.
 
-A tool's input arrives as pieces of JSON. If they do not make an object, because the stream was cut
+A tool's input arrives as pieces of JSON. If they do not form an object, because the stream was cut
 or the model wrote something else, they are kept as text: ``{"(unparsed input)": "…"}``. No tool can
-have a parameter of that name, so it marks the block, and the API takes the block back as it is.
+have a parameter of that name, so it marks the block, and the API accepts it.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ from turnlog.sessions.writing.build import Fields
 
 UNPARSED: Final = "(unparsed input)"
 
-# The official SDK puts events of its own between the API's; each repeats the delta before it.
+# The official SDK adds events of its own between the API's; each repeats the delta before it.
 _ECHOES: Final = ("text", "input_json", "citation", "thinking", "signature", "compaction")
-# What stands in every message, in the order in which Claude Code writes it.
+# The fields of every message, in Claude Code's order.
 _FIRST: Final = ("id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage")
-# Which block a delta makes if the event that should have begun it is missing.
+# The block for a delta whose start event is missing.
 _MISSING: Final[dict[str, Fields]] = {
     "text_delta": {"type": "text", "text": ""},
     "citations_delta": {"type": "text", "text": ""},
@@ -61,14 +60,14 @@ class SdkObject(Protocol):
 
 
 class Stray(Struct, frozen=True):
-    """An event, or a part of one, that has no place in the record, and why."""
+    """An event, or a part of one, that does not fit the record, and why."""
 
     event: Mapping[str, Any]
     reason: str
 
 
 class StreamedMessage:
-    """One response, as far as it has arrived. What the stream itself says wins over arguments."""
+    """One response, as far as it has arrived. The stream's own values win over arguments."""
 
     def __init__(
         self,
@@ -79,19 +78,19 @@ class StreamedMessage:
     ) -> None:
         self.request_id = request_id
         self.is_complete = False
-        """The stream came to its proper end."""
+        """Whether the stream ended properly."""
         self.error: Any = None
-        """What the API said when it broke the stream off."""
+        """The API's error, if it aborted the stream."""
         self.strays: list[Stray] = []
         self._started = False
         self._message: Fields = {"id": message_id or f"msg_{uuid4().hex}", "model": model}
         self._usage: Fields = {}
         self._blocks: dict[tuple[int, int], _StreamedBlock] = {}
-        self._at: dict[int, tuple[int, int]] = {}  # Where the block of an index is now.
-        self._given: set[tuple[int, int]] = set()  # Which were given by ``finished`` or ``rest``.
+        self._at: dict[int, tuple[int, int]] = {}  # The current position of the block of an index.
+        self._given: set[tuple[int, int]] = set()  # Returned by ``finished`` or ``rest``.
 
     def take(self, event: Mapping[str, Any] | SdkObject) -> None:
-        """Fold one event of the stream in."""
+        """Add one event of the stream."""
         if isinstance(event, SdkObject):
             event = event.model_dump(mode="json", exclude_none=True)
         if not isinstance(event, Mapping):
@@ -133,20 +132,20 @@ class StreamedMessage:
     def finish(
         self, stop_reason: str = "end_turn", *, usage: Mapping[str, Any] | None = None
     ) -> None:
-        """Say that all has arrived, and why it ended, where no event says so."""
+        """Mark the response as complete with a stop reason, if no event does."""
         self._message["stop_reason"] = stop_reason
         self._usage |= dict(usage or {})
         self.is_complete = True
 
     def record(self) -> Fields:
-        """Return the fields of an assistant record that says what has arrived so far."""
+        """Return the fields of an assistant record with what has arrived so far."""
         return self._record(sorted(self._blocks))
 
     def finished(self) -> list[Fields]:
-        """Return a record for each block that has arrived whole since the last call.
+        """Return a record for each block completed since the last call.
 
-        The last block is left to ``rest``: its record tells why the response stopped and what it
-        used, which is known only in the end. Records of one response share its message id.
+        The last block is left to ``rest``: its record has the stop reason and the usage, which are
+        known only at the end. Records of one response share its message id.
         """
         places = []
         for place in sorted(self._blocks)[:-1]:
@@ -158,7 +157,7 @@ class StreamedMessage:
         return [self._record([place]) for place in places]
 
     def rest(self) -> list[Fields]:
-        """Return a record with all that ``finished`` has not returned; none if that is nothing."""
+        """Return a record with everything that ``finished`` has not returned; none if empty."""
         places = [place for place in sorted(self._blocks) if place not in self._given]
         self._given.update(places)
         return [self._record(places)] if places else []
@@ -189,7 +188,7 @@ class StreamedMessage:
             self._message |= said
 
     def _take_changes(self, event: Mapping[str, Any]) -> None:
-        """Overlay what is said at the end: why it stopped, and the counters, which are totals."""
+        """Apply what comes at the end: the stop reason, and the counters, which are totals."""
         self._take_usage(event.get("usage"), event)
         delta = event.get("delta")
         if delta is not None and not isinstance(delta, Mapping):
@@ -197,7 +196,7 @@ class StreamedMessage:
             delta = None
         others = {key: event[key] for key in event if key not in ("type", "delta", "usage")}
         for key, value in (others | dict(delta or {})).items():
-            if key in ("content", "usage"):  # Those are told otherwise.
+            if key in ("content", "usage"):  # Handled elsewhere.
                 self._stray(event, f"a change of the {key}")
             elif value is not None:
                 self._message[key] = value
@@ -228,7 +227,7 @@ class StreamedMessage:
         self._blocks[place] = _StreamedBlock(block)
         successor = block.get("to") if block.get("type") == "fallback" else None
         if isinstance(successor, Mapping) and isinstance(successor.get("model"), str):
-            self._message["model"] = successor["model"]  # Another model went on from here.
+            self._message["model"] = successor["model"]  # Another model continued from here.
 
     def _take_delta(self, event: Mapping[str, Any]) -> None:
         index, delta = _index(event), event.get("delta")
@@ -257,7 +256,7 @@ class StreamedMessage:
 
 
 class _StreamedBlock:
-    """One block, and the pieces that belong to it."""
+    """One block and its pieces."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self.fields = dict(fields)
@@ -269,7 +268,7 @@ class _StreamedBlock:
         return self.fields.get("type")
 
     def take(self, delta: Mapping[str, Any]) -> bool:
-        """Take a delta in; tell whether it fits."""
+        """Add a delta; return whether it fits."""
         match delta.get("type"), self.type:
             case "text_delta", "text":
                 return self._grow("text", delta.get("text"))
@@ -321,7 +320,7 @@ def _index(event: Mapping[str, Any]) -> int | None:
 
 
 def _joined(pieces: list[str]) -> str:
-    """Join *pieces*; a character that was cut in two halves becomes one again."""
+    """Join *pieces*, and the two halves of a split character."""
     text = "".join(pieces)
     try:
         text.encode()
@@ -340,10 +339,10 @@ def _parsed(text: str) -> Fields:
 
 def _finite(number: str) -> float:
     value = float(number)
-    if not math.isfinite(value):  # NaN, Infinity, 1e999: no log can hold them as numbers.
+    if not math.isfinite(value):  # NaN, Infinity, 1e999: not valid JSON numbers.
         raise ValueError(number)
     return value
 
 
-# strict=False: a raw newline inside a string is sloppy, but says what was meant.
+# strict=False: a raw newline inside a string is invalid, but its meaning is clear.
 _decoder = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)

@@ -1,17 +1,12 @@
-"""Appending to a session: records take their place in the tree as they are written.
+"""Append to a session: records get their place in the tree as they are written.
 
-A caller says what was said; the rest is filled in. The parent is the last record of the thread at
-the moment of writing, also if another process wrote it: it is looked up under the log's lock. A
-record with a uuid that the log has already is not written again, so an append whose outcome is
-unknown may be repeated.
+Missing fields are added. The parent is the last record of the thread at the moment of writing,
+looked up under the log's lock, even if another process wrote it. A record whose uuid is in the log
+already is not written again, so an append with an unknown outcome may be repeated.
 
-The first append of a writer leaves the mark ``opened`` with this process, ``close`` the mark
-``ended``; between them the session is running or, if the process is gone, crashed.
-
-``totals`` and ``metadata`` are those of the whole session so far, whoever wrote it: what others
-appended is read before they are given.
-
-What one thread at a time does with an object that several share.
+A writer's first append adds an ``opened`` record with this process, ``close`` an ``ended`` record;
+between them the session is running or, if the process is gone, crashed. ``totals`` and ``metadata``
+cover the whole session, including what others appended.
 """
 
 from __future__ import annotations
@@ -50,7 +45,7 @@ _all: weakref.WeakSet[Shared] = weakref.WeakSet()
 
 
 class Shared:
-    """May be used by several threads: those of its methods that are ``alone`` take turns."""
+    """May be used by several threads: its ``synchronized`` methods run one at a time."""
 
     path: Path
 
@@ -60,17 +55,17 @@ class Shared:
         _all.add(self)
 
     def after_fork_in_child(self) -> None:
-        """Free what threads of the parent held: they did not come along."""
+        """Release what threads of the parent held: they do not survive the fork."""
         self.turn = threading.RLock()
         self.ownership = threading.Condition(self.turn)
 
 
 def synchronized(method: Method) -> Method:
-    """Let one thread at a time run *method*, and never in the middle of another such method.
+    """Run *method* in one thread at a time, and never inside another such method.
 
-    A signal handler or a destructor interrupts its thread anywhere, also between the writing of a
-    record and the moment it becomes the next one's parent. What it calls then is refused. So a
-    method that is ``alone`` calls no other one.
+    A signal handler or a destructor may interrupt its thread anywhere, even between writing a
+    record and making it the next one's parent. Its calls are refused then. So a ``synchronized``
+    method must not call another one.
     """
 
     @wraps(method)
@@ -95,7 +90,7 @@ if hasattr(os, "register_at_fork"):
 
 WRITER: Final = f"turnlog {__version__}"
 
-# How far back the tip of a log is looked for before it is read from the start.
+# How far back the tip of a log is searched before the log is read from the start.
 _LOOK_BACK: Final = 200
 
 
@@ -112,12 +107,12 @@ Records = Sequence[Record | Mapping[str, Any]]
 class SessionWriter(Shared):
     """Appends to one log of a session: the main one, or an agent's if *agent_id* is given.
 
-    Threads may share one, or have writers of their own, as each process does; all may write to one
-    session. A ``with`` block that ends by an exception leaves the session as one that crashed.
+    Threads may share one or have their own, as processes do; all may write to one session. A
+    ``with`` block that ends with an exception leaves the session crashed.
     """
 
     archive_with: Callable[[], object] | None = None
-    """How the session is archived once it is closed; the store that opened it knows."""
+    """Archives the session after close; set by the store that opened it."""
 
     def __init__(
         self,
@@ -152,7 +147,7 @@ class SessionWriter(Shared):
         )
         self._tip: str | None = None
         self._is_reading = False
-        """News is being taken; between two appends: it was interrupted."""
+        """Set while news is read; still set at the next append if that was interrupted."""
         self._uuids: set[str] | None = None
         self._folds: dict[type[Fold], Fold] = {}
         self._opened = False
@@ -171,13 +166,13 @@ class SessionWriter(Shared):
 
     @property
     def dialect(self) -> str:
-        """The dialect at home in the log."""
+        """The log's own dialect."""
         return self._placer.dialect
 
     @property
     @synchronized
     def totals(self) -> SessionTotals:
-        """What the session used and what it cost by now, its agents included."""
+        """Current usage and cost of the session, including its agents."""
         account = self._folded(Account)
         if self.agent_id is None:
             account.read_agents(self.path, self.session_id)
@@ -186,7 +181,7 @@ class SessionWriter(Shared):
     @property
     @synchronized
     def metadata(self) -> Metadata:
-        """What is known of the session by now; whether it is pinned, the store knows."""
+        """Current metadata of the session, without the pin, which only the store knows."""
         pins = Journal.in_root(self._root).pins() if self._root else ()
         found = self._folded(MetadataFold)
         return found.metadata(self.session_id, is_pinned=self.session_id in pins, now=self._clock())
@@ -194,7 +189,7 @@ class SessionWriter(Shared):
     def append(self, record: Record | Mapping[str, Any]) -> str | None:
         """Append one record; return its uuid, or None if records of its type have none.
 
-        It is durable on return. Repeated with the same uuid, it is not written again.
+        It is durable on return. A repeated uuid is not written again.
         """
         return self._append_alone([record])[0]
 
@@ -210,7 +205,7 @@ class SessionWriter(Shared):
     def stamped(
         self, records: Iterable[Record | Mapping[str, Any]]
     ) -> tuple[list[list[dict[str, Any]]], int]:
-        """Return records as lines with a uuid and a time, to be appended later, and their size."""
+        """Return records as lines with uuid and timestamp, to be appended later, and their size."""
         now = self._clock()
         made = [self._placer.stamped(record, now) for record in records]
         lines = self._log.lines_of(line for each in made for line in each)
@@ -220,20 +215,20 @@ class SessionWriter(Shared):
     def update(
         self, *, title: str | None = None, tag: str | None = None, pinned: bool | None = None
     ) -> None:
-        """Set what a person sets; an empty title or tag clears it. It is durable on return."""
+        """Set title and tag; an empty one is cleared. Durable on return."""
         self._label(build.labels(title, tag))
         if pinned is not None and self._root is not None:
             Journal.in_root(self._root).pin(self.session_id, pinned=pinned)
 
     @synchronized
     def mark(self, event: str, **more: Any) -> None:
-        """Leave a mark of turnlog's own in the log; other readers pass over it."""
+        """Append a record of turnlog's own; other readers ignore it."""
         if not self._opened:
             self._append(())
         self._say(self._placer.mark(event, self._clock(), **more))
 
     def agent(self, agent_id: str | None = None) -> SessionWriter:
-        """Begin an agent: a log of its own in the same session. Without an id it gets a new one."""
+        """Start an agent: a log of its own in the same session. Without an id it gets a new one."""
         made = agent_id or new_subagent_id()
         return SessionWriter(
             subagent_log_near(self.path, self.session_id, made),
@@ -254,7 +249,7 @@ class SessionWriter(Shared):
 
     @synchronized
     def close(self, *, archive: bool = False) -> None:
-        """Say goodbye, if anything was said, and close the log; *archive* the session then."""
+        """Record the end, if anything was written, and close the log; then *archive* it."""
         if archive and self.archive_with is None:
             raise UsageError(
                 f"nobody told this writer how to archive session {self.session_id}",
@@ -272,11 +267,11 @@ class SessionWriter(Shared):
 
     @synchronized
     def abandon(self) -> None:
-        """Close the log without saying goodbye: the session looks like one that crashed."""
+        """Close the log without recording the end: the session looks crashed."""
         self._leave()
 
     def after_fork_in_child(self) -> None:
-        """Let a forked child mark the log as its own with its first append."""
+        """Let a forked child register itself in the log with its first append."""
         super().after_fork_in_child()
         self._opened, self._opening = False, {}
 
@@ -284,7 +279,7 @@ class SessionWriter(Shared):
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        # After an exception the session did not end well, and must not look as if it had.
+        # After an exception the session did not end properly, and must not look as if it had.
         if kind is None:
             self.close()
         else:
@@ -293,10 +288,10 @@ class SessionWriter(Shared):
     # -- what layouts do in their own way -----------------------------------------------------
 
     def _append(self, records: Records) -> list[str | None]:
-        """Append *records* in one write; give their uuids."""
+        """Append *records* in one write; return their uuids."""
         uuids: list[str | None] = []
         written: list[dict[str, Any]] = []
-        # What will be so once they are written; what others wrote is so whatever becomes of these.
+        # State for after the write; what others wrote holds whatever happens to these records.
         tip: str | None = None
         fresh: set[str] = set()
         writes = self._log.written
@@ -335,7 +330,7 @@ class SessionWriter(Shared):
         return uuids
 
     def _label(self, said: Records) -> None:
-        """Append what a person sets, if anything."""
+        """Append title and tag, if given."""
         if said:
             self._append(said)
 
@@ -343,7 +338,7 @@ class SessionWriter(Shared):
         self._say(self._placer.mark("ended", self._clock()))
 
     def _head(self) -> bytes:
-        """Return the lines with which a new log begins."""
+        """Return the first lines of a new log."""
         return format_marker(
             WRITER,
             sessionId=self.session_id,
@@ -353,7 +348,7 @@ class SessionWriter(Shared):
         )
 
     def _logs(self) -> Sequence[Path]:
-        """Return the logs that hold the session's records, the one written to last."""
+        """Return the logs that hold the session's records, the current one last."""
         return (self.path,)
 
     def _is_mine(self, _record: Record) -> bool:
@@ -403,7 +398,7 @@ class SessionWriter(Shared):
         self._take_own([line], self._append_after(lambda news: self._after(news, line)))
 
     def _after(self, news: News, *lines: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-        """Take the news, then write *lines*, if any."""
+        """Read the news, then write *lines*, if any."""
         self._take_news(news)
         return lines
 
@@ -412,16 +407,16 @@ class SessionWriter(Shared):
         return line["type"] in TREE_TYPES or self.dialect != "claude"
 
     def _has(self, uuid: str) -> bool:
-        if self._uuids is None:  # Nobody asked so far: most callers leave uuids to us.
+        if self._uuids is None:  # Not needed so far: most callers leave uuids to us.
             self._uuids = {each for path in self._logs() for each in self._uuids_in(path)}
         return uuid in self._uuids
 
     def _find_tip(self) -> None:
-        """Look for the tip among the last records, and note how far the log is known then."""
+        """Search the last records for the tip, and note how far the log is known."""
         recent = self._find_tip_in(self.path)
         # Without a tip among the last records, the first append reads the log from its start.
         if recent and self._tip is not None:
-            # What comes behind the last line seen is news, also if it came while we looked.
+            # Everything after the last line seen is news, even if it was added while we looked.
             last = recent[-1]
             unfinished = last.offset + last.length >= size_at(self.path)
             self._log.seen = last.offset + (0 if unfinished else last.length + 1)
@@ -437,8 +432,8 @@ class SessionWriter(Shared):
         return recent
 
     def _append_after(self, decide: Decide) -> tuple[Appended, ...]:
-        """Let *decide* see what others appended, and append what it returns."""
-        if self._is_reading:  # An interrupt came while news was taken, and some of it is lost.
+        """Pass what others appended to *decide*, and append what it returns."""
+        if self._is_reading:  # An interrupt came while news was read, and some of it is lost.
             self._forget()
         return self._log.append_after(decide)
 
@@ -452,13 +447,13 @@ class SessionWriter(Shared):
         self._is_reading = False
 
     def _forget(self) -> None:
-        """Forget what the log holds; the next append reads it from its start."""
+        """Forget what the log contains; the next append reads it from its start."""
         self._log.seen = 0  # First: an interrupt after it only makes the next append read more.
         self._tip, self._uuids = None, None
         self._folds.clear()
 
     def _take_own(self, lines: Iterable[dict[str, Any]], placed: Sequence[Appended]) -> None:
-        """Let the folds see what was just written, unless it will come back as news."""
+        """Pass what was just written to the folds, unless it will come back as news."""
         if not placed or self._log.seen != placed[-1].offset + placed[-1].length + 1:
             return
         if not self._folds:
