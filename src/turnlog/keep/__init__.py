@@ -1,8 +1,8 @@
-"""Safekeeping: what agents did is kept, proved, put back, and deleted only when somebody asks.
+"""Safekeeping: backups of sessions, verified and restorable, and deletion to the trash.
 
-Owns turnlog's kept copies of agents' files and archives, restoring and verifying them, compaction,
-and the ways in which anything goes: deletion, retention, and the trash they lead to. It promises
-that at every moment each byte exists whole somewhere, the original or a copy that was read back;
-that nothing is deleted silently or by a setting that cannot be read; and that whatever was killed
-halfway is finished by doing it again.
+``copies`` keeps compressed copies of agents' files, ``restore`` restores them, ``verify`` checks
+them, ``archive`` and ``compaction`` save space, ``retention`` and ``trash`` delete, ``schedule``
+runs all of it regularly. At every moment each byte exists in the original or in a verified copy.
+Nothing is deleted silently or because of an invalid setting, and repeating an interrupted operation
+completes it.
 """

@@ -1,8 +1,8 @@
-"""When a session was last active, where it worked, what it is called: as its own records say.
+"""Last activity, project and title of a session, from its own records.
 
-Files' times say little: copying, repairing and touching change them. So the latest instant that any
-record bears counts, and a file's time only where no record bears one. What is told of a session
-that may go is told from all its records, not from the ends of its logs.
+File times are unreliable: copying, repairing and touching change them. So the latest timestamp of
+any record counts, and a file's mtime only if no record has one. Before a session is deleted, all
+its records are read, not only the ends of its logs.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from turnlog.storage.tail import read_ends
 
 
 class LastActivity(Struct, kw_only=True):
-    """What a session's logs say of it."""
+    """What a session's logs say about it."""
 
     last_active_at: datetime | None = None
     """None if neither a record nor a file has a time."""
     is_from_files: bool = False
-    """No record bears an instant: it is the time of the file that was written last."""
+    """Whether no record has a timestamp, and it is the newest mtime instead."""
     project: str | None = None
     title: str | None = None
 
 
 def activity_from_ends(session_id: str, logs: Sequence[LogFile]) -> LastActivity:
-    """Return what the ends of a session's logs say; of days' logs, which it shares, all of them.
+    """Return what the ends of a session's logs say; shared days' logs are read completely.
 
-    Not what it is called: ``title_of`` tells.
+    Without the title: see ``title_of``.
     """
     fold = _ActivityFold()
     for log in logs:
@@ -51,7 +51,7 @@ def activity_from_ends(session_id: str, logs: Sequence[LogFile]) -> LastActivity
 
 
 def activity_of(session_id: str, logs: Sequence[LogFile]) -> LastActivity:
-    """Return what all records of a session say, those of its agents included."""
+    """Return what all records of a session say, including those of its agents."""
     fold = _ActivityFold()
     for log in logs:
         if log.kind == "day":
@@ -68,7 +68,7 @@ def activity_of(session_id: str, logs: Sequence[LogFile]) -> LastActivity:
 
 
 def title_of(session_id: str, logs: Sequence[LogFile]) -> str | None:
-    """Return what a session is called; its logs are read as lists read them."""
+    """Return a session's title; its logs are read as lists read them."""
     own = next((log for log in logs if log.kind == "session"), None)
     if own is not None:
         return head_tail.read_head_tail(own.path).summary.title
@@ -105,11 +105,11 @@ class _ActivityFold:
 
 
 def _changed_at(logs: Iterable[LogFile]) -> datetime | None:
-    """Return when the one of *logs* was written that was written last."""
+    """Return the newest mtime of *logs*."""
     times = []
     for log in logs:
         try:
             times.append(datetime.fromtimestamp(os.stat(log.path).st_mtime, UTC))
         except (OSError, ValueError, OverflowError):
-            return None  # One that cannot be asked may be the youngest.
+            return None  # An inaccessible one may be the newest.
     return max(times, default=None)

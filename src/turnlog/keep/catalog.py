@@ -1,8 +1,8 @@
-"""The catalogue of one home's kept copies: what is kept, and what it was when it was kept.
+"""The catalog of one home's kept copies: what is kept, with sizes, times and digests.
 
-One file, read at once, so that whether anything needs keeping is told by comparing sizes and times.
-It can be deleted: what it says of a copy is found out again by unpacking it. It is replaced whole,
-and names that could leave the home are not believed, whoever wrote them.
+It is one file that is read at once, so that comparing sizes and times shows what needs keeping. It
+can be deleted: decompressing the copies rebuilds it. It is replaced atomically, and names that
+could leave the home are ignored.
 """
 
 from __future__ import annotations
@@ -45,35 +45,35 @@ VERSION: Final = 1
 
 
 class KeptFile(Struct, kw_only=True, frozen=True):
-    """A kept copy of a file, or of what it held before it was rewritten."""
+    """A kept copy of a file, or of an earlier generation of it."""
 
     name: str
-    """Where the file lies in its home, with "/" between the parts."""
+    """The file's path in its home, with "/" between the parts."""
     generation: int = 1
-    """How often the file began anew."""
+    """How often the file was rewritten, plus one."""
     size_bytes: int
     mtime_ns: int
-    """Of the file when it was kept; 0 if that is not known, or the copy is doubted."""
+    """The file's mtime when it was kept; 0 if unknown, or if the copy is doubted."""
     packed_bytes: int
     digests: bytes
-    """The SHA-256 digests of the copy's frames, one behind the other."""
+    """The SHA-256 digests of the copy's frames, concatenated."""
     sums: bytes = b""
-    """So the sums of its packed frames, as far as they are known."""
+    """The checksums of its compressed frames, as far as known."""
     kept_at: datetime
     session: str | None = None
-    """The session it belongs to, where more than its name was needed to tell."""
+    """The session it belongs to, if its name does not show it."""
     is_whole: bool | None = None
-    """Of a log: it has every record of the generations before it; None if that is not known."""
+    """For a log: whether it has every record of earlier generations; None if unknown."""
     is_injured: bool = False
-    """It was kept of a log that had lost records, and that an earlier generation replaced."""
+    """Whether it is a copy of a log that had lost records, which an earlier generation replaced."""
     gone_at: datetime | None = None
-    """When a look at the whole home first did not find the file; None while it is there."""
+    """When the file was first found missing; None while it exists."""
     conflict: int = 0
-    """The directory of ``conflicts`` that the copy is in; 0 if none else has its name."""
+    """The directory of ``conflicts`` that the copy is in; 0 if its name is unique."""
 
     @property
     def is_doubted(self) -> bool:
-        """It was found not to be as its file, and was not made anew since."""
+        """Whether it was found to differ from its file, and was not made again since."""
         return not self.packed_bytes
 
     @property
@@ -89,7 +89,7 @@ class _Stored(Struct, kw_only=True):
 
 
 class LastRun(Struct, kw_only=True):
-    """When everything was looked at last."""
+    """When everything was checked last."""
 
     at: datetime
 
@@ -101,19 +101,19 @@ class Catalogue(Struct):
     current: dict[str, KeptFile] = field(default_factory=dict)
     """The newest copy of each file, by name."""
     older: dict[str, list[KeptFile]] = field(default_factory=dict)
-    """What files held before they were rewritten, the oldest first."""
+    """Earlier generations of files that were rewritten, oldest first."""
     is_sound: bool = True
-    """False if the file was not there, or could not be read: then copies may lie unlisted."""
+    """False if the file was missing or unreadable: then there may be unlisted copies."""
     claimed: dict[str, int] = field(default_factory=dict)
     """The places of copies that are being made, by name; see *claim*."""
     spellings: Spellings = field(default_factory=Spellings)
-    """How the names of files that have copies, or get them, are spelt beneath each root."""
+    """The spellings of files with copies, in each root."""
     roots: list[int] = field(default_factory=list)
-    """The numbers of the roots, once they were looked for."""
+    """The numbers of the roots, once they were searched."""
 
     @classmethod
     def load(cls, place: Path) -> Catalogue:
-        """Read the catalogue of the mirror at *place*; an empty one if there is none to read."""
+        """Read the catalog of the mirror at *place*; an empty one if there is none."""
         try:
             stored = msgspec.json.decode((place / CATALOGUE).read_bytes(), type=_Stored)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -131,11 +131,11 @@ class Catalogue(Struct):
 
     @classmethod
     def of_home(cls, home: str | os.PathLike[str]) -> Catalogue:
-        """Read the catalogue of what is kept of *home*."""
+        """Read the catalog of the kept copies of *home*."""
         return cls.load(kept_place(home))
 
     def save(self) -> None:
-        """Replace the file; durable when this returns."""
+        """Replace the file; durable on return."""
         stored = _Stored(
             version=VERSION,
             files=list(self.current.values()),
@@ -144,22 +144,22 @@ class Catalogue(Struct):
         put(self.place, (CATALOGUE,), (msgspec.json.encode(stored),), overwrite=True)
 
     def has_all_of(self, name: str, size_bytes: int, mtime_ns: int) -> bool:
-        """Return whether the copy of a file that is so large and so old holds all of it.
+        """Return whether the copy of a file with this size and mtime is complete.
 
-        That is told by sizes and times, the copy's own size too: a catalogue outlives its copies.
+        The copy's own size is compared too: a catalog outlives its copies.
         """
         kept = self.current.get(name)
         if kept is None or (kept.size_bytes, kept.mtime_ns) != (size_bytes, mtime_ns):
             return False
         try:
-            # No Path: this is asked of every file, at every look.
+            # Strings, not Path: this is called for every file in every run.
             root = f"{self.place}/{CONFLICTS}/{kept.conflict}" if kept.conflict else self.place
             return os.stat(f"{root}/{name}{KEPT_SUFFIX}").st_size == kept.packed_bytes
         except OSError:
             return False
 
     def note_found(self, names: Container[str], now: datetime) -> bool:
-        """Note which files a look at the whole home found; tell whether that is news."""
+        """Note which files exist in the whole home; return whether that changed anything."""
         is_news = False
         for name, kept in self.current.items():
             if (kept.gone_at is None) != (name in names):
@@ -169,17 +169,17 @@ class Catalogue(Struct):
         return is_news
 
     def doubt(self, names: Iterable[str]) -> None:
-        """See to it that the next keeping compares every byte of these files and of their copies.
+        """Make the next run compare every byte of these files with their copies.
 
-        With neither a file's time nor its copy's size, nobody takes anything on trust. What differs
-        or rotted is made anew.
+        Without the file's mtime and the copy's size, nothing is taken on trust. Copies that differ
+        or are damaged are made again.
         """
         for name in names:
             kept = self.current[name]
             self.current[name] = structs.replace(kept, mtime_ns=0, packed_bytes=0)
 
     def copy_of(self, kept: KeptFile) -> Path:
-        """Return where a copy lies."""
+        """Return the path of a copy."""
         root = copy_root(self.place, kept.conflict)
         if self.current.get(kept.name) == kept:
             return kept_copy(root, kept.name)
@@ -191,18 +191,18 @@ class Catalogue(Struct):
         return known.conflict if known is not None else self.claimed.get(name, 0)
 
     def root_of(self, name: str) -> Path:
-        """Return the directory beneath which the copies of the file *name* have their names."""
+        """Return the directory that contains the copies of the file *name*."""
         return copy_root(self.place, self.conflict_of(name))
 
     def claim(self, name: str, *, least: int = 0) -> None:
-        """Choose where the copies of a file go that has none: where no other's name is taken.
+        """Choose the place for the copies of a file that has none, where no name collides.
 
-        What counts as the same name, the file system says: it may ignore case, or normalise.
+        The file system decides which names collide: it may ignore case, or normalize.
         """
         if any(self.generations(name)) or self.claimed.get(name, -1) >= least:
             return
         self._learn()
-        # One that the catalogue forgot is where its copy is.
+        # A file missing in the catalog goes where its copy is.
         numbers = [each for each in self.roots if each >= least and self._has_copy(each, name)]
         number = next(
             each for each in chain(numbers, count(least)) if not self._is_taken(each, name)
@@ -214,9 +214,9 @@ class Catalogue(Struct):
         return os.path.lexists(kept_copy(copy_root(self.place, conflict), name))
 
     def known_name(self, copy: CopyName, path: Path) -> str:
-        """Return the name by which the copy at *path*, called *copy* on the disk, is known.
+        """Return the known name of the copy at *path*, called *copy* on disk.
 
-        A file system that normalises names spells them in other ways than they were given.
+        A file system that normalizes names spells them differently.
         """
         if copy.name in self.current and self.conflict_of(copy.name) == copy.conflict:
             return copy.name
@@ -228,7 +228,7 @@ class Catalogue(Struct):
         return name if name != copy.name and _is_one(other, path) else copy.name
 
     def _is_taken(self, conflict: int, name: str) -> bool:
-        """Return whether a name, or that of a directory in it, leads to what another one has."""
+        """Return whether a name, or a directory in it, collides with another's."""
         root = os.fspath(copy_root(self.place, conflict))
         for part in prefixes(name):
             ending = KEPT_SUFFIX if part == name else ""
@@ -238,7 +238,7 @@ class Catalogue(Struct):
                 continue
             if other is not None and _is_one(f"{root}/{other}{ending}", path):
                 return True
-            # File systems have more ways to take names for one than anyone knows.
+            # File systems have more ways to merge names than we can list.
             if other is None and (not is_spelt(path) or (ending and self._is_known(path))):
                 return True
         return False
@@ -247,24 +247,24 @@ class Catalogue(Struct):
         return any(_is_one(self.copy_of(each), path) for each in self.current.values())
 
     def _learn(self) -> None:
-        """Learn how the names that are known are spelt, if that was not done yet."""
+        """Collect the spellings of known names, if not done yet."""
         if not self.roots:
             self.roots = list(copy_roots(self.place))
             for name in {**self.older, **self.current}:
                 self.spellings.add(self.conflict_of(name), name)
 
     def generations(self, name: str) -> list[KeptFile]:
-        """Return every copy of the file *name*, the oldest first."""
+        """Return every copy of the file *name*, oldest first."""
         newest = self.current.get(name)
         return [*self.older.get(name, ()), *([newest] if newest is not None else ())]
 
     def missing(self) -> list[KeptFile]:
-        """Return what is known of copies that are not there."""
+        """Return the entries of copies that are missing."""
         known = [each for name in {**self.older, **self.current} for each in self.generations(name)]
         return [each for each in known if not os.path.isfile(self.copy_of(each))]
 
     def copies(self) -> Iterator[tuple[CopyName, Path]]:
-        """Return the copies that lie there, listed or not."""
+        """Return the copies on disk, listed or not."""
         top = os.path.join(self.place, "")
         for item in DirectoryWalk().files_beneath(top):
             if item.name.endswith(KEPT_SUFFIX) and not item.name.startswith(".turnlog-"):
@@ -272,7 +272,7 @@ class Catalogue(Struct):
                 yield read_copy_name(name), Path(item.path)
 
     def numbers(self, root: Path) -> list[int]:
-        """Return the numbers of all generations of which copies lie beneath *root*."""
+        """Return the numbers of all generations with copies in *root*."""
         try:
             names = os.listdir(root / GENERATIONS)
         except OSError:
@@ -288,21 +288,21 @@ def _is_one(one: str | Path, other: str | Path) -> bool:
 
 
 def find_copy(place: Path, name: str) -> Path:
-    """Tell where the newest copy of the file *name* lies in the mirror at *place*, if there is one.
+    """Return the path of the newest copy of the file *name* in the mirror at *place*, if any.
 
-    Only where names are in conflict does that take reading the catalogue.
+    The catalog is read only if names collide.
     """
     has_conflicts = os.path.isdir(place / CONFLICTS)
     return kept_copy(Catalogue.load(place).root_of(name) if has_conflicts else place, name)
 
 
 def note_run(place: Path, at: datetime) -> None:
-    """Write down that everything was looked at."""
+    """Record that everything was checked."""
     put(place, (LAST_RUN,), (msgspec.json.encode(LastRun(at=at)),), overwrite=True)
 
 
 def last_run_at(place: Path) -> datetime | None:
-    """Return when everything was looked at last; None if that is not known."""
+    """Return when everything was checked last; None if unknown."""
     try:
         return msgspec.json.decode((place / LAST_RUN).read_bytes(), type=LastRun).at
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -315,12 +315,12 @@ def note_home(place: Path, home: str) -> None:
     if home_paths.noted_machine(os.fspath(place)) != machine:
         put(place, (home_paths.MACHINE,), (machine.encode(),), overwrite=True)
     if home_of(place) != home:
-        # Not every path is text; this way it is written down, and read, all the same.
+        # Not every path is valid text; JSON escapes keep it intact.
         put(place, (HOME,), (json.dumps({"path": home}).encode(),), overwrite=True)
 
 
 def home_of(place: Path) -> str | None:
-    """Return which home is mirrored at *place*; None if nothing says so."""
+    """Return the home that is mirrored at *place*; None if unknown."""
     try:
         found = json.loads((place / HOME).read_bytes())["path"]
         path = os.fsdecode(os.fsencode(found))
@@ -330,7 +330,7 @@ def home_of(place: Path) -> str | None:
 
 
 def kept_homes() -> Iterator[tuple[str, Path]]:
-    """Return every home of which copies are kept, and where they lie; the home may be gone."""
+    """Return every home with kept copies, and their place; the home may be gone."""
     try:
         names = sorted(os.listdir(kept_root()))
     except OSError:

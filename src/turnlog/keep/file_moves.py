@@ -1,9 +1,9 @@
-"""Moving a file from one tree to another so that it is whole at one of the two at every moment.
+"""Move files between trees so that each is complete at one of the two at every moment.
 
-Within a file system a move is one rename. Between two the file is copied, synced, read back and
-compared before the original goes. Nothing is ever overwritten, no symbolic link is followed, and
-both directories are synced before a move counts as done. A move that was cut short anywhere is
-finished by moving again: what lies at both places and is the same is removed at the first.
+Within a file system a move is one rename. Between two, the file is copied, synced, read back and
+compared before the original is removed. Nothing is overwritten, no symbolic link is followed, and
+both directories are synced before a move is done. Repeating an interrupted move completes it: a
+file that is equal at both places is removed at the first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_FILE: Final = frozenset(
 
 
 class Spot(NamedTuple):
-    """The place of a file: *name* beneath *root*, "/" between its parts."""
+    """The path of a file: *name* beneath *root*, "/" between its parts."""
 
     root: Path
     name: str
@@ -43,11 +43,11 @@ class Spot(NamedTuple):
         return self.root.joinpath(*self.parts)
 
     def folder(self, *, make: bool = False) -> Folder:
-        """Open the directory it lies in."""
+        """Open its directory."""
         return Folder.beneath(self.root, self.parts[:-1], make=make)
 
     def status(self) -> os.stat_result | None:
-        """Describe what lies there, a link as a link; None if nothing does."""
+        """Return the lstat result of the file, or None if it does not exist."""
         try:
             with self.folder() as folder:
                 return folder.status(self.parts[-1])
@@ -64,10 +64,10 @@ class Moved(StrEnum):
 
 
 def move(source: Spot, target: Spot, *, claim: bool = False) -> Moved:
-    """Move a file; raises FileExistsError where another file lies at the target.
+    """Move a file; raise FileExistsError if another file is at the target.
 
-    With *claim* the name must be won even from somebody who writes there at the same moment; else
-    the target is a tree that only we write to, and that we hold.
+    With *claim* the name is claimed even against a concurrent writer; otherwise the target is a
+    tree that only we write to, under our lock.
     """
     try:
         here = source.folder()
@@ -112,7 +112,7 @@ def _move(
 
 
 def _copy(here: Folder, old: str, there: Folder, target: Spot) -> None:
-    """Move by copying: the original goes when its copy has been read back."""
+    """Move by copying: the original is removed after its copy has been read back."""
     new = target.parts[-1]
     with os.fdopen(here.read(old), "rb") as file:
         before = os.fstat(file.fileno())
@@ -130,7 +130,7 @@ def _copy(here: Folder, old: str, there: Folder, target: Spot) -> None:
 
 
 def resemble(folder: Folder, name: str, mode: int, mtime_ns: int) -> None:
-    """Give a file the time, and its owner's and others' rights, that another had."""
+    """Set a file's mtime and permissions to those of another."""
     fd = folder.read(name)
     try:
         if hasattr(os, "fchmod"):
@@ -150,7 +150,7 @@ def _differs(status: os.stat_result | None, before: os.stat_result) -> bool:
 
 
 def _is_same(here: Folder, old: str, there: Folder, new: str) -> bool:
-    """Return whether two files hold the same bytes; what is no file is the same as nothing."""
+    """Return whether two files have the same bytes; False if one is not a regular file."""
     try:
         with contextlib.ExitStack() as both:
             files = [
@@ -175,7 +175,7 @@ def _bytes_are_same(one: BinaryIO, other: BinaryIO) -> bool:
 
 
 def is_same_file(source: Spot, target: Spot) -> bool:
-    """Return whether the files at two places hold the same bytes; False if one is missing."""
+    """Return whether the files at two places have the same bytes; False if one is missing."""
     try:
         with source.folder() as here, target.folder() as there:
             return _is_same(here, source.parts[-1], there, target.parts[-1])
@@ -185,9 +185,9 @@ def is_same_file(source: Spot, target: Spot) -> bool:
 
 @contextmanager
 def locked(spot: Spot) -> Iterator[None]:
-    """Hold a log's own lock; raises LogLocked at once if somebody writes it.
+    """Hold a log's own lock; raise LogLocked at once if it is being written.
 
-    A file that is not there, or not regular, has nothing to hold.
+    A missing or special file is not locked.
     """
     fd = _open_to_lock(spot)
     try:
@@ -215,12 +215,12 @@ def _open_to_lock(spot: Spot) -> int | None:
 
 
 def remove_empty(root: Path, directory: str) -> bool:
-    """Remove the directory called *directory* beneath *root* if nothing is in it; tell whether."""
+    """Remove the directory *directory* beneath *root* if it is empty; return whether it was."""
     *above, name = directory.split("/")
     try:
         with Folder.beneath(root, above, make=False) as folder:
             folder.remove_directory(name)
             folder.sync()
-    except OSError:  # Not empty, not ours to remove, or gone: in any case not in the way.
+    except OSError:  # Not empty, not ours to remove, or gone: it can stay.
         return False
     return True

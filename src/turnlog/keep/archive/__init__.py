@@ -1,1 +1,1 @@
-"""Archiving finished sessions: compressed, compared, read-only."""
+"""Archive finished sessions: compress, verify, and optionally remove the originals."""

@@ -1,12 +1,11 @@
-"""Archiving a session: all that belongs to it compressed, proved, and out of the plain lists.
+"""Archive a session: compress and verify all its files, and drop it from plain lists.
 
-A flat store has archives of its own, which take the log's place (``flat_archiving``). In the other
-layouts the kept copies are the archive, and the originals stay unless their removal is asked for
-(``kept_archiving``). Either way a session that runs is refused, doing it twice is fine, and what a
-kill has left half done is finished by doing it again.
+A flat store has archives of its own, which replace the log (``flat``). In the other layouts the
+kept copies are the archive, and the originals stay unless their removal is requested (``kept``). A
+running session is refused, archiving twice is fine, and repeating an interrupted operation
+completes it.
 
-Unarchiving puts back whatever is gone, with the same bytes, the main log last. Kept copies stay:
-they are turnlog's own, and the next loss is never far.
+Unarchiving restores whatever is gone, with the same bytes, the main log last. Kept copies stay.
 """
 
 from __future__ import annotations
@@ -47,34 +46,34 @@ class Archived(Struct, kw_only=True):
     size_bytes: int
     packed_bytes: int
     ratio: float | None
-    """Compressed by original size; null if there was nothing to compress."""
+    """Compressed size divided by original size; null if there was nothing to compress."""
     records: int
     """Records of its main log."""
     sha256: str
-    """Of its main log, unpacked; of several, one behind the other."""
+    """The SHA-256 of its main log, decompressed; several are concatenated."""
     removed: bool
-    """Whether nothing of it is left in its home but the archive."""
+    """Whether nothing of it is left in its home except the archive."""
     was_archived: bool = False
-    """It had been archived before; nothing, or only what was left, was done now."""
+    """It had been archived before; nothing, or only the rest, was done now."""
 
 
 class Unarchived(Struct, kw_only=True):
-    """A session that is as it was before it was archived."""
+    """A session that was restored from its archive."""
 
     id: str
     layout: LayoutName
     home: str
     path: str
     files: int
-    """How many files were put back."""
+    """The number of files restored."""
     was_archived: bool = True
     """False if there was nothing to do."""
 
 
 def archive(session: Session, *, remove: bool | None = None) -> Archived:
-    """Archive *session*; *remove* its files once that is proved.
+    """Archive *session*; *remove* its files once the archive is verified.
 
-    Unless it is said, they are removed from a flat store and stay everywhere else.
+    By default, they are removed from a flat store and stay everywhere else.
     """
     log = _main(session)
     refuse_if_running(session.id, session.logs, (log.home,))
@@ -110,7 +109,7 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
 
 
 def _keep_up(session: Session, log: LogFile) -> None:
-    """Bring what is kept of a log up to date: should its home be lost, that copy stands for it."""
+    """Update the kept copy of a log, which replaces it if its home is lost."""
     name = os.path.relpath(log.path, log.home).replace(os.sep, "/")
     if name in Catalogue.of_home(log.home).current:
         keep((log.home,), sessions=frozenset({session.id}))
@@ -136,7 +135,7 @@ def _archive_by_copies(session: Session, log: LogFile, *, remove: bool) -> Archi
 
 
 def unarchive(session: Session) -> Unarchived:
-    """Put back what is gone of *session*, with the same bytes; it is archived no more."""
+    """Restore what is gone of *session*, with the same bytes; it is no longer archived."""
     log = _main(session)
     fact = fact_of(session)
     files = _put_back(session, log)
@@ -154,7 +153,7 @@ def unarchive(session: Session) -> Unarchived:
 
 
 def _put_back(session: Session, log: LogFile) -> int:
-    """Put the files of a session back; give how many were missing."""
+    """Restore the files of a session; return how many were missing."""
     if any(each.is_kept for each in session.main_logs):
         copies = find_restorable(mirrors((log.home,)), session.id).everywhere
         done = [restore(each) for each in copies]
@@ -178,7 +177,7 @@ def is_archived(session: Session) -> bool:
 
 
 def fact_of(session: Session) -> ArchivedFact | None:
-    """Give what the journal tells of an archived session; None if it is none, or went on since."""
+    """Return the journal's entry of an archived session; None if it is not, or has changed."""
     if not session.main_logs:
         return None
     log = session.main_logs[-1]

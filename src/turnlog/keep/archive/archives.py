@@ -1,8 +1,8 @@
-"""Which sessions are archived, told from facts on disk.
+"""Find out which sessions are archived.
 
-In a flat store those are the sessions whose log lies in ``compressed/``. Elsewhere the log stays
-as it is, or is gone and a copy is kept; so turnlog's journal tells. What it says holds as long as
-the log is gone or as long as it was: a session that somebody went on with is archived no more.
+In a flat store those are the sessions whose log is in ``compressed/``. Elsewhere the log stays as
+it is, or is gone and a copy is kept, so turnlog's journal records it. An entry is valid while the
+log is gone or has the same size: a session that continued is no longer archived.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def journal() -> Journal:
-    """Return the journal that tells of archives; it lies where the copies lie."""
+    """Return the journal that records archives; it is next to the kept copies."""
     from turnlog.sessions.journal import Journal  # noqa: PLC0415 - It brings all that writes logs.
 
     return Journal.in_root(turnlog_home())
 
 
 class Archives:
-    """The sessions that are archived, in all homes."""
+    """The archived sessions of all homes."""
 
     def __init__(self, facts: Mapping[tuple[str, str], ArchivedFact]) -> None:
         self._facts = facts
@@ -36,12 +36,12 @@ class Archives:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of which the journal tells."""
+        """The ids in the journal."""
         return sorted({session_id for _, session_id in self._facts})
 
     @classmethod
     def load(cls) -> Archives:
-        """Read what the journal tells; where it cannot be read, nothing is left out of a list."""
+        """Read the journal; if it is unreadable, no session is hidden from lists."""
         try:
             is_there = os.path.isfile(journal_log(turnlog_home()))
             return cls(journal().archived() if is_there else {})
@@ -51,9 +51,9 @@ class Archives:
     def fact(
         self, session_id: str, home: str | os.PathLike[str], path: str, size_bytes: int
     ) -> ArchivedFact | None:
-        """Return what is known of an archived session; None if it is not, or went on since.
+        """Return the entry of an archived session; None if it is not, or has changed since.
 
-        *path* is that of its log and *size_bytes* what its own records in it take.
+        *path* is that of its log and *size_bytes* the size of its own records in it.
         """
         found = self._facts.get((_true_path(os.fspath(home)), session_id)) if self._facts else None
         if found is None or path.startswith(self._kept):
@@ -75,7 +75,7 @@ class Archives:
 
 
 def is_flat_archive(path: str) -> bool:
-    """Return whether a log of a flat store is an archive, by where it lies."""
+    """Return whether a log of a flat store is an archive, by its path."""
     return os.path.basename(os.path.dirname(path)) == "compressed"
 
 

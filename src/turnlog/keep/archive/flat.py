@@ -1,14 +1,14 @@
-"""Archives of a flat store: ``compressed/ID.jsonl.gz``, and what lay in ``ID/`` beside the log.
+"""Archives of a flat store: ``compressed/ID.jsonl.gz``, with the files of ``ID/``.
 
-    pack every file ─► read it back ─► sync, rename ─► write it down ─► remove the log, the rest
+    compress every file ─► read it back ─► sync, rename ─► record it ─► remove the log, the rest
 
-All is packed and proved before anything is removed, so every file is whole at one of its two places
-at every moment. The log goes first: from then on the session is its archive, and what a kill leaves
-beside it is removed by archiving again. Unpacking goes the other way round, the log last. The log
-wins where both are there, so a session is never seen in halves. One at a time packs or unpacks in a
-store: else each could remove what the other made of it.
+Everything is compressed and verified before anything is removed, so every file is complete at one
+of its two places at every moment. The log is removed first: from then on the session is its
+archive, and archiving again removes what a kill leaves. Unarchiving goes the other way round, the
+log last. If both exist the log wins, so a session is never seen in halves. A lock lets one process
+per store archive or unarchive.
 
-An archive is the same bytes whenever it is made. Blobs are packed already and go as they are.
+An archive always has the same bytes. Blobs are compressed already and are copied as they are.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PIECE_BYTES: Final = 1024 * 1024
 
 
 class FlatFile(NamedTuple):
-    """A file of a session: what it is called in the store, and what its archive is called there."""
+    """A file of a session: its name in the store, and its archive's name."""
 
     plain: str
     packed: str
@@ -75,7 +75,7 @@ class FlatArchive(NamedTuple):
 
 
 def place_of(log: Path) -> Path:
-    """Return in which flat store a log, or its archive, lies."""
+    """Return the flat store of a log or archive."""
     return log.parent.parent if log.parent.name == COMPRESSED else log.parent
 
 
@@ -83,9 +83,9 @@ def place_of(log: Path) -> Path:
 
 
 def archive_flat(directory: Path, session_id: str, when_held: Callable[[], None]) -> FlatArchive:
-    """Pack a session of the flat store at *directory*, prove it, and remove what was packed.
+    """Compress a session of the flat store at *directory*, verify it, and remove the originals.
 
-    *when_held* is called when nobody can write its logs; it raises if the session must stay.
+    *when_held* is called while its logs are locked; it raises if the session must stay.
     """
     with hold_directory(directory / COMPRESSED):
         return _archive(directory, session_id, when_held)
@@ -110,14 +110,14 @@ def _archive(directory: Path, session_id: str, when_held: Callable[[], None]) ->
         for each in reversed(plain):
             remove_compared(Spot(directory, each.plain), proofs[each])
         if known is not None:
-            # Who rebuilt the registry meanwhile saw the log still there.
+            # A registry rebuilt meanwhile still saw the log.
             _write_down(directory, meta, live)
     _remove_directories(directory, session_id)
     return found
 
 
 def _beside(directory: Path, session_id: str) -> Iterator[FlatFile]:
-    """Return the files that lie in the session's own directory."""
+    """Return the files in the session's own directory."""
     top = os.path.join(directory, "")
     for item in DirectoryWalk().files_beneath(os.path.join(top, session_id)):
         if not item.linked and not item.name.startswith(".turnlog-"):
@@ -127,7 +127,7 @@ def _beside(directory: Path, session_id: str) -> Iterator[FlatFile]:
 
 
 def _pack(directory: Path, file: FlatFile) -> Comparison:
-    """Make the archive of one file, unless it is there; give the proof of what was packed."""
+    """Create the archive of one file if missing; return the proof of its contents."""
     source, target = Spot(directory, file.plain), directory / file.packed
     if os.path.lexists(target):
         try:
@@ -154,7 +154,7 @@ def _pack(directory: Path, file: FlatFile) -> Comparison:
 
 
 def _meta(directory: Path, session_id: str, found: FlatArchive) -> tuple[Meta, LiveMeta]:
-    """Return what the metadata of an archive say."""
+    """Return the metadata of an archive."""
     live = LiveMeta(directory, session_id)
     live.refresh()
     packed_bytes = os.stat(directory / COMPRESSED / f"{session_id}.jsonl.gz").st_size
@@ -175,7 +175,7 @@ def _write_down(directory: Path, meta: Meta, live: LiveMeta) -> None:
 
 
 def _described(directory: Path, session_id: str, main: Content | None) -> FlatArchive:
-    """Return what an archive holds; *main* is what its log does, if that was just read."""
+    """Return what an archive holds; *main* is its log's content, if it was just read."""
     log = find_log(directory, session_id)
     canonical = directory / COMPRESSED / f"{session_id}.jsonl.gz"
     archive = log.path if log is not None and log.is_archive else canonical
@@ -201,9 +201,9 @@ def _described(directory: Path, session_id: str, main: Content | None) -> FlatAr
 
 
 def unarchive_flat(directory: Path, session_id: str, archive: Path | None) -> int:
-    """Put a session's files back; *archive* is that of its log, None if that is there again.
+    """Restore a session's files; *archive* is that of its log, None if the log exists again.
 
-    Gives how many there were.
+    Returns how many there were.
     """
     with hold_directory(directory / COMPRESSED):
         return _unarchive(directory, session_id, archive)
@@ -214,7 +214,7 @@ def _unarchive(directory: Path, session_id: str, archive: Path | None) -> int:
     files = [FlatFile(_plain_name(each), each) for each in _packed_beside(directory, session_id)]
     left = directory / COMPRESSED / f"{session_id}.jsonl.gz"
     archive = archive or left
-    if os.path.lexists(archive):  # Else somebody was faster.
+    if os.path.lexists(archive):  # Otherwise another process was faster.
         packed = archive.relative_to(directory).as_posix()
         files.append(FlatFile(f"{session_id}.jsonl", packed))
     main = Spot(directory, f"{session_id}.jsonl")
@@ -223,7 +223,7 @@ def _unarchive(directory: Path, session_id: str, archive: Path | None) -> int:
             is_main = each.plain == main.name
             digest = _digest_known(directory, session_id) if is_main else None
             _unpack(directory, each, digest)
-        # Before the archive goes: what the metadata say of it must not outlive it.
+        # Before the archive is removed: the metadata must not describe a missing archive.
         if files:
             _write_down_unpacked(directory, session_id)
         for each in reversed(files):
@@ -233,7 +233,7 @@ def _unarchive(directory: Path, session_id: str, archive: Path | None) -> int:
 
 
 def unpack_in_place(archive: Path) -> int:
-    """Unpack a log that somebody compressed where it lay, in whatever layout."""
+    """Decompress a log that was compressed in place, in any layout."""
     file = FlatFile(archive.name.rpartition(".")[0], archive.name)
     target = Spot(archive.parent, file.plain)
     with typed(target.path), locked(target):
@@ -243,7 +243,7 @@ def unpack_in_place(archive: Path) -> int:
 
 
 def _write_down_unpacked(directory: Path, session_id: str) -> None:
-    """Say in the metadata and the registry what the log, which is there again, says."""
+    """Update the metadata and the registry from the restored log."""
     live = LiveMeta(directory, session_id)
     with contextlib.suppress(NotFound):  # Its log is lost, and only agents' are left.
         live.refresh()
@@ -251,7 +251,7 @@ def _write_down_unpacked(directory: Path, session_id: str) -> None:
 
 
 def is_archive_present(directory: Path, session_id: str) -> bool:
-    """Return whether an archive, or a part of one, is left of a session whose log is there."""
+    """Return whether an archive, or a part of one, is left of a session whose log exists."""
     compressed = directory / COMPRESSED
     main = compressed / f"{session_id}.jsonl.gz"
     return os.path.lexists(main) or (compressed / session_id).is_dir()
@@ -279,7 +279,7 @@ def _digest_known(directory: Path, session_id: str) -> str | None:
 
 
 def _unpack(directory: Path, file: FlatFile, digest: str | None) -> None:
-    """Put one file back where it was, unless it is there; a BrokenCopy if it is not what it was."""
+    """Restore one file unless it exists; raise BrokenCopy if its contents changed."""
     source, target = directory / file.packed, Spot(directory, file.plain)
     if target.status() is not None:
         if not is_prefix(source, target.path, is_blob=file.is_blob):
@@ -331,7 +331,7 @@ def _put_proved(
         with folder.replacing(target.parts[-1], overwrite=overwrite) as (fd, temporary):
             try:
                 proof = fill(fd)
-                # The archive is as old as what it holds, and so is what comes out of it again.
+                # The archive has the mtime of its contents, and so does a restored file.
                 os.utime(fd, ns=(proof.mtime_ns, proof.mtime_ns))
                 sync(fd)
             finally:
@@ -342,7 +342,7 @@ def _put_proved(
 
 
 def _remove_directories(directory: Path, session_id: str) -> None:
-    """Remove what is empty of the session's own directories, here and in ``compressed/``."""
+    """Remove the session's empty directories, here and in ``compressed/``."""
     for each in sorted(_own_directories(directory, session_id), key=len, reverse=True):
         remove_empty(directory, Path(each).relative_to(directory).as_posix())
 
@@ -353,7 +353,7 @@ def _own_directories(directory: Path, session_id: str) -> list[str]:
 
 
 def _sweep(directory: Path, session_id: str) -> None:
-    """Remove what somebody who was killed left unfinished."""
+    """Remove unfinished files of a killed process."""
     own = map(Path, _own_directories(directory, session_id))
     sweep((directory, directory / COMPRESSED, *own), unused_for=HOUR)
 

@@ -1,13 +1,12 @@
-"""Archiving by kept copies: they are brought up to date, proved, and then the journal says so.
+"""Archive by kept copies: update and verify them, then record it in the journal.
 
-    hold the logs ─► copy ─► compare each copy with its file ─► journal ─► remove the log, the rest
+    lock the logs ─► copy ─► compare each copy with its file ─► journal ─► remove the log, the rest
 
-While nobody who takes a lock can write, the copies are made, read back and compared with their
-files, byte for byte and record for record. A copy that rotted, or that is of a file which was
-rewritten behind our back, is made anew as long as the file is there.
+While the logs are locked, the copies are made, read back and compared with their files, byte for
+byte and record for record. A damaged or outdated copy is made again while the file exists.
 
-If the originals are to be removed, the main log goes first: the agent no longer finds a session of
-which parts are missing, turnlog reads the copies, and archiving again removes what a kill has left.
+If the originals are removed, the main log goes first: the agent no longer finds an incomplete
+session, turnlog reads the copies, and archiving again removes what a kill has left.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ from turnlog.sessions.journal import ArchivedFact
 from turnlog.sessions.session import Session
 from turnlog.storage.sources import open_source
 
-# What a flat store has of the same id is another session's.
+# A flat store's files with the same id are another session's.
 _NOT_FLAT: Final = frozenset({"projects", "todos", *OF_SESSIONS})
 
 
 class KeptArchiver:
-    """One session that is to be archived; *fact* is what is known if it was archived before."""
+    """One session to be archived; *fact* is its entry if it was archived before."""
 
     def __init__(self, session: Session, fact: ArchivedFact | None, *, remove: bool) -> None:
         self._session = session
@@ -65,16 +64,16 @@ class KeptArchiver:
         self._home = session.main_logs[-1].home
         self._root = Path(os.path.realpath(self._home))
         self._place = kept_place(self._home)
-        # A removal that was cut off is finished, whoever asks.
+        # An interrupted removal is always completed.
         is_gone = any(log.is_kept for log in session.main_logs)
         self._remove = remove or (fact is not None and fact.removed and is_gone)
         self.was_archived = False
-        """There was nothing left to do."""
+        """Whether there was nothing left to do."""
         self.is_removed = False
-        """Nothing of it is left in its home."""
+        """Whether nothing of it is left in its home."""
 
     def run(self) -> ArchivedFact:
-        """Archive it; give what is known of it then."""
+        """Archive it; return the journal's entry."""
         if self._remove:
             self._refuse_to_remove()
         if self._fact is not None and not (self._remove and self.goods):
@@ -100,24 +99,24 @@ class KeptArchiver:
         return found
 
     def _take_apart(self) -> None:
-        """Remove the session's own directories, as far as nothing is in them."""
+        """Remove the session's own directories if they are empty."""
         for directory in self._belongings.directories(self._session.id):
             remove_empty(self._root, directory)
 
     def sizes(self) -> tuple[int, int]:
-        """Return how large its files are, and how large their copies."""
+        """Return the size of its files, and of their copies."""
         catalogue = Catalogue.load(self._place)
         kept = [known_copy(catalogue, name)[1] for name in self.names]
         return sum(each.size_bytes for each in kept), sum(each.packed_bytes for each in kept)
 
     @property
     def goods(self) -> list[SessionFile]:
-        """The session's files that lie in its home."""
+        """The session's files in its home."""
         return [each for each in self._all if each.tree == "home"]
 
     @property
     def names(self) -> set[str]:
-        """The names in its home of all its files, there or gone, of which there are copies."""
+        """The names in its home of all its files with copies, present or gone."""
         return {each.home_name for each in self._all if each.tree == "kept"}
 
     # -- what belongs to it -------------------------------------------------------------------
@@ -170,7 +169,7 @@ class KeptArchiver:
     # -- the proof ----------------------------------------------------------------------------
 
     def _proved(self, kept: KeepRun, *, is_last: bool) -> ArchivedFact | None:
-        """Prove every copy, write it down, remove what was proved; None if it takes another try."""
+        """Verify every copy, record it, remove the originals; None if it must be tried again."""
         catalogue = Catalogue.load(self._place)
         goods = self.goods
         proofs: dict[str, Comparison] = {}
@@ -187,9 +186,9 @@ class KeptArchiver:
             catalogue.save()
             return None
         for name in self.names - proofs.keys():
-            read_back(catalogue, name)  # Gone at its source: the copy is all there is.
+            read_back(catalogue, name)  # The source is gone: the copy is all there is.
         fact = self._new_fact(catalogue, proofs)
-        # As late as can be: a program that knows no locks may have begun just now.
+        # As late as possible: a program that does not lock may have started just now.
         refuse_if_opened(self._session.id, self._session.logs, (self._home,))
         journal().archive(self._session.id, fact)
         if self._remove:
@@ -246,9 +245,9 @@ class KeptArchiver:
 
 
 def own_bytes(session: Session) -> int:
-    """Return how many bytes the session's own records take in its main logs, as lists tell it.
+    """Return the size of the session's own records in its main logs, as in lists.
 
-    Of one that is gone it is not asked: 0.
+    A missing log counts 0.
     """
     log = session.main_logs[-1]
     if log.kind == "day":
@@ -262,7 +261,7 @@ def own_bytes(session: Session) -> int:
 
 
 def _name_in_home(home: Home, path: Path) -> str:
-    """Return the name in its home of a log, or of the file that a kept copy is of."""
+    """Return the name in its home of a log, or of a kept copy's file."""
     place, lies = kept_place(home), Path(os.path.abspath(path))
     if lies.is_relative_to(place):
         return name_of_copy(lies.relative_to(place).as_posix())

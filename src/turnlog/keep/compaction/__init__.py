@@ -1,1 +1,1 @@
-"""Making logs smaller without changing any view of the session."""
+"""Compact logs without changing any view of the session."""

@@ -1,16 +1,15 @@
-"""Making the logs of a session smaller, with every view of it as it was.
+"""Compact the logs of a session without changing any view of it.
 
-``compaction_rules`` say what may go. The new log is made beside the old one, under its lock, read
-back, and every view of both is worked out and compared (``compaction_views``); only then does it
-take the old one's place, in one step. The log as it was stays beside it as ``NAME.original-TIME``,
-and it keeps its time of change, by which agents and people tell old sessions from new. A kill at
-any moment leaves the old log or the new one, whole. What a program without locks appends meanwhile
-is carried over. A rule that would change a view of a log, whatever the reason, is left out there.
+``rules`` define what may be removed. The new log is written next to the old one, under its lock,
+and read back; every view of both is computed and compared (``views``), and only then it replaces
+the old one in one step. The old log stays as ``NAME.original-TIME``, and the new one keeps its
+mtime, by which agents and people sort sessions. A kill at any moment leaves the old log or the new
+one. What a program without locks appends meanwhile is carried over. A rule that would change a view
+of a log is skipped there.
 
-It is a dry run unless told to write. Sessions that run are not touched, nor archives, nor logs that
-several sessions share. Damage stays where it is, byte for byte. Lines are moved to blobs only where
-turnlog alone reads them, in its own home, or if asked to: an agent program does not follow blobs,
-and would go on from such a session without what was moved.
+It is a dry run unless *write* is true. Running sessions, archives and shared logs are not changed,
+and damage stays byte for byte. Lines are moved to blobs only in turnlog's own home, or on request:
+agent programs do not follow blobs and would resume the session without them.
 """
 
 from __future__ import annotations
@@ -47,19 +46,19 @@ from turnlog.storage.system import read_at
 from turnlog.storage.writer import LOCK_TIMEOUT
 
 _WAIT: Final = "compact it when it has ended"
-# The one most likely to be noticed goes first.
+# The rule most likely to be noticed is dropped first.
 _LEFT_OUT_FIRST: Final = (Rule.ECHOES, Rule.DUPLICATES, Rule.STATES, Rule.BLOBS)
 
 
 class Saving(Struct, kw_only=True):
-    """What one rule takes out of a log."""
+    """What one rule removes from a log."""
 
     rule: Rule
     lines: int = 0
     size_bytes: int = 0
-    """What the log gets shorter by."""
+    """By how much the log shrinks."""
     blob_bytes: int = 0
-    """What of it goes to blobs, packed."""
+    """The compressed size of what is moved to blobs."""
 
 
 class LeftOut(Struct, frozen=True):
@@ -82,7 +81,7 @@ class CompactedLog(Struct, kw_only=True):
 
     @property
     def saved_bytes(self) -> int:
-        """How much less room log and blobs take than the log did."""
+        """The space saved, including blobs."""
         return sum(each.size_bytes - each.blob_bytes for each in self.savings)
 
 
@@ -97,7 +96,7 @@ class Compaction(Struct, kw_only=True):
 
     @property
     def needed(self) -> bool:
-        """There is something to gain."""
+        """Whether there is something to gain."""
         return any(log.savings for log in self.logs)
 
     @property
@@ -118,9 +117,10 @@ def compact(
     cap: int = LINE_CAP,
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> Compaction:
-    """Say what could be taken out of the logs of *session*; do it if *write* is true.
+    """Return what can be removed from the logs of *session*; do it if *write* is true.
 
-    With *blobs* long results of tools move out of the logs; by default only in turnlog's own home.
+    With *blobs*, long tool results are moved out of the logs; by default only in turnlog's own
+    home.
     """
     logs = plain_logs(session)
     if write:
@@ -137,7 +137,7 @@ def compact(
         except NotFound:
             if log is logs[0]:
                 raise
-            continue  # An agent's log that went away meanwhile.
+            continue  # An agent's log that vanished meanwhile.
         except OSError as error:
             raise failed(error, "compaction", log.path) from None
     done.written = any(log.written for log in done.logs)
@@ -156,7 +156,7 @@ class _LogCompaction:
         self.log = log
         self.rules = list(rules)
         if log.kind == "agent" and log.session_id is None:
-            # A directory of its own would not be told to be the session's.
+            # Its own directory would not be recognized as the session's.
             self.rules = [rule for rule in rules if rule is not Rule.BLOBS]
         self.blob_bytes = blob_bytes
         self.cap = cap
@@ -164,7 +164,7 @@ class _LogCompaction:
         self._made: list[Path] = []
 
     def plan(self) -> CompactedLog:
-        """Say what there is to do."""
+        """Return what there is to do."""
         fd = open_regular(self.log.path)
         try:
             size = os.fstat(fd).st_size
@@ -209,7 +209,7 @@ class _LogCompaction:
         return found if sum(each.saved_bytes - each.blob_bytes for each in found) > 0 else []
 
     def _make(self, held: Locked, changes: list[LineChange]) -> list[str]:
-        """Make the new log beside the old one; name the views in which the two differ."""
+        """Write the new log next to the old one; return the views in which they differ."""
         fd = held.make_fresh(self._pieces(held, changes), "the compacted copy of")
         try:
             return self._compare(held, fd, os.fstat(fd).st_size, changes)
@@ -217,7 +217,7 @@ class _LogCompaction:
             os.close(fd)
 
     def _pieces(self, held: Locked, changes: list[LineChange]) -> Iterator[bytes]:
-        """Return the new log: the old one, without what goes, and with stubs for what moves."""
+        """Yield the new log: the old one without removed lines, and with stubs for moved ones."""
         done = 0
         for change in changes:
             yield from chunks(held.fd, done, change.offset)
@@ -230,7 +230,7 @@ class _LogCompaction:
         yield from chunks(held.fd, done, held.size_bytes)
 
     def _put(self, blob: Blob, line: bytes) -> None:
-        """Put a blob in place, durably, unless it is there."""
+        """Write a blob durably, unless it exists."""
         path = self.log.path
         if whole_line(path, blob.stub, cap=self.cap) == line:
             return
@@ -259,7 +259,7 @@ class _LogCompaction:
         return differences(before, after, len(dropped))
 
     def _leave_out(self, changes: list[LineChange], views: list[str]) -> None:
-        """Give up the rule that is most likely to have changed a view."""
+        """Drop the rule that is most likely to have changed a view."""
         applied = {change.rule for change in changes}
         rule = next(rule for rule in _LEFT_OUT_FIRST if rule in applied)
         self.rules.remove(rule)
@@ -294,7 +294,7 @@ class _LogCompaction:
 
 
 def plain_logs(session: Session) -> list[LogFile]:
-    """Return the logs of *session* that may be rewritten, the main one first; or say why none."""
+    """Return the logs of *session* that may be rewritten, the main one first; raise if none."""
     session.path  # noqa: B018 - An error if there is none.
     main = session.main_logs[0]
     if main.kind == "day":
@@ -313,7 +313,7 @@ def plain_logs(session: Session) -> list[LogFile]:
 
 
 def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:
-    """Raise if somebody runs *session*."""
+    """Raise if *session* is running."""
     refuse_if_program_runs(session.id, {log.home for log in session.logs}, hint=_WAIT)
     for log in logs:
         with suppress(NotFound):
@@ -321,12 +321,12 @@ def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:
 
 
 def refuse_opened(session: Session, path: Path) -> None:
-    """Raise if the log at *path* says that a writer has it open; under its lock, that stands."""
+    """Raise if the log at *path* has an open writer; under its lock, that stays true."""
     refuse_if_written(session.id, path, hint=_WAIT)
 
 
 def _tell_caches(directory: Path, session_id: str) -> None:
-    """Have the caches of a flat store say what the log says now."""
+    """Update the caches of a flat store from the log."""
     live = LiveMeta(directory, session_id)
     live.refresh()
     write_meta(directory, live.meta())

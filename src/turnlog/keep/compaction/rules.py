@@ -1,26 +1,18 @@
-"""What a compaction may take out of a log, and when. Every rule leaves every view as it is.
+"""The rules of compaction: what may be removed from a log without changing any view.
 
-``duplicates``: a line that stands in the log once more, further down, byte for byte and with the
-same uuid. The last one stays, since that is the one that counts for the tree; see also below.
+- ``duplicates``: a line that occurs again later, byte for byte and with the same uuid. The last one
+  stays, since it counts for the tree.
+- ``states``: a title, tag, last prompt, mode, permission mode or agent's name that a later record
+  of the same type and session replaces. The last one stays, and the last non-empty one.
+- ``echoes``: a progress record that repeats an agent's record, with the same text, usage and uuid
+  as in the agent's own log. Only if no remaining record refers to it, and a later one still links
+  the agent to its call.
+- ``blobs``: a tool's result on a line longer than 64 KiB is moved to a file (see
+  ``storage.blobs``), unless it mentions usage or plans, which are searched without following blobs.
 
-``states``: a title, tag, last prompt, mode, permission mode or agent's name that a later record of
-the same type and session replaces. The last one stays, and the last one that says something.
-
-``echoes``: a record of progress that repeats what an agent said, word for word and with the same
-usage, and that stands in the agent's own log under the same uuid. Only where nothing hangs from it,
-nothing mentions it, and a later one still tells which call the agent belongs to.
-
-``blobs``: a tool's result on a line longer than 64 KiB moves to a file beside the log (see
-``log.blobs``), unless it tells of usage or of plans, which are looked for without reading the rest.
-
-None of them touches a line that is damaged, holds more than a record or lacks its newline, the
-first or last record of a log, or a record that was the first to tell something: where the session
-works, what it was asked, which agent was called, which file was written. turnlog's own marks stay.
-
-Echoes: records of progress that repeat what an agent said, and whether they may go.
-
-An echo may go if the agent's own log says all that it says, under the same uuid and with the same
-usage, and if no record of its log names it, as a parent or otherwise, that does not go as well.
+No rule applies to a line that is damaged, holds more than a record or lacks its newline, to the
+first or last record of a log, to a record that was the first to state something (the directory, a
+prompt, an agent's call, a written file), or to turnlog's own records.
 """
 
 from __future__ import annotations
@@ -59,11 +51,11 @@ _KEYS: Final = {"type", "agentId", "message", "normalizedMessages", "prompt"}
 _UUID: Final = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 Read = Callable[[], Reader]
-"""Begins to read a log anew."""
+"""Starts reading a log again."""
 
 
 class Echo(NamedTuple):
-    """A record of progress, where it stands, and what it says of which agent."""
+    """A progress record, its location, and what it says about an agent."""
 
     offset: int
     uuid: str
@@ -72,7 +64,7 @@ class Echo(NamedTuple):
 
 
 def echoes_to_drop(echoes: Sequence[Echo], read: Read, agents: Mapping[str, Read]) -> list[Echo]:
-    """Choose of *echoes*, given in the log's order, those that may go."""
+    """Return those of *echoes*, given in log order, that may be removed."""
     candidates = [echo for echo in echoes if _is_plain(echo)]
     repeated = _repeated(candidates, agents)
     candidates = [echo for echo in candidates if echo.uuid in repeated]
@@ -85,7 +77,7 @@ def echoes_to_drop(echoes: Sequence[Echo], read: Read, agents: Mapping[str, Read
     bridges.update(gap.node.uuid for gap in tree.gaps)
     gone: set[int] = set()
     chosen = []
-    for echo in reversed(candidates):  # The last first, since one may hang from another.
+    for echo in reversed(candidates):  # The last first, since one may follow another.
         if mentions[echo.uuid] <= gone | {echo.offset} and echo.uuid not in bridges:
             gone.add(echo.offset)
             chosen.append(echo)
@@ -93,13 +85,13 @@ def echoes_to_drop(echoes: Sequence[Echo], read: Read, agents: Mapping[str, Read
 
 
 def _is_plain(echo: Echo) -> bool:
-    """Return whether an echo says nothing but whom it repeats, and is called as mentions are."""
+    """Return whether an echo contains nothing but the repeated record."""
     is_named = _UUID.fullmatch(echo.uuid.encode(errors="replace")) is not None
     return is_named and set(echo.data) <= _KEYS and not echo.data.get("normalizedMessages")
 
 
 def _mentions(read: Read, uuids: set[str]) -> dict[str, set[int]]:
-    """Return which records hold one of *uuids* anywhere; in what cannot be read nobody looks."""
+    """Return the records that contain one of *uuids* anywhere; unreadable lines are skipped."""
     wanted = {uuid.encode() for uuid in uuids}
     found: dict[str, set[int]] = {}
     with closing(read()) as reader:
@@ -111,7 +103,7 @@ def _mentions(read: Read, uuids: set[str]) -> dict[str, set[int]]:
 
 
 def _repeated(echoes: Sequence[Echo], agents: Mapping[str, Read]) -> set[str]:
-    """Return the uuids of the echoes whose content stands in their agents' own logs."""
+    """Return the uuids of the echoes whose content is in their agents' own logs."""
     found: set[str] = set()
     by_agent: dict[str, dict[str, list[Echo]]] = {}
     for echo in echoes:
@@ -133,7 +125,7 @@ def _repeated(echoes: Sequence[Echo], agents: Mapping[str, Read]) -> set[str]:
 
 
 def _repeats(data: dict[str, Any], record: Record, prompt: str | None) -> bool:
-    """Return whether *record* says all that an echo says."""
+    """Return whether *record* contains everything that an echo does."""
     if data.get("prompt") not in (None, "", prompt):
         return False
     echo, own = data["message"], record.fields
@@ -154,9 +146,9 @@ def _blocks(content: Any) -> Any:
 
 
 BLOB_BYTES: Final = 64 * 1024
-_WORTH_BYTES: Final = 4096  # A file takes at least that much of a disk.
+_WORTH_BYTES: Final = 4096  # The minimum size of a file on disk.
 
-# The last record of these types counts, and nothing asks where in the log it stands.
+# The last record of these types counts, wherever it is in the log.
 SAID_BY: Final[dict[type[Record], str]] = {
     AgentName: "agent_name",
     AiTitle: "ai_title",
@@ -166,13 +158,13 @@ SAID_BY: Final[dict[type[Record], str]] = {
     PermissionMode: "permission_mode",
     Tag: "tag",
 }
-# Lines that tell of these are searched for, not read: usage by the ledger, plans by their traces.
+# Lines with these are searched, not read: usage by the ledger, plans by their traces.
 _USAGE: Final = (b'"usage"', b'"inputTokens"', b'"outputTokens"')
 _PLANS: Final = (b'"planContent"', b'"planFilePath"', b'"plan"')
 
 
 class Rule(StrEnum):
-    """Why a line was taken out of a log."""
+    """Why a line was removed from a log."""
 
     DUPLICATES = "duplicates"
     STATES = "states"
@@ -181,17 +173,17 @@ class Rule(StrEnum):
 
 
 LOSSLESS: Final = (Rule.DUPLICATES, Rule.STATES, Rule.ECHOES)
-"""Those after which every other program reads the log as before."""
+"""Rules after which every other program reads the log as before."""
 
 
 class LineChange(NamedTuple):
-    """A line of *length* bytes and a newline that goes, or is replaced by a stub."""
+    """A line of *length* bytes and a newline that is removed, or replaced by a stub."""
 
     offset: int
     length: int
     rule: Rule
     saved_bytes: int
-    """What the log gets shorter by."""
+    """By how much the log shrinks."""
     blob_bytes: int = 0
     uuid: str | None = None
 
@@ -200,14 +192,14 @@ class _LogLine(NamedTuple):
     offset: int
     length: int
     is_held: bool
-    """It was the first to tell something."""
+    """Whether it was the first to state something."""
     digest: bytes
     at: datetime | None
     says: bool = True
 
 
 class _EchoLine(NamedTuple):
-    """A line that may be an echo, and what it says."""
+    """A line that may be an echo, and its content."""
 
     line: _LogLine
     echo: Echo
@@ -222,10 +214,10 @@ def changes_in(
     rules: Sequence[Rule],
     blob_bytes: int = BLOB_BYTES,
 ) -> list[LineChange]:
-    """Say what *rules* take out of a log, in the log's order.
+    """Return what *rules* remove from a log, in log order.
 
-    *read* begins to read the log, *read_line* gives some bytes of it, *agents* begin to read the
-    logs of the session's agents. *agent_id* is the agent whose log it is itself, if it is one's.
+    *read* starts reading the log, *read_line* returns some bytes of it, *agents* start reading the
+    logs of the session's agents. *agent_id* is the agent whose log this is, if any.
     """
     facts = _Facts(agent_id, blob_bytes)
     with closing(read()) as reader:
@@ -245,7 +237,7 @@ def changes_in(
     if Rule.BLOBS in rules:
         gone = {change.offset for change in found}
         found += _blobs(facts, read_line, gone)
-    # A line is a line only if newlines, or the log's beginning, stand around it.
+    # A line counts only if it is between newlines, or at the log's beginning.
     return sorted(change for change in found if _is_line(change, read_line))
 
 
@@ -255,7 +247,7 @@ def _is_line(change: LineChange, read_line: Callable[[int, int], bytes]) -> bool
 
 
 class _Facts:
-    """What the rules must know of a log, gathered record by record."""
+    """What the rules must know of a log, collected record by record."""
 
     def __init__(self, agent_id: str | None, blob_bytes: int) -> None:
         self.summary = SessionSummary()
@@ -273,7 +265,7 @@ class _Facts:
         self._last_surroundings: dict[str, int] = {}
 
     def take(self, item: Placed, *, is_alone: bool) -> None:
-        """Take note of one record; *is_alone*: nothing else stands on its line."""
+        """Add a record; *is_alone*: nothing else is on its line."""
         record = item.record
         is_first = self.summary.records == 0
         is_held = self._is_first_to_tell(item) or is_first
@@ -284,7 +276,7 @@ class _Facts:
             for name in ("git_branch", "version"):
                 if getattr(record, name):
                     self._last_surroundings[name] = item.offset
-        if not is_alone or item.length != len(record.raw):  # Or it lies in a blob already.
+        if not is_alone or item.length != len(record.raw):  # Or it is in a blob already.
             return
         digest = blake2b(record.raw, digest_size=16).digest()
         line = _LogLine(item.offset, item.length, is_held, digest, record.at)
@@ -322,11 +314,11 @@ class _Facts:
         return began is not None and ended is not None and began < line.at < ended
 
     def is_last_to_tell(self, line: _LogLine) -> bool:
-        """Return whether *line* names the branch last, or the version."""
+        """Return whether *line* is the last to name the branch or the version."""
         return line.offset in self._last_surroundings.values()
 
     def free_echoes(self, agents: Container[str]) -> list[Echo]:
-        """Return the echoes whose absence nobody would notice but those who follow parents."""
+        """Return the echoes that only the parent links could still need."""
         last = {told.echo.agent: told.echo.uuid for told in self.echoes}
         return [
             echo
@@ -371,7 +363,7 @@ class _Facts:
         )
 
     def _is_of_writing(self, record: Record) -> bool:
-        """Return whether *record* asks for a file to be written, or answers that."""
+        """Return whether *record* is a call that writes a file, or its result."""
         asked: list[tuple[str | None, str | None]] = []
         answered: list[str | None] = []
         if isinstance(record, Call):

@@ -1,14 +1,13 @@
-"""Taking a compaction back: the log as it was, with whatever was appended since.
+"""Undo compactions: restore the original log, with whatever was appended since.
 
-Where the original lies beside a log, the new log begins with its very bytes, and what stands in the
-compacted log behind them follows. Several compactions are taken back one after the other. Lines
-that still lie in blobs are put back in their places. An original that does not belong to the log
-(each line of the compacted log stands in it, in order, up to where others were appended) is left
-alone, and so is what a repair put aside.
+If the original of a log exists, the new log begins with its bytes, and what was appended to the
+compacted log follows. Several compactions are undone one after the other. Lines in blobs are moved
+back. An original that does not match the log (each line of the compacted log must be in it, in
+order, up to the appended ones) is ignored, and so is what a repair left.
 
-Every line of the compacted log is in the new one, in order: that is checked before it takes the
-old one's place. A blob that is missing or altered is named, and its stub stays. It is a dry run
-unless told to write, works under the lock, and removes neither originals nor blobs.
+Before it replaces the log, the new one is checked to contain every line of the compacted one, in
+order. A missing or altered blob is reported, and its stub stays. It is a dry run unless *write* is
+true, works under the lock, and removes neither originals nor blobs.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ _LONGEST_STUB: Final = 64 * 1024
 
 
 class UndoneLog(Struct, kw_only=True):
-    """What was, or would be, put back into one log."""
+    """What was, or would be, restored to one log."""
 
     path: str
     agent_id: str | None
     size_bytes: int
     new_size_bytes: int = 0
     lines: int = 0
-    """Lines that come back from originals."""
+    """Lines restored from originals."""
     blobs: int = 0
-    """Lines that come back from blobs alone."""
+    """Lines restored from blobs alone."""
     originals: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    """Why a line cannot be had back from its blob."""
+    """Why a line cannot be restored from its blob."""
     written: bool = False
 
     @property
@@ -60,7 +59,7 @@ class UndoneLog(Struct, kw_only=True):
 
 
 class CompactionUndo(Struct, kw_only=True):
-    """What was, or would be, put back into the logs of a session."""
+    """What was, or would be, restored to the logs of a session."""
 
     session: str
     written: bool = False
@@ -84,7 +83,7 @@ class _Range(NamedTuple):
 
 
 class _UndoLine(NamedTuple):
-    """A line, without its newline. *key* is the digest of what it is, or stands for."""
+    """A line, without its newline. *key* is the digest of its content, or of its blob's."""
 
     place: _Range
     key: bytes
@@ -99,7 +98,7 @@ def undo(
     cap: int = LINE_CAP,
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> CompactionUndo:
-    """Say what compactions took out of the logs of *session*; put it back if *write* is true."""
+    """Return what compactions removed from the logs of *session*; restore it if *write* is true."""
     logs = plain_logs(session)
     if write:
         refuse_running(session, logs)
@@ -111,7 +110,7 @@ def undo(
         except NotFound:
             if log is logs[0]:
                 raise
-            continue  # An agent's log that went away meanwhile.
+            continue  # An agent's log that vanished meanwhile.
         except OSError as error:
             raise failed(error, "undoing", log.path) from None
     done.written = any(log.written for log in done.logs)
@@ -119,7 +118,7 @@ def undo(
 
 
 class _LogUndo:
-    """The undoing of one log."""
+    """The undo of one log."""
 
     def __init__(self, session: Session, log: LogFile, cap: int) -> None:
         self.session = session
@@ -145,7 +144,7 @@ class _LogUndo:
         return self.done
 
     def _gather(self, opened: ExitStack, fd: int, size: int) -> list[_Range]:
-        """Say what the new log is made of, stubs not yet looked into."""
+        """Return the parts of the new log, with stubs not yet resolved."""
         ranges = [_Range(fd, 0, size)]
         lines = list(_lines(ranges))
         for original in _originals(self.path):
@@ -167,7 +166,7 @@ class _LogUndo:
         return ranges
 
     def _look(self, line: _UndoLine) -> None:
-        """Note whether the line that a stub stands for can be had."""
+        """Note whether the line of a stub is available."""
         stub = _bytes(line.place)
         found = whole_line(self.path, stub, cap=self.cap)
         if isinstance(found, bytes):
@@ -187,7 +186,7 @@ class _LogUndo:
             os.close(fd)
 
     def _pieces(self, ranges: Sequence[_Range]) -> Iterator[bytes]:
-        """Return the new log, with the lines that lie in blobs."""
+        """Yield the new log, with the lines from blobs."""
         last = b"\n"
         for each in ranges:
             if last[-1:] != b"\n":
@@ -205,7 +204,7 @@ class _LogUndo:
 
 
 def _originals(log: Path) -> list[Path]:
-    """List what compactions put aside of *log*, the newest first."""
+    """Return the originals that compactions left of *log*, newest first."""
     prefix = f"{log.name}.original-"
     names = [name for name in os.listdir(log.parent) if name.startswith(prefix)]
     stamps = sorted((name.removeprefix(prefix) for name in names), reverse=True)
@@ -220,7 +219,7 @@ def _originals(log: Path) -> list[Path]:
 
 
 def _belongs(original: Sequence[_UndoLine], lines: Sequence[_UndoLine]) -> int | None:
-    """Return how many of *lines* come from *original*; None if it is no original of theirs."""
+    """Return how many of *lines* come from *original*; None if it does not match."""
     if not original or not lines or original[0].key != lines[0].key:
         return None
     rest = iter(original)
@@ -229,23 +228,23 @@ def _belongs(original: Sequence[_UndoLine], lines: Sequence[_UndoLine]) -> int |
         if not any(line.key == each.key for each in rest):
             break
         known += 1
-    # The last line is never taken out: what stands behind it here was appended, and may repeat a
-    # title, but no record. Else somebody went on writing to the original, and nothing is repeated.
+    # The last line is never removed: what follows it here was appended, and may repeat a title, but
+    # no record. Otherwise a program continued writing to the original, and nothing is repeated.
     is_to_its_end = lines[known - 1].key == original[-1].key
     told = {line.key for line in original if line.has_uuid or not is_to_its_end}
-    # What comes later here than there is a sign of another history.
+    # A line that comes later here than there means another history.
     is_other = any(line.key in told for line in lines[known:])
     return None if is_other or not _gain(original, lines[:known]) else known
 
 
 def _gain(original: Sequence[_UndoLine], lines: Sequence[_UndoLine]) -> int:
-    """Return how many lines more, or whole again, stand in *original* than in *lines*."""
+    """Return how many more lines, or complete ones, *original* has than *lines*."""
     stubs = sum(line.is_stub for line in lines) - sum(line.is_stub for line in original)
     return len(original) - len(lines) + max(0, stubs)
 
 
 def _beginning_with(lines: Sequence[_UndoLine], ranges: Sequence[_Range]) -> list[_Range]:
-    """Return what of *ranges* begins with the first of *lines*."""
+    """Return the part of *ranges* that begins with the first of *lines*."""
     if not lines:
         return []
     first = lines[0].place
@@ -261,7 +260,7 @@ def _is_within(lines: Iterable[_UndoLine], others: Iterator[_UndoLine]) -> bool:
 
 
 def _lines(ranges: Iterable[_Range]) -> Iterator[_UndoLine]:
-    """Return the lines of some files, of any length, blank ones left out."""
+    """Yield the lines of some files, of any length, without blank ones."""
     for each in ranges:
         start, digest, head, has_uuid = each.start, sha256(), b"", False
         position = each.start
@@ -289,7 +288,7 @@ def _line(place: _Range, head: bytes, digest: bytes, *, has_uuid: bool) -> _Undo
 
 
 def _named(stub: bytes) -> bytes | None:
-    """Return the digest that a stub names; None if it is no stub."""
+    """Return the digest in a stub; None if it is not a stub."""
     try:
         return bytes.fromhex(str(msgspec.json.decode(stub)["sha256"]))
     except (ValueError, KeyError, RecursionError):

@@ -1,12 +1,12 @@
-"""Every view of a log, as digests: what must be the same before and after a compaction.
+"""Digests of every view of a log, which must be equal before and after a compaction.
 
-A view is what somebody sees of a session: the tree and the records on it, the main and the whole
-thread, turns, what the agent would go on from, messages as an API takes them, title, times and
-prompts, state and writers, agents and their calls, files, plans, usage. Each is worked out by the
-code that shows it, and written into a digest piece by piece, so that comparing takes no memory.
+Views are the tree and its records, the main and the whole thread, turns, the agent's context, API
+messages, title, times and prompts, state and writers, agents and their calls, files, plans, usage.
+Each is computed by the code that shows it, and hashed piece by piece, so that comparing needs no
+memory.
 
-Where in the log a record stands is not part of a view, nor is how many lines there are: the count
-of records, and of records by model, goes down by what was taken out. That is checked, too.
+Offsets and the number of lines are not part of a view: the count of records, in total and by model,
+shrinks by what was removed. That is checked, too.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def views_of(
     elsewhere: Callable[[], Iterable[Record]] | None,
     now: datetime,
 ) -> Views:
-    """Work out the views of *log*, whose bytes are at *path* and come from *read*.
+    """Compute the views of *log*, whose bytes are at *path* and come from *read*.
 
-    Nodes *without* which the tree is to be seen are left out of it. *elsewhere* gives the records
-    of the session's other logs, where the usage of all of them together is to be compared.
+    Nodes *without* are left out of the tree. *elsewhere* yields the records of the session's other
+    logs, if the usage of all of them together is to be compared.
     """
     folds = _Folds(log.agent_id)
     with closing(read()) as reader:
@@ -76,9 +76,9 @@ def views_of(
 
 
 def differences(before: Views, after: Views, dropped: int) -> list[str]:
-    """Name the views that are not the same after *dropped* records were taken out."""
+    """Return the views that are not equal after *dropped* records were removed."""
     found = [name for name, seen in before.digests.items() if after.digests.get(name) != seen]
-    # Whoever knows no locks may have told more of plans while these were read.
+    # A program that does not lock may have added plans while these were read.
     if before.plans[: len(after.plans)] != after.plans or len(before.plans) < len(after.plans):
         found.append("plans")
     if before.records - dropped != after.records:
@@ -87,7 +87,7 @@ def differences(before: Views, after: Views, dropped: int) -> list[str]:
 
 
 class _Folds:
-    """What is folded over the records of a log, in one pass."""
+    """Everything that is folded over the records of a log, in one pass."""
 
     def __init__(self, agent_id: str | None) -> None:
         self.facts = MetadataFold()
@@ -100,7 +100,7 @@ class _Folds:
         self._states: dict[tuple[str, str | None, bool], bytes] = {}
 
     def taken(self, items: Iterable[Placed]) -> Iterator[Placed]:
-        """Take every item, and give it on."""
+        """Process every item, and yield it."""
         for item in items:
             self._take(item)
             yield item
@@ -157,7 +157,7 @@ class _Folds:
 
 
 def _names(tree: Tree, without: frozenset[str]) -> dict[int, str]:
-    """Name the nodes by their uuids; those that have none by how many stand before them."""
+    """Return names of the nodes: their uuids, or their position if they have none."""
     seen = [node for node in tree.nodes if node.uuid not in without]
     return {
         node.position: f"@{number}" if node.uuid == f"@{node.log}:{node.offset}" else node.uuid
@@ -171,7 +171,7 @@ def _of_tree(
     def nodes() -> Iterator[object]:
         for node in tree.nodes:
             if node.position in names:
-                # A record without a uuid is called by its place where it is a parent, too.
+                # A record without a uuid is named by its position where it is a parent, too.
                 told = None if node.is_chained else node.parent_uuid
                 above = _name(names, node.parent)
                 yield names[node.position], above, told, raws[node.offset]

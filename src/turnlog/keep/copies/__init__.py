@@ -1,1 +1,1 @@
-"""Kept copies: made, committed, read back, compared with the files they are copies of."""
+"""Kept copies: make them, commit them, read them back, compare them with their files."""

@@ -1,10 +1,10 @@
-"""Putting copies in their places, so that a kill at any moment loses none.
+"""Commit new copies, so that a kill at any moment loses none.
 
-    sync every copy ─► link what must stay ─► write that down ─► rename ─► sync the directories
+    sync every copy ─► link earlier generations ─► save the catalog ─► rename ─► sync directories
 
-The copy of an earlier generation gets its second name before its first one is taken away. Until the
-new one is written down as well, the catalogue says nothing of what lies there: two copies may be of
-the same size, and it would be taken for the other.
+The copy of an earlier generation gets its second name before its first one is replaced. Until the
+new copy is recorded as well, the catalog has no entry for that place: two copies may have the same
+size and be mistaken for each other.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HOUR: Final = 3600.0
 
 
 def place_all(copies: list[NewCopy], catalogue: Catalogue, unsynced: Iterable[Path] = ()) -> None:
-    """Put *copies* in their places; durable when this returns. What fails leaves the old ones.
+    """Commit *copies*; durable on return. Where one fails, the old copy stays.
 
     *unsynced* are directories above them that have new entries.
     """
@@ -56,7 +56,7 @@ def place_all(copies: list[NewCopy], catalogue: Catalogue, unsynced: Iterable[Pa
         for made in new:
             try:
                 _put_in_place(made, catalogue)
-            except IsADirectoryError:  # Made meanwhile, for files of which that is the directory.
+            except IsADirectoryError:  # Created meanwhile as a directory for other files.
                 discard([made])
                 made.is_blocked = True
                 continue
@@ -68,16 +68,16 @@ def place_all(copies: list[NewCopy], catalogue: Catalogue, unsynced: Iterable[Pa
     for made in copies:
         if not (
             made.is_placed or made.is_blocked
-        ):  # It holds all that its file does, which is younger now.
+        ):  # It holds all of its file, which has a newer mtime.
             with contextlib.suppress(OSError):
                 os.utime(made.target, ns=(made.kept.mtime_ns, made.kept.mtime_ns))
     sync_directories((*unsynced, *(made.target.parent for made in new)))
 
 
 def _put_in_place(made: NewCopy, catalogue: Catalogue) -> None:
-    """Give a copy its name; the first of its file never takes another's place.
+    """Rename a copy into place; the first copy of a file never replaces another file's.
 
-    To the file system, two names may be one. Then the second copy goes elsewhere.
+    Two names may collide on the file system. Then the second copy goes elsewhere.
     """
     temporary, name = made.temporary or Path(), made.kept.name
     if not made.is_first:
@@ -97,12 +97,12 @@ def _put_in_place(made: NewCopy, catalogue: Catalogue) -> None:
 
 
 def _set_aside(made: NewCopy, catalogue: Catalogue) -> None:
-    """Give the copy that is in place a name of its own, as an earlier generation."""
+    """Give the current copy a name of its own, as an earlier generation."""
     name, number = made.kept.name, made.aside or 1
     root = catalogue.root_of(name)
     source = kept_copy(root, name)
     while not _is_beside(source, generation_copy(root, number, name)):
-        number += 1  # Something else has that name, which no catalogue told.
+        number += 1  # Something unlisted has that name.
     made.aside = number
     made.kept = structs.replace(made.kept, generation=max(number + 1, made.kept.generation))
     older = catalogue.older.setdefault(name, [])
@@ -111,12 +111,12 @@ def _set_aside(made: NewCopy, catalogue: Catalogue) -> None:
 
 
 def _is_beside(source: Path, target: Path) -> bool:
-    """Let a copy be at *target* too; False if that is another's place."""
+    """Link a copy to *target* too; return False if that is another's place."""
     make_directory(target.parent)
     try:
         os.link(source, target)
     except FileExistsError:
-        # A run that was cut off may have got this far.
+        # An interrupted run may have got this far.
         return os.path.samefile(source, target) or filecmp.cmp(source, target, shallow=False)
     except OSError as error:
         if error.errno not in NEEDS_COPY:
@@ -151,10 +151,10 @@ def _sync_file(path: Path) -> None:
 
 
 def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
-    """Remove what a run that was killed left unfinished there.
+    """Remove unfinished files of a killed run.
 
-    Whoever sweeps holds the place, so that nobody is making anything in it; or else tells for how
-    many seconds nobody must have touched it.
+    The caller either holds the lock of the place, or passes the number of seconds for which the
+    files must not have been touched.
     """
     before = time.time() - unused_for
     for directory in set(directories):
@@ -167,7 +167,7 @@ def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
 
 
 def sweep_beneath(top: Path) -> None:
-    """Sweep a directory, which is held, and all that are in it."""
+    """Sweep a locked directory and everything below it."""
     for item in DirectoryWalk().files_beneath(os.fspath(top)):  # However deep they are.
         if is_temporary(item.name):
             with contextlib.suppress(OSError):
@@ -175,11 +175,11 @@ def sweep_beneath(top: Path) -> None:
 
 
 def _used_at(item: os.DirEntry[str]) -> float:
-    """Return when something was touched last; the other times may be those of what it will hold."""
+    """Return when something was touched last; other times may be those of its contents."""
     return item.stat(follow_symlinks=False).st_ctime
 
 
 def sync_directories(paths: Iterable[Path]) -> None:
-    """Return when the entries of all these directories are on the disk."""
+    """Return when the entries of all these directories are on disk."""
     for path in sorted(set(paths)):
         sync_directory_at(path)

@@ -1,15 +1,13 @@
-"""Proving a copy against its original, and removing the original once that is done.
+"""Compare a copy with its original, and remove the original once that succeeded.
 
-A proof says how long a file is, what its SHA-256 is and how many records it has, all read from the
-file itself, and which file that was. A copy is good if, read by the way that every reader goes, it
-comes to the same. An original is removed only while it is still the file that the proof is of. What
-a program that knows no locks appends to it in that very instant is noticed and given back.
+A Comparison has a file's size, SHA-256 and record count, all read from the file itself, and the
+file's identity. A copy is good if, read the way every reader does, it gives the same. An original
+is removed only while it is still that file. What a program without locks appends at that very
+moment is noticed and restored.
 
-Kept copies proved against the files they are of, before any file goes on their strength.
-
-Size and time tell keeping that a copy is up to date. They may lie: a program may set a file's time,
-and a disk may rot. So whoever lets a file go reads it and its copy, byte for byte, first. A copy
-that is not as its file is doubted, and the next keeping makes it anew.
+Size and mtime show that a kept copy is up to date, but they can be wrong: a program may set the
+mtime, and disks fail. So before a file is removed, it and its copy are compared byte for byte. A
+copy that differs is doubted, and the next run makes it again.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _PIECE_BYTES: Final = 1024 * 1024
 
 
 class Content(NamedTuple):
-    """What a file holds. *records* is 0 for what is no log."""
+    """The contents of a file. *records* is 0 if it is not a log."""
 
     size_bytes: int
     digest: str
@@ -53,7 +51,7 @@ class Content(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What a file holds, and which file it was when it was read."""
+    """The contents of a file, and its identity when it was read."""
 
     content: Content
     device: int
@@ -61,13 +59,13 @@ class Comparison(NamedTuple):
     mtime_ns: int
 
     def is_of(self, status: os.stat_result) -> bool:
-        """Return whether *status* is that of the same file, unchanged."""
+        """Return whether *status* is that of the same, unchanged file."""
         now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         return now == (self.device, self.inode, self.content.size_bytes, self.mtime_ns)
 
 
 def compare_file(spot: Spot, *, tee: Callable[[bytes], object] | None = None) -> Comparison:
-    """Read a file, as it lies there and not through any link; *tee* is given its bytes."""
+    """Read a file, not through any link; *tee* gets its bytes."""
     try:
         with spot.folder() as folder:
             fd = folder.read(spot.parts[-1])
@@ -75,7 +73,7 @@ def compare_file(spot: Spot, *, tee: Callable[[bytes], object] | None = None) ->
         raise open_error(error, spot.path) from None
     try:
         before = os.fstat(fd)
-        # To its end as it was: what is still being written makes no proof.
+        # Up to its size at the start: a growing file gives no proof.
         source = PlainSource(os.dup(fd), 0, end=before.st_size)
         content = content_of(source, spot.parts[-1], tee=tee)
         proof = Comparison(content, before.st_dev, before.st_ino, before.st_mtime_ns)
@@ -87,7 +85,7 @@ def compare_file(spot: Spot, *, tee: Callable[[bytes], object] | None = None) ->
 
 
 def check_copy(path: Path, proof: Comparison, name: str) -> None:
-    """Read the packed copy at *path* of the file called *name*; a BrokenCopy unless it is good."""
+    """Read the compressed copy at *path* of the file *name*; raise BrokenCopy unless it is good."""
     try:
         found = content_of(open_source(path), name)
     except BrokenArchive as error:
@@ -101,7 +99,7 @@ def check_copy(path: Path, proof: Comparison, name: str) -> None:
 
 
 def unpacked(path: Path, *, tee: Callable[[bytes], object] | None = None) -> Content:
-    """Read all that a compressed file holds, as bytes; a BrokenCopy if anything is amiss."""
+    """Yield the contents of a compressed file; raise BrokenCopy if anything is wrong."""
     source = open_source(path)
     if isinstance(source, PlainSource):
         source.close()
@@ -116,7 +114,7 @@ def unpacked(path: Path, *, tee: Callable[[bytes], object] | None = None) -> Con
 
 
 def is_prefix(packed: Path, plain: Path, *, is_blob: bool) -> bool:
-    """Tell whether a log still begins with all that its archive holds; BrokenCopy if that broke."""
+    """Return whether a log still begins with its archive; raise BrokenCopy if that is damaged."""
     fd = open_regular(plain)
     at = 0
 
@@ -139,7 +137,7 @@ def is_prefix(packed: Path, plain: Path, *, is_blob: bool) -> bool:
 
 
 class _Differs(Exception):
-    """Two files do not hold the same."""
+    """Two files have different contents."""
 
 
 def _read(fd: int, size: int, offset: int) -> bytes:
@@ -150,7 +148,7 @@ def _read(fd: int, size: int, offset: int) -> bytes:
 
 
 def broken(path: Path, why: str) -> BrokenCopy:
-    """Say that a copy is not what it should be, and that nothing was done because of that."""
+    """Return the error for a damaged copy, because of which nothing was done."""
     return BrokenCopy(
         f"{path} does not read back as what was put into it: {why}",
         path=path,
@@ -161,10 +159,10 @@ def broken(path: Path, why: str) -> BrokenCopy:
 def content_of(
     source: Source, name: str, *, tee: Callable[[bytes], object] | None = None
 ) -> Content:
-    """Read a source to its end and say what it held; it is closed then."""
+    """Read a source to its end, close it, and return its contents."""
     read = _Summed(source, tee)
     records = 0
-    # What a stub in the log stands for is another file, with a copy of its own.
+    # A stub's line is in another file, with a copy of its own.
     with Reader(name, source=read, follow_blobs=False) as reader:
         if looks_like_log(name):
             records = sum(isinstance(item, Placed) for item in reader)
@@ -175,7 +173,7 @@ def content_of(
 
 
 class _Summed:
-    """A source that sums up what is read from it."""
+    """A source that hashes what is read from it."""
 
     plain = False
 
@@ -198,7 +196,7 @@ class _Summed:
 
 
 def remove_compared(spot: Spot, proof: Comparison) -> bool:
-    """Remove the file that *proof* is of; False if it is gone already, LogLocked if it changed."""
+    """Remove the file of *proof*; False if it is gone already; raise LogLocked if it changed."""
     try:
         folder = spot.folder()
     except FileNotFoundError:
@@ -224,11 +222,11 @@ def remove_compared(spot: Spot, proof: Comparison) -> bool:
 
 
 def _give_back(fd: int, spot: Spot, proof: Comparison) -> None:
-    """Put a file back that somebody wrote to while it was removed."""
+    """Restore a file that was written to while it was removed."""
     try:
         put(spot.root, spot.parts, _rest(fd, 0), overwrite=False)
     except FileExistsError:
-        # And has begun a new one since: there goes what the copy does not hold.
+        # A new file was created since: the appended bytes are in no copy.
         with spot.folder() as folder:
             new = folder.open(spot.parts[-1], os.O_WRONLY | os.O_APPEND)
             try:
@@ -254,7 +252,7 @@ def _being_written(path: Path) -> LogLocked:
 
 @contextlib.contextmanager
 def typed(path: Path) -> Iterator[None]:
-    """Return the system's own errors their types; *path* is what was being worked on."""
+    """Convert OSErrors to typed errors; *path* is the file being processed."""
     try:
         yield
     except OSError as error:
@@ -262,10 +260,10 @@ def typed(path: Path) -> Iterator[None]:
 
 
 def compare_kept(good: SessionFile, home: Home, catalogue: Catalogue) -> Comparison | None:
-    """Prove that the kept copy of a file of *home* holds what the file does, and give the proof.
+    """Compare a file of *home* with its kept copy, and return the proof.
 
-    None if there is no copy of the file, or one that is doubted. Raises BrokenCopy if the copy
-    holds something else, LogLocked if the file was written to since it was listed or kept.
+    None if there is no copy of the file, or a doubted one. Raises BrokenCopy if the copy has other
+    contents, LogLocked if the file was written to since it was listed or kept.
     """
     proof = compare_file(Spot(Path(os.path.realpath(home)), good.name))
     known = catalogue.current.get(good.name)
@@ -284,13 +282,13 @@ def compare_kept(good: SessionFile, home: Home, catalogue: Catalogue) -> Compari
 
 
 def read_back(catalogue: Catalogue, name: str) -> None:
-    """Read a copy against its digests; a BrokenCopy if it does not hold what was kept."""
+    """Read a copy and compare its digests; raise BrokenCopy if it is damaged."""
     for _ in content(*known_copy(catalogue, name)):
         pass
 
 
 def known_copy(catalogue: Catalogue, name: str) -> tuple[Copy, KeptFile]:
-    """Return a copy, and what is known of it, or what it shows if the catalogue was lost."""
+    """Return a copy and its entry, or its actual contents if the catalog was lost."""
     kept = catalogue.current.get(name)
     number = kept.generation if kept is not None else 1
     path = kept_copy(catalogue.root_of(name), name)

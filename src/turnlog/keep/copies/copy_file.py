@@ -1,14 +1,14 @@
-"""Making a copy: what of a file is new, packed into a temporary file and proved.
+"""Make a copy: compress what is new in a file into a temporary file and verify it.
 
-Nothing is in its place yet when this is done. What the world does meanwhile (a file that vanishes,
-shrinks or turns out to be something else) is a value, Unkept; what our own disk does is an error.
+The copy is not in place yet when this is done. What happens to the source meanwhile (it vanishes,
+shrinks or is replaced) is returned as NotKept; a failure of our own disk raises.
 
-A file that grew is compared with all that was kept of it, byte for byte, before its copy is added
-to; and once more if it was written to meanwhile. So no copy is made of two states of a file.
+A file that grew is compared with its whole copy, byte for byte, before the copy is extended; and
+again if it was written to meanwhile. So no copy mixes two states of a file.
 
-A copy that does not read back is never built upon: another is made of the whole file. It takes the
-damaged one's place if it is proved to hold all that was kept; else the damaged one stays, as an
-earlier generation does, for what can still be read of it.
+A damaged copy is never extended: a new one is made of the whole file. It replaces the damaged one
+if it verifiably holds everything that was kept; otherwise the damaged one stays as an earlier
+generation, for what can still be read of it.
 """
 
 from __future__ import annotations
@@ -47,32 +47,32 @@ class NotKept(Struct, frozen=True):
 
 
 class NewCopy(Struct):
-    """A copy that waits to be put in place, in the file *temporary*.
+    """A copy to be committed, in the file *temporary*.
 
-    Without one, the copy that is in place needs no change, and only the catalogue does.
+    Without one, the existing copy needs no change, only the catalog does.
     """
 
     kept: KeptFile
     target: Path
     temporary: Path | None = None
     aside: int | None = None
-    """The generation as which the copy that is in place must stay."""
+    """The generation number under which the existing copy must stay."""
     replaces: KeptFile | None = None
-    """What is known of that one."""
+    """The entry of that one."""
     damage: str = ""
     """What is wrong with it."""
     is_first: bool = False
-    """There is no copy in place: whatever turns out to be there is another file's."""
+    """Whether there is no copy in place: a file found there is another's."""
     read_bytes: int = 0
     written_bytes: int = 0
     is_placed: bool = False
-    """It took the place of the copy before it."""
+    """Whether it replaced the copy before it."""
     is_blocked: bool = False
-    """A directory has its name."""
+    """Whether a directory has its name."""
 
 
 def discard(copies: Iterable[NewCopy]) -> None:
-    """Take copies away that will not be put in place."""
+    """Delete copies that will not be committed."""
     for made in copies:
         if made.temporary is not None:
             with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ def discard(copies: Iterable[NewCopy]) -> None:
 
 
 def make_copy(file: HomeFile, catalogue: Catalogue) -> NewCopy | NotKept:
-    """Copy what is new in *file* behind what is kept of it; or all of it, if it is another now."""
+    """Copy what is new in *file* since it was kept, or all of it if it was rewritten."""
     refusal = _refusal(file.name, catalogue.root_of(file.name))
     if refusal is not None:
         return refusal
@@ -106,14 +106,14 @@ def make_copy(file: HomeFile, catalogue: Catalogue) -> NewCopy | NotKept:
 
 
 def refused_name(error: OSError) -> NotKept | None:
-    """Say that no copy can be called like a file, if that is what is wrong."""
+    """Return the reason if *error* means that a copy cannot have this name."""
     if error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR):
         return NotKept(f"no copy can have its name: {(error.strerror or '').lower()}")
     return None
 
 
 def _refusal(name: str, root: Path) -> NotKept | None:
-    """Return why a file cannot be kept under its name, if it cannot."""
+    """Return why a file cannot be kept under its name, if so."""
     if name.startswith((GENERATIONS + "/", CONFLICTS + "/")):
         return NotKept("no copy can have its name: other copies are kept there")
     for path in (generation_copy(root, _LARGE_NUMBER, name), kept_copy(root, name)):
@@ -136,7 +136,7 @@ class _Unsteady(Exception):
 
 
 class _Earlier(Struct):
-    """The copy that is in place, open: what it holds, and what the catalogue says of it."""
+    """The existing copy, opened: its contents and its entry in the catalog."""
 
     fd: int
     packed: Packed
@@ -145,7 +145,7 @@ class _Earlier(Struct):
 
 @contextlib.contextmanager
 def _earlier(catalogue: Catalogue, name: str) -> Iterator[_Earlier | str]:
-    """Open the copy that is in place; or tell what is wrong with it, nothing if there is none."""
+    """Open the existing copy; or return what is wrong with it, None if there is none."""
     path = kept_copy(catalogue.root_of(name), name)
     try:
         fd = open_regular(path)
@@ -166,7 +166,7 @@ def _opened(fd: int, path: Path, name: str, catalogue: Catalogue) -> _Earlier:
     known, table = catalogue.current.get(name), read_table(fd)
     if known is not None and table is not None and _fits(known, table, os.fstat(fd).st_size):
         return _Earlier(fd, Packed(table, known.digests, known.sums), known)
-    # The catalogue is behind it, or was lost: what the copy holds, only itself can tell.
+    # The catalog is outdated or lost: only the copy itself shows what it holds.
     number = generation_in_place(catalogue, name)
     kept, packed = adopted(path, name, number, catalogue.conflict_of(name))
     return _Earlier(fd, packed, kept)
@@ -181,7 +181,7 @@ def _copied(
     fd: int, now: os.stat_result, file: HomeFile, catalogue: Catalogue, earlier: _Earlier
 ) -> NewCopy:
     kept = earlier.kept
-    # Samples would do for a log that is only appended to, and for no other.
+    # Samples would suffice only for a log that is never rewritten.
     if now.st_size < kept.size_bytes or not _begins_with(fd, earlier.packed):
         return _packed(fd, now, file, catalogue, replaces=kept)
     if now.st_size == kept.size_bytes:
@@ -191,7 +191,7 @@ def _copied(
 
 
 def _begins_with(fd: int, packed: Packed) -> bool:
-    """Return whether a file begins with all that *packed* holds; every byte is read for that."""
+    """Return whether a file begins with everything in *packed*; every byte is compared."""
     return all(
         sha256(_read(fd, frame.size_bytes, frame.start)).digest()
         == packed.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
@@ -209,7 +209,7 @@ def _packed(
     replaces: KeptFile | None = None,
     damage: str = "",
 ) -> NewCopy:
-    """Pack what is new behind an *earlier* copy; or the whole file, in the place of another."""
+    """Compress what is new after an *earlier* copy; or the whole file."""
     target = kept_copy(catalogue.root_of(file.name), file.name)
     temporary = target.with_name(temporary_name())
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
@@ -235,7 +235,7 @@ def _packed(
         made.written_bytes = kept.packed_bytes
         if earlier is None:
             _number(made, catalogue, packed, copy)
-        # The copy is as old as what it holds.
+        # The copy gets the mtime of its contents.
         os.utime(temporary, ns=(now.st_mtime_ns, now.st_mtime_ns))
     except BaseException:
         with contextlib.suppress(OSError):
@@ -249,7 +249,7 @@ def _packed(
 def _filled(
     made_fd: int, fd: int, now: os.stat_result, file: HomeFile, earlier: _Earlier | None
 ) -> Packed:
-    """Pack a file, or what of it is new, and read that back."""
+    """Compress a file, or its new part, and read that back."""
     if hasattr(os, "fchmod"):
         os.fchmod(made_fd, 0o600)
     packer = Packer(made_fd, (earlier.fd, earlier.packed) if earlier else None)
@@ -272,7 +272,7 @@ def _filled(
 
 
 def _number(made: NewCopy, catalogue: Catalogue, packed: Packed, copy: FramedSource) -> None:
-    """Give a copy of a whole file its number, and what lies in its place one, if that must stay."""
+    """Return the number of a new whole copy, and of the existing one if that must stay."""
     name = made.kept.name
     known = catalogue.current.get(name)
     if made.damage and known is not None and _holds_all(packed, copy, known):
@@ -287,7 +287,7 @@ def _number(made: NewCopy, catalogue: Catalogue, packed: Packed, copy: FramedSou
 
 
 def _holds_all(packed: Packed, copy: FramedSource, known: KeptFile) -> bool:
-    """Return whether a new copy begins with all that is *known* of a damaged one."""
+    """Return whether a new copy begins with everything *known* of a damaged one."""
     last = len(known.digests) // DIGEST_BYTES - 1
     if packed.size_bytes < known.size_bytes or len(packed.table.frames) <= last:
         return False
@@ -296,13 +296,13 @@ def _holds_all(packed: Packed, copy: FramedSource, known: KeptFile) -> bool:
     if packed.digests[: last * DIGEST_BYTES] != known.digests[: last * DIGEST_BYTES]:
         return False
     start = packed.table.frames[last].start
-    # The last frame may be longer by now: what it held before is told by its beginning.
+    # The last frame may be longer by now: compare only its beginning.
     data = copy.read_at(max(0, known.size_bytes - start), start)
     return sha256(data).digest() == known.digests[last * DIGEST_BYTES :]
 
 
 def _read(fd: int, size: int, offset: int) -> bytes:
-    """Read a file that is not ours: what fails there is no failure of our own disk."""
+    """Read a source file: errors there are not failures of our own disk."""
     data = b""
     while len(data) < size:
         try:

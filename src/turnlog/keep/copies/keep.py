@@ -1,15 +1,14 @@
-"""Keeping: every home's files are copied, and what was copied stays, whatever becomes of the files.
+"""Keep copies of every home's files, whatever happens to the files later.
 
-A file that only grew is packed from where its copy ends. One that was rewritten, or shrank, begins
-a new generation, and the copy of the old one stays. Unchanged files, told by size and time, are not
-opened; all others are read whole and compared. The files themselves are only ever read.
+A file that only grew is compressed from where its copy ends. One that was rewritten, or shrank,
+begins a new generation, and the copy of the old one stays. Unchanged files, by size and mtime, are
+not opened; all others are read and compared. The files themselves are only read.
 
-Copies are made some at a time: written to temporary files, read back and compared, synced, and only
-then renamed over the old ones; the catalogue follows. A kill at any moment leaves whole copies and,
-at worst, temporary files and a catalogue that is behind the copies, which the next run over all
-files puts in order, also where the files themselves are gone.
+Copies are made in batches: written to temporary files, read back and compared, synced, and only
+then renamed over the old ones; then the catalog is updated. A kill at any moment leaves complete
+copies and, at worst, temporary files and an outdated catalog, which the next full run cleans up.
 
-A file for which there is no room keeps no smaller one from being kept; then it is an error.
+If a file does not fit on the disk, smaller ones are still kept; then StorageFull is raised.
 """
 
 from __future__ import annotations
@@ -43,30 +42,30 @@ from turnlog.storage.system import lock
 
 LOCK_TIMEOUT: Final = 60.0
 _WORKERS: Final = 2
-_AHEAD: Final = 128  # Files that are copied while those before them are synced.
-# What is made before it is synced and renamed: many syncs at once cost little more than one.
+_AHEAD: Final = 128  # Files copied while those before them are synced.
+# Files per batch: many syncs at once cost little more than one.
 _BATCH_FILES: Final = 128
 _BATCH_BYTES: Final = 64 * 1024 * 1024
 
 Sessions = frozenset[str | None]
-"""Ids of sessions; None among them stands for what belongs to nobody."""
+"""Session ids; None stands for files that belong to no session."""
 Progress = Callable[[int, int], None]
-"""Told how many bytes of how many are done."""
+"""Called with the number of bytes done and the total."""
 
 
 class KeepRun(Struct, kw_only=True):
-    """What was looked at, and what was copied."""
+    """What was checked, and what was copied."""
 
     files: int = 0
-    """Files that are worth keeping."""
+    """Files worth keeping."""
     copied: int = 0
-    """Those of which a copy was made or added to."""
+    """Files whose copy was made or extended."""
     sessions: list[str] = field(default_factory=list)
-    """The sessions they belong to."""
+    """The sessions of those files."""
     without_log: list[str] = field(default_factory=list)
-    """Those of them that have no main log any more: agents' logs, todos and the like are left."""
+    """Sessions without a main log: only agents' logs, todos and the like are left."""
     read_bytes: int = 0
-    """What of them was new."""
+    """How many bytes of them were new."""
     written_bytes: int = 0
     begun_anew: list[str] = field(default_factory=list)
     """Files that were rewritten since they were kept: a new generation began."""
@@ -81,10 +80,10 @@ def keep(
     progress: Progress | None = None,
     lock_timeout: float = LOCK_TIMEOUT,
 ) -> KeepRun:
-    """Copy what is new or grew in *homes*; with *sessions*, only what belongs to those.
+    """Copy what is new or grew in *homes*; with *sessions*, only their files.
 
-    None among them stands for what belongs to nobody. Raises StorageFull if there is not room for
-    all, when there is a copy of the rest.
+    None among them stands for files of no session. Raises StorageFull, after keeping the rest, if
+    there is not enough space for everything.
     """
     run = KeepRun()
     room = _Room()
@@ -119,7 +118,7 @@ def keep(
 
 
 class _Steps:
-    """How far a run has got."""
+    """The progress of a run."""
 
     def __init__(self, tell: Progress | None) -> None:
         self._tell = tell
@@ -135,7 +134,7 @@ class _Steps:
 
 
 class _Room:
-    """What there was no room for. Nothing as large is tried then: a full disk is soon found out."""
+    """What did not fit. Nothing as large is tried again, so a full disk is noticed early."""
 
     def __init__(self) -> None:
         self._left_out: list[str] = []
@@ -144,7 +143,7 @@ class _Room:
         self._errno: int | None = None
 
     def make_copy(self, file: HomeFile, catalogue: Catalogue) -> NewCopy | NotKept:
-        """Make a copy, if there may be room for it."""
+        """Make a copy, if it may fit."""
         if file.size_bytes < self._smallest_bytes:
             try:
                 return make_copy(file, catalogue)
@@ -175,7 +174,7 @@ class _Room:
 
 @contextmanager
 def turn(place: Path, timeout: float) -> Iterator[None]:
-    """Hold the mirror's lock: one at a time changes it."""
+    """Hold the mirror's lock: one process at a time changes it."""
     try:
         make_directory(place)
         path = place / ".lock"
@@ -195,7 +194,7 @@ def turn(place: Path, timeout: float) -> Iterator[None]:
 
 
 class _HomeListing(Struct):
-    """The files of a home that a run found; *is_whole* if no other file can be there."""
+    """The files of a home found by a run; *is_whole* if no others can exist."""
 
     home: Home
     place: Path
@@ -214,7 +213,7 @@ def _keep_home(look: _HomeListing, run: KeepRun, *, steps: _Steps, room: _Room) 
             note_home(place, os.path.realpath(look.home))
         is_behind = not catalogue.is_sound
         roots = copy_roots(place).values()
-        for file in todo:  # What lies there already is not taken for a file that is gone.
+        for file in todo:  # Files that exist already are not taken for gone.
             if any(os.path.lexists(kept_copy(root, file.name)) for root in roots):
                 catalogue.claim(file.name)
         if sessions is None:
@@ -245,7 +244,7 @@ def _keep_home(look: _HomeListing, run: KeepRun, *, steps: _Steps, room: _Room) 
 def changed_files(
     files: Iterable[HomeFile], catalogue: Catalogue, sessions: Sessions | None = None
 ) -> Iterator[HomeFile]:
-    """Return the files whose copies are not up to date, as far as size and time tell."""
+    """Return the files whose copies are not up to date, by size and mtime."""
     for file in files:
         if sessions is not None and owner_of_file(file) not in sessions:
             continue
@@ -256,7 +255,7 @@ def changed_files(
 def _made(
     todo: list[HomeFile], catalogue: Catalogue, steps: _Steps, room: _Room, unsynced: set[Path]
 ) -> Generator[tuple[HomeFile, NewCopy | NotKept], None, None]:
-    """Make the copies, several at a time; they come in order.
+    """Yield the copies in order, several made at a time.
 
     Directories that got new entries are added to *unsynced*.
     """
@@ -332,7 +331,7 @@ def _take(
     run: KeepRun,
     unsynced: set[Path],
 ) -> None:
-    """Put the copies of a batch in place and write them down."""
+    """Commit the copies of a batch and record them."""
     copies = [(file, one) for file, one in batch if isinstance(one, NewCopy)]
     run.problems += [
         Problem(Path(file.path), one.why) for file, one in batch if isinstance(one, NotKept)
@@ -368,9 +367,9 @@ def _take(
 
 
 def _drop_held(catalogue: Catalogue, name: str) -> list[int]:
-    """Take earlier generations out of the catalogue that the newest begins with; return them.
+    """Remove earlier generations that the newest begins with from the catalog; return them.
 
-    A file that goes back and forth between two states does not fill the disk.
+    A file that alternates between two states must not fill the disk.
     """
     kept, older = catalogue.current[name], catalogue.older.get(name, [])
     newest = Copy(name=name, generation=kept.generation, path=catalogue.copy_of(kept), known=kept)
@@ -380,7 +379,7 @@ def _drop_held(catalogue: Catalogue, name: str) -> list[int]:
 
 
 def _compare_generations(catalogue: Catalogue, name: str) -> None:
-    """Note whether a log that was rewritten lost records, while it is known what it was."""
+    """Note whether a rewritten log lost records, while its earlier contents are known."""
     if read_name(name.rpartition("/")[2]) is None:
         return
     kept = catalogue.current[name]
@@ -388,20 +387,20 @@ def _compare_generations(catalogue: Catalogue, name: str) -> None:
 
 
 def is_main_log(name: str) -> bool:
-    """Return whether the file *name* of a home is a session's main log, as far as names tell."""
+    """Return whether the file *name* of a home is a session's main log, by its name."""
     log = read_name(name.rpartition("/")[2])
     return log is not None and log.kind == "session" and owner_of(name) == log.id
 
 
 def owner_of_file(file: HomeFile) -> str | None:
-    """Return which session a file belongs to, from its name or, where it must be, its records."""
+    """Return the session of a file, by its name or, if necessary, its records."""
     return owner_of(file.name) or _owner(file)
 
 
 def _owner(file: HomeFile) -> str | None:
-    """Return whose an agent's log, or its metadata, is that lies beside the sessions.
+    """Return the session of an agent's log, or its metadata, next to the sessions.
 
-    Its records know.
+    Only its records name it.
     """
     directory, _, name = file.name.rpartition("/")
     if not name.startswith("agent-") or not name.endswith((".jsonl", ".meta.json")):

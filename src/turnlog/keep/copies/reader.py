@@ -1,10 +1,10 @@
-"""Kept copies read back: what the catalogue says of them, frame by frame, or an error.
+"""Read kept copies back, frame by frame, and verify them with the catalog.
 
-A copy may be ahead of its catalogue: whoever keeps puts it in place first and writes it down
-afterwards, and may be killed between the two. So a copy that begins with what is known of it is
-read as far as it was known, and `as_it_lies` tells what it holds by now. Anything else that does
-not fit is broken. No more is ever unpacked than a copy is known to hold, or than its table says; a
-table with larger frames than turnlog makes is believed only as far as the copy's weight allows.
+A copy may be newer than its catalog, if a run was killed between committing and recording it. So a
+copy that begins with its recorded contents is read that far, and `describe_copy` returns its actual
+contents. Any other mismatch is damage. Never more is decompressed than a copy is recorded to hold,
+or than its table says; a table with larger frames than turnlog writes is trusted only within the
+limit for bombs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from turnlog.storage.frames import (
 from turnlog.storage.sources import BrokenArchive, open_regular, open_source
 from turnlog.storage.system import read_at
 
-# Real logs pack 5 to 30 times, bombs a thousand.
+# Real logs compress 5 to 30 times, bombs a thousand.
 _BOMB_SLACK: Final = 64 * 1024 * 1024
 _BOMB_RATIO: Final = 200
 _READ_BYTES: Final = 1024 * 1024
@@ -42,17 +42,17 @@ _HINT: Final = "turnlog verify shows what is damaged; turnlog show reads what is
 
 
 class Copy(Struct, frozen=True, kw_only=True):
-    """One kept copy of the file *name*: where it lies, and what is known of it."""
+    """One kept copy of the file *name*: its path and its entry."""
 
     name: str
     generation: int
     path: Path
     known: KeptFile | None = None
-    """What the catalogue says of it; None if it does not know it."""
+    """Its entry in the catalog; None if there is none."""
 
 
 def describe_copy(copy: Copy) -> KeptFile:
-    """Tell what a copy holds: what is known of it, or what it shows by itself; or a BrokenCopy."""
+    """Return what a copy holds, by the catalog or by itself; raise BrokenCopy if damaged."""
     known = copy.known
     with _opened(copy.path) as (fd, table):
         if known is None:
@@ -63,12 +63,12 @@ def describe_copy(copy: Copy) -> KeptFile:
             why = f"it holds {table.size_bytes:,} bytes, where {known.size_bytes:,} were kept"
             raise _broken(copy.path, why)
         for _ in _frames(copy.path, known, fd, table):
-            pass  # It still begins with what was known.
+            pass  # It still begins with its recorded contents.
         return _unpacked(copy, fd, table)
 
 
 def content(copy: Copy, kept: KeptFile) -> Iterator[bytes]:
-    """Return what *kept* says that the copy holds; a BrokenCopy before the first byte that differs.
+    """Yield the contents recorded in *kept*; raise BrokenCopy before the first byte that differs.
 
     The copy may have grown since.
     """
@@ -77,7 +77,7 @@ def content(copy: Copy, kept: KeptFile) -> Iterator[bytes]:
 
 
 def begins_with(copy: Copy, kept: KeptFile) -> bool:
-    """Return whether a copy begins with all that *kept*, which may be of another file, holds."""
+    """Return whether a copy begins with the contents in *kept*, perhaps of another file."""
     try:
         for _ in content(copy, kept):
             pass
@@ -87,9 +87,9 @@ def begins_with(copy: Copy, kept: KeptFile) -> bool:
 
 
 def readable_parts(path: Path) -> Iterator[bytes]:
-    """Return what can be read of a broken copy; a frame that cannot be is a line of NULs.
+    """Yield what can be read of a broken copy; an unreadable frame is a line of NULs.
 
-    Of a copy without a table that is what stands before the first damage.
+    Without a table, that is everything before the first damage.
     """
     fd = open_regular(path)
     try:
@@ -122,7 +122,7 @@ def _frames(path: Path, kept: KeptFile, fd: int, table: FrameTable) -> Iterator[
         data = _frame(path, frames, number)
         number += 1
         if digest is digests[-1]:
-            # The last frame is packed again when the file grows, and may end elsewhere then.
+            # The last frame is compressed again when the file grows, and may then end elsewhere.
             while len(data) < left and number < len(table.frames) and len(data) <= _BOMB_SLACK:
                 data += _frame(path, frames, number)
                 number += 1
@@ -148,7 +148,7 @@ def _frame(path: Path, frames: Frames, number: int) -> bytes:
 
 
 def _unpacked(copy: Copy, fd: int, table: FrameTable) -> KeptFile:
-    """Find out what a copy holds that the catalogue does not know."""
+    """Return the contents of a copy that is not in the catalog."""
     status = os.fstat(fd)
     if not table.is_ours and table.size_bytes > _most_bytes(fd):
         raise _broken(copy.path, f"it unpacks to more than {_BOMB_RATIO} times its size")
@@ -169,14 +169,14 @@ def _unpacked(copy: Copy, fd: int, table: FrameTable) -> KeptFile:
 
 
 def _most_bytes(fd: int) -> int:
-    """Return how many bytes a copy may hold that turnlog did not make, and be no bomb."""
+    """Return the size limit for copies that turnlog did not make, against bombs."""
     return _BOMB_SLACK + _BOMB_RATIO * os.fstat(fd).st_size
 
 
 def file_begins_with(fd: int, kept: KeptFile) -> bool:
-    """Return whether an open file begins with all that was *kept* of it, by its frames' digests.
+    """Return whether an open file begins with everything *kept*, by its frames' digests.
 
-    Where frames end depends on the bytes alone, so the copy is not needed.
+    Frame boundaries depend only on the bytes, so the copy is not needed.
     """
     at = number = 0
     while at < kept.size_bytes:

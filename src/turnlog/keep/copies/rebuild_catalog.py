@@ -1,7 +1,7 @@
-"""Copies that no catalogue knows: what they hold is found out by unpacking them.
+"""Rebuild catalog entries of unlisted copies by decompressing them.
 
-A catalogue is lost, or behind: whoever was killed between putting a copy in its place and writing
-that down leaves it so. What a copy cannot show, when its file was changed last, stays unknown.
+A catalog may be lost, or outdated by a kill between committing a copy and recording it. The mtime
+of the source stays unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from turnlog.storage.compressed import Packed, packed_at
 
 
 def adopted(path: Path, name: str, generation: int, conflict: int = 0) -> tuple[KeptFile, Packed]:
-    """Find out what the copy at *path* of the file *name* holds; a BrokenCopy if it is damaged."""
+    """Return the entry for the copy at *path* of the file *name*; raise BrokenCopy if damaged."""
     packed = packed_at(path)
     status = os.stat(path)
     kept = KeptFile(
@@ -36,9 +36,9 @@ def adopted(path: Path, name: str, generation: int, conflict: int = 0) -> tuple[
 
 
 def generation_in_place(catalogue: Catalogue, name: str) -> int:
-    """Give the number of the copy that is in place, or comes there: the one after all earlier ones.
+    """Return the generation number of the current or next copy: one after all earlier ones.
 
-    Told by those that lie there too, since the catalogue may not know them.
+    Copies on disk count too, since the catalog may not list them.
     """
     known = catalogue.current.get(name)
     found = {each.generation for each in catalogue.older.get(name, ())}
@@ -47,7 +47,7 @@ def generation_in_place(catalogue: Catalogue, name: str) -> int:
     found |= {number for number, path in paths.items() if os.path.lexists(path)}
     newest = max(found, default=0)
     if newest in paths and _is_one_file(paths[newest], kept_copy(root, name)):
-        return newest  # Somebody was killed when it had both its names.
+        return newest  # A kill left it with both its names.
     return max(newest + 1, known.generation if known is not None else 1)
 
 
@@ -59,10 +59,9 @@ def _is_one_file(one: Path, other: Path) -> bool:
 
 
 def adopt_all(catalogue: Catalogue, but: Container[str] = ()) -> bool:
-    """List the copies that a catalogue does not know, *but* those of some files.
+    """Add entries for unlisted copies, *but* not those of some files.
 
-    Damaged ones stay where they are, unlisted: verifying tells of them. Tells whether there were
-    any others.
+    Damaged ones stay unlisted, and ``verify`` reports them. Returns whether any were added.
     """
     has_adopted = False
     copies = [

@@ -1,9 +1,9 @@
-"""Logs that hold less than was kept of them: emptied, cut, or written over.
+"""Detect logs that have lost records: emptied, truncated, or overwritten.
 
-A log only ever grows, and what rewrites one (repair, compaction) leaves every record in it. So a
-record that a kept copy holds and its log does not is lost. Sizes and times are compared first, then
-digests; records are read only if a log does not begin with what was kept of it. What keeping once
-found out about an earlier generation is in the catalogue, so that nobody reads that again.
+A log only grows, and rewrites (repair, compaction) keep every record. So a record that is in a kept
+copy but not in the log is lost. Sizes and mtimes are compared first, then digests; records are read
+only if a log does not begin with its copy. Earlier findings about generations are in the catalog
+and not computed again.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from turnlog.storage.sources import open_regular
 
 
 class Shortfall(Struct, frozen=True, kw_only=True):
-    """A log that lacks records, and the generation of its kept copy to replace it with."""
+    """A log that lacks records, and the generation of its copy to replace it with."""
 
     records: int
     generation: int
 
 
 class Contents(Struct):
-    """What a log holds, as far as it matters to compare it with another."""
+    """The contents of a log, as far as needed to compare it with another."""
 
     records: set[str | bytes]
-    """Records that no rewrite leaves out."""
+    """Records that no rewrite removes."""
     states: set[str]
-    """Types of records of which only the last counts: titles, modes and the like."""
+    """Types of records whose last one counts: titles, modes and the like."""
     everything: set[str | bytes]
 
     @classmethod
     def of(cls, items: Iterable[object]) -> Contents:
-        """Read what a log holds; *items* are what a Reader gives."""
+        """Return the contents of a log from a Reader's *items*."""
         found = cls(set(), set(), set())
         for item in items:
             if isinstance(item, Placed):
@@ -64,7 +64,7 @@ class Contents(Struct):
 
 
 def identity(record: Record) -> str | bytes:
-    """Return what tells a record from all others: its uuid, or a digest if it has none."""
+    """Return the identity of a record: its uuid, or a digest if it has none."""
     return uuid_of(record) or blake2b(record.raw, digest_size=16).digest()
 
 
@@ -75,15 +75,15 @@ def uuid_of(record: Record) -> str | None:
 
 
 class Shortfalls:
-    """Compares logs with what is kept of them. Each catalogue is read once."""
+    """Compares logs with their kept copies. Each catalog is read once."""
 
     def __init__(self) -> None:
         self._catalogues: dict[str, Catalogue] = {}
 
     def of(self, log: LogFile, *, is_suspect: bool = False) -> Shortfall | None:
-        """Return what *log* lacks; None if that is nothing, or no copy of it can be read.
+        """Return what *log* lacks; None if nothing, or if no copy of it can be read.
 
-        A suspect is read even if its size and time are those of its copy.
+        A suspect is read even if its size and mtime are those of its copy.
         """
         if log.is_kept or log.compression is not None:
             return None
@@ -91,7 +91,7 @@ class Shortfalls:
         return self.in_home(log.home, name, is_suspect=is_suspect)
 
     def in_home(self, home: Home, name: str, *, is_suspect: bool = False) -> Shortfall | None:
-        """Return what the log called *name* in *home* lacks, as `of` does."""
+        """Return what the log called *name* in *home* lacks, like `of`."""
         where = os.fspath(home)
         if where not in self._catalogues:
             self._catalogues[where] = Catalogue.load(kept_place(where))
@@ -101,11 +101,11 @@ class Shortfalls:
                 return None
             return _shortfall(path, catalogue, name)
         except (TurnlogError, OSError):
-            return None  # Whoever reads the log or verifies the copy reports it.
+            return None  # Reported when the log is read or the copy verified.
 
     @staticmethod
     def _is_whole(path: Path, catalogue: Catalogue, name: str, *, is_suspect: bool) -> bool:
-        """Tell without reading records whether nothing can be missing."""
+        """Return whether nothing can be missing, without reading records."""
         newest = catalogue.current.get(name)
         if newest is None:
             return name not in catalogue.older
@@ -145,7 +145,7 @@ def _shortfall(path: Path, catalogue: Catalogue, name: str) -> Shortfall | None:
 
 
 def copies_of(catalogue: Catalogue, name: str) -> list[Copy]:
-    """Return the sound copies of a log that the catalogue knows, the oldest first."""
+    """Return the undamaged copies of a log in the catalog, oldest first."""
     return [
         Copy(name=name, generation=each.generation, path=catalogue.copy_of(each), known=each)
         for each in catalogue.generations(name)
@@ -154,18 +154,18 @@ def copies_of(catalogue: Catalogue, name: str) -> list[Copy]:
 
 
 def _contents(copy: Copy) -> Contents | None:
-    """Read what a copy of a log holds; None if it cannot be read."""
+    """Return the contents of a copy of a log; None if it cannot be read."""
     with contextlib.suppress(TurnlogError, OSError):
-        describe_copy(copy)  # A decompression bomb is not read through.
+        describe_copy(copy)  # Raises for a decompression bomb.
         with Reader(copy.path) as reader:
             return Contents.of(reader)
     return None
 
 
 def fullest(copies: list[Copy], contents: Callable[[int], Contents | None] | None = None) -> Copy:
-    """Choose the newest of a log's *copies* that lacks no record of an earlier one.
+    """Return the newest of a log's *copies* that lacks no record of an earlier one.
 
-    *contents* returns what the copy of a generation holds, if the caller has read it.
+    *contents* returns the contents of a generation's copy, if the caller has read it.
     """
     copies = [each for each in copies if each.known is None or not each.known.is_injured] or copies
     newest = copies[-1]
@@ -182,7 +182,7 @@ def fullest(copies: list[Copy], contents: Callable[[int], Contents | None] | Non
 
 
 def has_every_record(catalogue: Catalogue, name: str) -> bool | None:
-    """Return whether the newest copy of a log has every record of the earlier ones, if possible."""
+    """Return whether the newest copy of a log has every record of the earlier ones, if known."""
     *earlier, newest = map(_contents, copies_of(catalogue, name))
     if newest is None or None in earlier:
         return None
@@ -192,8 +192,8 @@ def has_every_record(catalogue: Catalogue, name: str) -> bool | None:
 def carried_over(items: Iterable[object], copy: Contents) -> list[Record]:
     """Return the records that were appended to an injured log after its injury.
 
-    They follow the last record that the *copy* has too. *items* are what a Reader of the injured
-    log gives.
+    They follow the last record that is also in the *copy*. *items* are a Reader's, of the injured
+    log.
     """
     found: list[Record] = []
     is_new = False

@@ -1,7 +1,7 @@
-"""How safekeeping stands: what is kept, what changed since, what is about to be deleted.
+"""The status of safekeeping: what is kept, what changed since, what will be deleted soon.
 
-A look at names, sizes and the catalogues, and at the first record of each main log: it may be an
-agent's. Nothing is changed.
+Reads names, sizes, the catalogs, and the first record of each main log, which may be an agent's.
+Nothing is changed.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ class HomeStatus(Struct, kw_only=True):
     sessions: int
     """Sessions whose main logs are kept."""
     gone: int
-    """Those among them that are gone at their source."""
+    """Those among them that are gone from their home."""
     files: int
     size_bytes: int
-    """What the copies hold, unpacked; with what files held before they were rewritten."""
+    """The decompressed size of the copies, including earlier generations."""
     packed_bytes: int
-    """What they take on disk."""
+    """Their size on disk."""
     older: int
-    """Copies of what files held before they were rewritten."""
+    """Copies of earlier generations."""
     missing: int
-    """Copies that were made and are not there; they count nowhere else."""
+    """Copies in the catalog that are missing; they are not part of other counts."""
     behind_sessions: int
-    """The sessions of which something changed since, or is not kept yet."""
+    """Sessions with changes that are not kept yet."""
     behind_files: int
-    """The files of theirs, and of nobody, that changed or are not kept yet."""
+    """Changed files that are not kept yet, including those of no session."""
     behind_bytes: int
-    """How large the files are that changed."""
+    """The total size of the changed files."""
     last_run_at: datetime | None
-    """When everything was looked at last."""
+    """When everything was checked last."""
     last_kept_at: datetime | None
     """When something was copied last."""
     cleanup_days: int | None
-    """After how many days the agent deletes sessions; null for a home that no agent cleans."""
+    """After how many days the agent deletes sessions; null for a home without cleanup."""
 
 
 class Installed(Struct, kw_only=True):
-    """Something that has ``turnlog keep`` run by itself."""
+    """Something that runs ``turnlog keep`` automatically."""
 
     kind: Kind
     place: str
@@ -79,7 +79,7 @@ class KeepStatus(Struct, kw_only=True):
     within_days: float
     installed: list[Installed]
     problems: list[str]
-    """Why something may be otherwise than it seems."""
+    """Why the status may be incomplete."""
 
 
 def keep_status(
@@ -89,7 +89,7 @@ def keep_status(
     within_days: float = WITHIN_DAYS,
     managed: Path | None = None,
 ) -> KeepStatus:
-    """Return how safekeeping stands in the homes *named*, else in all that there are or were."""
+    """Return the status of the homes *named*, else of all that exist or existed."""
     homes = list(all_homes(named))
     if not named:
         known = {os.path.realpath(home) for home in homes}
@@ -128,7 +128,7 @@ def _installed(step: Step) -> Installed:
 
 
 def _period(home: Home, managed: Path | None) -> CleanupPeriod | None:
-    """Give after how many days an agent cleans *home*; None if none does."""
+    """Return after how many days an agent cleans *home*; None if none does."""
     return period_of(home, managed=managed) if is_cleaned(home) else None
 
 
@@ -165,7 +165,7 @@ def _home_status(home: Home, period: CleanupPeriod | None, problems: list[Proble
 
 
 def _is_agents(home: Home, name: str) -> bool:
-    """Return whether a log with a session's name is an agent's, told by its copy if it is gone."""
+    """Return whether a log with a session's name is an agent's, by its copy if it is gone."""
     path = home.path / name
     return is_subagent_log(path if path.is_file() else find_copy(kept_place(home), name))
 

@@ -1,11 +1,11 @@
-"""Keeping continuously: what changes in the homes is kept soon, big logs at a pace of their own.
+"""Keep continuously: copy changes in the homes soon, large logs less often.
 
-A copy is replaced whole, so keeping a big log at every line would cost more than the work it tells
-of. Whatever was kept rests for twenty times as long as that took; looking what changed does too. So
-keeping takes a twentieth of the time at most, and a log that is quiet for a second, or was never
-quiet for ten, is kept if it has rested. At the end everything is kept once more.
+A copy is replaced as a whole, so keeping a large log at every line would be too expensive. After
+each copy a session rests for twenty times as long as the copy took, and so does the search for
+changes. So keeping takes at most a twentieth of the time. A session is due if it has rested and was
+quiet for a second, or changing for ten. At the end everything is kept once more.
 
-What goes wrong (a full disk, another process that holds the lock) is told, and tried again later.
+Failures (a full disk, a lock held by another process) are reported and retried later.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ REST: Final = 20
 QUIET_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 10.0
 FAILED_REST_SECONDS: Final = 60.0
-# What takes less is kept together; what takes longer by itself, so that it alone has to rest.
+# Faster ones are kept together; slower ones separately, so that they rest alone.
 _LIGHT_SECONDS: Final = 0.25
 
 Stamp = int
-"""Another one means that something changed since."""
+"""A different value means that something changed since."""
 
 
 def watch(
@@ -46,7 +46,7 @@ def watch(
     poll: float | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Keep *homes* until *stop* is set; tell of every run that copied something, and the first."""
+    """Keep *homes* until *stop* is set; report the first run and every run that copied files."""
     check_poll(poll)
     on_run(keep(homes, progress=progress))
     pace = Pace()
@@ -60,14 +60,14 @@ def watch(
             look_at = time.monotonic() + REST * (time.monotonic() - began)
         for sessions in pace.due(time.monotonic()):
             _keep_some(homes, sessions, pace, on_run, on_failure)
-    # Everything once more, with what was still resting.
+    # Everything once more, including what was still resting.
     last = keep(homes)
     if _is_worth_telling(last):
         on_run(last)
 
 
 def stale(homes: Sequence[Home]) -> dict[str | None, Stamp]:
-    """Return which sessions have files whose copies are behind; None is for what is nobody's."""
+    """Return the sessions whose copies are outdated; None stands for files of no session."""
     found: dict[str | None, Stamp] = {}
     for home in homes:
         if os.path.isdir(home):
@@ -86,23 +86,23 @@ class _Waiting(Struct):
 
 
 class _Kept(Struct):
-    """How the last keeping of something went."""
+    """The result of the last copy of something."""
 
     stamp: Stamp
-    """How it was then. What could not be kept is not tried again until it changes."""
+    """Its state then. What could not be kept is not tried again until it changes."""
     took: float
     rested: float
 
 
 class Pace:
-    """When what changed is to be kept. Its times are those of any clock that only goes forward."""
+    """Decides when changes are kept. Times come from any monotonic clock."""
 
     def __init__(self) -> None:
         self._waiting: dict[str | None, _Waiting] = {}
         self._kept: dict[str | None, _Kept] = {}
 
     def note(self, changed: Mapping[str | None, Stamp], now: float) -> None:
-        """Take down what is not kept now; whatever is not among it needs no keeping."""
+        """Set what is not kept now; everything else needs no keeping."""
         waiting = {}
         for owner, stamp in changed.items():
             known, kept = self._waiting.get(owner), self._kept.get(owner)
@@ -116,7 +116,7 @@ class Pace:
         self._waiting = waiting
 
     def due(self, now: float) -> Iterator[Sessions]:
-        """Return what is to be kept now: what is quick together, what is not one by one."""
+        """Return what to keep now: quick ones together, slow ones one by one."""
         ready = [owner for owner in self._waiting if self._due_at(owner) <= now]
         light = frozenset(owner for owner in ready if self._took(owner) < _LIGHT_SECONDS)
         if light:
@@ -124,14 +124,14 @@ class Pace:
         yield from (frozenset({owner}) for owner in ready if owner not in light)
 
     def kept(self, owners: Sessions, now: float, took: float) -> None:
-        """Take down that *owners* were kept, and how long that took."""
+        """Record that *owners* were kept, and how long that took."""
         for owner in owners:
             waited = self._waiting.pop(owner, None)
             stamp = waited.stamp if waited is not None else 0
             self._kept[owner] = _Kept(stamp, took, now + REST * took)
 
     def failed(self, owners: Sessions, now: float, took: float) -> None:
-        """Take down that *owners* could not be kept; they are due again in a while."""
+        """Record that *owners* could not be kept; they are due again later."""
         for owner in owners:
             self._kept[owner] = _Kept(0, took, now + max(REST * took, FAILED_REST_SECONDS))
 
@@ -171,5 +171,5 @@ def _is_worth_telling(run: KeepRun) -> bool:
 
 
 def _is_not_our_own(path: str) -> bool:
-    """Return whether a change is somebody else's: copies in a home of our own are not news."""
+    """Return whether a change is not our own: copies in our own home do not count."""
     return not path.startswith(os.path.join(kept_root(), ""))
