@@ -1,8 +1,8 @@
-"""Whether somebody has a session open, which is asked before anything of it is touched.
+"""Check whether a session is open before changing any of its files.
 
-It is asked twice: before anything is done, and again when the session's logs are held. A writer
-says that it has opened a log under the log's lock, so what is told under the lock stays true until
-the lock is given back; without it, a session may be opened right after it was found closed.
+The check is made twice: before anything is done, and again while the session's logs are locked. A
+writer records under the log's lock that it has opened a log, so the second result stays true until
+the lock is released; without it, a session may be opened right after the check.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CLOSE: Final = "close it first; nothing was changed"
 
 
 def refuse_if_running(session_id: str, logs: Sequence[LogFile], homes: Iterable[Home]) -> None:
-    """Raise LogLocked if anybody has the session open, or holds one of its logs."""
+    """Raise LogLocked if the session is open, or one of its logs is locked."""
     refuse_if_opened(session_id, logs, homes)
     for log in logs:
         if log.is_kept:
@@ -35,19 +35,19 @@ def refuse_if_running(session_id: str, logs: Sequence[LogFile], homes: Iterable[
 
 
 def refuse_if_opened(session_id: str, logs: Iterable[LogFile], homes: Iterable[Home]) -> None:
-    """Raise LogLocked if anybody has the session open; its logs may be held by the caller."""
+    """Raise LogLocked if the session is open; its logs may be locked by the caller."""
     refuse_if_program_runs(session_id, homes)
     for log in logs:
         if log.is_kept or log.kind == "agent":
             continue
-        with suppress(NotFound):  # Gone meanwhile: nobody has it open here.
+        with suppress(NotFound):  # Gone meanwhile, so it is not open.
             refuse_if_written(session_id, log.path, is_shared=log.kind == "day")
 
 
 def refuse_if_written(
     session_id: str, path: Path, *, is_shared: bool = False, hint: str = _CLOSE
 ) -> None:
-    """Raise LogLocked if the marks in a log name a writer that is alive, or may be.
+    """Raise LogLocked if the records in a log name a writer that is or may be alive.
 
     *is_shared*: the log holds other sessions as well.
     """
@@ -68,7 +68,7 @@ def refuse_if_written(
 
 
 def refuse_if_program_runs(session_id: str, homes: Iterable[Home], *, hint: str = _CLOSE) -> None:
-    """Raise LogLocked if Claude Code runs the session, UnreadableHome if that cannot be told."""
+    """Raise LogLocked if Claude Code runs the session, UnreadableHome if that is unknown."""
     problems: list[Problem] = []
     running = running_sessions(homes, problems=problems).get(session_id)
     if running is not None and running.is_alive:
@@ -77,7 +77,7 @@ def refuse_if_program_runs(session_id: str, homes: Iterable[Home], *, hint: str 
 
 
 def runs(session_id: str, pid: int | None, path: Path, *, hint: str = _CLOSE) -> LogLocked:
-    """Return the error that says so."""
+    """Return the LogLocked error for a running session."""
     who = f" in process {pid}" if pid else ""
     return LogLocked(
         f"session {session_id} is running{who}",

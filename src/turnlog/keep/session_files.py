@@ -1,12 +1,12 @@
-"""What of a home belongs to which session: its own files there, and turnlog's kept copies of them.
+"""The files of a home by session, and turnlog's kept copies of them.
 
-Most is told by names, as ``layout.home_files`` reads them. Beyond that, an agent's log that lies
-beside the sessions belongs to the one that its records name, and what a repair put aside belongs
-to whom the repaired log belongs. Plans and the prompts' history are shared, and days' logs
-are given separately, since several sessions may have records in them.
+Most are identified by name, see ``formats.home_files``. In addition, an agent's log next to the
+sessions belongs to the session that its records name, and the originals of a repair to the session
+of the repaired log. Plans and the prompt history are shared, and days' logs are returned
+separately, since several sessions may have records in them.
 
-A home is walked once, however many sessions are asked about. What is reached through a symbolic
-link belongs to whoever the link leads to, and is not given.
+A home is walked once for any number of sessions. Files reached through a symbolic link belong to
+the link's target and are not returned.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _META: Final = ".meta.json"
 
 
 class SessionFile(NamedTuple):
-    """A file: in which tree it lies, its name there, and the name that it has in its home."""
+    """A file: its tree, its name there, and its name in its home."""
 
     tree: Tree
     name: str
@@ -42,18 +42,18 @@ class SessionFile(NamedTuple):
 
     @property
     def log(self) -> LogName | None:
-        """What log it is, if it is one."""
+        """The file as a log, or None."""
         return read_name(self.home_name.rpartition("/")[2])
 
     @property
     def is_main_log(self) -> bool:
-        """It is a log of the session itself, not of an agent, and it lies in the home."""
+        """Whether it is a main log of the session, in the home."""
         log = self.log
         return self.tree == "home" and log is not None and log.kind in {"session", "day"}
 
 
 class SessionFileIndex:
-    """The files of one home, by the session they belong to."""
+    """The files of one home, by session."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -65,44 +65,44 @@ class SessionFileIndex:
     def unseen(self) -> list[UnreadablePlace]:
         """The places in the home, or among its kept copies, that could not be read.
 
-        Whoever removes something asks for them first: a session that is not found may lie there.
+        Check them before deleting anything: a session that was not found may be there.
         """
         self._all  # noqa: B018 - The walk finds them.
         problems = list(self.problems)
         for _ in find_logs(self.home, problems=problems):
-            pass  # Links that lead nowhere count only where a log may be.
+            pass  # Broken links count only where a log may be.
         return list(dict.fromkeys(each for each in problems if isinstance(each, UnreadablePlace)))
 
     def has_any(self, name: str) -> bool:
-        """Return whether something is in the directory of the home that the file *name* is below.
+        """Return whether the top directory of the file *name* has any entries.
 
-        If nothing is, that may be a mount point, and its volume not mounted.
+        If not, it may be a mount point whose volume is not mounted.
         """
         top = os.path.join(os.path.realpath(self.home), *name.split("/")[:-1][:1])
         return any(not each.name.startswith(".") for each in DirectoryWalk().enter(top))
 
     def of(self, session_id: str) -> list[SessionFile]:
-        """Return what belongs to a session: what lies beside, then agents' logs, main logs last.
+        """Return the files of a session: side files, then agents' logs, main logs last.
 
-        In this order a deletion that is cut short leaves the log by which the session is found.
+        In this order an interrupted deletion leaves the log by which the session is found.
         """
         return sorted(self._by_owner.get(session_id, ()), key=_order)
 
     def days(self, names: set[str]) -> list[SessionFile]:
-        """Return the days' logs of these names, and the kept copies of them."""
+        """Return the days' logs of these names, and their kept copies."""
         return sorted((each for each in self._all if each.home_name in names), key=_order)
 
     def beneath(self, directory: str) -> list[SessionFile]:
-        """Return what lies in a directory of the home, and the kept copies of what does or did."""
+        """Return the files in a directory of the home, and the kept copies of files there."""
         return [each for each in self._all if each.home_name.startswith(f"{directory}/")]
 
     @property
     def owners(self) -> list[str]:
-        """The ids of the sessions that something belongs to."""
+        """The ids of the sessions that have files."""
         return sorted(self._by_owner)
 
     def directories(self, session_id: str) -> list[str]:
-        """Return the directories that are the session's alone, the innermost first."""
+        """Return the directories of this session alone, innermost first."""
         found = {f"{each}/{session_id}" for each in OF_SESSIONS}
         for each in self._by_owner.get(session_id, ()):
             parts = each.home_name.split("/")[:-1]
@@ -113,14 +113,14 @@ class SessionFileIndex:
         return sorted(found, key=lambda name: (-name.count("/"), name))
 
     def left_alone(self, session_id: str) -> list[Problem]:
-        """Say what bears the session's name and cannot be moved with it, and why."""
+        """Return files with the session's name that cannot be moved with it, and why."""
         self._by_owner  # noqa: B018 - The walk finds them.
         root = os.path.join(os.path.abspath(self.home), "")
         names = [(str(each.path).removeprefix(root), each) for each in self.problems]
         return [
             problem
             for name, problem in names
-            # A directory that cannot be read may be the session's own.
+            # An unreadable directory may be the session's own.
             if session_id in {self._owner("home", name, ""), owner_of(f"{name}/any")}
         ]
 
@@ -164,7 +164,7 @@ class SessionFileIndex:
                 self.problems.append(UnreadablePlace(Path(item.path), reason_of(error)))
                 continue
             home_name = name_of_copy(name)
-            if not name.isascii():  # A file system may compose it in another way than the home.
+            if not name.isascii():  # The file system may use another Unicode form than the home.
                 home_name = self._catalogue.known_name(read_copy_name(name), Path(item.path))
             yield SessionFile(
                 "kept", name, home_name, item.path, status.st_size, status.st_mtime_ns
@@ -180,7 +180,7 @@ class SessionFileIndex:
         return owner_of(name) or self._owner_by_records(tree, name, path)
 
     def _owner_by_records(self, tree: str, name: str, path: str) -> str | None:
-        """Return whose an agent's log is, or its metadata, that lies beside the sessions."""
+        """Return the session of an agent's log, or its metadata, next to the sessions."""
         directory, _, last = name.rpartition("/")
         if not last.startswith("agent-") or directory.count("/") != name.startswith("projects/"):
             return None
@@ -198,7 +198,7 @@ class SessionFileIndex:
         return self._owners[tree, path]
 
     def _directories_in_projects(self, session_id: str) -> Iterator[str]:
-        """Return the session's own directories in projects, with all that is empty in them."""
+        """Return the session's own directories in projects, with their empty subdirectories."""
         top = os.path.join(os.path.abspath(self.home), "")
         try:
             projects = sorted(os.listdir(os.path.join(top, "projects")))

@@ -1,22 +1,15 @@
-"""Verifying: every kept copy and archive is read again and compared.
+"""Verify every kept copy and archive by reading it again.
 
-It is compared with its digest, and with the file that it is a copy of if that is still there. Found
-wrong is what is missing (the catalogue knows a copy that is not there), altered (a copy does not
-read back as what was kept; which bytes of the file that concerns is told, the others can be used),
-extra (a copy that no catalogue knows) or stale (its file holds something else, though size and time
-say that it does not). How copies stand to the files of the home is told beside it and is no fault:
-the same, behind a file that has grown, of a file that was rewritten since, of one that is gone.
+A copy is compared with its digest, and with its file if that still exists. Problems are: missing
+(the catalog lists a copy that does not exist), altered (a copy differs from what was kept; the
+affected bytes are listed), extra (a copy that no catalog lists) and stale (its file has other
+contents, though size and mtime are equal). The parity of copies and files is reported as well and
+is not a problem: the same, behind a file that has grown, of a file that was rewritten, of one that
+is gone. Archives in the homes, mainly of flat stores, must decompress and match their session's
+metadata.
 
-Nothing is changed, but that the catalogue is told of stale copies, so that the next keeping makes
-them anew. Whoever keeps or deletes copies meanwhile is noticed: what seems wrong is looked at once
-more when that is done, with the catalogue of that moment.
-
-Archives that lie in the homes themselves, read to their end: those of flat stores above all.
-
-An archive is good if it unpacks as a whole and holds what its session's metadata say was archived.
-Metadata that speak of an archive which is not there are told as well.
-
-What verifying tells: what is wrong, and how copies stand to the files they are of.
+Nothing is changed, except that stale copies are marked in the catalog, so that the next run makes
+them again. What seems wrong is checked once more after concurrent changes are done.
 """
 
 from __future__ import annotations
@@ -46,33 +39,33 @@ from turnlog.storage.sources import open_regular
 
 
 class VerifyProblem(StrEnum):
-    """What is wrong with a copy or an archive."""
+    """A problem with a copy or an archive."""
 
     MISSING = "missing"
     ALTERED = "altered"
     EXTRA = "extra"
-    STALE = "stale"  # Its file holds something else, though size and time are those that were kept.
+    STALE = "stale"  # Its file has other contents, though size and mtime are equal.
 
 
 class Parity(StrEnum):
-    """How a copy stands to the file it is of."""
+    """How a copy compares to its file."""
 
     SAME = "same"
     BEHIND = "behind"  # The file has grown since.
-    DIFFERS = "differs"  # The file was rewritten since; the next keeping begins a new generation.
+    DIFFERS = "differs"  # The file was rewritten since; the next run begins a new generation.
     GONE = "gone"
     UNREADABLE = "unreadable"
 
 
 class ByteRange(Struct, frozen=True, kw_only=True):
-    """Bytes of a file that its copy does not give back; to the end, if there is no length."""
+    """Bytes of a file that its copy cannot return; to the end, if there is no length."""
 
     offset: int
     length: int | None
 
 
 class VerifyFinding(Struct, frozen=True, kw_only=True):
-    """Something that is wrong."""
+    """A problem that was found."""
 
     kind: VerifyProblem
     home: str
@@ -87,7 +80,7 @@ class VerifyFinding(Struct, frozen=True, kw_only=True):
 
 
 class ParityRow(Struct, frozen=True, kw_only=True):
-    """A file that is not as its copy."""
+    """A file that differs from its copy."""
 
     name: str
     parity: Parity
@@ -96,13 +89,13 @@ class ParityRow(Struct, frozen=True, kw_only=True):
 
 
 class HomeVerifyReport(Struct, kw_only=True):
-    """What was read of one home's copies and archives."""
+    """The result for one home's copies and archives."""
 
     home: str
     is_there: bool
     copies: int = 0
     generations: int = 0
-    """Copies of what files held before they were rewritten."""
+    """Copies of earlier generations."""
     archives: int = 0
     """Archives in the home itself."""
     size_bytes: int = 0
@@ -113,19 +106,19 @@ class HomeVerifyReport(Struct, kw_only=True):
     differs: int = 0
     gone: int = 0
     unkept: int = 0
-    """Files of the home of which there is no copy yet."""
+    """Files of the home without a copy so far."""
     unkept_bytes: int = 0
     unlike: list[ParityRow] = field(default_factory=list)
     """Files that have grown, were rewritten or cannot be read since they were kept."""
 
 
 class VerifyReport(Struct, kw_only=True):
-    """All that was read, and what was wrong with it."""
+    """Everything that was read, and the problems found."""
 
     homes: list[HomeVerifyReport] = field(default_factory=list)
     findings: list[VerifyFinding] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    """What could not be looked at."""
+    """What could not be checked."""
 
 
 _ARCHIVES: Final = (".gz", ".zst")
@@ -135,7 +128,7 @@ _META: Final = ".meta.json"
 def verify_archives(
     home: Home, files: list[HomeFile], report: HomeVerifyReport, advance: Advance
 ) -> Iterator[VerifyFinding]:
-    """Read the archives of a home: those of its flat store, and other compressed logs."""
+    """Verify the archives of a home: those of its flat store, and other compressed logs."""
     names = {file.name for file in files}
     for file in files:
         if file.name.endswith(_META) and not file.name.startswith("projects/"):
@@ -167,7 +160,7 @@ def _is_archive(name: str) -> bool:
 def _altered(
     file: HomeFile, report: HomeVerifyReport, advance: Advance
 ) -> tuple[VerifyProblem, str, list[ByteRange]] | None:
-    """Read an archive to its end; say what is wrong with it, if anything is."""
+    """Read an archive to its end; return what is wrong with it, if anything."""
     good = 0
 
     def count(data: bytes) -> None:
@@ -178,7 +171,7 @@ def _altered(
     try:
         held = unpacked(Path(file.path), tee=count)
     except NotFound:
-        return None  # Gone since it was listed: unpacked again, or deleted.
+        return None  # Gone since it was listed: restored, or deleted.
     except BrokenCopy as error:
         return VerifyProblem.ALTERED, error.message, [ByteRange(offset=good, length=None)]
     except (LogError, OSError) as error:
@@ -192,7 +185,7 @@ def _altered(
 
 
 def _meta_of(archive: HomeFile) -> Meta | None:
-    """Read the metadata of the session whose log an archive holds."""
+    """Return the metadata of the session of an archive."""
     path = Path(archive.path)
     session_id = path.name.removesuffix(".gz").removesuffix(".zst").removesuffix(".jsonl")
     if path.parent.name != "compressed" or not is_session_id(session_id):
@@ -204,7 +197,7 @@ def _meta_of(archive: HomeFile) -> Meta | None:
 def _lost(
     meta_file: HomeFile, names: set[str]
 ) -> tuple[VerifyProblem, str, list[ByteRange]] | None:
-    """Say so if metadata speak of an archive that is not there."""
+    """Yield a finding if metadata describe an archive that does not exist."""
     stem = meta_file.name.removesuffix(_META)
     above, _, session_id = stem.rpartition("/")
     places = (f"{stem}.jsonl", f"{above}/compressed/{session_id}.jsonl".lstrip("/"))
@@ -217,11 +210,11 @@ def _lost(
 
 
 Advance = Callable[[int], None]
-"""Told of bytes that were worked through, whenever some were."""
+"""Called with the number of bytes processed."""
 
 
 def bytes_to_verify(homes: Iterable[Home]) -> int:
-    """Return how much there is to read, as far as catalogues know."""
+    """Return how much there is to read, as far as catalogs know."""
     total = 0
     for mirror in mirrors(homes):
         kept = (copy.known for copies in mirror.copies.values() for copy in copies)
@@ -269,9 +262,9 @@ class _Home:
             yield from self._look_again(suspects)
 
     def _look_again(self, suspects: list[tuple[Copy, bool]]) -> Iterator[VerifyFinding]:
-        """Look at what seemed wrong as it is now: it may have been kept anew meanwhile, or deleted.
+        """Check again what seemed wrong: it may have been kept again meanwhile, or deleted.
 
-        Whoever is changing the copies is let finish: till then they are ahead of their catalogue.
+        Concurrent changes are waited for: until then copies are newer than their catalog.
         """
         with self._held():
             now = Mirror(self._mirror.home, self._mirror.place)
@@ -290,7 +283,7 @@ class _Home:
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
-        """Hold the mirror, if that can be done: where nobody may write, nobody changes copies."""
+        """Lock the mirror, if possible: in a read-only place, copies do not change."""
         with contextlib.ExitStack() as held:
             with contextlib.suppress(LogError, OSError):
                 held.enter_context(turn(self._mirror.place, LOCK_TIMEOUT))
@@ -299,7 +292,7 @@ class _Home:
     def _count(
         self, copy: Copy, found: VerifyFinding | None, *, is_newest: bool
     ) -> VerifyFinding | None:
-        """Take note of a copy; give what is wrong with it, *found* or as its file tells."""
+        """Count a copy; return its problem, *found* or by comparison with its file."""
         report = self._report
         report.copies += is_newest
         report.generations += not is_newest
@@ -343,7 +336,7 @@ class _Home:
         return self._finding(VerifyProblem.ALTERED, copy, detail, bad)
 
     def _bad_ranges(self, copy: Copy, known: KeptFile) -> Iterator[ByteRange]:
-        """Return the bytes of the file that its copy does not give back."""
+        """Return the bytes of the file that its copy cannot return."""
         fd = open_regular(copy.path)
         try:
             table = read_table(fd)
@@ -367,7 +360,7 @@ class _Home:
             os.close(fd)
 
     def _compare(self, copy: Copy, known: KeptFile) -> Parity:
-        """Note how the copy stands to its file."""
+        """Record how the copy compares to its file."""
         parity, behind_bytes = self._parity(copy, known)
         report = self._report
         match parity:
@@ -410,7 +403,7 @@ class _Home:
             os.close(fd)
 
     def _seems_same(self, known: KeptFile) -> bool:
-        """Return whether keeping would take a file for the one that was kept, by size and time."""
+        """Return whether keep would take a file for the one that was kept, by size and mtime."""
         try:
             now = os.stat(self._file(known.name))
         except OSError:
@@ -419,7 +412,7 @@ class _Home:
         return is_of_then and known.size_bytes == now.st_size
 
     def _stale(self, copy: Copy, known: KeptFile) -> VerifyFinding | None:
-        """Have a copy made anew that keeping would not look at; None if that was done meanwhile."""
+        """Mark a stale copy to be made again; None if that has happened meanwhile."""
         try:
             if not known.is_doubted and not self._doubt(known):
                 return None
@@ -458,7 +451,7 @@ class _Home:
 
 
 def _strangers(mirror: Mirror) -> list[Copy]:
-    """Return what lies in a mirror like a copy, and is none of any file that is kept."""
+    """Return files in a mirror that look like copies of no kept file."""
     return [
         Copy(name=name, generation=generation or 1, path=path)
         for name, path, generation in mirror.lying()
@@ -467,7 +460,7 @@ def _strangers(mirror: Mirror) -> list[Copy]:
 
 
 def _same(copy: Copy, now: list[Copy], *, is_newest: bool) -> list[Copy]:
-    """Return what took a copy's place among those that there are *now* of its file, if anything."""
+    """Return the copy that replaced another among those that exist *now*, if any."""
     return now[-1:] if is_newest else [each for each in now if each.generation == copy.generation]
 
 

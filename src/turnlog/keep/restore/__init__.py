@@ -1,1 +1,1 @@
-"""Restoring sessions from kept copies, to the same directory or another."""
+"""Restore sessions from kept copies, to the same directory or another."""

@@ -1,8 +1,7 @@
-"""What a session's files are called where it goes on.
+"""The names of a session's files when it is restored to another project.
 
-Without a new project they are called as they were. With one, the directory under ``projects/`` gets
-the name that the new path makes; an agent that worked in a directory below the old one, and is
-filed under that, moves with it.
+Without a new project the names stay. With one, the directory under ``projects/`` gets the new
+project's key; agents that worked in a subdirectory of the old project move with it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from turnlog.keep.restore.restorable import Restorable, log_in, project_of
 
 
 class NewPlaces:
-    """Where the parts of *session* go, if it goes on in *project*; None leaves it where it was."""
+    """Where the files of *session* go if it moves to *project*; None leaves them in place."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class NewPlaces:
             self._keys[session.key] = self._key(self.project, session.mains[0])
 
     def name(self, name: str) -> str:
-        """Return what the file *name* is called there."""
+        """Return the new name of the file *name*."""
         key = project_of(name)
         if self.project is None or key is None:
             return name
@@ -54,12 +53,12 @@ class NewPlaces:
         return "/".join((parts[0], self._keys[key], *parts[2:]))
 
     def of_log(self, name: str) -> Move | None:
-        """Return how the lines of the file *name* move; None if it is no log, or does not."""
+        """Return how to relocate the lines of the file *name*; None if not a log, or it stays."""
         log = log_in(name)
         return self.move if log is not None and log.compression is None else None
 
     def _moved_key(self, key: str) -> str:
-        """Name the directory of another project that the session has parts in."""
+        """Return the new name of another project's directory with files of the session."""
         logs = [name for name in self._chosen if project_of(name) == key and log_in(name)]
         project = next((found for name in logs if (found := self._project(name))), None)
         moved = self.move.of(project) if self.move and project else project
@@ -72,8 +71,9 @@ class NewPlaces:
         return key_of(project) if is_windows(project) else project_key(project)
 
     def _project(self, name: str) -> str | None:
-        """Return which directory the log *name* was written in."""
-        chunks = readable_parts(self._chosen[name].path)  # Whoever reads all of it is told.
+        """Return the directory in which the log *name* was written."""
+        # Damage is reported when all of it is read.
+        chunks = readable_parts(self._chosen[name].path)
         return project_in((line for line, _ in split(chunks)), project_of(name))
 
 

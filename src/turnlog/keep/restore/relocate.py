@@ -1,14 +1,13 @@
-"""A session that goes on in another directory: its lines, changed in one place each, and proven.
+"""Relocate a session to another directory: change the cwd of its lines, and verify it.
 
-Two things tie a session to the directory it worked in: the name of its directory under
-``projects/``, and the ``cwd`` of its records (with the ``relocatedCwd`` of a ``relocated`` record,
-which readers believe instead). Both change when it moves, and nothing else does: not a byte of what
-was said, of tools' inputs and results, of snapshots, of worktrees' states, of damaged lines. Those
-tell what happened where it happened, and Claude Code resumes without them.
+Two things tie a session to its directory: the name of the directory under ``projects/``, and the
+``cwd`` of its records (with ``relocatedCwd`` of a ``relocated`` record, which takes precedence).
+Only these change: not messages, tools' inputs and results, snapshots, worktree states or damaged
+lines. Those describe the past, and Claude Code resumes without them.
 
-A line keeps its spacing, its escapes and the order of its members; only the value is written anew,
-where it is the old directory or one below it. Every line is then compared with the one it came
-from, in another way than it was made; `shape_of` tells whether the threads of both are the same.
+A line keeps its spacing, escapes and order of members; only the value is replaced, if it is the old
+directory or below it. Every line is then compared with the original by a second method, and
+`shape_of` shows whether the threads of both logs are the same.
 """
 
 from __future__ import annotations
@@ -41,29 +40,29 @@ if TYPE_CHECKING:
 
 _CWD: Final = b'"cwd"'
 _RELOCATED: Final = b'"relocatedCwd"'
-_SPELLED_OUT: Final = re.compile(rb"\\u00[4-7]")  # A letter may be written as its number.
+_SPELLED_OUT: Final = re.compile(rb"\\u00[4-7]")  # A letter may be escaped.
 _MEMBER: Final = re.compile(
     rb'"cwd"[ \t\r\n]*+:[ \t\r\n]*+("[^"\\]*+(?:\\.[^"\\]*+)*+")', re.DOTALL
 )
 _WINDOWS: Final = re.compile(r"[A-Za-z]:(?:[\\/]|$)|\\\\")
 _ROOT: Final = re.compile(r"/?|[A-Za-z]:\\?")
 _SPACE: Final = b" \t\r\n"
-_BEFORE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\x00*")  # What readers pass over before a record.
+_BEFORE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\x00*")  # Ignored before a record.
 
 
 class Move(Struct, frozen=True):
-    """From one directory to another; both absolute, of any system."""
+    """A move from one directory to another; both absolute, of any system."""
 
     old: str
     new: str
 
     def of(self, path: str) -> str:
-        """Return *path* after the move: the same unless it is the old directory or below it."""
+        """Return *path* after the move: unchanged unless it is the old directory or below it."""
         old, here = _comparable(self.old), _comparable(path)
         if here == old:
             return self.new
         windows, to_windows = is_windows(self.old), is_windows(self.new)
-        # All is below the root of a disk; that does not make it part of a project there.
+        # Everything is below the root of a disk, without being part of a project there.
         if _ROOT.fullmatch(old) or not here.startswith(old + ("\\" if windows else "/")):
             return path
         rest = path[len(old) :]
@@ -73,14 +72,14 @@ class Move(Struct, frozen=True):
 
 
 def is_windows(path: str) -> bool:
-    """Return whether *path* is one of Windows: it names a drive or a server."""
+    """Return whether *path* is a Windows path, with a drive or a server."""
     return _WINDOWS.match(path) is not None
 
 
 def new_project(directory: str | os.PathLike[str]) -> str:
-    """Return the path that Claude Code would call *directory* by; it need not be there yet.
+    """Return *directory* as Claude Code would name it; it need not exist yet.
 
-    The path of another system is taken as it stands.
+    A path of another system is returned as it is.
     """
     text = os.fspath(directory)
     if not text or "\0" in text:
@@ -100,10 +99,10 @@ def new_project(directory: str | os.PathLike[str]) -> str:
 
 
 def project_in(lines: Iterable[bytes], name: str | None) -> str | None:
-    """Return which directory a session works in from the *lines* of its log.
+    """Return the directory of a session from the *lines* of its log.
 
-    *name* is that of the log's directory under ``projects/``: of several directories the one that
-    makes this name is meant, else the first.
+    *name* is that of the log's directory under ``projects/``: of several directories, the one with
+    this key counts, else the first.
     """
     first: str | None = None
     for line in lines:
@@ -115,7 +114,7 @@ def project_in(lines: Iterable[bytes], name: str | None) -> str | None:
 
 
 def relocate_line(line: bytes, move: Move) -> bytes:
-    """Return *line* with its ``cwd`` moved; the very same bytes if there is none to move."""
+    """Return *line* with its ``cwd`` moved; the same bytes if there is none to move."""
     for start, end, value in reversed(_values(line)):
         if (new := move.of(value)) != value:
             line = line[:start] + _encoded(new) + line[end:]
@@ -123,10 +122,10 @@ def relocate_line(line: bytes, move: Move) -> bytes:
 
 
 def differs_only_in_cwd(old: bytes, new: bytes, move: Move) -> bool:
-    """Return whether *new* is *old* after the move: there where it must be, and else byte for byte.
+    """Return whether *new* is *old* with its ``cwd`` moved, and otherwise byte for byte equal.
 
     It finds the members with a decoder, where `relocate_line` searches bytes, and the other way
-    round: a mistake of one is no mistake of both.
+    round: the two do not share their mistakes.
     """
     if old == new and b"wd" not in old and not _SPELLED_OUT.search(old):
         return True
@@ -141,7 +140,7 @@ def differs_only_in_cwd(old: bytes, new: bytes, move: Move) -> bool:
     for name in speaking:
         value = _text(bytes(members[name]))
         if value is None:
-            is_right = name not in changed  # What is no text does not move.
+            is_right = name not in changed  # A value that is not a string does not move.
         else:
             is_right = _text(bytes(moved[name])) == move.of(value)
         if not is_right:
@@ -157,19 +156,19 @@ def differs_only_in_cwd(old: bytes, new: bytes, move: Move) -> bool:
 
 
 class Relocation:
-    """One log, moved line by line as it is read. *changed* counts the lines that it changed."""
+    """Relocates one log line by line. *changed* counts the lines that it changed."""
 
     def __init__(self, move: Move, *, cap: int = LINE_CAP) -> None:
         self.move = move
         self.changed = 0
         self.elsewhere = 0
-        """Lines of records that were made outside the project; they keep their ``cwd``."""
+        """Lines of records from outside the project; they keep their ``cwd``."""
         self._cap = cap
 
     def lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Return the log that *chunks* make after the move; it raises where the proof fails."""
+        """Yield the log in *chunks* after the move; raise if the verification fails."""
         for line, is_whole in split(chunks, cap=self._cap):
-            if not is_whole:  # Beyond the cap, no reader takes it for a record.
+            if not is_whole:  # Beyond the cap, it is not a record for any reader.
                 yield line
                 continue
             new = relocate_line(line, self.move)
@@ -185,7 +184,7 @@ class Relocation:
 
 
 def shape_of(chunks: Iterable[bytes]) -> str:
-    """Sum up what a log amounts to: its records, how they hang together, its threads, its gaps."""
+    """Return a digest of a log's structure: its records, links, threads and gaps."""
     told = sha256()
     tree = Tree(_records(chunks, told))
     for thread in (tree.nodes, main_thread(tree), whole_thread(tree)):
@@ -200,7 +199,7 @@ def shape_of(chunks: Iterable[bytes]) -> str:
 
 
 def _records(chunks: Iterable[bytes], told: HASH) -> Iterator[Placed]:
-    """Return the records of a log; what is damaged is told as it is."""
+    """Yield the records of a log, and its damage."""
     offset = 0
     for line, is_whole in split(chunks):
         data = line.removesuffix(b"\n")
@@ -219,9 +218,9 @@ def _records(chunks: Iterable[bytes], told: HASH) -> Iterator[Placed]:
 
 
 def split(chunks: Iterable[bytes], *, cap: int = LINE_CAP) -> Iterator[tuple[bytes, bool]]:
-    """Cut *chunks* into lines, with their newlines; of a line past the cap, give its pieces.
+    """Split *chunks* into lines, with their newlines; a line past the cap comes in pieces.
 
-    All bytes come out again, in order; what is given with False is no whole line.
+    All bytes are returned in order; False marks a piece that is not a whole line.
     """
     carry = BytesIO()
     overlong = False
@@ -241,13 +240,13 @@ def split(chunks: Iterable[bytes], *, cap: int = LINE_CAP) -> Iterator[tuple[byt
 
 
 def _makes(path: str, name: str) -> bool:
-    """Return whether a project in *path* has this *name*, in either layout that names projects."""
+    """Return whether a project at *path* has this *name*, in either layout with projects."""
     text = unicodedata.normalize("NFC", path)
     return same_project_key(key_of(text), name) or hash_of(path) == name
 
 
 def _comparable(path: str) -> str:
-    """Write *path* in a way in which two that are one compare equal; its length stays."""
+    """Return *path* in a form in which equal paths compare equal; its length stays."""
     if is_windows(path):
         path = path[:1].lower() + path[1:].replace("/", "\\")
         return path if _ROOT.fullmatch(path) else path.rstrip("\\")
@@ -267,14 +266,14 @@ _loose: Final = json.JSONDecoder(strict=False)
 
 
 def _values(line: bytes) -> list[tuple[int, int, str]]:
-    """Return where the values are that tell a record's directory, and what they say."""
+    """Return the spans and values of the members that hold a record's directory."""
     spelled_out = _SPELLED_OUT.search(line) is not None
     at = line.find(_CWD)
     if not spelled_out and _RELOCATED not in line:
         if at < 0:
             return []
         if line.find(_CWD, at + 1) < 0 and (found := _MEMBER.match(line, at)):
-            # The bytes stand there once. If a decoder finds the member at the top, it is this one.
+            # The key occurs once. If a decoder finds the member at the top level, it is this one.
             try:
                 if _decode_cwd(line).cwd is not UNSET:
                     value = _text(found[1])
@@ -295,7 +294,7 @@ def _values_by_tokens(line: bytes) -> list[tuple[int, int, str]]:
 
 
 def _spans(line: bytes) -> tuple[tuple[int, int, int, int], ...] | None:
-    """Return the spans of the top members; None if the line is not one whole object."""
+    """Return the spans of the top-level members; None if the line is not one whole object."""
     before = _BEFORE.match(line)
     walk = walk_object(line, before.end() if before else 0)
     return walk.members if walk.whole and not line[walk.end :].strip(_SPACE) else None
@@ -311,14 +310,14 @@ def _speaking_tokens(
 
 
 def _speaking(members: dict[str, Raw]) -> list[str]:
-    """Name the members that tell a record's directory."""
+    """Return the names of the members that hold a record's directory."""
     is_relocated = "type" in members and _text(bytes(members["type"])) == "relocated"
     wanted = ("cwd", "relocatedCwd") if is_relocated else ("cwd",)
     return [name for name in wanted if name in members]
 
 
 def _differs_by_tokens(old: bytes, new: bytes, move: Move) -> bool:
-    """The comparison for lines that no decoder takes, or that name a member twice."""
+    """Compare lines that no decoder accepts, or that have a member twice."""
     spans, others = _spans(old), _spans(new)
     if spans is None or others is None or len(spans) != len(others):
         return old == new
@@ -339,7 +338,7 @@ def _differs_by_tokens(old: bytes, new: bytes, move: Move) -> bool:
 
 
 def _text(token: bytes) -> str | None:
-    """Read a string's token; None if it is something else, or holds what is no text."""
+    """Return the string of a token; None if it is not a string, or not valid text."""
     if token[:1] != b'"':
         return None
     try:
@@ -352,12 +351,12 @@ def _text(token: bytes) -> str | None:
 def _encoded(text: str) -> bytes:
     try:
         return msgspec.json.encode(text)
-    except UnicodeEncodeError:  # Half of a pair has no UTF-8 form, but can be written as number.
+    except UnicodeEncodeError:  # A lone surrogate has no UTF-8 form, only an escape.
         return json.dumps(text).encode("ascii")
 
 
 def _same_until(one: bytes, other: bytes) -> int:
-    """Return how many bytes both begin with alike."""
+    """Return the length of the common prefix."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,10 +1,8 @@
-"""What can be restored: the sessions of which copies are kept, their parts, their generations.
+"""What can be restored: sessions with kept copies, their files and their generations.
 
-Told by the copies as they lie there, and by the catalogue where it knows more; so it can also be
-told when the catalogue is lost, and when the home itself is gone. Names that do not belong into a
-home are passed over: nothing that stands in a catalogue makes turnlog write an agent's settings.
-
-The generations of a session's main log: what it was each time before it was rewritten.
+It is determined from the copies on disk, and from the catalog where that knows more; so it also
+works if the catalog or the home itself is lost. Names that do not belong in a home are ignored: a
+catalog cannot make turnlog write an agent's settings.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _SHOWN: Final = 5
 
 
 def log_in(name: str) -> LogName | None:
-    """Return what log the file *name* of a home is, if it is one."""
+    """Return the file *name* of a home as a log, or None."""
     top = name.partition("/")[0]
     in_home = top in {"projects", "sessions"} or top not in KEPT_DIRECTORIES
     return read_name(name.rpartition("/")[2]) if in_home else None
@@ -54,7 +52,7 @@ class Mirror:
 
     @cached_property
     def copies(self) -> dict[str, list[Copy]]:
-        """The copies of each file, the oldest generation first; the newest is the last."""
+        """The copies of each file, oldest generation first."""
         found: dict[str, dict[int, Copy]] = {}
         catalogue = self.catalogue
         newest = {name: catalogue.copy_of(kept) for name, kept in catalogue.current.items()}
@@ -73,7 +71,7 @@ class Mirror:
             before = found.setdefault(name, {})
             known = self.catalogue.current.get(name)
             if known is not None and known.generation in before:
-                known = None  # Set aside already: what lies there now is not written down yet.
+                known = None  # Renamed already: the current copy is not recorded yet.
             number = known.generation if known else max(before, default=0) + 1
             before[number] = Copy(name=name, generation=number, path=path, known=known)
         return {
@@ -83,14 +81,14 @@ class Mirror:
         }
 
     def lying(self) -> Iterator[tuple[str, Path, int | None]]:
-        """Return the copies that lie there, listed or not, with the number of the generation."""
+        """Yield the copies on disk, listed or not, with their generation."""
         for copy, path in self.catalogue.copies():
             if self.catalogue.known_name(copy, path) == copy.name:
                 yield copy.name, path, copy.generation
 
     @cached_property
     def owners(self) -> dict[str, str]:
-        """Whose each file is, by name; files that are nobody's or everybody's are not in it."""
+        """The session of each file, by name; files of none or several are left out."""
         found = {}
         for name, copies in self.copies.items():
             owner = owner_of(name) or next(
@@ -104,7 +102,7 @@ class Mirror:
 
     @cached_property
     def sessions(self) -> dict[str, Restorable]:
-        """The sessions of which a main log is kept, by id."""
+        """The sessions with a kept main log, by id."""
         parts: dict[str, list[str]] = {}
         for name, owner in self.owners.items():
             parts.setdefault(owner, []).append(name)
@@ -128,7 +126,7 @@ class Mirror:
         return [copy for session in self.sessions.values() for copy in session.everywhere]
 
     def _copies_of(self, session_id: str, names: list[str]) -> list[Restorable]:
-        """Return a session's copies, one for each directory with a main log, the last active first.
+        """Return a session's copies, one per directory with a main log, most recently active first.
 
         A log that was moved leaves a copy at its old place; that one is left out.
         """
@@ -144,7 +142,7 @@ class Mirror:
 
     @cached_property
     def in_home(self) -> dict[str, str]:
-        """Where main logs lie in the home that are not kept, by the ids of their sessions."""
+        """Main logs in the home that are not kept, by session id."""
         found = find_logs(Home(Path(self.home)))
         mains = (log for log in found if log.kind == "session" and not log.is_kept)
         within = os.path.abspath(self.home)
@@ -157,9 +155,9 @@ class Mirror:
 
     @property
     def rest(self) -> list[str]:
-        """The files that belong to no session alone: plans, prompts, what lost its session.
+        """Files that belong to no single session: plans, prompts, leftovers.
 
-        What a session left in a project from which it was moved is not among them.
+        What a session left in a project from which it was moved is not included.
         """
         taken = {name for session in self.restorables for name in session.names}
         return [name for name in self.copies if name not in taken and not self._is_left(name)]
@@ -190,7 +188,7 @@ class Mirror:
 
 
 class Restorable:
-    """A copy of a session. *names* are those of its parts in the home, in one project."""
+    """A copy of a session. *names* are its files in the home, in one project."""
 
     def __init__(self, session_id: str, mirror: Mirror, names: list[str]) -> None:
         self.id = session_id
@@ -203,7 +201,7 @@ class Restorable:
         self.key = project_of(self.mains[0]) if self.mains else None
         taken = set(mains) - set(self.mains)
         is_archived = not any(name.endswith(".jsonl") for name in self.mains)
-        for name in names:  # What lay beside the log went into the archive, or came out of it, too.
+        for name in names:  # The log's other files were archived or unarchived with it.
             packed = archives_of(name).intersection(names)
             taken |= {name} if packed and is_archived else packed
         self.names = [name for name in names if name not in taken]
@@ -215,14 +213,14 @@ class Restorable:
 
     @property
     def at_last(self) -> tuple[bool, int, str]:
-        """What sorts the copies of one session: where it lies, or was changed last.
+        """The sort key for copies of one session: existing first, then by mtime.
 
-        A project's directory that was given another name leaves a log as old as it was.
+        A renamed project directory leaves a log with the same mtime.
         """
         return any(map(self._is_there, self.mains)), self.changed_ns, self.mains[0]
 
     def was_moved_to(self, other: Restorable) -> bool:
-        """Return whether this copy was gone before *other*, which holds all that this one does."""
+        """Return whether this copy was gone before *other*, which holds everything in it."""
         gone_at = self._gone_at
         if gone_at is None or (other._gone_at is not None and other._gone_at <= gone_at):
             return False
@@ -233,15 +231,15 @@ class Restorable:
 
     @property
     def _gone_at(self) -> datetime | None:
-        """When it was first seen that its main logs are gone; None if they may be there."""
+        """Return when its main logs were first found missing; None if they may exist."""
         known = [self.mirror.newest(name).known for name in self.mains]
         times = [each.gone_at for each in known if each is not None and each.gone_at is not None]
         return max(times) if len(times) == len(self.mains) else None
 
     def _as_it_was_last(self, mains: list[str]) -> list[str]:
-        """Of a log and its archive, choose the one that lies there, or was changed last.
+        """Of a log and its archive, return the existing one, or the one changed last.
 
-        An archive is as old as what it holds, and what was kept of its log may be older.
+        An archive has the mtime of its contents, and the kept copy of its log may be older.
         """
         logs = [name for name in mains if name.endswith(".jsonl")]
         archives = [name for name in mains if name not in logs]
@@ -261,7 +259,7 @@ class Restorable:
 
     @property
     def changed_ns(self) -> int:
-        """When its main log was changed last, as far as its copies tell."""
+        """The newest mtime of its main log, according to its copies."""
         return max(self._changed_ns(name) for name in self.mains)
 
     def _is_there(self, name: str) -> bool:
@@ -269,23 +267,23 @@ class Restorable:
 
     @property
     def moved_to(self) -> str | None:
-        """Where its main log lies in its home, if that is not where it lay when it was kept."""
+        """The path of its main log in its home, if it differs from the kept one."""
         return None if all(map(self._is_there, self.mains)) else self.mirror.in_home.get(self.id)
 
     @property
     def archive(self) -> str | None:
-        """Where its archive lies in its home, a flat store, if that is what is there of it."""
+        """The path of its archive in its home, a flat store, if that is what exists."""
         path = self.moved_to
         return path if path is not None and is_flat_archive(path) else None
 
     @property
     def is_gone(self) -> bool:
-        """A main log of it is no longer in its home, wherever one looks there."""
+        """Whether one of its main logs is nowhere in its home any more."""
         return not all(map(self._is_there, self.mains)) and self.moved_to is None
 
     @property
     def keeping(self) -> str:
-        """How safe it is, in the words of every list; a catalogue may outlive its copies."""
+        """How safe it is, as lists show it; a catalog may outlive its copies."""
         copies = (self.mirror.newest(name) for name in self.mains)
         if all(os.path.isfile(copy.path) for copy in copies):
             return "restorable" if self.is_gone else "kept"
@@ -293,13 +291,13 @@ class Restorable:
 
     @property
     def size_bytes(self) -> int:
-        """What its parts hold, as far as the catalogue knows."""
+        """The size of its files, as far as the catalog knows."""
         copies = (self.mirror.newest(name).known for name in self.names)
         return sum(known.size_bytes for known in copies if known is not None)
 
     @cached_property
     def project(self) -> str | None:
-        """The directory it works in, as its log says; None if it cannot be told."""
+        """Its directory, from its log; None if unknown."""
         for name in self.mains:
             try:
                 found = project_in(_head(self.mirror.newest(name).path), project_of(name))
@@ -311,7 +309,7 @@ class Restorable:
 
     @cached_property
     def last_active_at(self) -> datetime:
-        """When something was last said in it; of a log that does not tell, when it changed."""
+        """When it was last active; without timestamps, when its log changed."""
         found = None
         for name in self.mains:
             try:
@@ -324,36 +322,36 @@ class Restorable:
 
     @property
     def recency(self) -> tuple[datetime, int, str]:
-        """What sorts sessions by when they were active; a copy or a rename of a log is not that."""
+        """The sort key by activity; copying or renaming a log does not count."""
         return self.last_active_at, self.changed_ns, self.id
 
     @property
     def is_agents(self) -> bool:
-        """Whether its main log is an agent's, which no list of sessions has."""
+        """Whether its main log is an agent's, which lists leave out."""
         newest = self.mirror.newest(self.mains[0])
         return _kind(newest.name) == "session" and is_subagent_log(newest.path)
 
     @property
     def plans(self) -> list[str]:
-        """The plans that its records speak of, as far as they are kept."""
+        """The kept plans that its records mention."""
         found: dict[str, None] = {}
         for name in self.names:
             if (log := log_in(name)) is None or log.compression is not None:
                 continue
             copy = self.mirror.newest(name)
             try:
-                describe_copy(copy)  # A bomb is not read through.
+                describe_copy(copy)  # Raises for a bomb.
                 for trace in traces_of(_trace_log(copy.path, self.id)):
                     for each in (trace.file_name, trace.slug):
                         if each is not None:
                             found[f"plans/{each}.md"] = None
             except (TurnlogError, OSError):
-                continue  # Whoever restores it is told when its copy is read.
+                continue  # Reported when its copy is restored.
         return [name for name in found if name in self.mirror.copies]
 
 
 def _directory(name: str) -> str:
-    """Return the directory of the log *name*; that of an archive is the one of its log."""
+    """Return the directory of the log *name*; for an archive, that of its log."""
     directory = name.rpartition("/")[0]
     return directory.removesuffix("compressed").rstrip("/") if _is_packed(name) else directory
 
@@ -363,22 +361,22 @@ def _is_packed(name: str) -> bool:
 
 
 def archives_of(name: str) -> set[str]:
-    """Return the names that the archive of a flat store's file *name* may have there."""
+    """Return the names that the archive of a flat store's file *name* may have."""
     rest = name.removeprefix("sessions/")
     packed = f"compressed/{name}" if rest == name else f"sessions/compressed/{rest}"
-    return {packed, f"{packed}.gz"}  # Blobs are packed already, and go as they are.
+    return {packed, f"{packed}.gz"}  # Blobs are compressed already and copied as they are.
 
 
 def project_of(name: str) -> str | None:
-    """Return the name of the project's directory that the file *name* lies in."""
+    """Return the name of the project directory of the file *name*."""
     parts = name.split("/")
     return parts[1] if parts[0] == "projects" and len(parts) > 2 else None
 
 
 def is_home_file(name: str, others: Collection[str] = ()) -> bool:
-    """Return whether a file called that is one of those that agents keep of their sessions.
+    """Return whether a file of this name belongs to agents' sessions.
 
-    *others* are the names beside it: in a flat store, directories go by the ids of logs.
+    *others* are the names next to it: in a flat store, directories have the ids of logs.
     """
     if not is_inner_name(name):
         return False
@@ -393,22 +391,22 @@ def is_home_file(name: str, others: Collection[str] = ()) -> bool:
 
 
 def mirrors(homes: Iterable[Home]) -> list[Mirror]:
-    """Return what is kept of *homes*, of each that has copies."""
+    """Return the mirrors of those *homes* that have copies."""
     places = ((os.path.realpath(home), kept_place(home)) for home in homes)
     return [Mirror(home_of(place) or home, place) for home, place in places if place.is_dir()]
 
 
 def all_mirrors(homes: Iterable[Home]) -> list[Mirror]:
-    """Return what is kept of *homes*, and then of every other home."""
+    """Return the mirrors of *homes*, and then of every other home."""
     found = mirrors(homes)
     known = {mirror.place for mirror in found}
     return [*found, *(Mirror(home, place) for home, place in kept_homes() if place not in known)]
 
 
 def find_restorable(among: Iterable[Mirror], text: str) -> Restorable:
-    """Return the session whose id begins with *text*, or the ``latest``: the copy active last.
+    """Return the session whose id begins with *text*, or the ``latest``: its latest copy.
 
-    The first mirror that knows one is asked alone.
+    Only the first mirror that has one is used.
     """
     for mirror in among:
         sessions = mirror.sessions
@@ -437,7 +435,7 @@ def _kind(name: str) -> str | None:
 
 
 def _head(path: Path) -> Iterator[bytes]:
-    """Return the lines at the beginning of a log, as many as are read at once."""
+    """Return the first lines of a log, as many as one read returns."""
     source = open_source(path)
     try:
         data = source.read(_HEAD_BYTES)
@@ -460,7 +458,7 @@ def _trace_log(path: Path, session_id: str) -> LogFile:
 
 
 class Generation(Struct, kw_only=True):
-    """A copy of a session's main log, for people who choose one."""
+    """A copy of a session's main log, to choose from."""
 
     generation: int
     size_bytes: int
@@ -469,7 +467,7 @@ class Generation(Struct, kw_only=True):
 
 
 def generations_of(session: Restorable) -> list[Generation]:
-    """Return what a session's main log was in each generation, the oldest first."""
+    """Return the generations of a session's main log, oldest first."""
     found: dict[int, Generation] = {}
     for name in session.mains:
         copies = session.mirror.copies[name]

@@ -1,19 +1,16 @@
-"""Restoring: a session and all its parts go back to where its agent finds them.
+"""Restore a session and all its files to where its agent finds them.
 
-First everything is looked at: each copy is read back and compared with its digests, each place with
-what stands there. A file that is the same is left, and so is a log that has grown beyond its copy;
-one that differs ends the matter before a byte is written. Only what several sessions share (plans,
-prompts, caches of a flat store) is left as it is and reported. Then the parts are written, each to
-a temporary file that is synced, given its name if that is still free, and read back; the main log
-comes last, so that a session is there only when all of it is. Killed anywhere, it is finished by
-doing it again.
+First everything is checked: each copy is read and compared with its digests, each target with the
+existing file. An equal file is left alone, and so is a log that has grown beyond its copy; one that
+differs stops the restore before a byte is written. Files that several sessions share (plans,
+prompts, caches of a flat store) are left as they are and reported. Then each file is written to a
+temporary file, synced, renamed if the name is still free, and read back; the main log comes last.
+Repeating an interrupted restore completes it.
 
-A restored file is as old as its restoring. Claude Code deletes by the time of the last change, and
-what came back with its old time would be gone at the next start. Files are private (0600 in
-directories of 0700), nothing is overwritten, and no symbolic link is followed inside the home.
-
-A log that lost records is replaced only if asked for, under its lock; it stays beside the new one
-as ``NAME.replaced-TIME``.
+Restored files get the current mtime, because Claude Code deletes by mtime at its next start. They
+are private (0600 in directories of 0700), nothing is overwritten, and no symbolic link is followed
+inside the home. A log that lost records is replaced only on request, under its lock; it stays as
+``NAME.replaced-TIME``.
 """
 
 from __future__ import annotations
@@ -57,7 +54,7 @@ __all__ = [
 
 
 class Restored(Struct, kw_only=True):
-    """What became of a session."""
+    """The result of restoring a session."""
 
     session: str
     home: str
@@ -69,13 +66,13 @@ class Restored(Struct, kw_only=True):
     moved: int = 0
     """Records whose working directory was changed."""
     elsewhere: int = 0
-    """Records that were made outside the project, and still say so."""
+    """Records from outside the project, which keep their directory."""
     lacking: int = 0
-    """Records that an earlier copy of its logs holds and they do not: replacing them helps."""
+    """Records in an earlier copy that its logs lack: replacing the logs helps."""
 
     @property
     def written(self) -> int:
-        """How many files were written."""
+        """The number of files written."""
         return sum(
             file.outcome in {RestoreOutcome.WRITTEN, RestoreOutcome.REPLACED} for file in self.files
         )
@@ -96,9 +93,9 @@ def select_copies(
     generation: int | None = None,
     only: str | None = None,
 ) -> list[Restorable]:
-    """Return those of *copies* to restore: all, unless the other arguments mean some.
+    """Return those of *copies* to restore: all, unless other arguments select some.
 
-    Of each session, only the first copy can go on in *project*.
+    Only the first copy of each session can move to *project*.
     """
     found = list(copies)
     if only is not None:
@@ -127,15 +124,15 @@ def restore(
     replace: bool = False,
     advance: Advance | None = None,
 ) -> Restored:
-    """Put *session* back: into the home *to*, if it is not its own, to go on in *project*.
+    """Restore *session*: to the home *to*, if it is not its own, and to *project*.
 
-    *generation* chooses an earlier one of its main log, and of its parts what was kept then. *only*
-    names one part; then it is that part's generation. With *partial*, copies that do not read back
-    are left out, and of a log what is left of it is restored.
+    *generation* selects an earlier version of its main log, with its files as of then. *only* names
+    one file; then it is that file's generation. With *partial*, damaged copies are left out, and
+    what can be read of a log is restored.
 
-    With *replace*, a log that lacks records of its copy is set aside, and the copy takes its place;
-    records that were appended to the injured log follow. Of several generations, the newest that
-    lacks no record of an earlier one is chosen. Whatever else is in the way is left there.
+    With *replace*, a log that lacks records of its copy is renamed and replaced by the copy;
+    records appended to the injured log since are added. Of several generations, the newest that
+    lacks no record of an earlier one is used. Any other existing file is left alone.
     """
     home = Path(os.path.abspath(os.path.expanduser(session.mirror.home if to is None else to)))
     if session.archive is not None and os.path.realpath(home) == session.mirror.home:
@@ -187,7 +184,7 @@ def restore(
 
 
 def _lacking(home: Path, parts: Iterable[FileRestore]) -> int:
-    """Count the records that the logs lack which stand in their places."""
+    """Count the records that the existing logs lack."""
     compare = Shortfalls()
     logs = (
         part for part in parts if _is_log(part.target) and part.outcome is not RestoreOutcome.BROKEN
@@ -197,16 +194,16 @@ def _lacking(home: Path, parts: Iterable[FileRestore]) -> int:
 
 
 def note_restored(done: Iterable[Restored]) -> None:
-    """Have it known that what was put back into its own home is what its copies hold.
+    """Record that files restored to their own home match their copies.
 
-    It is as old as now, so that without this it would seem to be something new that nobody keeps.
+    Their mtime is new, so without this they would look like changed files.
     """
     homes: dict[str, set[str | None]] = {}
     for each in done:
         if each.written:
             homes.setdefault(each.home, set()).add(each.session)
     for home, sessions in homes.items():
-        with suppress(TurnlogError, OSError):  # The next run that keeps finds it out as well.
+        with suppress(TurnlogError, OSError):  # The next run of keep notices it as well.
             keep((Home(Path(home)),), sessions=frozenset(sessions))
 
 
@@ -216,9 +213,9 @@ def restore_rest(
     to: str | os.PathLike[str] | None = None,
     advance: Advance | None = None,
 ) -> list[RestoredFile]:
-    """Put back what belongs to no session alone: prompts, plans, what lost its session.
+    """Restore files that belong to no single session: prompts, plans, leftovers.
 
-    What stands there already is left, and what does not read back is left out.
+    Existing files are left alone, and damaged copies are skipped.
     """
     home = Path(os.path.abspath(os.path.expanduser(mirror.home if to is None else to)))
     parts = [FileRestore(mirror.newest(name), name, is_shared=True) for name in mirror.rest]
@@ -239,10 +236,10 @@ def restore_each(
     though_moved: bool = False,
     advance: Advance | None = None,
 ) -> Iterator[Restored | Refused]:
-    """Put each of *sessions* back; one that cannot be restored keeps no other from it.
+    """Restore each of *sessions*; one that fails does not stop the others.
 
-    One that lies in its home, in a project to which it was moved since, would be there twice; it is
-    refused unless *though_moved* is true.
+    A session that exists in its home, in a project to which it was moved, would be duplicated; it
+    is refused unless *though_moved* is true.
     """
     for session in sessions:
         is_moved = session.moved_to is not None and session.archive is None
@@ -264,7 +261,7 @@ def restore_each(
                 advance=advance,
             )
         except StorageFull:
-            raise  # There is room for none of the others either.
+            raise  # There is no room for the others either.
         except TurnlogError as error:
             yield Refused(
                 session=session.id, reason=error.message, hint=error.cli_hint or error.hint
@@ -272,7 +269,7 @@ def restore_each(
 
 
 def _chosen(session: Restorable, generation: int | None, only: str | None) -> dict[str, Copy]:
-    """Choose a copy of each part: the newest, or what was kept with an earlier main log."""
+    """Choose a copy of each file: the newest, or the one kept with an earlier main log."""
     copies = session.mirror.copies
     names = [*session.names, *(name for name in session.plans if name not in session.names)]
     if only is not None:
@@ -313,7 +310,7 @@ def _of_generation(copies: list[Copy], generation: int | None, session: Restorab
 
 
 def _as_of(copies: list[Copy], when: Copy) -> Copy:
-    """Choose what a file was when *when* was kept for the last time."""
+    """Return the version of a file when *when* was last kept."""
     if when.known is None:
         return copies[-1]
     for copy in copies:
@@ -329,5 +326,5 @@ def _is_log(name: str) -> bool:
 
 
 def _is_cache(name: str) -> bool:
-    """Return whether a file can be made again from a log: those of a flat store."""
+    """Return whether a file can be rebuilt from a log: the caches of a flat store."""
     return name.endswith(".meta.json") and not name.startswith("projects/")

@@ -1,8 +1,8 @@
-"""Files put back: all are looked at, then all are written.
+"""Restore files: check all of them first, then write all.
 
-A copy is read back and compared with its digests, and its place with what stands there, for every
-file before the first is written. Writing goes to a temporary file, is synced, takes a name only if
-it is free, and is read back. No symbolic link is followed inside the home.
+Every copy is compared with its digests, and every target with the existing file, before the first
+file is written. Each is written to a temporary file, synced, renamed only if the name is free, and
+read back. No symbolic link is followed inside the home.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from turnlog.storage.sources import PlainSource
 from turnlog.storage.writer import LOCK_TIMEOUT
 
 Advance = Callable[[int], None]
-"""Told of bytes that were worked through, whenever some were."""
+"""Called with the number of bytes processed."""
 
 _SHOWN: Final = 5
 _AGAIN: Final = "run it again when that is mended: what is there already stays"
 
 
 class RestoreOutcome(StrEnum):
-    """What became of a file."""
+    """The outcome for a file."""
 
     WRITTEN = "written"
-    THERE = "there"  # The same file stands there.
-    NEWER = "newer"  # The log stands there, and has grown since it was kept.
-    LEFT = "left"  # Another file stands there that is not the session's alone.
-    REPLACED = "replaced"  # A log that lost records was set aside, and the copy took its place.
-    BROKEN = "broken"  # Its copy does not read back; the rest was asked for all the same.
+    THERE = "there"  # The same file exists.
+    NEWER = "newer"  # The log exists and has grown since it was kept.
+    LEFT = "left"  # A different file exists that several sessions share.
+    REPLACED = "replaced"  # A log that lost records was renamed and replaced by its copy.
+    BROKEN = "broken"  # Its copy is damaged; the rest was restored anyway.
 
 
 class RestoredFile(Struct, kw_only=True):
-    """A part of a session. *name* is where it lies in the home, with "/" between the parts."""
+    """A file of a session. *name* is its path in the home, with "/" between the parts."""
 
     name: str
     outcome: RestoreOutcome
@@ -57,13 +57,13 @@ class RestoredFile(Struct, kw_only=True):
     generation: int
     detail: str | None = None
     aside: str | None = None
-    """Where the log is that was replaced."""
+    """The path of the log that was replaced."""
     carried: int = 0
-    """Records that were in that one alone, and were appended to the copy."""
+    """Records that were only in that log and were appended to the copy."""
 
 
 class FileRestore(Struct):
-    """A file on its way: from which copy, to which name, and what it must be there."""
+    """A file to restore: from which copy, to which name, and its contents there."""
 
     copy: Copy
     target: str
@@ -71,9 +71,9 @@ class FileRestore(Struct):
     is_main: bool = False
     is_shared: bool = False
     may_replace: bool = False
-    """A log in its place that lost records is set aside."""
+    """Whether an existing log that lost records is replaced."""
     kept: KeptFile | None = None
-    """What the copy holds; None if only what is left of it can be had."""
+    """The copy's contents; None if only parts of it can be read."""
     size_bytes: int = 0
     digest: bytes = b""
     outcome: RestoreOutcome = RestoreOutcome.WRITTEN
@@ -84,13 +84,13 @@ class FileRestore(Struct):
     carried: int = 0
 
     def copied(self) -> Iterator[bytes]:
-        """Return what the copy holds."""
+        """Yield the copy's contents."""
         if self.kept is None:
             return readable_parts(self.copy.path)
         return content(self.copy, self.kept)
 
     def wanted(self) -> Iterator[bytes]:
-        """Return what the file must hold."""
+        """Yield the contents the file must have."""
         if self.move is None:
             yield from self.copied()
             return
@@ -100,7 +100,7 @@ class FileRestore(Struct):
 
 
 class SessionRestore:
-    """One restoring: all is looked at, then all is written."""
+    """One restore: everything is checked, then everything is written."""
 
     def __init__(
         self, home: Path, parts: list[FileRestore], *, partial: bool, advance: Advance | None
@@ -111,7 +111,7 @@ class SessionRestore:
         self.parts = sorted(parts, key=lambda part: (_rank(part), part.target))
 
     def look(self, what: str) -> None:
-        """Compare every copy with what it should hold, and every place with what stands there."""
+        """Compare every copy with its digests, and every target with the existing file."""
         in_the_way: list[str] = []
         for part in self.parts:
             try:
@@ -150,7 +150,7 @@ class SessionRestore:
             )
 
     def write(self) -> None:
-        """Write what is not there, the main logs last."""
+        """Write what does not exist, the main logs last."""
         sweep({self._path(part).parent for part in self.parts}, unused_for=HOUR)
         todo = [part for part in self.parts if part.outcome is RestoreOutcome.WRITTEN]
         injured = [part for part in self.parts if part.outcome is RestoreOutcome.REPLACED]
@@ -168,7 +168,7 @@ class SessionRestore:
 
     @property
     def wrote_main(self) -> bool:
-        """A main log was written."""
+        """Whether a main log was written."""
         done = {RestoreOutcome.WRITTEN, RestoreOutcome.REPLACED}
         return any(part.is_main and part.outcome in done for part in self.parts)
 
@@ -197,7 +197,7 @@ class SessionRestore:
         return RestoreOutcome.REPLACED if is_less else RestoreOutcome.NEWER
 
     def _replace(self, part: FileRestore) -> None:
-        """Set an injured log aside, and put its copy there with what was appended since."""
+        """Rename an injured log, and write its copy with what was appended since."""
         path = self._path(part)
         with Reader(part.copy.path) as kept:
             known = Contents.of(kept)
@@ -215,7 +215,7 @@ class SessionRestore:
         part.aside, part.carried = str(held.original), len(more)
 
     def _with_more(self, part: FileRestore, more: list[bytes]) -> Iterator[bytes]:
-        """Return the bytes of a part, and those lines behind them."""
+        """Yield the bytes of a file, and the additional lines."""
         last = b"\n"
         for data in self._proven(part):
             yield data
@@ -224,7 +224,7 @@ class SessionRestore:
             yield b"".join(line + b"\n" for line in (*([] if last == b"\n" else [b""]), *more))
 
     def _find_out(self, part: FileRestore) -> None:
-        """Find out what the copy holds, or what is left of it."""
+        """Determine what the copy holds, or what is left of it."""
         try:
             part.kept = describe_copy(part.copy)
             part.size_bytes = part.kept.size_bytes
@@ -238,7 +238,7 @@ class SessionRestore:
             part.kept, part.detail = None, f"what is left of it: {error.message}"
 
     def _standing(self, part: FileRestore) -> BinaryIO | None:
-        """Open what stands in the part's place; None if nothing does."""
+        """Open the existing file; None if there is none."""
         *above, name = part.target.split("/")
         try:
             with Folder.beneath(self._home, above, make=False) as folder:
@@ -252,7 +252,7 @@ class SessionRestore:
             raise _InTheWay(reason, is_comparable=False) from None
 
     def _put(self, part: FileRestore) -> bool:
-        """Write a part and read it back; False if its name was taken in the meantime."""
+        """Write a file and read it back; return False if its name was taken meanwhile."""
         try:
             put(self._home, part.target.split("/"), self._proven(part), overwrite=False)
         except FileExistsError:
@@ -265,7 +265,7 @@ class SessionRestore:
         return True
 
     def _proven(self, part: FileRestore) -> Iterator[bytes]:
-        """Return the bytes of a part; it raises if in the end they are not those looked at."""
+        """Yield the bytes of a file; raise if they are not those that were checked."""
         digest = sha256()
         for data in part.wanted():
             digest.update(data)
@@ -278,7 +278,7 @@ class SessionRestore:
             )
 
     def _appeared(self, part: FileRestore) -> None:
-        """Somebody was faster: see what stands there now."""
+        """Another process was faster: check what exists now."""
         try:
             self._look(part)
         except _InTheWay as error:
@@ -300,7 +300,7 @@ class SessionRestore:
                     digest.update(data)
                     self._advance(len(data))
                 is_same = digest.digest() == part.digest
-                # It is ours, and has had its name for a moment only.
+                # It is ours, and has had its name only for a moment.
                 if not is_same and os.fstat(file.fileno()).st_size == part.size_bytes:
                     folder.remove(name)
         except OSError as error:
@@ -317,7 +317,7 @@ class SessionRestore:
 
 
 class _InTheWay(Exception):
-    """Something else stands where a file should go."""
+    """A different file exists at the target."""
 
     def __init__(self, reason: str, *, is_comparable: bool = True) -> None:
         super().__init__(reason)
@@ -325,7 +325,7 @@ class _InTheWay(Exception):
 
 
 def _compare(part: FileRestore, standing: BinaryIO | None) -> None:
-    """Compare what a part should be with what stands there; note what it should be."""
+    """Compare the wanted contents of a file with the existing ones; note the former."""
     digest = sha256()
     size = 0
     differs = ended = False
@@ -354,7 +354,7 @@ def _compare(part: FileRestore, standing: BinaryIO | None) -> None:
 
 
 def _is_unchanged(standing: BinaryIO, part: FileRestore) -> bool:
-    """Return whether the file is the one that was kept, by its size and time, as keeping does."""
+    """Return whether the file is the one that was kept, by size and mtime."""
     if part.kept is None or part.move is not None or not part.kept.mtime_ns:
         return False
     status = os.fstat(standing.fileno())
@@ -362,7 +362,7 @@ def _is_unchanged(standing: BinaryIO, part: FileRestore) -> bool:
 
 
 def _rank(part: FileRestore) -> int:
-    """Order parts: what lies beside, then agents' logs, then main logs."""
+    """Sort key: side files, then agents' logs, then main logs."""
     return 2 if part.is_main else 1 if log_in(part.target) is not None else 0
 
 

@@ -1,1 +1,1 @@
-"""Expiring old sessions, and the cleanup that agents do themselves."""
+"""Expire old sessions, and predict the cleanup that agents do themselves."""

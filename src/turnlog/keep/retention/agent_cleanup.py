@@ -1,12 +1,11 @@
-"""The agent's own cleanup: which sessions it is going to delete, and when.
+"""Predict the agent's own cleanup: which sessions it will delete, and when.
 
-Claude Code deletes at its start, without a word, every log that has not changed for
-``cleanupPeriodDays``: 30 days unless its settings say otherwise. Files' own times count there, not
-what their records say, so this clock is the agent's and not that of our retention.
+Claude Code silently deletes at startup every log that has not changed for ``cleanupPeriodDays``, 30
+days by default. File mtimes count there, not records, so this differs from our retention.
 
-Whoever asks wants to be warned. So of everything that may apply the shortest counts: a setting that
-cannot be read, or that Claude Code may refuse, is a problem, and then its default may apply. What a
-project's own settings say, while Claude Code runs there, is not looked for. Nothing is changed.
+The prediction is meant as a warning, so the shortest period that may apply counts: if a setting
+cannot be read, or Claude Code may reject it, that is reported as a problem and the default may
+apply. Settings of individual projects are not read. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from turnlog.storage.atomic_files import Unreadable, read_file
 
 SETTING: Final = "cleanupPeriodDays"
 DEFAULT_DAYS: Final = 30
-"""What applies where nobody says anything, or nothing that can be read."""
+"""The default, also if the settings are unreadable."""
 
 _SETTINGS: Final = "settings.json"
 _LOCAL: Final = "settings.local.json"
@@ -41,9 +40,9 @@ _PROGRAM_FILES: Final = (
     _SETTINGS, _LOCAL, ".claude.json", ".credentials.json", "history.jsonl", "plugins",
     "shell-snapshots", "statsig",
 )  # fmt: skip
-"""What Claude Code keeps in its own directory, and no other program."""
+"""Files that only Claude Code keeps in its directory."""
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
-_LONGEST_DAYS: Final = 100_000_000  # JavaScript has no date that lies further back.
+_LONGEST_DAYS: Final = 100_000_000  # JavaScript has no earlier date.
 _DAY_NS: Final = 86_400 * 1_000_000_000
 _MISSING: Final = "missing"
 _MANAGED: Final = {
@@ -52,7 +51,7 @@ _MANAGED: Final = {
 }
 
 IsKept = Callable[[Home, HomeFile], bool]
-"""Tells whether a file of a home is kept just as it is now."""
+"""Returns whether the current version of a file is kept."""
 
 
 class CleanupPeriod(Struct, kw_only=True, frozen=True):
@@ -60,15 +59,15 @@ class CleanupPeriod(Struct, kw_only=True, frozen=True):
 
     home: str
     days: int
-    """The least that may apply."""
+    """The shortest period that may apply."""
     where: str | None = None
-    """The settings that say so; none if it is the default."""
+    """The settings file it comes from; None for the default."""
     problems: list[SettingProblem] = []
-    """Why another number may apply than somebody meant."""
+    """Why a different number may apply."""
 
 
 class Loss(Struct, kw_only=True, frozen=True):
-    """A session, or an agent's log beside the sessions, that the cleanup would delete."""
+    """A session, or an agent's log next to the sessions, that the cleanup would delete."""
 
     home: str
     id: str
@@ -76,22 +75,22 @@ class Loss(Struct, kw_only=True, frozen=True):
     path: str
     title: str | None = None
     size_bytes: int
-    """With what lies in the session's own directory beside its log."""
+    """Including the session's own directory."""
     changed_at: datetime | None
     deleted_at: datetime | None
-    """From when on the next start of the agent deletes it; null if no calendar has that time."""
+    """When the agent's next start deletes it; null if out of the calendar's range."""
     is_due: bool
-    """It is as old as that now: the next start deletes it."""
+    """Whether it is due now: the next start deletes it."""
     is_kept: bool
-    """turnlog has a copy of all of it, as it is now."""
+    """Whether turnlog has a current copy of all of it."""
 
 
 class LossCount(NamedTuple):
-    """How many sessions some losses are; copies of a session count once."""
+    """The number of sessions in some losses; copies of a session count once."""
 
     sessions: int
     agents: int
-    """Logs of agents that lie beside the sessions."""
+    """Agents' logs next to the sessions."""
 
     @classmethod
     def of(cls, found: Iterable[Loss]) -> Self:
@@ -102,14 +101,14 @@ class LossCount(NamedTuple):
 
 
 def managed_settings() -> Path:
-    """Return where an administrator's settings lie, which no others overrule."""
+    """Return the path of an administrator's settings, which override all others."""
     return Path(_MANAGED.get(sys.platform, "/etc/claude-code"))
 
 
 def is_cleaned(home: Home) -> bool:
-    """Return whether Claude Code cleans *home* up: it is configured, or has files of the program.
+    """Return whether Claude Code cleans *home*: it is configured, or has files of the program.
 
-    Nobody cleans up turnlog's own home, other stores and directories with copies of logs.
+    turnlog's own home, other stores and directories with copies of logs are not cleaned.
     """
     path = os.path.realpath(home)
     if path == os.path.realpath(turnlog_home()) or not os.path.isdir(home.path / "projects"):
@@ -121,12 +120,12 @@ def is_cleaned(home: Home) -> bool:
 
 
 def period_of(home: Home, *, managed: Path | None = None) -> CleanupPeriod:
-    """Tell after how many days the sessions of *home* are deleted, at worst."""
+    """Return after how many days the sessions of *home* are deleted, at worst."""
     problems: list[SettingProblem] = []
     for path in _managed_files(managed or managed_settings()):
         days = _days_in(path, problems)
         if days is not None:
-            # Later files overrule earlier ones: the list has the strongest first.
+            # Later files override earlier ones: the list has the strongest first.
             return CleanupPeriod(home=str(home.path), days=days, where=str(path), problems=problems)
     said = {
         path: days
@@ -154,10 +153,10 @@ def losses(
     managed: Path | None = None,
     problems: list[Problem] | None = None,
 ) -> list[Loss]:
-    """List what the agent's cleanup would delete until *within_days* from *now*, soonest first.
+    """Return what the cleanup would delete until *within_days* from *now*, soonest first.
 
-    What is kept is told by the catalogue of kept copies, unless *is_kept* tells. Titles cost a look
-    into each log, so they are given by *title_of* or not at all.
+    *is_kept* tests whether a file is kept, by default with the catalog. Titles need a read of each
+    log, so they come from *title_of*, if given.
     """
     if now.tzinfo is None:
         raise UsageError("the clock needs a time zone", hint="give an aware datetime")
@@ -190,7 +189,7 @@ def losses(
 
 
 def _managed_files(directory: Path) -> list[Path]:
-    """List an administrator's settings, those that overrule the others first."""
+    """Return an administrator's settings files, the strongest first."""
     try:
         names = sorted(os.listdir(directory / "managed-settings.d"), reverse=True)
     except OSError:
@@ -203,7 +202,7 @@ def _managed_files(directory: Path) -> list[Path]:
 
 
 def _days_in(path: Path, problems: list[SettingProblem]) -> int | None:
-    """Return the days that the settings at *path* say; None if they do not, or oddly."""
+    """Return the days in the settings at *path*; None if absent or invalid."""
     data = read_file(path, limit=_LARGEST_BYTES)
     if isinstance(data, Unreadable):
         if data.reason != _MISSING:
@@ -226,7 +225,7 @@ def _days_in(path: Path, problems: list[SettingProblem]) -> int | None:
 
 
 def _read_settings(data: bytes) -> list[tuple[str, Any]]:
-    """Return what the settings say, key by key, those that stand there twice as well."""
+    """Return the settings as pairs, with duplicate keys."""
     text = data.decode("utf-8-sig")
     said = json.loads(text, object_pairs_hook=tuple) if text.strip() else ()
     if not isinstance(said, tuple):
@@ -235,7 +234,7 @@ def _read_settings(data: bytes) -> list[tuple[str, Any]]:
 
 
 def _fault(value: Any) -> str:
-    """Say what is wrong with a number of days; nothing if it is one."""
+    """Return what is wrong with a number of days, or ""."""
     shown = repr(value) if not isinstance(value, str) else f'"{value}"'
     shown = shown if len(shown) <= 40 else shown[:40] + "…"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -259,7 +258,7 @@ def _fault(value: Any) -> str:
 def _old_logs(
     home: Home, until_ns: int, problems: list[Problem] | None
 ) -> Iterator[tuple[LogFile, os.stat_result]]:
-    """Return the logs directly in a project's directory that did not change after *until_ns*."""
+    """Yield the logs directly in a project's directory that have not changed after *until_ns*."""
     for log in find_logs(home, problems=problems):
         is_swept = log.layout == "claude" and log.compression is None and not log.is_kept
         if not is_swept or (log.kind == "agent" and log.session_id is not None):
@@ -273,7 +272,7 @@ def _old_logs(
 
 
 def _beside(home: Home, log: LogFile) -> Iterator[HomeFile]:
-    """Return what lies in the directory of a session's own."""
+    """Yield the files in the session's own directory."""
     if log.kind != "session" or log.session_id is None:
         return
     for item in DirectoryWalk().files_beneath(str(log.path.parent / log.session_id)):
@@ -289,7 +288,7 @@ def _described(home: Home, path: str, status: os.stat_result) -> HomeFile:
 
 
 def _by_catalogue(home: Home) -> IsKept:
-    # Who only asks for the period does not wait for what reads copies.
+    # Asking for the period only must not import what reads copies.
     from turnlog.keep.catalog import Catalogue  # noqa: PLC0415
 
     catalogue = Catalogue.of_home(home)

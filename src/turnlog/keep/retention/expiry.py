@@ -1,12 +1,9 @@
-"""Which sessions of a home have expired, and which are spared although they are old enough.
+"""Find the expired sessions of a home, and those that are old enough but spared.
 
-A session's age is that of its latest record; files' times count only where no record bears one. It
-has expired when ``now - last >= days``. Whatever speaks for a session spares it: a pin, a program
-that runs or writes it, files that were touched within the hour, a setting of its project, a log
-that cannot be read, or any other place in its home that cannot be read. Sessions that share the
-logs of days expire together or not at all.
-
-Nothing is changed here.
+A session's age is that of its latest record; mtimes count only if no record has a timestamp. It has
+expired when ``now - last >= days``. It is spared by a pin, a program that runs or writes it, files
+touched within the hour, a setting of its project, or an unreadable log or place in its home.
+Sessions that share the logs of days expire together or not at all. Nothing is changed here.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ UNMOUNTED: Final = "perhaps a volume is not mounted"
 
 
 class ExpiredSession(Struct, kw_only=True):
-    """A session that goes, or would go, and why."""
+    """A session that is, or would be, deleted, and why."""
 
     id: str
     home: str
@@ -43,20 +40,20 @@ class ExpiredSession(Struct, kw_only=True):
     title: str | None
     last_active_at: datetime
     is_from_files: bool
-    """No record says when: it is the time of its files."""
+    """Whether no record has a timestamp, and file times were used."""
     age_days: int
     days: int
-    """So many without a record are enough."""
+    """The number of days without a record after which it expires."""
     rule: str | None
-    """The directory whose setting says so; null if none has one of its own."""
+    """The directory whose setting applies; null if none has one of its own."""
     files: int
     size_bytes: int
     trash: str | None = None
-    """What it is called in the trash, once it is there."""
+    """Its name in the trash, once it is there."""
 
 
 class SparedSession(Struct, kw_only=True, frozen=True):
-    """A session that is old enough and stays, and why."""
+    """A session that is old enough but stays, and why."""
 
     id: str
     home: str
@@ -65,7 +62,7 @@ class SparedSession(Struct, kw_only=True, frozen=True):
 
 
 class Candidate(Struct):
-    """A session that has expired, its logs, and what would go with it."""
+    """An expired session, its logs, and the files to delete with it."""
 
     row: ExpiredSession
     logs: list[LogFile]
@@ -73,7 +70,7 @@ class Candidate(Struct):
 
 
 class ExpiryFacts(Struct, frozen=True, kw_only=True):
-    """What is known beside the logs when sessions are judged."""
+    """What is known besides the logs when sessions are judged."""
 
     policy: Policy
     now: datetime
@@ -84,7 +81,7 @@ class ExpiryFacts(Struct, frozen=True, kw_only=True):
 
 
 class ExpiryReview:
-    """The sessions of one home, judged. *groups* are those that have expired, and go together."""
+    """The judged sessions of one home. *groups* have expired, and are deleted together."""
 
     def __init__(
         self, belongings: SessionFileIndex, facts: ExpiryFacts, project: str | None = None
@@ -118,7 +115,7 @@ class ExpiryReview:
         policy = self._facts.policy
         if all(log.is_kept for log in logs if log.kind != "agent"):
             if not policy.with_kept:
-                return None  # It is gone at its source; what is kept of it stays.
+                return None  # It is gone from its home; its kept copies stay.
             if session_id not in self._facts.deleted and not self._may_be_seen(logs):
                 self._spare(session_id, None, f"where it was is empty: {UNMOUNTED}")
                 return None
@@ -126,7 +123,7 @@ class ExpiryReview:
             told = activity_from_ends(session_id, logs)
             if self._project is not None and not is_within(told.project, self._project):
                 return None
-            # The ends of a log may be older than its middle: what goes is read through.
+            # The ends of a log may be older than its middle: read it completely before deleting.
             if self._is_young(told) or self._is_young(told := activity_of(session_id, logs)):
                 self.young += 1
                 return None
@@ -141,14 +138,14 @@ class ExpiryReview:
         return Candidate(self._row(session_id, told, told.last_active_at, goods), logs, goods)
 
     def _may_be_seen(self, logs: list[LogFile]) -> bool:
-        """Return whether main logs would be seen in the home if they were there."""
+        """Return whether main logs would be found in the home if they existed."""
         mains = (log for log in logs if log.kind != "agent")
         return all(self.belongings.has_any(home_name(log, self.belongings)) for log in mains)
 
     def _is_young(self, told: LastActivity) -> bool:
-        """Return whether a session was active within the days that it has."""
+        """Return whether a session was active within its period."""
         if told.last_active_at is None:
-            return False  # Nobody can tell, and it is spared for that.
+            return False  # Unknown, and spared for that.
         days = self._facts.policy.days_of(told.project) or self._facts.policy.days
         return self._facts.now - told.last_active_at < timedelta(days=days)
 
@@ -208,13 +205,13 @@ class ExpiryReview:
 
 
 def unseen_in(belongings: SessionFileIndex, problems: list[Problem]) -> list[UnreadablePlace]:
-    """Return the places that could not be read; *problems*, of a scan, get those they lack."""
+    """Return the places that could not be read; missing ones are added to *problems*."""
     problems += [each for each in belongings.unseen if each not in problems]
     return [each for each in problems if isinstance(each, UnreadablePlace)]
 
 
 def sessions_of(home: Home, problems: list[Problem] | None = None) -> dict[str, list[LogFile]]:
-    """Return the sessions of a home that have a main log, and all their logs, by id."""
+    """Return the sessions of a home that have a main log, with all their logs, by id."""
     found: dict[str, list[LogFile]] = {}
     days: list[LogFile] = []
     for log in find_logs(home, problems=problems):
@@ -231,7 +228,7 @@ def sessions_of(home: Home, problems: list[Problem] | None = None) -> dict[str, 
 
 
 def sharers(sessions: dict[str, list[LogFile]]) -> Iterator[list[str]]:
-    """Return the sessions in groups that have logs in common, over however many days."""
+    """Return the sessions in groups that share logs, over any number of days."""
     groups: dict[str, set[str]] = {each: {each} for each in sessions}
     users: dict[str, list[str]] = {}
     for session_id, logs in sessions.items():

@@ -1,9 +1,9 @@
-"""Orphans: what lies in a home for a session that is not there.
+"""Find orphans: files in a home of a session that does not exist.
 
-Todos, tasks, file history, environments, and directories of subagents and tool results stay behind
-when an agent cleans up, or crashes before it writes a log. A session is there if it has a main log
-anywhere that is looked at, or turnlog keeps a copy of one. What was touched within a day, or
-belongs to a session that runs, is no orphan yet: an agent makes such files before its log.
+Todos, tasks, file history, environments, and directories of subagents and tool results stay when an
+agent cleans up, or crashes before it writes a log. A session exists if any home has a main log of
+it, or turnlog keeps a copy of one. Files touched within a day, or of a running session, are not
+orphans yet: an agent creates them before its log.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from turnlog.keep.session_files import SessionFile, SessionFileIndex
 from turnlog.records.timestamps import instant_of_ns
 
 REST: Final = timedelta(days=1)
-"""So long nothing may have touched an orphan."""
+"""How long an orphan must not have been touched."""
 
 _IN_PROJECTS: Final = {"subagents": "agents", "tool-results": "tool results"}
 
 
 class Orphan(Struct, kw_only=True, frozen=True):
-    """What is left in one home of a session that is not there."""
+    """What is left in one home of a session that does not exist."""
 
     id: str
     home: str
     kinds: list[str]
-    """What it is: todos, tasks, file-history, agents, …"""
+    """Its kinds: todos, tasks, file-history, agents, …"""
     files: int
     size_bytes: int
     changed_at: datetime | None
-    """When the youngest of its files was written."""
+    """The newest mtime of its files."""
     trash: str | None = None
-    """What it is called in the trash, once it is there."""
+    """Its name in the trash, once it is there."""
 
 
 def find_orphans(
     belongings: SessionFileIndex, sessions: Iterable[str], *, now: datetime, rest: timedelta = REST
 ) -> list[Orphan]:
-    """List what of a home belongs to none of *sessions*, those that are there or that run."""
+    """Return the files of a home that belong to none of *sessions*, existing or running."""
     known = set(sessions)
     found = []
     for owner in belongings.owners:
@@ -69,7 +69,7 @@ def find_orphans(
 def empty_directories(
     belongings: SessionFileIndex, sessions: Iterable[str], *, now: datetime, rest: timedelta = REST
 ) -> list[str]:
-    """List the directories of a home, by name, that were made for sessions and hold nothing."""
+    """Return the names of empty directories in a home that were made for sessions."""
     known = set(sessions)
     top = os.path.realpath(belongings.home)
     places = [(each, known) for each in OF_SESSIONS]
@@ -82,13 +82,13 @@ def empty_directories(
 
 
 def empty_projects(belongings: SessionFileIndex, *, now: datetime, rest: timedelta) -> list[str]:
-    """List the directories of projects, by name, that hold nothing."""
+    """Return the names of empty project directories."""
     top = os.path.realpath(belongings.home)
     return [f"projects/{each}" for each in _empty_in(os.path.join(top, "projects"), now - rest)]
 
 
 def _empty_in(directory: str, before: datetime) -> Iterator[str]:
-    """Return the directories in one that are empty, and have been since *before*."""
+    """Yield the subdirectories that are empty, and have been since *before*."""
     try:
         with os.scandir(directory) as listing:
             inner = sorted(
@@ -102,7 +102,7 @@ def _empty_in(directory: str, before: datetime) -> Iterator[str]:
             at = instant_of_ns(each.stat(follow_symlinks=False).st_mtime_ns)
             if at is not None and at <= before and not os.listdir(each.path):
                 yield each.name
-        except OSError:  # Gone, or not ours to look into.
+        except OSError:  # Gone, or not readable.
             continue
 
 

@@ -1,18 +1,18 @@
-"""How long sessions stay: the ``[retention]`` table of config.toml.
+"""The retention policy: the ``[retention]`` table of config.toml.
 
     [retention]
-    enabled = true                # off unless this says so
-    days = 30                     # without a record for so long, a session goes to the trash
-    grace_days = 30               # so long it stays there at least
-    archive_first = false         # nothing goes of which turnlog has no copy that was read back
-    with_kept = false             # turnlog's kept copies go too
+    enabled = true                # off by default
+    days = 30                     # days without a record until a session is moved to the trash
+    grace_days = 30               # minimum days in the trash
+    archive_first = false         # delete only what has a verified kept copy
+    with_kept = false             # delete turnlog's kept copies too
 
     [retention.projects."~/src/orchard"]
     days = 90                     # or never = true
 
-Of several directories that a session's project lies in, the innermost one decides. A setting that
-is unreadable, ambiguous, zero or negative means that nothing is deleted at all, not that a default
-applies: a day too many costs some space, a day too few costs a session.
+The innermost directory that contains a session's project decides. If a setting is unreadable,
+ambiguous, zero or negative, nothing is deleted at all instead of using a default: a day too many
+costs some space, a day too few costs a session.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHOWN: Final = 40
 
 
 class ProjectRule(Struct, frozen=True, kw_only=True):
-    """What holds for sessions that worked in a directory or below it."""
+    """The rule for sessions in a directory or below it."""
 
     directory: str
     days: int | None
@@ -44,7 +44,7 @@ class ProjectRule(Struct, frozen=True, kw_only=True):
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """How long sessions stay."""
+    """How long sessions are kept."""
 
     enabled: bool = False
     days: int = DAYS
@@ -54,18 +54,18 @@ class Policy(Struct, frozen=True, kw_only=True):
     projects: tuple[ProjectRule, ...] = ()
 
     def rule_of(self, project: str | None) -> ProjectRule | None:
-        """Give the rule of the innermost directory that *project* lies in; None if none has one."""
+        """Return the rule of the innermost directory that contains *project*, or None."""
         within = [rule for rule in self.projects if is_within(project, rule.directory)]
         return max(within, key=lambda rule: len(PurePath(rule.directory).parts), default=None)
 
     def days_of(self, project: str | None) -> int | None:
-        """Return how many days a session of *project* may be without a record; None: any number."""
+        """Return how many days a session of *project* may be without a record, or None."""
         rule = self.rule_of(project)
         return self.days if rule is None else rule.days
 
 
 def policy_from(settings: Mapping[str, Any]) -> tuple[Policy, tuple[SettingProblem, ...]]:
-    """Read the plain ``[retention]`` table of a parsed config.toml."""
+    """Parse the plain ``[retention]`` table of config.toml."""
     said: dict[str, Any] = {}
     problems: list[SettingProblem] = []
     for name, value in settings.items():
@@ -83,9 +83,9 @@ def policy_from(settings: Mapping[str, Any]) -> tuple[Policy, tuple[SettingProbl
 
 
 def load_policy(own: str | os.PathLike[str]) -> tuple[Policy, tuple[SettingProblem, ...]]:
-    """Read the policy that config.toml in turnlog's home at *own* sets.
+    """Return the policy in config.toml of turnlog's home at *own*.
 
-    Every problem of the file counts: a setting nobody knows may be one of these, misspelt.
+    Every problem of the file counts: an unknown setting may be a misspelled one of these.
     """
     config = load_config(own)
     policy, problems = policy_from(config.retention)
@@ -93,13 +93,13 @@ def load_policy(own: str | os.PathLike[str]) -> tuple[Policy, tuple[SettingProbl
 
 
 def load_grace(own: str | os.PathLike[str]) -> timedelta:
-    """Return how long what is deleted stays in the trash; the usual time if that cannot be read."""
+    """Return how long deleted files stay in the trash; the default if unreadable."""
     policy, problems = load_policy(own)
     return timedelta(days=max(DAYS, policy.grace_days) if problems else policy.grace_days)
 
 
 def is_days(value: object) -> bool:
-    """Return whether *value* is a number of days after which something may go."""
+    """Return whether *value* is a valid number of days."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return is_whole and 1 <= value <= MOST_DAYS  # type: ignore[operator]
 
@@ -123,7 +123,7 @@ def _rules(said: Mapping[str, Any], problems: list[SettingProblem]) -> Iterator[
 
 
 def _rule(rule: Any) -> int | str | None:
-    """Read what holds for one project: days, None for never, or what is wrong with it."""
+    """Parse one project's rule: days, None for never, or what is wrong with it."""
     if not isinstance(rule, Mapping):
         return f"{_shown(rule)} is no table with days or never"
     for name, value in rule.items():

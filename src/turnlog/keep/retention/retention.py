@@ -1,15 +1,12 @@
-"""Retention: sessions without a record for long go to the trash, where somebody wants that.
+"""Retention: move inactive sessions to the trash, and reset whole projects.
 
-It is off unless it is asked for, and without *write* it only says what would go, and why. It works
-on the homes that it is given and on no others. ``expiry`` tells what has expired; what goes, goes
-as a deletion does, under the log's lock, and not if anything was written meanwhile. If told to
-archive first, nothing goes of which there is no kept copy that was read back and is as the file is,
-byte for byte.
+Retention is off by default, and without *write* it only reports what would be deleted, and why. It
+works only on the given homes. ``expiry`` finds what has expired; deletion runs under the log's lock
+and stops if anything was written meanwhile. With ``archive_first``, a file is deleted only if a
+kept copy was read back and is equal byte for byte.
 
-Forgetting what was done in a project: all its sessions go to the trash.
-
-A project is one directory, not those below it. If any of its sessions cannot go, because it runs or
-shares a log with one of another project, none does.
+``reset_project`` moves all sessions of one directory, without subdirectories, to the trash. If one
+of them is running or shares a log with another project's, none is deleted.
 """
 
 from __future__ import annotations
@@ -80,19 +77,19 @@ Archive = Callable[[Iterable[Home]], object]
 
 
 class RetentionReport(Struct, kw_only=True):
-    """What `turnlog retain --json` prints: what goes or went, what stays and why."""
+    """What `turnlog retain --json` prints: what is or was deleted, what stays and why."""
 
     is_on: bool
-    """Sessions expire at all."""
+    """Whether sessions expire at all."""
     written: bool
     sessions: list[ExpiredSession] = []
-    """Those that have expired, the one that was active longest ago first."""
+    """The expired sessions, longest inactive first."""
     spared: list[SparedSession] = []
     young: int = 0
     """Sessions that are not old enough."""
     orphans: list[Orphan] = []
     empty: list[str] = []
-    """Directories with nothing in them."""
+    """Empty directories."""
     problems: list[Problem] = []
 
 
@@ -108,11 +105,11 @@ def retain(
     own: Path | None = None,
     archive: Archive = keep,
 ) -> RetentionReport:
-    """Say what has expired in *homes* by *policy*; with *write*, move it to the trash.
+    """Return what has expired in *homes* by *policy*; with *write*, move it to the trash.
 
-    Unless the policy is enabled sessions stay, whatever their age. *project* keeps to those that
-    worked in that directory or below it. With *with_orphans* what is left of sessions that are not
-    there goes too; *elsewhere* are more homes where they may be, or run.
+    Unless the policy is enabled, sessions stay whatever their age. *project* limits it to sessions
+    in that directory or below it. With *with_orphans*, files of sessions that do not exist are
+    deleted too; *elsewhere* are more homes where they may exist or run.
     """
     is_on = policy is not None and policy.enabled
     run = _Run(tuple(homes), policy, now, own or turnlog_home(), tuple(elsewhere))
@@ -140,10 +137,10 @@ def retain_configured(
     elsewhere: Iterable[Home] = (),
     own: Path | None = None,
 ) -> RetentionReport:
-    """Do what `retain` does, as config.toml says.
+    """Run `retain` with the policy of config.toml.
 
-    *days* turn retention on and stand in for its ``days``; what a project's own table says stays.
-    Raises UsageError, and deletes nothing, if a setting cannot be used.
+    *days* enable retention and replace its ``days``; tables of projects still apply. Raises
+    UsageError, and deletes nothing, if a setting is invalid.
     """
     own = own or turnlog_home()
     policy, problems = load_policy(own)
@@ -208,7 +205,7 @@ class _Run:
         )
 
     def judge(self, project: str | None) -> None:
-        """Find the sessions that have expired."""
+        """Find the expired sessions."""
         for belongings in self._belongings:
             found = ExpiryReview(belongings, self._facts, project)
             self._groups += [(belongings, group) for group in found.groups]
@@ -218,9 +215,9 @@ class _Run:
             self.report.problems += found.problems
 
     def find_orphans(self) -> None:
-        """Find what belongs to sessions that are not there.
+        """Find files of sessions that do not exist.
 
-        Nothing does if a place where sessions may be could not be read.
+        There are none if a place where sessions may be could not be read.
         """
         self.report.problems += [each for each in self._unseen if each not in self.report.problems]
         for belongings in self._belongings if not self._unseen else ():
@@ -236,9 +233,9 @@ class _Run:
             self.report.orphans += found
 
     def carry_out(self, archive: Archive) -> None:
-        """Move what was found to the trash; what cannot be moved is spared, and says why."""
+        """Move what was found to the trash; what cannot be moved is spared with a reason."""
         for journal in self._journals:
-            if journal.pins():  # Without any there is nothing that a lost event could unpin.
+            if journal.pins():  # Without pins, a lost event cannot unpin anything.
                 journal.attest()
         for belongings in self._belongings:
             finish_deletions(self._trash, belongings)
@@ -262,7 +259,7 @@ class _Run:
         ]
 
     def see_to_empty(self, *, with_orphans: bool) -> None:
-        """List the directories that hold nothing; remove them, if told to write."""
+        """List the empty directories; remove them with *write*."""
         if not with_orphans and not self._facts.policy.enabled:
             return
         now, written = self._facts.now, self.report.written
@@ -277,7 +274,7 @@ class _Run:
             self.report.empty += [str(home.joinpath(each)) for each in gone]
 
     def _delete(self, belongings: SessionFileIndex, group: Sequence[Candidate]) -> None:
-        """Delete a session, and with it those in whose logs it has records."""
+        """Delete a session, and with it those that share its logs."""
         terms = DeletionTerms(
             EXPIRED,
             self._facts.now,
@@ -313,7 +310,7 @@ class _Run:
         return structs.replace(orphan, trash=done.entries[-1] if done.entries else None)
 
     def _archived(self, archive: Archive) -> str | None:
-        """Keep a copy of everything; say what kept that from being done."""
+        """Keep a copy of everything; return what prevented it."""
         try:
             archive(self._homes)
         except (TurnlogError, OSError) as error:
@@ -322,18 +319,18 @@ class _Run:
         return None
 
     def _note_failure(self, error: Exception, path: Path) -> None:
-        """See that a machine's failure does not pass for a reason to spare something."""
+        """Note a failure of the machine, which is not a reason to spare something."""
         if isinstance(error, StorageFull):
-            raise error  # There is room for none of the others either.
+            raise error  # There is no room for the others either.
         if isinstance(error, OSError) and not isinstance(error, LogLocked | NotALog):
             self.report.problems.append(Problem(path, str(error)))
 
     def _lacks_copy(
         self, belongings: SessionFileIndex, goods: Sequence[SessionFile], archive: Archive
     ) -> str | None:
-        """Say which file has no kept copy, if one is asked for; a BrokenCopy if one is not as it.
+        """Return a file without a required kept copy; raise BrokenCopy if one differs.
 
-        Such a copy is made anew before that.
+        Such a copy is made again first.
         """
         if not self._facts.policy.archive_first:
             return None
@@ -368,17 +365,17 @@ class _Run:
 
     @property
     def _everywhere(self) -> tuple[Home, ...]:
-        """The homes where a session may be, or run."""
+        """The homes where a session may exist, or run."""
         return tuple(dict.fromkeys((*self._homes, *self._elsewhere)))
 
     @cached_property
     def _there(self) -> set[str]:
-        """The sessions that are there."""
+        """The existing sessions."""
         return {each for home in self._everywhere for each in sessions_of(home, self._problems)}
 
     @cached_property
     def _unseen(self) -> list[UnreadablePlace]:
-        """The places that could not be read, where a session may be, or may be said to run."""
+        """The unreadable places where a session may exist, or be recorded as running."""
         self._there  # noqa: B018 - Looking for them finds these.
         unseen = [each for each in self._problems if isinstance(each, UnreadablePlace)]
         unseen += [each for belongings in self._belongings for each in belongings.unseen]
@@ -386,7 +383,7 @@ class _Run:
 
     @property
     def _known(self) -> set[str]:
-        """The sessions that are there, or are going, or run."""
+        """The sessions that exist, are being deleted, or run."""
         going = {each.id for each in self.report.sessions}
         return self._there | going | self._facts.running | self._facts.pins
 
@@ -411,7 +408,7 @@ def _refuse_if_pins_are_lost(journal: Journal) -> None:
 def reset_project(
     homes: Iterable[Home], project: str | os.PathLike[str], *, own: Path, terms: DeletionTerms
 ) -> list[Deletion]:
-    """Move all sessions of *homes* that worked in *project* to the trash."""
+    """Move all sessions of *homes* in the directory *project* to the trash."""
     wanted = PurePath(absolute(project))
     groups = []
     for home in homes:

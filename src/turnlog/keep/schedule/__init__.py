@@ -1,1 +1,1 @@
-"""Running `turnlog keep` regularly: hooks, timers, cron."""
+"""Run `turnlog keep` regularly: hooks, timers, cron."""

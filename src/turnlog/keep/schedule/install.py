@@ -1,9 +1,9 @@
-"""Having ``turnlog keep`` run by itself: at the end of every session, and every hour.
+"""Install automatic runs of ``turnlog keep``: at the end of every session, and every hour.
 
-A hook of Claude Code keeps a session the moment it ends; what runs every hour keeps those whose
-program was killed, and whatever else changed. Here it is decided what each of the two needs, as
-steps that can be shown first; ``hook`` and ``schedules`` know how. Nothing is done before
-``carry_out``, and setting up twice finds nothing to do.
+A hook of Claude Code keeps a session the moment it ends; the hourly run keeps sessions whose
+program was killed, and whatever else changed. This module plans both as steps that can be shown
+first; ``formats.claude_code.hooks`` and ``schedulers`` implement them. Nothing is done before
+``carry_out``, and installing twice finds nothing to do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turnlog.keep.schedule.schedulers import all_schedules, available_schedule, 
 
 __all__ = ["Step", "carry_out", "install_steps", "passing_place", "program", "uninstall_steps"]
 
-# What decides where turnlog keeps its things, and where it looks for those of agents.
+# The variables that decide where turnlog's home and the agents' homes are.
 _OWN_PLACE: Final = ("TURNLOG_HOME", "XDG_DATA_HOME")
 _HOMES_PLACE: Final = ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME")
 
@@ -29,7 +29,7 @@ _HOMES_PLACE: Final = ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME")
 def install_steps(
     named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
 ) -> list[Step]:
-    """Return what it takes to have the homes kept: those *named*, else the usual ones."""
+    """Return the steps to keep the homes *named*, else the usual ones."""
     words = program()
     homes = find_homes(named, environ)
     own = _carried(environ, _OWN_PLACE)
@@ -45,17 +45,17 @@ def install_steps(
 def uninstall_steps(
     named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
 ) -> list[Step]:
-    """Return what it takes to have all that away again; only what was set up is among it."""
+    """Return the steps that remove what was installed."""
     steps = [unhook_step(home) for home in _with_hooks(find_homes(named, environ))]
     steps += [each.uninstall() for each in all_schedules()]
     return [step for step in steps if step.state != "missing"]
 
 
 def program() -> list[str]:
-    """Return the words that start this very turnlog, from any directory."""
+    """Return the command line that starts this very turnlog, from any directory."""
     called = sys.argv[0] if sys.argv else ""
     candidates = [os.path.abspath(called)] if os.sep in called else []
-    # Not resolved: a link such as ~/.local/bin/turnlog outlives what it points to.
+    # Not resolved: a link such as ~/.local/bin/turnlog outlives its target.
     candidates.append(os.path.join(os.path.dirname(sys.executable), "turnlog"))
     for path in candidates:
         if os.path.basename(path) == "turnlog" and os.access(path, os.X_OK | os.R_OK):
@@ -64,7 +64,7 @@ def program() -> list[str]:
 
 
 def passing_place(words: Sequence[str]) -> str:
-    """Return the cache that *words* start turnlog from; empty if it is installed for good."""
+    """Return the cache from which *words* start turnlog; "" if it is installed permanently."""
     import platformdirs  # noqa: PLC0415 - Nobody else here needs it.
 
     cache = os.path.dirname(platformdirs.user_cache_dir("turnlog", appauthor=False))
@@ -94,7 +94,7 @@ def _schedule_step(command: Sequence[str], environ: Mapping[str, str]) -> Step:
 
 
 def _with_hooks(homes: Sequence[Home]) -> list[Home]:
-    """Return the homes that are Claude Code's; other programs know no hooks."""
+    """Return the homes that are Claude Code's; other programs have no hooks."""
     return [
         home
         for home in homes
@@ -108,7 +108,7 @@ def _with_hooks(homes: Sequence[Home]) -> list[Home]:
 
 
 def _carried(environ: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """Return what is set of *names*, so that it means the same in any directory."""
+    """Return the set variables of *names*, valid in any directory."""
     found = {name: environ.get(name, "") for name in names}
     return {name: _anywhere(name, value) for name, value in found.items() if value.strip()}
 

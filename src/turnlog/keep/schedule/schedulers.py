@@ -1,8 +1,8 @@
-"""What runs ``turnlog keep`` every hour: a systemd user timer, a launchd agent or a cron line.
+"""Hourly schedulers for ``turnlog keep``: a systemd user timer, a launchd agent or a cron line.
 
-Each kind tells which step sets it up and which takes it away, and how it is now. It owns its own
-unit, agent or line and touches no other. What the command needs of the environment goes with it:
-none of the three inherits that of the shell it was set up from.
+Each returns its current state and the steps to install and remove it. It changes only its own unit,
+agent or line. The environment that the command needs is stored with it: none of the three inherits
+that of the user's shell.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _EVERY_SECONDS: Final = 3600
 # Controls, surrogates (a name that is not UTF-8), line and paragraph separators.
 _NOT_IN_LINES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
-# systemd names no program whose path has one of these; a shell passes it on.
+# systemd rejects programs with one of these in their path; a shell accepts them.
 _ODD_IN_A_PROGRAM: Final = frozenset("\"'\\$")
 
 
 class Schedule(Protocol):
-    """One way to have a command run every hour."""
+    """One way to run a command every hour."""
 
     @property
     def kind(self) -> Kind: ...
@@ -69,20 +69,20 @@ def check_text(words: Iterable[str]) -> None:
 
 
 def all_schedules() -> tuple[Schedule, ...]:
-    """Return the kinds that this system may have, the better ones first."""
+    """Return the schedulers that this system may have, the better ones first."""
     if sys.platform == "darwin":
         return (Launchd(), Cron())
     return (Systemd(), Cron())
 
 
 def available_schedule() -> Schedule | None:
-    """Return the kind to use: the one that is set up already, else the first that works here."""
+    """Return the scheduler to use: the installed one, else the first that works here."""
     usable = [each for each in all_schedules() if each.is_usable()]
     return next((each for each in usable if each.is_there()), usable[0] if usable else None)
 
 
 class Systemd:
-    """A timer of the user's own systemd; what it missed while the machine was off is made up."""
+    """A timer of the user's own systemd; runs missed while the machine was off are made up."""
 
     kind: Final = "systemd"
 
@@ -111,7 +111,7 @@ class Systemd:
             deeds.append(Run(words=("systemctl", "--user", "daemon-reload")))
             start = ("systemctl", "--user", "enable", "--now", self._timer.name)
             deeds.append(Run(words=start))
-        if state == "outdated":  # One that runs already keeps the times that it began with.
+        if state == "outdated":  # A running timer keeps its old times.
             deeds.append(Run(words=("systemctl", "--user", "restart", self._timer.name)))
         return _step(self.kind, self._timer, state, words, deeds)
 
@@ -132,7 +132,7 @@ class Systemd:
 
 
 def service_unit(words: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Write the unit that runs *words* once; without its program it is passed over in silence."""
+    """Return the unit that runs *words* once; a missing program is ignored silently."""
     check_text((*words, *environ.values()))
     carried = "".join(
         f"Environment={_unit_word(f'{name}={value}')}\n" for name, value in environ.items()
@@ -175,14 +175,14 @@ def _exec_line(words: Sequence[str]) -> str:
 
 
 def _unit_word(word: str) -> str:
-    """Quote one word as systemd reads it."""
+    """Quote one word for systemd."""
     plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     is_simple = word and all(each.isalnum() or each in "/._-=,:+@" for each in word)
     return plain if is_simple else f'"{plain}"'
 
 
 class Launchd:
-    """An agent of macOS's launchd; it runs once at login too."""
+    """An agent of macOS's launchd; it also runs at login."""
 
     kind: Final = "launchd"
 
@@ -215,7 +215,7 @@ class Launchd:
 
 
 def agent_plist(words: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Write the agent that runs *words* every hour."""
+    """Return the agent that runs *words* every hour."""
     agent = {
         "Label": _LABEL,
         "ProgramArguments": list(words),
@@ -267,12 +267,12 @@ class Cron:
         return _step(self.kind, self.place, "installed", (), [write])
 
     def _lines(self) -> list[str] | None:
-        """Return the crontab's lines; None if it cannot be told, and so must not be replaced."""
+        """Return the crontab's lines; None if unreadable, so that it is not replaced."""
         done = ran(("crontab", "-l"))
         if done is None:
             return None
         if done.returncode == 0:
-            # Whatever bytes there are, they are given back as they were.
+            # Any bytes are written back unchanged.
             text = done.stdout.decode("utf-8", "surrogateescape")
             return re.findall(r"[^\n]*\n|[^\n]+", text)
         return [] if b"no crontab" in done.stderr.lower() and not done.stdout else None
@@ -289,11 +289,11 @@ class Cron:
 
 
 def cron_line(words: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Write the line that runs *words* every hour, off the minute at which everybody's runs."""
+    """Return the line that runs *words* every hour, not at the full hour like everything else."""
     check_text((*words, *environ.values()))
     assignments = [f"{name}={shlex.quote(value)}" for name, value in environ.items()]
     command = " ".join([*assignments, shlex.join(words), ">/dev/null", "2>&1"])
-    escaped = command.replace("%", r"\%")  # To cron, a bare % ends the command.
+    escaped = command.replace("%", r"\%")  # A bare % ends the command in cron.
     return f"17 * * * * {escaped} {_MARK}\n"
 
 
@@ -309,7 +309,7 @@ def _crontab(lines: Sequence[str], shown: str) -> Run:
 
 
 def _writes(wanted: Mapping[Path, str]) -> tuple[State, list[Deed]]:
-    """Return how files are now, and what brings them to what is *wanted*."""
+    """Return the state of some files, and the writes that change them to *wanted*."""
     deeds: list[Deed] = []
     is_there = False
     for path, text in wanted.items():
@@ -326,7 +326,7 @@ def _writes(wanted: Mapping[Path, str]) -> tuple[State, list[Deed]]:
 
 
 def _difference(before: bytes | None, text: str) -> str:
-    """Show what is new; of a file that is there, only the lines that are not as before."""
+    """Return what is new; of an existing file, only the lines that changed."""
     if before is None:
         return text.rstrip("\n")
     old = before.decode("utf-8", "replace").splitlines()

@@ -1,1 +1,1 @@
-"""Deleting sessions to the trash, and undeleting them."""
+"""Delete sessions to the trash, restore them from it, and purge it."""

@@ -1,7 +1,7 @@
-"""What the catalogue of kept copies and a flat store's registry say of what went, or came back.
+"""Update the catalog of kept copies and a flat store's registry after deletions and restores.
 
-Both can be made anew from what lies on the disk, but that takes reading it. So whatever moves a
-session's files tells them. All of this may be done twice.
+Both could be rebuilt from disk, but that means reading everything. All of these functions may be
+called twice.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
 
 
 def catalogued(place: Path, names: Iterable[str]) -> list[KeptFile]:
-    """Return what the catalogue of the mirror at *place* says of these files."""
+    """Return the entries of these files in the catalog of the mirror at *place*."""
     catalogue = Catalogue.load(place)
     return [kept for name in sorted(names) for kept in catalogue.generations(name)]
 
 
 def forget_kept(place: Path, names: Iterable[str]) -> None:
-    """Take copies that are gone out of the catalogue, while the mirror is held."""
+    """Remove entries of deleted copies from the catalog, while the mirror is locked."""
     catalogue = Catalogue.load(place)
     if not catalogue.is_sound:
         return
@@ -45,7 +45,7 @@ def forget_kept(place: Path, names: Iterable[str]) -> None:
 
 
 def remember_kept(place: Path, known: Sequence[KeptFile]) -> None:
-    """Put back into the catalogue what it said of copies that are there again."""
+    """Add entries of restored copies to the catalog again."""
     if not known or not place.is_dir():
         return
     with turn(place, LOCK_TIMEOUT):
@@ -56,7 +56,7 @@ def remember_kept(place: Path, known: Sequence[KeptFile]) -> None:
             newest = max(each.generation for each in known if each.name == kept.name)
             root = copy_root(place, kept.conflict)
             if kept.generation == newest:
-                if kept_copy(root, kept.name).exists():  # Else it went once more.
+                if kept_copy(root, kept.name).exists():  # Otherwise it was deleted again.
                     catalogue.current.setdefault(kept.name, kept)
             elif generation_copy(root, kept.generation, kept.name).exists():
                 older = catalogue.older.setdefault(kept.name, [])
@@ -65,7 +65,7 @@ def remember_kept(place: Path, known: Sequence[KeptFile]) -> None:
 
 
 def note_injured(place: Path, whole: Mapping[str, int]) -> None:
-    """Note that logs were replaced by these generations: later ones were kept of injured logs."""
+    """Note that logs were replaced by these generations: later ones are of injured logs."""
     with turn(place, LOCK_TIMEOUT):
         catalogue = Catalogue.load(place)
         for name, generation in whole.items():
@@ -82,13 +82,13 @@ def _marked(kept: KeptFile, whole: int) -> KeptFile:
 
 
 def forget_flat(home: Path, names: Iterable[str], session_id: str) -> None:
-    """Take a session, of which files of these names are gone, out of its store's registry."""
+    """Remove a session whose files of these names are gone from its store's registry."""
     for directory in _flat_stores(home, names):
         forget(directory, session_id)
 
 
 def remember_flat(home: Path, names: Iterable[str], session_id: str) -> None:
-    """Put a session, of which files of these names are back, into its store's registry."""
+    """Add a session whose files of these names are back to its store's registry."""
     for directory in _flat_stores(home, names):
         meta = known_meta(directory, session_id)
         if meta is not None:
@@ -96,7 +96,7 @@ def remember_flat(home: Path, names: Iterable[str], session_id: str) -> None:
 
 
 def _flat_stores(home: Path, names: Iterable[str]) -> list[Path]:
-    """Tell in which flat stores of a home, those that have a registry, files of these names lie."""
+    """Return the flat stores of a home, with a registry, that contain files of these names."""
     found = set()
     for name in names:
         rest = name.removeprefix("sessions/")

@@ -1,14 +1,12 @@
-"""Deleting a session: everything that belongs to it goes to the trash, and can be put back.
+"""Delete a session to the trash, and restore it from there.
 
-That is its log, its agents' logs and metadata, todos, tasks, file history, environment, tool
-results, a flat store's metadata and entry in its registry, and turnlog's kept copies of all of it,
-every generation. Plans and the history of prompts are shared between sessions and stay.
+All its files are moved: its log, its agents' logs and metadata, todos, tasks, file history,
+environment, tool results, a flat store's metadata and registry entry, and turnlog's kept copies of
+all of it, every generation. Plans and the prompt history are shared between sessions and stay.
 
-A session that runs is refused, and so is one that shares the logs of days with others. Deleting
-twice is fine, and so is deleting again what a kill left half deleted: that finishes it. A session
-that never was is NotFound.
-
-Which of what lies in the trash is meant, and putting it back.
+A running session is refused, and so is one that shares the logs of days with others. Deleting twice
+is fine, and repeating an interrupted deletion completes it. A session that never existed raises
+NotFound.
 """
 
 from __future__ import annotations
@@ -50,54 +48,54 @@ _SHOWN: Final = 3
 
 
 class LeftAlone(Struct, frozen=True):
-    """Something that bears the session's name and stays where it is, and why."""
+    """A file with the session's name that stays where it is, and why."""
 
     path: str
     reason: str
 
 
 class Deletion(Struct, kw_only=True):
-    """What became of a session that was deleted."""
+    """The result of deleting a session."""
 
     id: str
     state: State = State.DELETED
     title: str | None = None
     was_deleted: bool = False
-    """It had been deleted before; nothing, or only what was left, was done now."""
+    """It had been deleted before; nothing, or only the rest, was done now."""
     files: int = 0
     size_bytes: int = 0
     entries: list[str] = []
-    """What it is called in the trash: one entry for each home it lay in."""
+    """Its names in the trash: one entry for each home it was in."""
     purge_after_at: datetime | None = None
-    """From when on emptying the trash removes it for good; null if that has happened."""
+    """When emptying the trash may remove it permanently; null if that has happened."""
     left: list[LeftAlone] = []
 
 
 class DeletionTerms(NamedTuple):
-    """Why something goes, when it goes, how long it stays in the trash, and what goes with it."""
+    """Why and when a session is deleted, how long it stays in the trash, and what goes with it."""
 
     why: str
     now: datetime
     grace: timedelta = GRACE
     with_kept: bool = True
-    """turnlog's kept copies go too."""
+    """Whether turnlog's kept copies are deleted too."""
     others: tuple[str, ...] = ()
-    """Sessions that go with it, since they have records in the same logs."""
+    """Sessions deleted with it, since they share its logs."""
     if_unchanged: bool = False
-    """Nothing goes if a file was written to since the belongings were listed."""
+    """Whether to delete nothing if a file was written to since it was listed."""
 
 
 def delete_session(
     homes: Iterable[Home], text: str, *, own: Path | None = None, terms: DeletionTerms | None = None
 ) -> Deletion:
-    """Move the session whose id begins with *text* into the trash of turnlog's home at *own*."""
+    """Move the session whose id begins with *text* to the trash of turnlog's home at *own*."""
     homes = tuple(homes)
     trash = Trash(own or turnlog_home())
     problems: list[Problem] = []
     logs: Sequence[LogFile] = ()
     with contextlib.suppress(NotFound):
         logs = find_any_session(homes, text, problems=problems)
-    # Another session may begin with the same characters, or be later, where nobody could look.
+    # Another session may match, or be later, in a place that could not be read.
     refuse_unseen(problems)
     if not logs:
         return _deleted_before(trash, homes, text)
@@ -117,7 +115,7 @@ def delete_found(
     trash: Trash,
     terms: DeletionTerms,
 ) -> Deletion:
-    """Move a session, of which the logs are known, out of these homes into the trash.
+    """Move a session with known logs from these homes to the trash.
 
     Raises UnreadableHome, and moves nothing, if part of a home cannot be read.
     """
@@ -130,7 +128,7 @@ def delete_found(
         left = each.left_alone(session_id)
         deletion.left += [LeftAlone(str(one.path), one.reason) for one in left]
     _refuse_if_left(deletion, logs)
-    with contextlib.suppress(TurnlogError, OSError):  # A title is only for people.
+    with contextlib.suppress(TurnlogError, OSError):  # The title is only for display.
         mains = [log for log in logs if log.kind != "agent"]
         deletion.title = title_of(session_id, mains)
     for each in belongings:
@@ -146,7 +144,7 @@ def delete_together(
     trash: Trash,
     terms: DeletionTerms,
 ) -> dict[str, Deletion]:
-    """Move sessions of one home, which may share logs with one another, into the trash."""
+    """Move sessions of one home, which may share logs with one another, to the trash."""
     *others, last = sessions
     done = {}
     for each in others:
@@ -162,7 +160,7 @@ def delete_together(
 
 
 def restore_from_trash(trash: Trash, trashed: TrashedSession) -> int:
-    """Put what an entry of the trash holds back where it was; give how many files that were."""
+    """Restore the files of a trash entry; return how many there were."""
     entry = trashed.entry
 
     def settle() -> None:
@@ -177,12 +175,12 @@ def restore_from_trash(trash: Trash, trashed: TrashedSession) -> int:
 
 
 def finish_deletions(trash: Trash, belongings: SessionFileIndex) -> None:
-    """Take apart what deletions that were killed at their very end have left of sessions in a home.
+    """Finish deletions in a home that were killed at their very end.
 
-    What still has files there is left to whoever deletes it again: somebody may have gone on.
+    A session that still has files there is left alone: it may have continued.
     """
     if belongings.unseen:
-        return  # Nobody can tell what still has files there.
+        return  # It is unknown what still has files there.
     home = os.path.realpath(belongings.home)
     for trashed in trash.entries():
         places = (place_of(trashed.entry, file) for file in trashed.entry.files)
@@ -197,7 +195,7 @@ def finish_deletions(trash: Trash, belongings: SessionFileIndex) -> None:
 def refuse_if_shared(
     session_id: str, logs: Sequence[LogFile], together: Sequence[str] = ()
 ) -> None:
-    """Raise if sessions other than those that go *together* have records in the logs."""
+    """Raise if sessions other than those deleted *together* have records in the logs."""
     days = [structs.replace(log, session_id=None) for log in logs if log.kind == "day"]
     others = sorted(share_out(days).keys() - {session_id, *together})
     if others:
@@ -209,7 +207,7 @@ def refuse_if_shared(
 
 
 def _refuse_if_linked(session_id: str, logs: Sequence[LogFile]) -> None:
-    """Raise if a main log is not itself in its home: then it is somebody else's."""
+    """Raise if a main log is reached through a link: then it is not this home's."""
     for log in logs:
         inside = os.path.relpath(log.path, log.home)
         is_itself = os.path.realpath(log.path) == os.path.join(os.path.realpath(log.home), inside)
@@ -222,7 +220,7 @@ def _refuse_if_linked(session_id: str, logs: Sequence[LogFile]) -> None:
 
 
 def _refuse_if_left(deletion: Deletion, logs: Sequence[LogFile]) -> None:
-    """Raise if a main log would stay where it is: then the session would not be gone."""
+    """Raise if a main log would stay: then the session would not be gone."""
     mains = {str(log.path) for log in logs if log.kind != "agent"}
     for each in deletion.left:
         if each.path in mains:
@@ -239,7 +237,7 @@ def _refuse_if_left(deletion: Deletion, logs: Sequence[LogFile]) -> None:
 def goods_of(
     belongings: SessionFileIndex, session_id: str, logs: Sequence[LogFile], *, with_kept: bool
 ) -> list[SessionFile]:
-    """Return what is to go from one home."""
+    """Return the files to delete from one home."""
     days = {
         home_name(log, belongings)
         for log in logs
@@ -250,7 +248,7 @@ def goods_of(
 
 
 def home_name(log: LogFile, belongings: SessionFileIndex) -> str:
-    """Return the name of a log, or of the log that a kept copy is of, in its home."""
+    """Return the name in its home of a log, or of a kept copy's log."""
     root = belongings.place if log.is_kept else Path(os.path.abspath(belongings.home))
     name = Path(os.path.abspath(log.path)).relative_to(root).as_posix()
     return name_of_copy(name) if log.is_kept else name
@@ -263,7 +261,7 @@ def _delete_in(
     trash: Trash,
     terms: DeletionTerms,
 ) -> list[str]:
-    """Move what belongs to the session in one home; give the names of what is gone from it."""
+    """Move the session's files in one home; return the names of those gone from it."""
     home = os.path.realpath(belongings.home)
     here = [log for log in logs if log.home == belongings.home]
     goods = goods_of(belongings, deletion.id, logs, with_kept=terms.with_kept)
@@ -285,7 +283,7 @@ def _delete_in(
                 _add(deletion, trashed)
                 gone += [file.name for file in trashed.entry.files if file.tree == "home"]
                 kept |= {each.name for each in trashed.entry.catalogue}
-        with contextlib.suppress(OSError):  # What earlier ones have left is in nobody's way.
+        with contextlib.suppress(OSError):  # Leftovers of earlier ones do no harm.
             trash.tidy()
         trashed_now = trash.discard(
             deletion.id,
@@ -331,7 +329,7 @@ def _add(deletion: Deletion, trashed: TrashedSession) -> None:
 
 
 def _take_apart(belongings: SessionFileIndex, session_id: str, gone: Iterable[str]) -> None:
-    """Remove what a session leaves behind in a home: empty directories, its registry's entry."""
+    """Remove a session's leftovers in a home: empty directories, its registry entry."""
     home = Path(os.path.realpath(belongings.home))
     gone = list(gone)
     forget_flat(home, gone, session_id)
@@ -350,14 +348,14 @@ def _is_in_project(name: str) -> bool:
 
 
 def _deleted_before(trash: Trash, homes: Sequence[Home], text: str) -> Deletion:
-    """Finish what is left of a deletion; NotFound, if there never was one."""
+    """Finish an earlier deletion; raise NotFound if there never was one."""
     entries = trash.entries()
     ids = {
         one for each in entries for one in each.entry.sessions
     } | trash.journal.deletions().keys()
     known = [text] if text in ids else sorted(each for each in ids if each.startswith(text))
     if not known or not text:
-        find_any_session(homes, text)  # Raises, and says where was looked.
+        find_any_session(homes, text)  # Raises, and names the places searched.
         raise NotFound(f"no session's id begins with {text[:80]!r}", hint="turnlog sessions")
     if len(known) > 1:
         raise AmbiguousSession(
@@ -390,7 +388,7 @@ def _finish(trash: Trash, trashed: TrashedSession, belongings: SessionFileIndex)
 
 
 def trashed_named(found: Sequence[TrashedSession], name: str) -> list[TrashedSession]:
-    """Return the entries that are meant: one by its name, or all of one session."""
+    """Return the matching entries: one by its name, or all of one session."""
     if entry := [each for each in found if each.name == name]:
         return entry
     if found and name == LATEST:
@@ -411,7 +409,7 @@ def trashed_named(found: Sequence[TrashedSession], name: str) -> list[TrashedSes
 
 
 def restore_session_from_trash(trash: Trash, found: Sequence[TrashedSession]) -> None:
-    """Put back what was deleted of one session; not if that was more than once."""
+    """Restore what was deleted of one session; refuse if that was more than once."""
     if len({each.entry.home for each in found}) < len(found):
         names = ", ".join(each.name for each in found)
         raise AmbiguousSession(

@@ -1,4 +1,4 @@
-"""What the trash writes down of what went: whose it was, where it lay, what it was like."""
+"""The records of the trash: what was deleted, where it was, and its properties."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tree = Literal["home", "kept"]
 
 
 class TrashedFile(Struct, frozen=True, kw_only=True):
-    """A file that went: in which tree it lay, its name there, and what it was like."""
+    """A deleted file: its tree, its name there, and its properties."""
 
     tree: Tree
     name: str
@@ -27,11 +27,11 @@ class TrashedFile(Struct, frozen=True, kw_only=True):
     mode: int
     mtime_ns: int
     conflict: int = 0
-    """It is in a directory of ``conflicts`` in the entry; 0 if no other file can have its name."""
+    """The directory of ``conflicts`` in the entry that it is in; 0 if its name is unique."""
 
 
 class TrashEntry(Struct, frozen=True, kw_only=True):
-    """Something deleted together: a session of one home, mostly."""
+    """Files deleted together: usually a session of one home."""
 
     session: str
     others: list[str] = []
@@ -43,11 +43,11 @@ class TrashEntry(Struct, frozen=True, kw_only=True):
     purge_after_at: datetime
     files: list[TrashedFile]
     catalogue: list[KeptFile] = []
-    """What the catalogue said of the kept copies among them."""
+    """The catalog's entries of the kept copies among them."""
 
     @property
     def sessions(self) -> list[str]:
-        """The sessions that went with it."""
+        """The sessions deleted with it."""
         return [self.session, *self.others]
 
     @property
@@ -62,25 +62,25 @@ class TrashedSession(NamedTuple):
     entry: TrashEntry
 
     def is_due(self, now: datetime) -> bool:
-        """Its time of grace is over; one that ended before it began says nothing."""
+        """Whether its grace period is over; one that ends before it begins is invalid."""
         return self.entry.deleted_at <= self.entry.purge_after_at <= now
 
 
 class FileToTrash(NamedTuple):
-    """A file that is to go."""
+    """A file to delete."""
 
     tree: Tree
     name: str
 
 
 def place_of(entry: TrashEntry, file: TrashedFile) -> Spot:
-    """Return where a file of an entry was."""
+    """Return the original path of a file of an entry."""
     root = Path(entry.home) if file.tree == "home" else kept_place(entry.home)
     return Spot(root, file.name)
 
 
 def described(home: str, doomed: FileToTrash) -> TrashedFile | None:
-    """Describe a file that is to go; None if it is not there."""
+    """Return the properties of a file to delete; None if it does not exist."""
     root = Path(home) if doomed.tree == "home" else kept_place(home)
     spot = Spot(root, doomed.name)
     try:

@@ -1,17 +1,16 @@
-"""The trash: what was deleted, whole, until its time of grace is over.
+"""The trash: deleted files, complete until their grace period is over.
 
     $TURNLOG_HOME/trash/20260301T101112Z-5f0c…/
-        entry.json            what it is, where it was, why and when it went, until when it stays
-        home/projects/…       the files, under the names that they had in their home
-        kept/projects/…       kept copies of them, under the names that they had in the mirror
-        conflicts/1/…         the same for files whose names another file system takes for one
+        entry.json            what it is, where it was, why and when deleted, until when it stays
+        home/projects/…       the files, under their names in their home
+        kept/projects/…       kept copies of them, under their names in the mirror
+        conflicts/1/…         the same for files whose names collide
 
-What is to go is written down and synced before the first file moves, and every file is whole in its
-old place or in the trash at every moment. A deletion that fails puts back what it moved, and its
-entry goes; whatever kills one, deleting again finishes it, and restoring puts back whatever is
-there. Nothing is overwritten, neither here nor where it is put back. A purge takes an entry out of
-the trash in one step, then removes it. Deletions and purges are written into turnlog's journal
-before they happen.
+The entry is written and synced before the first file moves, and every file is complete in its old
+place or in the trash at every moment. A deletion that fails is rolled back; after a kill, deleting
+again completes it, and restoring restores whatever is there. Nothing is overwritten. A purge takes
+an entry out of the trash in one step, then removes it. Deletions and purges are recorded in
+turnlog's journal first.
 """
 
 from __future__ import annotations
@@ -69,9 +68,9 @@ class Trash:
     # -- looking ----------------------------------------------------------------------------
 
     def entries(self, problems: list[Problem] | None = None) -> list[TrashedSession]:
-        """List what is in the trash, what was deleted last first.
+        """Return the entries of the trash, most recently deleted first.
 
-        An entry that cannot be read is a problem; nothing ever purges it.
+        An unreadable entry is a problem and is never purged.
         """
         return self._entries(self._names(), problems)
 
@@ -91,15 +90,15 @@ class Trash:
         return found
 
     def of_session(self, session_id: str) -> list[TrashedSession]:
-        """Return the entries that are named after one session, the last first."""
+        """Return the entries of one session, most recent first."""
         named = [name for name in self._names() if f"-{_part_of_name(session_id)}" in name]
         return [each for each in self._entries(named, None) if each.entry.session == session_id]
 
     def why_unfinished(self, trashed: TrashedSession) -> str | None:
         """Return why an entry cannot be purged; None if all its files are here, or gone.
 
-        A deletion, or a restoring, that was cut short left some of them in their old places. Those
-        may be on a volume that is not mounted, or in a directory that cannot be read.
+        An interrupted deletion or restore left some of them in their old places. Those may be on a
+        volume that is not mounted, or in an unreadable directory.
         """
         for file in trashed.entry.files:
             old = place_of(trashed.entry, file)
@@ -123,7 +122,7 @@ class Trash:
             return []
 
     def _read(self, name: str) -> TrashEntry | Unreadable | None:
-        """Read an entry; None where a deletion was cut short before it had said anything."""
+        """Read an entry; None if a deletion was interrupted before it was written."""
         place = self.path / name
         if place.is_symlink() or not place.is_dir():
             return Unreadable("no entry of the trash")
@@ -161,9 +160,10 @@ class Trash:
         others: Iterable[str] = (),
         held: frozenset[str] = frozenset(),
     ) -> TrashedSession | None:
-        """Move files of *home* into the trash, in their order; None if there are none left.
+        """Move files of *home* to the trash, in order; return None if there are none left.
 
-        *others* are sessions that go with them, *held* the names of logs that the caller holds.
+        *others* are sessions deleted with them, *held* the names of logs that the caller has
+        locked.
         """
         with self._held():
             found = [file for each in files if (file := described(home, each)) is not None]
@@ -195,9 +195,9 @@ class Trash:
         return trashed
 
     def _take_back(self, trashed: TrashedSession, error: Exception) -> None:
-        """Put back what moved before *error*; where that fails too, the entry stays, and is true.
+        """Move files back after *error*; if that fails too, the entry stays and is correct.
 
-        What was copied here and could not be removed there, as in a home that is read-only, goes.
+        Copies here of files that could not be removed there, as in a read-only home, are deleted.
         """
         with contextlib.suppress(TurnlogError, OSError):
             for file in trashed.entry.files:
@@ -208,9 +208,9 @@ class Trash:
                 error.hint = "nothing was deleted; every file is where it was"
 
     def finish(self, trashed: TrashedSession, *, held: frozenset[str] = frozenset()) -> int:
-        """Go on with a deletion that was cut short; tell how many files were still to go.
+        """Continue an interrupted deletion; return how many files were left.
 
-        None are, if somebody put the entry back, or purged it, since it was listed.
+        There are none if the entry was restored or purged since it was listed.
         """
         with self._held():
             if not self._has(trashed):
@@ -224,20 +224,20 @@ class Trash:
         return len(waiting)
 
     def _is_waiting(self, trashed: TrashedSession, file: TrashedFile) -> bool:
-        """Return whether a file of an entry is still, or still also, in its old place."""
+        """Return whether a file of an entry is still, or also, in its old place."""
         old, new = place_of(trashed.entry, file), self._new(trashed.name, file)
         with interruption_message(old.path, "delete"):
             if old.status() is None:
                 return False
-            # If it lies here already and another there, that came there since.
+            # If it is here already and another file there, that was created since.
             return new.status() is None or is_same_file(old, new)
 
     def _has(self, trashed: TrashedSession) -> bool:
-        """Return whether an entry that was listed is still here; the trash is held."""
+        """Return whether a listed entry still exists; the trash is locked."""
         return isinstance(self._read(trashed.name), TrashEntry)
 
     def _begin(self, entry: TrashEntry) -> str:
-        """Write down what is to go, durably; give the name of the new entry."""
+        """Write the entry durably; return its name."""
         stamp = entry.deleted_at.strftime("%Y%m%dT%H%M%SZ")
         said = _part_of_name(entry.session)
         taken = set(self._names())
@@ -267,11 +267,11 @@ class Trash:
     # -- putting back -----------------------------------------------------------------------
 
     def restore(self, trashed: TrashedSession, *, settle: Callable[[], None] = lambda: None) -> int:
-        """Put the files of an entry back where they were; give how many there were to put back.
+        """Restore the files of an entry; return how many there were.
 
-        Refuses, before anything is moved, if a different file lies where one of them was. *settle*
-        is called when all are back, before the entry goes. It stays if they were deleted once more
-        by then, which went on with it.
+        Refuses, before anything is moved, if a different file exists at one of the paths. *settle*
+        is called when all are back, before the entry is removed. The entry stays if it was used by
+        another deletion meanwhile.
         """
         with self._held():
             if not self._has(trashed):
@@ -291,7 +291,7 @@ class Trash:
             for here, there in pairs:
                 with interruption_message(there.path, "restore"):
                     back += move(here, there, claim=True) is Moved.MOVED
-        settle()  # It holds other things.
+        settle()  # It holds other locks.
         with self._held(), interruption_message(self.path / trashed.name, "restore"):
             if self._has(trashed) and not any(here.status() for here, _ in pairs):
                 self._note(RESTORED, trashed)
@@ -301,7 +301,7 @@ class Trash:
     # -- for good ---------------------------------------------------------------------------
 
     def purge(self, trashed: TrashedSession) -> None:
-        """Remove an entry for good."""
+        """Remove an entry permanently."""
         with self._held():
             if self._read(trashed.name) is None:
                 return
@@ -309,7 +309,7 @@ class Trash:
             self._remove(trashed.name)
 
     def tidy(self) -> None:
-        """Finish purges that were cut short, and remove what deletions began and never filled."""
+        """Finish interrupted purges, and remove entries that never got any files."""
         with self._held():
             for name in self._names():
                 if name.startswith(_PURGING) or (
@@ -318,7 +318,7 @@ class Trash:
                     self._remove(name)
 
     def _remove(self, name: str) -> None:
-        """Take an entry out of the trash in one step, then take it apart."""
+        """Take an entry out of the trash in one step, then delete it."""
         going = name if name.startswith(_PURGING) else _PURGING + name
         with interruption_message(self.path / name, "purge"):
             if going != name:
@@ -329,7 +329,7 @@ class Trash:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """Hold the trash alone, among threads and processes, making it if need be."""
+        """Lock the trash against threads and processes; create it if missing."""
         try:
             Folder.beneath(self.own, ("trash",)).close()
         except OSError as error:
@@ -359,9 +359,9 @@ class Trash:
 
 
 def _are_of_a_home(entry: TrashEntry) -> bool:
-    """Tell whether all files of an entry have names that files in a home, or copies of them, have.
+    """Return whether all files of an entry have valid names of files in a home, or of copies.
 
-    Anyone may have written the entry, and nothing else is ever put into a home.
+    The entry is not trusted, and no other file is ever written to a home.
     """
     names = {file.name for file in entry.files if file.tree == "home"}
     copies = {file.name for file in entry.files if file.tree == "kept"}
@@ -378,7 +378,7 @@ def _part_of_name(session_id: str) -> str:
 
 
 def _files_beneath(place: Path) -> Iterator[str]:
-    """List the files of an entry; raises OSError if a directory cannot be read."""
+    """Return the files of an entry; raise OSError if a directory cannot be read."""
 
     def fail(error: OSError) -> None:
         raise error
@@ -396,7 +396,7 @@ def _taken(path: Path) -> UsageError:
 
 @contextmanager
 def interruption_message(path: Path, deed: str) -> Iterator[None]:
-    """Say what stopped a deed halfway, and that nothing is lost."""
+    """Return a message about what stopped an operation halfway, and that nothing is lost."""
     try:
         yield
     except LogError:
