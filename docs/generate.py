@@ -134,22 +134,22 @@ SCHEMAS = {
 
 
 def cli_reference() -> str:
-    """Give every command's own help, in one page."""
+    """Return the help of every command, as one page."""
     parts = [
         "# The command line\n",
-        "Made from the commands' own help by `make docs`.\n",
-        "Exit codes are the same everywhere: 0 done, 1 something was found wrong or nothing was",
-        "found, 2 a mistake in the call, 3 a failure. With `--json` a command prints one document",
-        "on stdout and nothing else; its JSON Schema is in [schemas/](schemas/). Errors go to",
-        "stderr as `error: …` and `hint: …`.\n",
-        "`--home`, `--json`, `--since`, `--until`, `--project`, `--session` and `--limit` mean the",
-        "same behind every command that takes them. Times are said as people say",
-        "them (`7d`, `yesterday`, `2026-11-01`) and shown by this machine's clock, `.` is this",
-        "directory, and a session is the beginning of its id, or `latest`. What is longer than the",
-        "screen goes through `$TURNLOG_PAGER`, else `$PAGER`, else `less`; `--no-pager`, or",
-        "`TURNLOG_PAGER=`, prints it whole. `--home`, `--json` and `--no-pager` may stand before",
-        "the command, too. Lists are as wide as the terminal; in a pipe or a file nothing is cut",
-        "or wrapped, unless `COLUMNS` says how wide it is.\n",
+        "Generated from the help of the commands by `make docs`.\n",
+        "Exit codes are the same everywhere: 0 success, 1 a problem was found or nothing was",
+        "found, 2 invalid usage, 3 a failure. With `--json` a command prints one document on",
+        "stdout and nothing else; its JSON Schema is in [schemas/](schemas/). Errors go to stderr",
+        "as `error: …` and `hint: …`.\n",
+        "`--home`, `--json`, `--since`, `--until`, `--project`, `--session` and `--limit` mean",
+        "the same in every command. Times can be given as `7d`, `yesterday` or `2026-11-01` and",
+        "are shown in this machine's time zone. `.` is the current directory. A session is the",
+        "beginning of its id, or `latest`. Output longer than the screen goes through",
+        "`$TURNLOG_PAGER`, else `$PAGER`, else `less`; `--no-pager` or `TURNLOG_PAGER=` prints it",
+        "directly. `--home`, `--json` and `--no-pager` can also be given before the command.",
+        "Tables fit the terminal; in a pipe or a file nothing is cut or wrapped, unless `COLUMNS`",
+        "sets a width.\n",
         _help_of(app, "turnlog"),
     ]
     context = click.Context(app, info_name="turnlog")
@@ -161,13 +161,13 @@ def cli_reference() -> str:
 
 
 def schema(kind: type) -> str:
-    """Give the JSON Schema of what a command prints with --json."""
+    """Return the JSON Schema of what a command prints with --json."""
     found = _tidy(msgspec.json.schema(kind, schema_hook=_schema_of_path))
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
 def _tidy(found: Any) -> Any:
-    """Give a schema with descriptions as they read: some Pythons leave them indented."""
+    """Return a schema with clean descriptions: some Pythons leave them indented."""
     if isinstance(found, list):
         return [_tidy(each) for each in found]
     if not isinstance(found, dict):
@@ -197,7 +197,7 @@ def picture() -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Give every generated file and its content."""
+    """Return every generated file and its content."""
     return {
         DOCS / "cli.md": cli_reference(),
         **{DOCS / "schemas" / f"{name}.json": schema(kind) for name, kind in SCHEMAS.items()},
