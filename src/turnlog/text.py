@@ -82,3 +82,9 @@ def _visible(character: str) -> str:
         return "\u2421"
     name = unicodedata.name(character, "")
     return f"<{name.lower()}>" if name else f"<{code:04x}>"
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """Write a text as one line of bounded length."""
+    line = " ".join(text[: most * 8].split())
+    return line if len(line) <= most else line[: most - 1] + "…"

@@ -15,8 +15,9 @@ from search.query_trees import BEGIN, PROJECTS, SESSIONS, TOOLS, built, events, 
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
-from turnlog.query.errors import API, error_context, error_patterns, one_line
+from turnlog.query.errors import API, error_context, error_patterns
 from turnlog.query.patterns import METRICS, file_access, time_series, tool_sequences
+from turnlog.text import one_line
 
 SINCE = BEGIN + timedelta(minutes=2)
 periods = st.sampled_from([{}, {"since": SINCE}, {"until": SINCE}, {"project": PROJECTS[0]}])

@@ -1,24 +1,11 @@
-"""Sessions: which there are, from the logs themselves or as the index knows them.
+"""Sessions: which there are, as the logs themselves tell.
 
-The documents are those that ``turnlog sessions`` prints with ``--json``.
+The document is the one that ``turnlog sessions`` prints with ``--json``; ``indexed_sessions``
+knows more of each.
 """
 
 from __future__ import annotations
 
-from turnlog.catalog.indexed_sessions import (
-    IndexedSession,
-    SessionCatalog,
-    SessionSort,
-    list_indexed,
-)
-from turnlog.catalog.sessions import SessionList, SessionRow, list_sessions
+from turnlog.catalog.sessions import Keeping, SessionList, SessionRow, list_sessions
 
-__all__ = [
-    "IndexedSession",
-    "SessionCatalog",
-    "SessionList",
-    "SessionRow",
-    "SessionSort",
-    "list_indexed",
-    "list_sessions",
-]
+__all__ = ["Keeping", "SessionList", "SessionRow", "list_sessions"]

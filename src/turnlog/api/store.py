@@ -27,7 +27,7 @@ from turnlog.api.arguments import (
     resolve_session_id,
 )
 from turnlog.api.session import KeptSession
-from turnlog.catalog.sessions import SessionRow, list_sessions
+from turnlog.api.sessions import SessionRow, list_sessions
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import (
     Home,
@@ -77,10 +77,11 @@ if TYPE_CHECKING:  # Asked for seldom, and imported then: whoever only writes pa
         Unit,
     )
     from turnlog.api.health import Health
+    from turnlog.api.indexed_sessions import IndexedSession, SessionSort
     from turnlog.api.insights import Insights
-    from turnlog.api.query import Parameters, QueryDocument, SqlDocument
+    from turnlog.api.query import QueryDocument
     from turnlog.api.search import SearchDocument
-    from turnlog.api.sessions import IndexedSession, SessionSort
+    from turnlog.api.sql import Parameters, SqlDocument
     from turnlog.export.conversation import ThreadName
     from turnlog.export.exporter import Shape
     from turnlog.index.connection import Index
@@ -148,7 +149,7 @@ class Store(Closing):
         listed if that is true, among the others if it is None. The first is the one that was active
         last; or *sort* by started, title, records, prompts, tokens, agents, duration or size.
         """
-        from turnlog.api.sessions import list_indexed
+        from turnlog.api.indexed_sessions import list_indexed
 
         within = resolve_scope(self.homes, since, until, project)
         with self.index() as index:
@@ -281,7 +282,7 @@ class Store(Closing):
         It ends after *limit* rows (0: as many as may be) or so many *seconds*. *since*, *until* and
         *project* narrow the views before the statement sees them. It can change nothing.
         """
-        from turnlog.api.query import MOST_ROWS, run_sql
+        from turnlog.api.sql import MOST_ROWS, run_sql
 
         within = resolve_scope(self.homes, since, until, project)
         with self.index() as index:

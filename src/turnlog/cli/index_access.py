@@ -17,8 +17,8 @@ from turnlog.text import inert
 
 if TYPE_CHECKING:
     from turnlog.api.costs import UsageSource
+    from turnlog.api.index import Index
     from turnlog.formats import Home
-    from turnlog.index.connection import Index
     from turnlog.index.fallback import Fallback
     from turnlog.index.refresh.result import RefreshResult, Stage
     from turnlog.pricing.cost import Prices
@@ -66,7 +66,7 @@ def open_index(
     fallback: Fallback = "made",
 ) -> Index:
     """Open the index of *homes*, refreshed first unless *no_refresh*."""
-    from turnlog.index.connection import open_fresh
+    from turnlog.api.index import open_fresh
 
     with bar() as progress:
         index = open_fresh(

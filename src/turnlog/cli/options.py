@@ -56,7 +56,7 @@ def _when(
     """Read a time as people say it; days are those of --timezone where there is one, or ours."""
     if value is None:
         return None
-    from turnlog.catalog.resolve import resolve_instant, resolve_zone
+    from turnlog.api.arguments import resolve_instant, resolve_zone
 
     return resolve_instant(value, resolve_zone(context.params.get("timezone")))
 
@@ -65,7 +65,7 @@ def _where(context: click.Context, _parameter: click.Parameter, value: str | Non
     """Read a directory as people say it: ``.`` is this one, a name that of a project."""
     if not value:
         return None
-    from turnlog.catalog.resolve import resolve_project
+    from turnlog.api.arguments import resolve_project
     from turnlog.formats import all_homes
 
     return resolve_project(value, all_homes(context.params.get("homes") or ()))
@@ -167,17 +167,17 @@ def resolve_session(name: str | None, homes: Iterable[str]) -> str | None:
     """Return the beginning of the ids that *name* means: itself, or that of the latest session."""
     if name is None:
         return None
-    from turnlog.catalog import resolve
+    from turnlog.api.arguments import resolve_session_id
     from turnlog.formats import all_homes
 
-    return resolve.resolve_session_id(name, all_homes(tuple(homes)))
+    return resolve_session_id(name, all_homes(tuple(homes)))
 
 
 def sessions_in(project: str | None, homes: Iterable[Home]) -> set[str | None] | None:
     """Give the ids of the sessions that worked in *project* or below it; None if none is named."""
     if project is None:
         return None
-    from turnlog.catalog.sessions import list_sessions
+    from turnlog.api.sessions import list_sessions
 
     found = list_sessions(tuple(homes), project=project, archived=None, limit=None)
     return {row.id for row in found.sessions}

@@ -36,13 +36,13 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
+from turnlog.api.index import Index, open_fresh
+from turnlog.api.query import projects_in
 from turnlog.config import SettingProblem
 from turnlog.errors import AmbiguousSession, NotFound, UsageError
 from turnlog.formats import Home, check_session_id
 from turnlog.formats.projects import is_windows_path, is_within, whole
-from turnlog.index.connection import Index, open_fresh
 from turnlog.mcp.background_refresh import BackgroundRefresh
-from turnlog.query.filters import projects_in
 from turnlog.records.date_expressions import moment
 from turnlog.records.time_zone import MachineZone
 from turnlog.redact import NO_RULES, Rules, redact, redact_line

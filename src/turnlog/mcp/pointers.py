@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from turnlog.index.connection import Index
+from turnlog.api.index import Index
 from turnlog.index.ids import AGENT, OFFSET_BITS, instant_at, long_uuid
 
 OFFSETS: Final = (1 << OFFSET_BITS) - 1

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from turnlog.api.index import Index
+from turnlog.api.query import answer_of, input_of
 from turnlog.errors import NotFound, UsageError
 from turnlog.export.conversation import (
     Answer,
@@ -25,14 +27,12 @@ from turnlog.export.conversation import (
 )
 from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
 from turnlog.formats import is_uuid
-from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, OFFSET_BITS, short_uuid
 from turnlog.mcp.context import KnownSession
 from turnlog.mcp.pointers import OFFSETS, extent, instant_text
-from turnlog.query.errors import one_line
-from turnlog.query.record_text import answer_of, input_of
-from turnlog.records.call_lines import call_text as asked_words
 from turnlog.records.record import Record
+from turnlog.records.call_lines import call_text as asked_words
+from turnlog.records.record import one_line
 
 _LOOKED_AT: Final = 40
 """So many records are read for the last words of a turn."""

@@ -26,10 +26,10 @@ from turnlog.query.filters import pattern_of, projects_in, tools_like
 from turnlog.query.record_text import answer_of, content_of, gist_of
 from turnlog.records.record import Assistant, Record, System
 from turnlog.search.regex import check_pattern
+from turnlog.text import one_line
 
 API: Final = "API"
 """The tool that errors of the API are counted under."""
-_EXAMPLE_CHARACTERS: Final = 200
 _API_READ: Final = 5_000
 
 
@@ -174,12 +174,6 @@ def error_context(
         next=end if end < len(found) else None,
         total=len(found),
     )
-
-
-def one_line(text: str, most: int = _EXAMPLE_CHARACTERS) -> str:
-    """Write a text as one line of bounded length."""
-    line = " ".join(text[: most * 8].split())
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _failed(

@@ -105,7 +105,7 @@ def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> PageContext:
 
 def _read(homes: tuple[Home, ...]) -> None:
     """Bring the index up to date before anybody waits for a page."""
-    from turnlog.index.connection import open_fresh
+    from turnlog.api.index import open_fresh
 
     is_watched = sys.stderr.isatty()
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from turnlog.catalog.resolve import resolve_instant, resolve_project
+from turnlog.api.arguments import resolve_instant, resolve_project
 from turnlog.errors import UsageError
 from turnlog.web.context import PageContext
 

@@ -19,7 +19,7 @@ from turnlog.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from turnlog.query.errors import ErrorContext, Nearby
+    from turnlog.api.failures import ErrorContext, Nearby
 
 
 @click.command(
@@ -66,11 +66,11 @@ def command(
     Errors that begin alike, figures aside, have one signature. With SIGNATURE, or its beginning,
     the latest ones are shown with the records around them.
     """
+    from turnlog.api.failures import ErrorPattern, Occurrence, error_context, error_patterns
     from turnlog.cli.terminal.csv import show_csv
     from turnlog.cli.terminal.empty_results import print_nothing_found
     from turnlog.cli.terminal.table import print_rest, show_table
     from turnlog.formats import all_homes
-    from turnlog.query.errors import ErrorPattern, Occurrence, error_context, error_patterns
 
     wanted = {"limit": limit or None, **asked}
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:

@@ -29,7 +29,7 @@ from turnlog.cli.options import (
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from turnlog.query.fields import Resource
+    from turnlog.api.query import Resource
 
 _PATTERNS: Final = {
     "sequences": "Tools that are called one after another, again and again.",
@@ -80,7 +80,7 @@ class Resources(click.Group):
     """The resources as commands; what looks like a whole query in JSON is one, too."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        from turnlog.query.fields import RESOURCES
+        from turnlog.api.query import RESOURCES
 
         return [*(each.name for each in RESOURCES), *_PATTERNS]
 
@@ -90,7 +90,7 @@ class Resources(click.Group):
         return equipped(self._named(name))
 
     def _named(self, name: str) -> click.Command:
-        from turnlog.query.filters import resource_named
+        from turnlog.api.query import resource_named
 
         if name.lstrip().startswith(("{", "query(")):
             return _json_command(name)
@@ -144,7 +144,7 @@ def _resource_command(resource: Resource) -> click.Command:
 def _filter_options(resource: Resource) -> list[click.Parameter]:
     import msgspec
 
-    from turnlog.query.fields import QueryFilter
+    from turnlog.api.query import QueryFilter
 
     schema = msgspec.json.schema(QueryFilter)["$defs"]["QueryFilter"]["properties"]
     options: list[click.Parameter] = []
@@ -271,12 +271,11 @@ def ask(asked: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh
 
     from msgspec import structs
 
+    from turnlog.api.query import answer, parse_query, resource_named
     from turnlog.cli.index_access import open_index
     from turnlog.cli.terminal.empty_results import print_nothing_found
     from turnlog.cli.terminal.table import print_rest, show_table
     from turnlog.formats import all_homes
-    from turnlog.query.filters import parse_query, resource_named
-    from turnlog.query.query import answer
     from turnlog.records.time_zone import MachineZone
 
     query = parse_query(asked)

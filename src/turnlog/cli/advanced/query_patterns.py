@@ -25,7 +25,7 @@ from turnlog.formats import all_homes
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.query.patterns import Interval, Metric, Series, SeriesPoint
+    from turnlog.api.patterns import Interval, Metric, Series, SeriesPoint
 
 _INTERVALS = ("hour", "day", "week")
 _METRICS = ("calls", "errors", "error_rate", "messages", "tokens", "prompts")
@@ -62,7 +62,7 @@ def sequences(
     **asked: Any,
 ) -> int:
     """Show which tools are called one after another, again and again."""
-    from turnlog.query.patterns import Sequence, tool_sequences
+    from turnlog.api.patterns import Sequence, tool_sequences
 
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = tool_sequences(index, min_occurrences=least, limit=limit or None, **asked)
@@ -100,7 +100,7 @@ def files(
 
     FILE is a path as it was written, or the end of one, such as src/app.py.
     """
-    from turnlog.query.patterns import FileAccess, file_access
+    from turnlog.api.patterns import FileAccess, file_access
 
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = file_access(index, file, limit=limit or None, **asked)
@@ -150,10 +150,10 @@ def series(
     **asked: Any,
 ) -> int:
     """Show how much happened in each hour, day or week."""
-    from turnlog.catalog.resolve import resolve_zone
+    from turnlog.api.arguments import resolve_zone
+    from turnlog.api.patterns import SeriesPoint, time_series
     from turnlog.cli.terminal.empty_results import print_nothing_found
     from turnlog.cli.terminal.table import print_rest
-    from turnlog.query.patterns import SeriesPoint, time_series
 
     zone = resolve_zone(timezone)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:

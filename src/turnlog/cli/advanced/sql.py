@@ -22,7 +22,7 @@ from turnlog.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from turnlog.query.sql import Cell, SchemaDocument, SqlDocument
+    from turnlog.api.sql import Cell, SchemaDocument, SqlDocument
 
 # So much of a value must be seen on one line; else rows are shown one below the other.
 _LEAST_WIDTH: Final = 24
@@ -77,8 +77,8 @@ def command(
         return _schema(statement, as_json=as_json)
     if statement is None:
         raise UsageError("there is no statement", hint="turnlog sql --schema shows the views")
+    from turnlog.api.sql import MOST_ROWS, run_sql
     from turnlog.formats import all_homes
-    from turnlog.query.sql import MOST_ROWS, run_sql
 
     text = _typed() if statement == "-" else statement
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
@@ -101,13 +101,13 @@ def command(
 
 def _typed() -> str:
     """Read the statement from stdin, up to a little more than is allowed."""
-    from turnlog.query.sql import MOST_STATEMENT_BYTES
+    from turnlog.api.sql import MOST_STATEMENT_BYTES
 
     return sys.stdin.buffer.read(MOST_STATEMENT_BYTES + 1).decode("utf-8", "surrogateescape")
 
 
 def _schema(name: str | None, *, as_json: bool) -> int:
-    from turnlog.query.sql import schema
+    from turnlog.api.sql import schema
 
     found = schema(name)
     if as_json:

@@ -12,8 +12,8 @@ from turnlog.cli.options import print_problems, show_json, to_type
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.api.overview import Attention, BareOverview, Overview
     from turnlog.formats import Home
-    from turnlog.insights.overview import Attention, BareOverview, Overview
     from turnlog.pricing.cost import Prices
 
 _NEXT: Final = (
@@ -44,9 +44,9 @@ def show_overview(names: tuple[str, ...], *, as_json: bool, or_sample: str | Non
 
 def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
     """Ask the index; where there is none and none can be made, the logs."""
+    from turnlog.api.overview import overview
     from turnlog.cli.index_access import open_index, print_all
     from turnlog.errors import IndexUnavailable
-    from turnlog.insights.overview import overview
     from turnlog.records.time_zone import MachineZone
 
     try:
@@ -58,7 +58,7 @@ def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
 
 
 def _found_in_logs(homes: tuple[Home, ...], prices: Prices) -> BareOverview:
-    from turnlog.insights.overview import bare_overview
+    from turnlog.api.overview import bare_overview
     from turnlog.records.time_zone import MachineZone
 
     return bare_overview(homes, prices, now=datetime.now(UTC), zone=MachineZone())
@@ -123,8 +123,8 @@ def _show_sessions(out: Console, found: Overview | BareOverview) -> None:
 
 
 def _show_attention(out: Console, found: Attention, homes: tuple[str, ...]) -> None:
+    from turnlog.api.overview import WITHIN_DAYS
     from turnlog.cli.terminal.console import counted, safe
-    from turnlog.insights.overview import WITHIN_DAYS
 
     lines = []
     if found.about_to_be_deleted:

@@ -19,7 +19,7 @@ from turnlog.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from turnlog.catalog.projects import ProjectCatalog, ProjectRow, ProjectSort
+    from turnlog.api.indexed_sessions import ProjectCatalog, ProjectRow, ProjectSort
 
 # Written out, since what knows them is imported only when it is asked; a test compares.
 SORTS: Final = (
@@ -65,7 +65,7 @@ def command(
     its agents used. For costs, and for what was used in a certain time to the minute, see: turnlog
     cost project
     """
-    from turnlog.catalog.projects import list_projects
+    from turnlog.api.indexed_sessions import list_projects
     from turnlog.cli.index_access import open_index
     from turnlog.formats import all_homes
 
@@ -82,7 +82,7 @@ def command(
     if as_json:
         show_json(found)
     elif as_csv:
-        from turnlog.catalog.projects import ProjectRow
+        from turnlog.api.indexed_sessions import ProjectRow
         from turnlog.cli.terminal.csv import show_csv
 
         show_csv(ProjectRow, found.projects, more=found.next)

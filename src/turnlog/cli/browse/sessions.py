@@ -27,10 +27,10 @@ from turnlog.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.catalog.indexed_sessions import IndexedSession, SessionCatalog, SessionSort
-    from turnlog.catalog.sessions import SessionList, SessionRow
+    from turnlog.api.index import Index
+    from turnlog.api.indexed_sessions import IndexedSession, SessionCatalog, SessionSort
+    from turnlog.api.sessions import SessionList, SessionRow
     from turnlog.formats import Problem
-    from turnlog.index.connection import Index
 
 # Written out, since what knows them is imported only when it is asked; a test compares.
 SORTS: Final = (
@@ -99,7 +99,7 @@ def command(
     problems: list[Problem] = []
     is_narrowed = any(value not in {None, False} for value in asked.values())
     if wide or sort != "active" or is_narrowed:
-        from turnlog.catalog.indexed_sessions import list_indexed
+        from turnlog.api.indexed_sessions import list_indexed
         from turnlog.cli.index_access import open_index
 
         filters = _filters(**asked)
@@ -116,7 +116,7 @@ def command(
             if not found.sessions:
                 asked["unknown"] = _unknown(index, asked)
     else:
-        from turnlog.catalog.sessions import list_sessions
+        from turnlog.api.sessions import list_sessions
 
         found = list_sessions(
             all_homes(homes),
@@ -129,7 +129,7 @@ def command(
     if as_json:
         show_json(found)
     elif as_csv:
-        from turnlog.catalog.sessions import SessionRow
+        from turnlog.api.sessions import SessionRow
         from turnlog.cli.terminal.csv import show_csv
 
         show_csv(SessionRow, found.sessions, more=found.next)

@@ -25,9 +25,8 @@ from turnlog.cli.options import (
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from turnlog.index.connection import Index
-    from turnlog.insights.report import Insights
-    from turnlog.insights.scope import Scope
+    from turnlog.api.index import Index
+    from turnlog.api.insights import Insights, Scope
     from turnlog.pricing.cost import Prices
 
 _USUAL = "30d"
@@ -74,7 +73,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **option
     Costs and tokens are those of `turnlog cost`. --explain defines a figure and lists the records
     behind it; FIGURE is tools, tools:Bash, days:2026-07-22 and so on.
     """
-    from turnlog.catalog.resolve import resolve_zone
+    from turnlog.api.arguments import resolve_zone
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
 
@@ -107,7 +106,7 @@ def _check(options: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _asked(options: dict[str, Any], zone: tzinfo) -> Scope:
-    from turnlog.insights.scope import Scope
+    from turnlog.api.insights import Scope
     from turnlog.records.date_expressions import moment
 
     now = datetime.now(UTC)
@@ -163,7 +162,7 @@ def _calendar(month: str | None, year: str | None, zone: tzinfo) -> tuple[dateti
 def _report(
     index: Index, prices: Prices, asked: Scope, options: dict[str, Any], *, as_json: bool
 ) -> int:
-    from turnlog.insights.report import insights, last_active
+    from turnlog.api.insights import insights, last_active
 
     found = insights(index, prices, asked)
     is_empty = not found.overview.prompts and not found.overview.messages
@@ -205,14 +204,14 @@ def _write(found: Insights, asked: Scope, options: dict[str, Any]) -> None:
 def _explain(
     index: Index, prices: Prices, asked: Scope, options: dict[str, Any], *, as_json: bool
 ) -> int:
-    from turnlog.insights.explanation import explain
+    from turnlog.api.insights import explain
 
     found = explain(index, prices, asked, options["figure"])
     if as_json:
         show_json(found)
     elif options["as_csv"]:
+        from turnlog.api.insights import Evidence
         from turnlog.cli.terminal.csv import show_csv
-        from turnlog.insights.scope import Evidence
 
         show_csv(Evidence, found.rows, more=found.next)
     else:

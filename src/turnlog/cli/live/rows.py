@@ -14,7 +14,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from turnlog.api.costs import BlockRow
-from turnlog.catalog.sessions import Keeping
+from turnlog.api.sessions import Keeping
 from turnlog.cli.live.lines import Line, Piece, clock, fit, justified, seconds, wrapped
 from turnlog.cli.terminal.console import age, counted, short_count
 from turnlog.formats.projects import last_part

@@ -20,9 +20,9 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.api.index import Index
     from turnlog.formats import Home
     from turnlog.health.doctor import Checkup, DoctorFinding, Example
-    from turnlog.index.connection import Index
 
 
 @click.command(

@@ -11,8 +11,8 @@ from turnlog.cli.options import home_option, json_option, show_json, write_optio
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.api.sessions import SessionRow
     from turnlog.api.store import Store
-    from turnlog.catalog.sessions import SessionRow
     from turnlog.sessions.recover import Recovery
     from turnlog.sessions.recover_undo import UndoneRecovery
 
@@ -91,7 +91,7 @@ def _undo(store: Store, name: str, *, as_json: bool, write: bool) -> int:
 
 def _list(rows: list[SessionRow], *, as_json: bool) -> int:
     if as_json:
-        from turnlog.catalog.sessions import SessionList
+        from turnlog.api.sessions import SessionList
 
         show_json(SessionList(sessions=rows, next=None, total=len(rows)))
         return 1 if rows else 0

@@ -46,8 +46,8 @@ from turnlog.storage.atomic_files import failure
 from turnlog.text import inert
 
 if TYPE_CHECKING:
+    from turnlog.api.index import Index
     from turnlog.export.tables import Row, TableName, Tables
-    from turnlog.index.connection import Index
 
 _TABLES: Final = ("csv", "parquet")
 _PAGES: Final = ("md", "html", "json")
@@ -129,7 +129,7 @@ class Export(Struct, kw_only=True, dict=True):
         if self.names:
             found = (Session.find(self.homes, name).id for name in self.names)
             return list(dict.fromkeys(found))
-        from turnlog.catalog.indexed_sessions import list_indexed
+        from turnlog.api.indexed_sessions import list_indexed
         from turnlog.cli.index_access import open_index
 
         period = self.period

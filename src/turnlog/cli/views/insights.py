@@ -17,18 +17,16 @@ from datetime import date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
+from turnlog.api.insights import WEEKDAYS
 from turnlog.catalog.names import shown_name
 from turnlog.export.html.charts import level
 from turnlog.export.html.figures import count, counted, money, part, short, time
-from turnlog.insights.days import WEEKDAYS
 from turnlog.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.insights.explanation import InsightsExplanation
-    from turnlog.insights.report import Insights
-    from turnlog.insights.scope import Evidence
+    from turnlog.api.insights import Evidence, Insights, InsightsExplanation
 
 
 def show_explanation(out: Console, found: InsightsExplanation, zone: tzinfo) -> None:
@@ -270,7 +268,7 @@ def _edits(out: Console, found: Insights) -> None:
 
 
 def _cache(out: Console, found: Insights) -> None:
-    from turnlog.insights.cache import REASONS
+    from turnlog.api.insights import REASONS
 
     cache, compactions, cut = found.cache, found.compactions, found.interruptions
     if cache.misses:

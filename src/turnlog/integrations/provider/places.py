@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from turnlog.catalog.sessions import SessionRow, list_sessions
+from turnlog.api.sessions import SessionRow, list_sessions
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import (
     Home,

@@ -28,9 +28,9 @@ from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from turnlog.api.costs import Ledger, Unit
+from turnlog.api.sessions import SessionRow
 from turnlog.api.store import Store
 from turnlog.api.threads import run_in_thread
-from turnlog.catalog.sessions import SessionRow
 from turnlog.errors import UsageError
 from turnlog.formats import LogFile, find_logs, history_log, same_project_key, turnlog_home
 from turnlog.formats.walk import refuse_unseen

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from turnlog.index.connection import Index
+from turnlog.api.index import Index
+from turnlog.api.query import TOOLS, QueryConditions, QueryFilter, answer_of, conditions_of
 from turnlog.index.ids import AGENT, microseconds
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
@@ -16,10 +17,7 @@ from turnlog.mcp.session_flow import call_line, status_of
 from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
 from turnlog.mcp.tool_names import FileName, ToolName, file_glob, tool_pattern
 from turnlog.mcp.tools.session import unread_notes
-from turnlog.query.errors import one_line
-from turnlog.query.fields import TOOLS, QueryFilter
-from turnlog.query.filters import QueryConditions, conditions_of
-from turnlog.query.record_text import answer_of
+from turnlog.text import one_line
 
 _COUNTED: Final = 12
 _ANSWER: Final = 200

@@ -17,6 +17,7 @@ from turnlog.api.costs import (
     ledger,
 )
 from turnlog.api.index import Index
+from turnlog.api.query import projects_in
 from turnlog.errors import UsageError
 from turnlog.formats import turnlog_home
 from turnlog.mcp.context import ToolContext
@@ -25,7 +26,6 @@ from turnlog.mcp.pointers import sparse
 from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
 from turnlog.mcp.tool_names import listed
 from turnlog.pricing.cost import configured_prices
-from turnlog.query.filters import projects_in
 from turnlog.records.time_zone import TIMES
 
 Unit = Literal["day", "model", "session", "project", "agent", "hour", "week", "month"]

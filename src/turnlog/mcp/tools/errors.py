@@ -6,15 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from turnlog.errors import NotFound, UsageError
-from turnlog.index.connection import Index
-from turnlog.mcp.context import ToolContext
-from turnlog.mcp.pages import ToolAnswer
-from turnlog.mcp.pointers import instant_text, pointer, sparse
-from turnlog.mcp.tool import Limit, PageStart, Project, Since, Tool, Until
-from turnlog.mcp.tool_names import ToolName, tool_pattern
-from turnlog.mcp.tools.session import unread_notes
-from turnlog.query.errors import (
+from turnlog.api.failures import (
     ErrorContext,
     ErrorPattern,
     Nearby,
@@ -22,6 +14,14 @@ from turnlog.query.errors import (
     error_context,
     error_patterns,
 )
+from turnlog.api.index import Index
+from turnlog.errors import NotFound, UsageError
+from turnlog.mcp.context import ToolContext
+from turnlog.mcp.pages import ToolAnswer
+from turnlog.mcp.pointers import instant_text, pointer, sparse
+from turnlog.mcp.tool import Limit, PageStart, Project, Since, Tool, Until
+from turnlog.mcp.tool_names import ToolName, tool_pattern
+from turnlog.mcp.tools.session import unread_notes
 
 _SIGNATURE: Final = 12
 """So much of a signature tells it from all others."""

@@ -14,18 +14,18 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field
 
+from turnlog.api.index import Index
+from turnlog.api.patterns import FileAccess, file_access
+from turnlog.api.query import projects_in
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import Home, side_files
 from turnlog.formats.walk import DirectoryWalk, Item, Problem
-from turnlog.index.connection import Index
 from turnlog.index.ids import AGENT, microseconds
 from turnlog.mcp.context import KnownSession, ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.pointers import instant_text, sparse
 from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
 from turnlog.mcp.tool_names import FileName, file_glob
-from turnlog.query.filters import projects_in
-from turnlog.query.patterns import FileAccess, file_access
 from turnlog.sessions.side_files.file_changes import FileTraces, shown_path, whole_path
 from turnlog.sessions.side_files.file_history import SessionFiles, TouchedFile, Version
 from turnlog.sessions.side_files.file_versions import content_of

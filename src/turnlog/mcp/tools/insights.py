@@ -9,12 +9,11 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct, structs
 from pydantic import BeforeValidator, Field
 
+from turnlog.api.index import Index
+from turnlog.api.insights import Insights, Scope
+from turnlog.api.insights import insights as report
 from turnlog.errors import UsageError
 from turnlog.formats import turnlog_home
-from turnlog.index.connection import Index
-from turnlog.insights.report import Insights
-from turnlog.insights.report import insights as report
-from turnlog.insights.scope import Scope
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.pointers import instant_text, pointer, sparse

@@ -14,26 +14,30 @@ import msgspec
 from msgspec import structs
 from pydantic import Field, WithJsonSchema
 
+from turnlog.api.index import Index
+from turnlog.api.query import (
+    PATIENCE_SECONDS,
+    RESOURCES,
+    SLOW_PATTERN,
+    TOOK_TOO_LONG,
+    Aggregate,
+    Output,
+    Query,
+    QueryDocument,
+    QueryFilter,
+    Resource,
+    Transform,
+    answer,
+    parse_query,
+    resource_named,
+)
 from turnlog.errors import UsageError
-from turnlog.index.connection import Index
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.pointers import sparse
 from turnlog.mcp.tool import PageStart, Tool
 from turnlog.mcp.tools.session import unread_notes
-from turnlog.query.errors import one_line
-from turnlog.query.fields import (
-    RESOURCES,
-    Aggregate,
-    Output,
-    Query,
-    QueryFilter,
-    Resource,
-    Transform,
-)
-from turnlog.query.filters import parse_query, resource_named
-from turnlog.query.query import QueryDocument, answer
-from turnlog.search.budget import PATIENCE_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
+from turnlog.text import one_line
 
 READ_AT_MOST: Final = 5_000
 """So many records are read for one query."""

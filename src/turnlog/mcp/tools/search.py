@@ -25,7 +25,7 @@ from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.pointers import instant_text, pointer, sparse
 from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
 from turnlog.mcp.tools.session import unread_notes
-from turnlog.query.errors import one_line
+from turnlog.text import one_line
 
 _WIDTH: Final = 240
 _TITLE: Final = 100

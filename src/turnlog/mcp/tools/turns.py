@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from turnlog.api.index import Index
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.mcp.context import KnownSession, ToolContext
 from turnlog.mcp.pages import ToolAnswer
@@ -16,7 +16,7 @@ from turnlog.mcp.pointers import OFFSETS, extent, instant_text, record_name, spa
 from turnlog.mcp.session_flow import RecordLines, Thread, find_record, thread_of
 from turnlog.mcp.tool import Limit, PageStart, SessionName, Tool
 from turnlog.mcp.tools.session import unread_notes
-from turnlog.query.errors import one_line
+from turnlog.text import one_line
 
 _CALLS: Final = 6
 _SHOWN: Final = 300

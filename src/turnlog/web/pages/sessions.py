@@ -8,12 +8,11 @@ from typing import Final, cast
 
 from turnlog.api.costs import IndexSource, Question, cost
 from turnlog.api.index import Index
-from turnlog.api.sessions import IndexedSession, SessionSort, list_indexed
-from turnlog.catalog.projects import list_projects
+from turnlog.api.indexed_sessions import IndexedSession, SessionSort, list_indexed, list_projects
+from turnlog.api.overview import Attention, Overview, overview
 from turnlog.export.html.figures import count, counted, short
 from turnlog.export.html.insights_page import card
 from turnlog.export.html.page import Child, Fragment, element
-from turnlog.insights.overview import Attention, Overview, overview
 from turnlog.pricing.money import shown
 from turnlog.web.context import PageContext
 from turnlog.web.layout import CARDS_CSS, address, choice, field, form, framed, pager, tick
