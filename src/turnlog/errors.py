@@ -34,13 +34,15 @@ import os
 class TurnlogError(Exception):
     """The base of all errors. *hint* is one sentence about what to do.
 
-    *cli_hint* is the same for the command line, where that needs an option.
+    *code* is the what for the command line can say what to type instead. *cli_hint* is
+    that sentence itself, where no needs is given yet.
     """
 
-    def __init__(self, message: str, *, hint: str = "", cli_hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", code: str = "", cli_hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.code = code
         self.cli_hint = cli_hint
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
+from turnlog.catalog.period import check_period
 from turnlog.catalog.resolve import (
     When,
     resolve_instant,
@@ -28,6 +29,7 @@ __all__ = [
     "Scoped",
     "When",
     "check_count",
+    "check_period",
     "configured_prices",
     "resolve_instant",
     "resolve_project",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnlog.api.arguments import (
     check_count,
+    check_period,
     configured_prices,
     resolve_project,
     resolve_scope,
@@ -506,8 +507,7 @@ class Store(Closing):
         check_count(limit)
         within = resolve_scope(self.homes, since, until, project, timezone)
         asked = Scope(**within._asdict(), now=datetime.now(UTC), limit=limit or None)
-        if asked.since is not None and asked.until is not None and asked.since >= asked.until:
-            raise UsageError("the period ends before it begins", hint="since is before until")
+        check_period(asked.since, asked.until)
         prices = configured_prices()
         with self.index() as index:
             return insights(index, prices, asked)

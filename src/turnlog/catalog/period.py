@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from turnlog.errors import UsageError
 from turnlog.formats.projects import is_within
 
 if TYPE_CHECKING:
@@ -38,4 +39,12 @@ class Period(Struct, frozen=True, kw_only=True):
             and (self.project is None or is_within(response.project, self.project))
             and (self.model is None or self.model.lower() in response.model_name.lower())
             and (self.session is None or (response.session or "").startswith(self.session))
+        )
+
+
+def check_period(since: datetime | None, until: datetime | None) -> None:
+    """Refuse a period that holds nothing."""
+    if since is not None and until is not None and since >= until:
+        raise UsageError(
+            "the period ends before it begins", hint="since is before until", code="period-reversed"
         )

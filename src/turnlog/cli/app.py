@@ -258,7 +258,9 @@ def _run(arguments: Sequence[str]) -> int:
         return left.exit_code
     except TurnlogError as error:
         failed = isinstance(error, LogError) and not isinstance(error, NotALog)
-        hint = _own_place(error) or error.cli_hint or error.hint
+        from turnlog.cli.hints import HINTS
+
+        hint = _own_place(error) or HINTS.get(error.code) or error.cli_hint or error.hint
         return _tell(error.message, hint, 3 if failed else 2)
     except OSError as error:
         return _tell(*_failure(error), 3)

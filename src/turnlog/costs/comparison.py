@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from turnlog.catalog.period import Period
+from turnlog.catalog.period import Period, check_period
 from turnlog.costs.ledger import (
     Figures,
     Ledger,
@@ -85,21 +85,16 @@ def with_the_one_before(asked: Question, now: datetime) -> tuple[Question, Quest
         raise UsageError(
             "without a beginning there is nothing before it",
             hint="say a period: since and until, such as 2026-10-01 and 2026-11-01",
-            cli_hint="say a period with --last 7d or --since 2026-10-01 --until 2026-11-01",
+            code="period-without-start",
         )
     if sum(unit in TIMES for unit in asked.by) > 1:
         raise UsageError(
             "two periods are compared by one unit of time",
             hint="group by one of them",
-            cli_hint="name one of them in --by",
+            code="several-time-units",
         )
     since, until = period.since, now if period.until is None else period.until
-    if since >= until:
-        raise UsageError(
-            "the period ends before it begins",
-            hint="since is before until",
-            cli_hint="--since is before --until",
-        )
+    check_period(since, until)
     try:
         earlier = _earlier(since, until, asked.zone)
     except (OverflowError, ValueError):

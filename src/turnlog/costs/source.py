@@ -73,7 +73,7 @@ def open_source(
         raise UsageError(
             "which branch and which tools a response is of, only the index knows",
             hint="leave out no_index=True",
-            cli_hint="leave out --no-index",
+            code="index-needed",
         )
     index = None
     if not no_index:

@@ -53,7 +53,7 @@ def trends(scan: UsageScan, prices: Prices, asked: Question, *, now: datetime) -
         raise UsageError(
             f"{since:%Y-%m-%d} to {until:%Y-%m-%d} is too long for a trend",
             hint="say a shorter period",
-            cli_hint="say a period with --since or --last",
+            code="trend-too-long",
         )
     unit = _step(until - since)
     fine = ledger(scan, prices, structs.replace(asked, by=(*asked.by, unit)))

@@ -155,7 +155,9 @@ def error_context(
     wanted = signature.lower()
     if not re.fullmatch("[0-9a-f]+", wanted):
         raise UsageError(
-            f"{signature!r} is no signature", hint="turnlog errors shows the signatures there are"
+            f"{signature!r} is no signature",
+            hint="give the beginning of one that is listed",
+            code="unknown-signature",
         )
     found = [
         each
@@ -165,7 +167,8 @@ def error_context(
     if not found:
         raise NotFound(
             f"no error has a signature that begins with {signature!r}",
-            hint="turnlog errors shows the signatures there are",
+            hint="give the beginning of one that is listed",
+            code="unknown-signature",
         )
     end = len(found) if limit is None else offset + limit
     return ErrorContext(

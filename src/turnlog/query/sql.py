@@ -166,16 +166,16 @@ class Guard:
         return sqlite3.SQLITE_DENY
 
 
-def check_statement(statement: str, hint: str) -> None:
+def check_statement(statement: str) -> None:
     """Refuse a statement that SQLite could not be stopped from choking on."""
     if len(statement.encode(errors="surrogatepass")) > MOST_STATEMENT_BYTES:
         raise UsageError(
             f"the statement is longer than {MOST_STATEMENT_BYTES:,} bytes", hint="ask for less"
         )
     if "\0" in statement:
-        raise UsageError("there is a NUL in the statement", hint=hint)
+        raise _invalid("there is a NUL in the statement")
     if not statement.strip():
-        raise UsageError("there is no statement", hint=hint)
+        raise _invalid("there is no statement")
     if _expanded(statement) > _MOST_EXPANDED:
         raise UsageError(
             "the named subqueries use one another too often",
@@ -228,7 +228,6 @@ def _named_at(tokens: list[str], at: int) -> str | None:
 MOST_ROWS: Final = 1_000_000
 _MOST_ANSWER_BYTES: Final = 64_000_000
 _MOST_TEXT: Final = 60_000  # Characters: within MOST_VALUE_BYTES in any script.
-_SCHEMA_HINT: Final = "turnlog sql --schema shows the views"
 
 _VIEW: Final = re.compile(
     r"((?:^-- [^\n]*\n)+)CREATE VIEW (v_\w+) AS\n(.*?);$", re.DOTALL | re.MULTILINE
@@ -313,7 +312,7 @@ def run_sql(
         raise UsageError(f"a limit of {limit:,}", hint=f"give one from 1 to {MOST_ROWS:,}")
     if not 0 < seconds <= 3600:
         raise UsageError(f"{seconds} seconds", hint="give a time above 0 and up to an hour (3600)")
-    check_statement(statement, _SCHEMA_HINT)
+    check_statement(statement)
     with closing(_connect(index)) as db:
         inner = _lay_views(db, since, until, project)
         texts = _Texts(index)
@@ -323,7 +322,7 @@ def run_sql(
         try:
             cursor = db.execute(statement, parameters)
             if cursor.description is None:  # Nothing but a comment, or a semicolon.
-                raise UsageError("there is no statement", hint=_SCHEMA_HINT)
+                raise _invalid("there is no statement")
             return _answer(cursor, limit)
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
             if isinstance(error, UsageError):
@@ -367,7 +366,7 @@ def _told(error: Exception, guard: Guard, seconds: float) -> UsageError:
         return UsageError(
             f"no answer within {seconds:g} seconds",
             hint="ask for less, as in WHERE at >= '2026-11-01', or allow more seconds",
-            cli_hint="ask for less, as in WHERE at >= '2026-11-01', or allow more with --seconds",
+            code="statement-too-slow",
         )
     if guard.refused:
         return UsageError(guard.refused, hint=_there_are())
@@ -378,7 +377,11 @@ def _told(error: Exception, guard: Guard, seconds: float) -> UsageError:
         return UsageError("there is more than one statement", hint="ask them one by one")
     if "no such table" in message:
         return UsageError(message, hint=_there_are())
-    return UsageError(message or type(error).__name__, hint=_SCHEMA_HINT)
+    return _invalid(message or type(error).__name__)
+
+
+def _invalid(message: str) -> UsageError:
+    return UsageError(message, hint=_there_are(), code="invalid-statement")
 
 
 def _there_are() -> str:

@@ -121,7 +121,7 @@ def pattern(text: str) -> ScanPattern:
         raise UsageError(
             f"the pattern cannot be read: {error}",
             hint="it is a Python regular expression; leave out regex=True to search for words",
-            cli_hint="it is a Python regular expression; leave out --regex to search for words",
+            code="invalid-regex",
         ) from None
     return ScanPattern(made, _demanded(text), is_quick=False)
 

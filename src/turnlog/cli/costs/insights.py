@@ -106,6 +106,7 @@ def _check(options: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _asked(options: dict[str, Any], zone: tzinfo) -> Scope:
+    from turnlog.api.arguments import check_period
     from turnlog.api.insights import Scope
     from turnlog.records.date_expressions import moment
 
@@ -116,8 +117,7 @@ def _asked(options: dict[str, Any], zone: tzinfo) -> Scope:
     else:
         since = options["since"] or moment(_USUAL, now=now, zone=zone)
         until = options["until"]
-    if until is not None and since >= until:
-        raise UsageError("the period ends before it begins", hint="--since is before --until")
+    check_period(since, until)
     usual = _FIRST if options["figure"] is None else _FIRST_BEHIND
     limit = usual if options["limit"] is None else options["limit"]
     is_summary = options["month"] is not None or options["year"] is not None

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import structs
 from pydantic import BeforeValidator, Field
 
+from turnlog.api.arguments import check_period
 from turnlog.api.costs import (
     Figures,
     IndexSource,
@@ -18,7 +19,6 @@ from turnlog.api.costs import (
 )
 from turnlog.api.index import Index
 from turnlog.api.query import projects_in
-from turnlog.errors import UsageError
 from turnlog.formats import turnlog_home
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
@@ -75,8 +75,7 @@ def past_costs(
             model=model,
             session=named,
         )
-        if period.since and period.until and period.since >= period.until:
-            raise UsageError("the period ends before it begins", hint="since is before until")
+        check_period(period.since, period.until)
         asked = Question(by=units, zone=desk.zone, period=period)
         scan = IndexSource(index, prices).sums(period)
         if named is not None:  # Another's id may begin with all of this one.

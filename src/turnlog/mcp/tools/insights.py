@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct, structs
 from pydantic import BeforeValidator, Field
 
+from turnlog.api.arguments import check_period
 from turnlog.api.index import Index
 from turnlog.api.insights import Insights, Scope
 from turnlog.api.insights import insights as report
-from turnlog.errors import UsageError
 from turnlog.formats import turnlog_home
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
@@ -56,8 +56,7 @@ def past_insights(
     Ask only for the sections you need. Lists are cut to their top rows.
     """
     begin, end = desk.moment(since), desk.moment(until)
-    if begin is not None and end is not None and begin >= end:
-        raise UsageError("the period ends before it begins", hint="since is before until")
+    check_period(begin, end)
     asked = Scope(
         zone=desk.zone,
         now=desk.now(),
