@@ -21,7 +21,7 @@ from turnlog.records.usage_entries import (
     COPY,
     ECHO,
     OWN,
-    _slowest,
+    _slowly,
     usage_entries_in,
     usage_entries_of,
     usual_response,
@@ -280,10 +280,10 @@ answers = st.builds(
 @given(answers | answers.map(echo))
 def test_the_fast_ways_tell_what_the_slow_one_does(record):
     line = to_line(record)
-    assert usage_entries_in(line) == _slowest(line)
+    assert usage_entries_in(line) == _slowly(line)
     told = usual_response(line)
     if told is not None:
-        assert (usual_usage_entry(told, instant(told.timestamp)),) == _slowest(line)
+        assert (usual_usage_entry(told, instant(told.timestamp)),) == _slowly(line)
 
 
 @given(answers | answers.map(echo))

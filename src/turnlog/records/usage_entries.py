@@ -7,8 +7,8 @@ UsageEntry, and ``responses`` decides which count. Assistant records of every di
 summaries of whole runs. Further passes that a response's own figures leave out are in
 ``iterations`` (an advisor's, compaction of the context); each is an entry of its own.
 
-Lines are tried with up to three decoders: one that accepts exactly today's usage object and skips
-everything else, one that accepts any usage object, and the full ``decode``.
+Lines are tried with up to three decoders: one which accepts exactly today's usage object and skips
+everything else, one that accepts at memory speed, and the full ``decode``.
 """
 
 from __future__ import annotations
@@ -70,18 +70,14 @@ class UsageMessage(Struct, gc=False):
     usage: StrictUsage | None = None
 
 
-class LooseMessage(Struct):
-    id: str | None = None
-    model: str | None = None
-    usage: Any = None
-
-
 class UsageOrigin(Struct, gc=False, rename="camel"):
     session_id: str | None = None
     message_uuid: str | None = None
 
 
-class UsageEnvelope(Struct, gc=False, rename="camel"):
+class UsageRecord(Struct, gc=False, rename="camel"):
+    """The record of a response, as far as it tells what was used and by whom."""
+
     type: str | None = None
     uuid: str | None = None
     session_id: str | None = None
@@ -92,6 +88,7 @@ class UsageEnvelope(Struct, gc=False, rename="camel"):
     cwd: str | None = None
     cost_usd: float | None = field(default=None, name="costUSD")
     forked_from: UsageOrigin | None = None
+    message: UsageMessage | None = None
 
     @property
     def copied_from(self) -> str | None:
@@ -99,34 +96,21 @@ class UsageEnvelope(Struct, gc=False, rename="camel"):
         return None if self.forked_from is None else self.forked_from.session_id or ""
 
 
-class UsageLine(UsageEnvelope, gc=False, rename="camel"):
-    message: UsageMessage | None = None
-
-
-class LooseLine(UsageEnvelope, gc=False, rename="camel"):
-    message: LooseMessage | None = None
-
-
 class ProgressData(Struct, gc=False, rename="camel"):
     type: str | None = None
     agent_id: str | None = None
-    message: UsageLine | None = None
+    message: UsageRecord | None = None
 
 
-class ProgressLine(Struct, gc=False, rename="camel"):
+class UsageLine(UsageRecord, gc=False, rename="camel"):
     """A progress record, which may contain an agent's whole message."""
 
-    session_id: str | None = None
-    cwd: str | None = None
-    timestamp: str | int | float | None = None
     data: ProgressData | None = None
 
 
 REFUSALS: Final = (ValueError, RecursionError)
 
 decode_line = msgspec.json.Decoder(UsageLine).decode
-decode_loose_line = msgspec.json.Decoder(LooseLine).decode
-decode_progress = msgspec.json.Decoder(ProgressLine).decode
 
 
 SYNTHETIC: Final = "<synthetic>"
@@ -175,14 +159,14 @@ def usage_entries_in(line: bytes) -> tuple[UsageEntry, ...] | Damage:
     try:
         found = decode_line(line)
     except REFUSALS:
-        return _slower(line)
+        return _slowly(line)
     if found.type == "assistant" and found.message is not None:
         return _told(found, found.message, line)
     if found.type == "user":
         return ()
     if found.type == "progress":
-        return _told_by_progress(line)
-    return _slowest(line)  # Another dialect, or an empty message.
+        return _told_by_progress(found, line)
+    return _slowly(line)  # Another dialect, or an empty message.
 
 
 def usage_entries_of(record: Record) -> tuple[UsageEntry, ...]:
@@ -253,11 +237,13 @@ def usual_usage_entry(found: UsageLine, at: datetime | None) -> UsageEntry:
     return _told_usage(_sighting(found, message, b"", at), message.usage)
 
 
-def _told(found: UsageLine, message: UsageMessage, line: bytes) -> tuple[UsageEntry, ...] | Damage:
+def _told(
+    found: UsageRecord, message: UsageMessage, line: bytes
+) -> tuple[UsageEntry, ...] | Damage:
     if message.usage is None:
         return ()
     if message.usage.iterations and _has_more(message.usage):
-        return _slowest(line)
+        return _slowly(line)
     sighting = _sighting(found, message, line, instant(found.timestamp))
     return (_told_usage(sighting, message.usage),)
 
@@ -275,12 +261,8 @@ def _has_more(usage: StrictUsage) -> bool:
     return any(each.type in _PAID_APART for each in usage.iterations or ())
 
 
-def _told_by_progress(line: bytes) -> tuple[UsageEntry, ...] | Damage:
+def _told_by_progress(found: UsageLine, line: bytes) -> tuple[UsageEntry, ...] | Damage:
     """Return the agent's message that a progress record may repeat."""
-    try:
-        found = decode_progress(line)
-    except REFUSALS:
-        return _slowest(line)
     data = found.data
     if data is None or data.type != "agent_progress" or data.message is None:
         return ()
@@ -300,23 +282,8 @@ def _told_by_progress(line: bytes) -> tuple[UsageEntry, ...] | Damage:
     return echoes
 
 
-def _slower(line: bytes) -> tuple[UsageEntry, ...] | Damage:
-    """Read a line whose usage object is not today's."""
-    try:
-        found = decode_loose_line(line)
-    except REFUSALS:
-        return _slowest(line)
-    message = found.message
-    if found.type != "assistant" or message is None:
-        return () if found.type == "user" else _slowest(line)
-    if message.usage is None:
-        return ()
-    sighting = _sighting(found, message, line, instant(found.timestamp))
-    return _with_usage(sighting, message.usage)
-
-
-def _slowest(line: bytes) -> tuple[UsageEntry, ...] | Damage:
-    """Read a line of another dialect, an echo, or one that needs lenient decoding."""
+def _slowly(line: bytes) -> tuple[UsageEntry, ...] | Damage:
+    """Read a line of another dialect, or one whose usage needs lenient decoding."""
     record = decode(line)
     if isinstance(record, Damage):
         return record
@@ -376,10 +343,7 @@ def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[UsageEntry, ..
 
 
 def _sighting(
-    found: UsageEnvelope,
-    message: UsageMessage | LooseMessage,
-    line: bytes,
-    at: datetime | None,
+    found: UsageRecord, message: UsageMessage, line: bytes, at: datetime | None
 ) -> UsageEntry:
     """Return an entry with everything but the figures."""
     is_sidechain = found.is_sidechain is True

@@ -61,11 +61,6 @@ class MessageContent(UsageMessage, gc=False):
     content: str | tuple[Block, ...] | None = None
 
 
-class _Data(Struct, gc=False, rename="camel"):
-    type: str | None = None
-    agent_id: str | None = None
-
-
 class _Reported(Struct, gc=False, rename="camel"):
     """What a tool reported beside its result."""
 
@@ -83,7 +78,6 @@ class LineFields(UsageLine, gc=False, rename="camel"):
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
     tool_use_result: _Reported | list[Raw] | str | float | bool | None = None
-    data: _Data | None = None
     attachment: Any = None
     content: Any = None
     subtype: str | None = None
