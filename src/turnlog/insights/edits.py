@@ -20,6 +20,7 @@ from turnlog.errors import TurnlogError
 from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.insights.scope import Evidence, Places, Scope, conditions, part_of
+from turnlog.records.lenient_json import NotJson, loads
 from turnlog.storage.context import Closing
 from turnlog.storage.sources import Seekable, open_source
 
@@ -267,8 +268,8 @@ def _text(data: bytes) -> str | None:
     except (ValueError, RecursionError):
         pass
     try:  # A lone surrogate is no reason to know nothing.
-        value = json.loads(data)
-    except (ValueError, RecursionError):
+        value = loads(data)
+    except NotJson:
         return None
     return value if isinstance(value, str) else None
 
@@ -276,8 +277,8 @@ def _text(data: bytes) -> str | None:
 def _leniently(result: bytes) -> tuple[list[bytes] | None, bytes]:
     """Read what has another shape than it should: take what is there, believe nothing."""
     try:
-        line = json.loads(result)
-    except (ValueError, RecursionError):
+        line = loads(result)
+    except NotJson:
         return None, b""
     told = line.get("toolUseResult") if isinstance(line, dict) else None
     if not isinstance(told, dict):

@@ -13,6 +13,7 @@ and so Claude Code, rejects: a BOM, raw control characters, NaN and Infinity.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -172,6 +173,14 @@ def loads_noting(line: bytes) -> tuple[Any, tuple[str, ...]]:
         raise NotJson(str(error)) from None
 
 
+def loads_finite(text: str) -> Any:
+    """Read one JSON value that can be written again; ValueError for NaN, Infinity and 1e999.
+
+    Raw control characters inside strings are allowed: they are sloppy, but say what was meant.
+    """
+    return _finite_decoder().decode(text)
+
+
 def to_strict(line: bytes) -> tuple[bytes, list[str]]:
     """Return the record in *line* as strict JSON, and what JSON.parse rejects in *line*.
 
@@ -217,6 +226,20 @@ def _loose_decoder() -> JSONDecoder:
 
     # strict=False: a raw tab or escape character in a string is invalid JSON, but not damage.
     return JSONDecoder(strict=False, parse_int=_integer)
+
+
+@cache
+def _finite_decoder() -> JSONDecoder:
+    from json import JSONDecoder  # noqa: PLC0415
+
+    return JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(number)
+    return value
 
 
 def _loads_shallow(line: bytes) -> dict[str, Any]:

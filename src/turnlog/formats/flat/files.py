@@ -10,7 +10,6 @@ A file that is not a JSON object is never overwritten: it is renamed and kept.
 from __future__ import annotations
 
 import json
-import math
 import os
 import threading
 import time
@@ -23,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import LogError, LogLocked, NotALog
-from turnlog.records.lenient_json import BOM
+from turnlog.records.lenient_json import BOM, loads_finite
 from turnlog.storage.atomic_files import NO_LINKS, Unreadable, failure, put, read_file
 from turnlog.storage.sources import open_error
 from turnlog.storage.system import lock, lock_holder, unlock
@@ -77,17 +76,7 @@ def _parsed(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (ValueError, RecursionError):  # A BOM or a lone surrogate loses nothing.
-        return _decoder.decode(data.removeprefix(BOM).decode("utf-8"))
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if not math.isfinite(value):  # It could not be written again.
-        raise ValueError(number)
-    return value
-
-
-_decoder = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)
+        return loads_finite(data.removeprefix(BOM).decode("utf-8"))
 
 
 def _is_deep(value: Any) -> bool:

@@ -21,13 +21,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-from msgspec import Struct
-
 from turnlog.errors import NotFound
 from turnlog.integrations.openai_agents.items import ITEM
 from turnlog.records.damage import Damage
-from turnlog.records.record import Record
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.sources import open_regular
 from turnlog.storage.system import read_at
@@ -46,18 +42,6 @@ _FURTHEST: Final = 20_000
 _REMEMBERED: Final = 1_000
 _NEWS_BYTES: Final = 1024 * 1024
 _MARK_BYTES: Final = 256
-
-
-class _ItemLine(Struct):
-    """What a line says about items; the rest of it is skipped."""
-
-    type: Any = None
-    item: Any = msgspec.field(default=None, name=ITEM)
-    more: Any = msgspec.field(default=None, name=MORE)
-    popped: Any = None
-
-
-_decode = msgspec.json.Decoder(_ItemLine).decode
 
 
 class History:
@@ -107,18 +91,19 @@ class History:
             self.is_whole = False
 
     def _take(self, placed: Placed) -> None:
-        said = _said(placed.record)
-        if isinstance(said.item, dict):
+        said = placed.record.fields
+        kind, item = said.get("type"), said.get(ITEM)
+        if isinstance(item, dict):
             uuid = placed.record.uuid or f"@{placed.offset}"
-            self._items[uuid] = said.item
-            self._go_on(uuid, said.more)
-        elif said.type == POP:
-            self._items.pop(str(said.popped), None)
-        elif said.type == CLEAR:
+            self._items[uuid] = item
+            self._go_on(uuid, said.get(MORE))
+        elif kind == POP:
+            self._items.pop(str(said.get("popped")), None)
+        elif kind == CLEAR:
             self._items.clear()
             self._unfinished.clear()
             self.is_whole = True
-        elif said.type == CUT:
+        elif kind == CUT:
             for uuid in self._unfinished:
                 self._items.pop(uuid, None)
             self._unfinished.clear()
@@ -197,13 +182,3 @@ def look_back(path: Path, enough: int | None = None, look: int = _FIRST_LOOK) ->
     except NotFound:
         return History(is_whole=True)
     return history
-
-
-def _said(record: Record) -> _ItemLine:
-    try:
-        return _decode(record.raw)
-    except (ValueError, RecursionError):  # What only patience reads, such as a lone surrogate.
-        fields = record.fields
-        return _ItemLine(
-            fields.get("type"), fields.get(ITEM), fields.get(MORE), fields.get("popped")
-        )

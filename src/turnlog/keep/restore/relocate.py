@@ -28,7 +28,7 @@ from turnlog.errors import UsageError, WriteFailed
 from turnlog.formats import hash_of, key_of, same_project_key
 from turnlog.records.codec import decode
 from turnlog.records.damage import Reason
-from turnlog.records.lenient_json import walk_object
+from turnlog.records.lenient_json import NotJson, loads_noting, walk_object
 from turnlog.records.record import Record
 from turnlog.sessions.reading.threads import main_thread, whole_thread
 from turnlog.sessions.reading.tree import Tree
@@ -262,7 +262,6 @@ class _Cwd(Struct):
 
 _decode_cwd: Final = msgspec.json.Decoder(_Cwd).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_loose: Final = json.JSONDecoder(strict=False)
 
 
 def _values(line: bytes) -> list[tuple[int, int, str]]:
@@ -342,10 +341,10 @@ def _text(token: bytes) -> str | None:
     if token[:1] != b'"':
         return None
     try:
-        value = _loose.decode(token.decode("utf-8"))
-    except ValueError:
+        value, noted = loads_noting(token)
+    except NotJson:
         return None
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str) and not noted else None
 
 
 def _encoded(text: str) -> bytes:

@@ -26,8 +26,6 @@ have a parameter of that name, so it marks the block, and the API accepts it.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 from uuid import uuid4
@@ -35,6 +33,7 @@ from uuid import uuid4
 from msgspec import Struct
 
 from turnlog.errors import UsageError
+from turnlog.records.lenient_json import loads_finite
 from turnlog.sessions.writing.build import Fields
 
 UNPARSED: Final = "(unparsed input)"
@@ -331,7 +330,7 @@ def _joined(pieces: list[str]) -> str:
 
 def _parsed(text: str) -> Fields:
     try:
-        value = _decoder.decode(text)
+        value = loads_finite(text)
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {UNPARSED: text}
